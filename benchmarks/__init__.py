@@ -1,0 +1,1 @@
+"""Programs that measure Forum, so that no figure has to be taken on trust."""

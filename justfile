@@ -1,0 +1,47 @@
+# What a developer types.  The gate (.ci/run) types the same tools.
+
+bin := ".venv/bin"
+
+default: check test
+
+# A virtual environment with the locked versions of everything, and Forum itself, editable
+venv:
+    python3 -m venv --clear .venv
+    {{bin}}/pip install --require-hashes -r requirements/ci.txt
+    {{bin}}/pip install --no-deps --no-build-isolation -e .
+
+# Everything that reads the code without running it
+check:
+    {{bin}}/ruff format --check .
+    {{bin}}/ruff check .
+    {{bin}}/mypy
+    {{bin}}/lint-imports
+
+# The tests; those that need Postgres or Go are skipped where there is none
+test *args:
+    {{bin}}/pytest {{args}}
+
+# Let the tools repair what they can
+fix:
+    {{bin}}/ruff check --fix .
+    {{bin}}/ruff format .
+
+# Measure
+bench *args:
+    {{bin}}/python -m benchmarks {{args}}
+
+# Check the documents: their links, and the form of the decisions
+docs:
+    {{bin}}/pytest tests/test_repository.py
+
+# Write the locked requirements anew; `just lock --upgrade` takes newer versions
+lock *args:
+    {{bin}}/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --quiet --output-file requirements/ci.txt {{args}}
+
+# Kill and restart writers of one ledger for a long time, and verify what they leave
+soak-ledger *args:
+    {{bin}}/python -m tests.soak.ledger {{args}}
+
+# Flip every bit of a bundle, one at a time, and verify each
+flip-bundle *args:
+    {{bin}}/python -m tests.soak.flip {{args}}

@@ -1,0 +1,370 @@
+"""The composition root: the only module that knows every room, and what every surface calls.
+
+It puts adapters behind ports, makes the clock, the ids and the salts that the core takes as
+arguments, and imports backends inside functions, so that a command loads only what it uses.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from uuid import UUID
+
+from forum import __version__
+from forum.config import Settings
+from forum.errors import KeyUnreadable, NoLedger, NoSuchEntry
+from forum.ledger import (
+    LEDGER_KINDS,
+    Attachment,
+    Content,
+    Draft,
+    Ledger,
+    Located,
+    Outcome,
+    Publication,
+    Publisher,
+    Reader,
+    RedactReason,
+    Remark,
+    Sequencer,
+    Store,
+    gather_bundle,
+)
+from forum.tlog import (
+    ED25519_COSIGNATURE,
+    Checkpoint,
+    KnownLog,
+    KnownWitness,
+    Note,
+    Policy,
+    SigningKey,
+    VerifierKey,
+)
+
+if TYPE_CHECKING:
+    from forum.backends.files import FileMemory
+    from forum.verify import Report, Trust
+    from forum.witness import Witness, WitnessClient
+
+KINDS = LEDGER_KINDS
+"""Every kind of entry that this release knows."""
+
+OPERATOR = "operator"
+
+
+def now() -> int:
+    """Return the time in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def new_salt() -> bytes:
+    """Return a fresh salt for a body."""
+    return os.urandom(32)
+
+
+def new_run() -> str:
+    """Return a new run id: a UUID version 7, so that ids sort by time (RFC 9562 section 5.7)."""
+    stamp = (time.time_ns() // 1_000_000) << 80
+    random = int.from_bytes(os.urandom(10), "big")
+    version = (random & ~(0xF << 76) & ~(0x3 << 62)) | 0x7 << 76 | 0x2 << 62
+    return str(UUID(int=stamp | version))
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """What came of the wish to erase a body."""
+
+    entry: str
+    erased: int
+    publication: Publication
+
+
+class Forum:
+    """One ledger with everything that it needs: store, key, guard, policy, witnesses."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    # What this ledger is
+
+    @cached_property
+    def key(self) -> SigningKey:
+        """The key that signs the log; its name is the log's origin."""
+        from forum.backends.files import read_key
+
+        if not self.settings.key_file.exists():
+            raise NoLedger(str(self.settings.data))
+        return read_key(self.settings.key_file)
+
+    @property
+    def origin(self) -> str:
+        """The log's name."""
+        return self.key.name
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The logs and witnesses that this reader trusts."""
+        path = self.policy_file
+        try:
+            return Policy.parse(path.read_bytes())
+        except OSError as error:
+            raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+
+    @property
+    def policy_file(self) -> Path:
+        """Where the policy is."""
+        return self.settings.policy or self._state / "policy"
+
+    @cached_property
+    def store(self) -> Store:
+        """The store, open for writing."""
+        if self.settings.database:
+            from forum.backends.postgres import PostgresStore
+
+            return PostgresStore(self.settings.database, self.origin)
+        from forum.backends.sqlite import SqliteStore
+
+        return SqliteStore(self.settings.ledger_file, self.origin)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, for writing and reading."""
+        return Ledger(self.store, KINDS, now, new_salt)
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """Read the ledger as of one moment, without being able to change it."""
+        with self._snapshot() as reader:
+            yield reader
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if "store" in self.__dict__:
+            self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Beginning
+
+    def initialise(self) -> bool:
+        """Make key, policy, witness and log where they are missing; tell whether any was."""
+        from forum.backends.files import write_key
+
+        fresh = not self.settings.key_file.exists()
+        if fresh:
+            self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            origin = self.settings.origin or f"forum.local/{os.urandom(4).hex()}"
+            write_key(self.settings.key_file, SigningKey(os.urandom(32), origin))
+        self._trust_locally()
+        self.ledger.begin(f"forumd/{__version__}", self.key.verifier())
+        if fresh:
+            self.settle()
+        return fresh
+
+    def new_epoch(self) -> str:
+        """Leave the log at the last checkpoint that was signed, and begin its next epoch."""
+        from forum.backends.files import write_key
+
+        last = self._guard.latest()
+        left = Checkpoint.parse(Note.parse(last).text) if last else None
+        base, _, number = self.origin.rpartition("/epoch-")
+        following = int(number) + 1 if base and number.isdecimal() else 2
+        key = SigningKey(self.key.seed, f"{base or self.origin}/epoch-{following}")
+        self.settings.key_file.replace(self.settings.key_file.with_suffix(f".{following - 1}"))
+        write_key(self.settings.key_file, key)
+        with Forum(self.settings) as successor:
+            successor._trust_locally()
+            successor.ledger.begin(f"forumd/{__version__}", key.verifier(), left)
+            successor.settle()
+        return key.name
+
+    # Writing
+
+    def settle(self) -> Publication:
+        """Sequence and sign what is there, and ask the witnesses, before a command ends."""
+        Sequencer(self.store).drain()
+        return self.publisher.publish()
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """The signer of this log."""
+        return Publisher(self.store, self.key, self._guard, self.policy, self._cosigners())
+
+    def remark(self, content: Content) -> tuple[Located, Publication]:
+        """Put a remark on record, in a run of its own."""
+        run = self.ledger.open_run(new_run(), OPERATOR)
+        body = Attachment("text", content, "text/plain")
+        parents = (run.head,) if run.head else ()
+        (recorded,) = run.append(Draft("note", OPERATOR, Remark(), parents, (body,)))
+        self.ledger.close_run(run, OPERATOR, Outcome.OK)
+        publication = self.settle()
+        return self.ledger.find(recorded.leaf.hex()), publication
+
+    def redact(self, entry: str, body: str, reason: RedactReason) -> Redaction:
+        """Record a redaction, have it signed, and only then erase."""
+        target = self.ledger.find(entry)
+        recorded = self.ledger.request_redaction(target, body, OPERATOR, reason)
+        publication = self.settle()
+        return Redaction(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
+
+    def export(self, run: str) -> bytes:
+        """Return the evidence bundle of a run; that it was exported is an entry."""
+        strands = self.store.strands(run)
+        if not strands:
+            raise NoSuchEntry(f"the log has no run {run}")
+        entries = sum(1 for strand in strands for _ in self.store.strand(run, strand))
+        self.ledger.record_export(run, entries, self.store.head().size, OPERATOR)
+        self.settle()
+        verifier = (files("forum.verify") / "standalone.py").read_bytes()
+        with self.reading() as reader:
+            return gather_bundle(reader, KINDS, run, self.policy, verifier).encode()
+
+    # Verifying
+
+    def trust(self) -> "Trust":
+        """Return what this reader trusts and remembers."""
+        from forum.verify import Trust
+
+        memories = (self._guard, self._seen, self._witness_memory(self.origin))
+        kept = dict.fromkeys(note for note in (m.latest() for m in memories) if note)
+        return Trust(policy=self.policy, remembered=tuple(kept))
+
+    def verify(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report":
+        """Check the whole ledger, and remember its checkpoint if everything holds."""
+        from forum.verify import verify_ledger
+
+        with self.reading() as reader:
+            report = verify_ledger(reader, KINDS, trust, now(), progress)
+            note = reader.checkpoint()
+        if report.ok and note:
+            self._seen.advance(self._seen.latest(), note)
+        return report
+
+    # Witnessing
+
+    @cached_property
+    def witness(self) -> "Witness":
+        """The witness of this machine; its key and memory are outside every ledger."""
+        return open_witness(self.settings.state / "witness")
+
+    def _trust_locally(self) -> None:
+        """Let the local witness know this log, and write the policy of a lone machine."""
+        from forum.backends.files import write_durably
+
+        trust_log(self.settings.state / "witness", self.key.verifier())
+        if not self.policy_file.exists():
+            witness = KnownWitness("local", self.witness.verifier)
+            policy = Policy((KnownLog(self.key.verifier()),), (witness,), (), "local")
+            self.policy_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_durably(self.policy_file, policy.encode())
+
+    def _cosigners(self) -> "list[WitnessClient]":
+        from forum.witness import WitnessClient, over_http
+
+        clients = []
+        for known in self.policy.witnesses:
+            name = known.key.name
+            if known.key == self.witness.verifier:
+                clients.append(WitnessClient(name, self.witness.add_checkpoint))
+            elif known.url:
+                clients.append(WitnessClient(name, over_http(name, known.url)))
+        return clients
+
+    # Where things are
+
+    @property
+    def _state(self) -> Path:
+        return self.settings.state / "logs" / _file_name(self.origin)
+
+    @property
+    def _guard(self) -> "FileMemory":
+        from forum.backends.files import FileMemory
+
+        return FileMemory(self._state / "guard.note")
+
+    @property
+    def _seen(self) -> "FileMemory":
+        from forum.backends.files import FileMemory
+
+        return FileMemory(self._state / "seen.note")
+
+    def _witness_memory(self, origin: str) -> "FileMemory":
+        return witness_memory(self.settings.state / "witness", origin)
+
+    def _snapshot(self) -> AbstractContextManager[Reader]:
+        if self.settings.database or "store" in self.__dict__:
+            return self.store.snapshot()
+        from forum.backends.sqlite import open_reader
+
+        if not self.settings.ledger_file.exists():
+            raise NoLedger(str(self.settings.data))
+        return open_reader(self.settings.ledger_file, self.origin)
+
+
+def upgrade_database(settings: Settings) -> list[int]:
+    """Bring the schema of the configured Postgres up to date."""
+    from forum.backends.postgres import upgrade
+
+    return upgrade(settings.database) if settings.database else []
+
+
+def open_witness(folder: Path, name: str | None = None) -> "Witness":
+    """Open the witness that lives in a folder, making its key if there is none."""
+    from forum.backends.files import read_key, write_key
+    from forum.verify import LOCAL_WITNESS
+    from forum.witness import Witness
+
+    path = folder / "witness.key"
+    if not path.exists():
+        name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
+        write_key(path, SigningKey(os.urandom(32), name, ED25519_COSIGNATURE))
+    return Witness(
+        read_key(path), lambda: trusted_logs(folder), lambda o: witness_memory(folder, o), now
+    )
+
+
+def serve_witness(witness: "Witness", folder: Path, host: str, port: int) -> None:
+    """Serve a witness over HTTP until the process is stopped."""
+    import uvicorn
+
+    from forum.witness.server import witness_app
+
+    app = witness_app(witness, trusted_logs(folder))
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+
+
+def witness_memory(folder: Path, origin: str) -> "FileMemory":
+    """Return what a witness remembers of a log."""
+    from forum.backends.files import FileMemory
+
+    return FileMemory(folder / "logs" / f"{_file_name(origin)}.note")
+
+
+def trust_log(folder: Path, key: VerifierKey) -> None:
+    """Let a witness cosign the log with this key."""
+    from forum.backends.files import write_durably
+
+    path = folder / "logs" / f"{_file_name(key.name)}.vkey"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_durably(path, f"{key}\n".encode())
+
+
+def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
+    """Return the logs that a witness cosigns, with their keys."""
+    keys = [VerifierKey.parse(p.read_text().strip()) for p in (folder / "logs").glob("*.vkey")]
+    return {key.name: (key,) for key in keys}
+
+
+def _file_name(origin: str) -> str:
+    return sha256(origin.encode()).hexdigest()[:16]

@@ -1,0 +1,83 @@
+"""Small files that must survive a crash: remembered notes and keys."""
+
+import fcntl
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from forum.errors import KeyUnreadable, Overtaken
+from forum.tlog import SigningKey
+
+_PRIVATE = "PRIVATE+KEY"
+
+
+class FileMemory:
+    """One signed note in a file: replaced whole, fsynced before anyone hears of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def latest(self) -> bytes | None:
+        """Return the note, or nothing when there never was one."""
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def advance(self, old: bytes | None, new: bytes) -> None:
+        """Replace old by new durably, whatever other processes try at the same time."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(self._path.with_suffix(".lock")):
+            if self.latest() != old:
+                raise Overtaken(f"what {self._path.name} remembers")
+            write_durably(self._path, new)
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Put a file in place whole: a crash leaves the old one or the new one."""
+    draft = path.with_suffix(".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_key(path: Path, key: SigningKey) -> None:
+    """Keep a private key, readable by its owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    material = b64encode(bytes([key.algorithm]) + key.seed).decode()
+    text = f"{_PRIVATE}+{key.name}+{key.verifier().key_id.hex()}+{material}\n"
+    write_durably(path, text.encode())
+
+
+def read_key(path: Path) -> SigningKey:
+    """Read a private key in the form that Go's note package writes too."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+    try:
+        name, key_id, encoded = text.strip().removeprefix(f"{_PRIVATE}+").split("+", 2)
+        material = b64decode(encoded, validate=True)
+        key = SigningKey(material[1:], name, material[0])
+    except (ValueError, IndexError):
+        raise KeyUnreadable(str(path), "not a private key of the form PRIVATE+KEY+...") from None
+    if key.verifier().key_id.hex() != key_id:
+        raise KeyUnreadable(str(path), "its id does not belong to its key")
+    return key
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

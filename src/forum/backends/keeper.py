@@ -1,0 +1,78 @@
+"""Keeping a log: indexes within a tenth of a second, a signed checkpoint within one."""
+
+from collections.abc import Callable
+from threading import Event, Thread
+from time import monotonic
+
+from forum.errors import ForumError, Overtaken, StoreLost
+from forum.ledger import Publication, Publisher, Sequencer, Store
+
+SEQUENCE_SECONDS = 0.1
+PUBLISH_SECONDS = 0.8
+
+
+class Keeper:
+    """Sequences and publishes one log in the background.
+
+    Two threads: a witness that is slow or gone delays neither the indexes nor, since appending
+    needs neither of them, the appends.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sequencer: Sequencer,
+        publisher: Publisher,
+        heard: Callable[[Publication], None] = lambda _: None,
+    ) -> None:
+        self._store, self._sequencer, self._publisher = store, sequencer, publisher
+        self._heard = heard
+        self._stop = Event()
+        self._published = -1
+        self.failure: ForumError | None = None
+        """Why this log is not kept any more, if something is wrong with it."""
+        self._threads = [
+            Thread(target=self._run, args=(step, pause), name=f"forum-{name}", daemon=True)
+            for name, step, pause in (
+                ("sequencer", self._sequence, SEQUENCE_SECONDS),
+                ("publisher", self._publish, PUBLISH_SECONDS),
+            )
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop, having sequenced and published what is there; raise what went wrong."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        if self.failure is None:
+            self._sequencer.drain()
+            self._publish()
+        else:
+            raise self.failure
+
+    def _run(self, step: Callable[[], None], pause: float) -> None:
+        while not self._stop.is_set():
+            begun = monotonic()
+            try:
+                step()
+            except (StoreLost, Overtaken):
+                pass  # the database is coming back, or somebody else sequences: look again
+            except ForumError as error:
+                self.failure = error
+                self._stop.set()
+            self._stop.wait(max(0.0, pause - (monotonic() - begun)))
+
+    def _sequence(self) -> None:
+        if self._store.lead():
+            while self._sequencer.step() and not self._stop.is_set():
+                pass
+
+    def _publish(self) -> None:
+        if self._store.lead() and self._store.head().size != self._published:
+            publication = self._publisher.publish()
+            # Ask again as long as a witness is missing.
+            missing = publication.unreachable or publication.refused
+            self._published = -1 if missing else publication.checkpoint.size
+            self._heard(publication)

@@ -1,0 +1,243 @@
+"""Ledgers in Postgres: many logs, many writing processes, one row lock only for the sequencer.
+
+Committing an entry takes no lock that another strand waits for; the sequencer's compare-and-set is
+the only statement that changes a shared row.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from forum.backends.sql import SqlReader, migrations, prefix_of, queries
+from forum.errors import NotDurable, Overtaken, PositionTaken, SchemaTooOld, StoreFailed, StoreLost
+from forum.ledger import Head, Position, Reader, Record, Waiting
+from forum.tlog import EMPTY_ROOT, TileId
+
+_SQL = queries("postgres")
+_CONNECTIONS = 8
+_PATIENCE_SECONDS = 10.0
+
+Connection = psycopg.Connection[TupleRow]
+StrandKey = tuple[str, str]
+
+
+class PostgresReader(SqlReader):
+    """One log, read through one connection: in a transaction, as of one moment."""
+
+    def __init__(self, connection: Connection, origin: str, log: int) -> None:
+        super().__init__(origin)
+        self._db, self._log = connection, log
+
+    def _rows(self, query: str, **parameters: object) -> list[Any]:
+        return _fetch(self._db, query, parameters)
+
+
+class PostgresStore(SqlReader):
+    """One log in a Postgres database that this process may write."""
+
+    def __init__(self, url: str, origin: str, connections: int = _CONNECTIONS) -> None:
+        super().__init__(origin)
+        self._url = url
+        self._pool = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=connections,
+            timeout=_PATIENCE_SECONDS,
+            kwargs={"autocommit": True},
+            open=False,
+        )
+        self._leading: Connection | None = None
+        self._lead_lock = Lock()
+        try:
+            with _typed("connecting"):
+                self._pool.open(wait=True, timeout=_PATIENCE_SECONDS)
+            self._begin()
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Commit all of these or none, durably."""
+        wanted = {(r.position.run, r.position.strand) for r in records} - self._strand_ids.keys()
+        with self._connection("appending") as db:
+            try:
+                if wanted or any(r.bodies for r in records):
+                    self._append_all(db, records, wanted)
+                else:
+                    self._append_entries(db, records, self._strand_ids)
+            except psycopg.errors.UniqueViolation:
+                raise PositionTaken(str(records[0].position)) from None
+
+    def waiting(self, limit: int) -> Waiting:
+        """Return some entries without an index, in the order of their commits."""
+        rows = self._rows("waiting", log=self._log, limit=limit)
+        return Waiting([row[3] for row in rows], rows)
+
+    def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
+        """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
+        rows: Any = batch.token
+        with self._connection("sequencing") as db, db.transaction():
+            head = (new.size, new.root, self._log, old.size, old.root)
+            # The row lock is held to the end: whoever waits for it then finds another tree.
+            if db.execute(_SQL["swap"], head).rowcount != 1:
+                raise Overtaken(f"the tree of {self._origin}")
+            db.execute(_SQL["remove_pending"], (self._log, sorted({row[0] for row in rows})))
+            strands, ns = [row[1] for row in rows], [row[2] for row in rows]
+            db.execute(_SQL["add_sequenced"], (self._log, old.size, strands, ns))
+            self._add_leaves(db, old.size, batch.leaves)
+            with db.cursor() as cursor:
+                cursor.executemany(
+                    _SQL["put_tile"], [(self._log, t.level, t.index, h) for t, h in tiles.items()]
+                )
+
+    def save_checkpoint(self, size: int, note: bytes) -> None:
+        """Keep a signed note; one with more cosignatures replaces the one of that size."""
+        with self._connection("publishing") as db:
+            db.execute(_SQL["save_checkpoint"], (self._log, size, note))
+
+    def erase(self, position: Position, name: str) -> None:
+        """Erase a body and its salt.
+
+        Postgres frees the space, but overwrites it only as it is used again; its write-ahead log
+        and backups keep the row for as long as they are kept.
+        """
+        key = self._body_key(position, name)
+        with self._connection("erasing") as db:
+            db.execute(_SQL["erase"], key)
+            db.execute(_SQL["vacuum"])
+
+    def lead(self) -> bool:
+        """Tell whether this process may sequence: one session of the database at a time."""
+        with self._lead_lock, _typed("asking to lead"):
+            if self._leading is not None:
+                if _alive(self._leading):
+                    return True
+                self._leading.close()
+                self._leading = None
+            db = psycopg.connect(self._url, autocommit=True)
+            row = db.execute(_SQL["lead"], (self._log,)).fetchone()
+            if row is None or not row[0]:
+                db.close()
+                return False
+            self._leading = db
+            return True
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Reader]:
+        """Read everything as of one moment, in one transaction of its own."""
+        with _typed("reading"), psycopg.connect(self._url) as db:
+            db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            db.read_only = True
+            yield PostgresReader(db, self._origin, self._log)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        if self._leading is not None:
+            self._leading.close()
+        self._pool.close()
+
+    def _rows(self, query: str, **parameters: object) -> list[Any]:
+        with self._connection(f"reading ({query})") as db:
+            return _fetch(db, query, parameters)
+
+    @contextmanager
+    def _connection(self, doing: str) -> Iterator[Connection]:
+        with _typed(doing), self._pool.connection() as db:
+            yield db
+
+    def _begin(self) -> None:
+        applied = self._one("version") if self._one("has_schema") else 0
+        missing = migrations("postgres", applied)
+        if missing:
+            raise SchemaTooOld(applied, missing[-1].number)
+        fsync, commit = self._rows("durability")[0]
+        if fsync != "on" or commit == "off":
+            raise NotDurable(f"fsync is {fsync}, synchronous_commit is {commit}")
+        with self._connection("opening the log") as db:
+            db.execute(_SQL["add_log"], (self._origin, EMPTY_ROOT))
+        self._log = self._one("log", origin=self._origin)
+
+    def _append_all(
+        self, db: Connection, records: Sequence[Record], wanted: set[StrandKey]
+    ) -> None:
+        ids = self._strand_ids
+        with db.transaction():
+            if wanted:
+                ids = {**ids, **self._add_strands(db, wanted)}
+            self._append_entries(db, records, ids)
+            for record in records:
+                if record.bodies:
+                    self._append_bodies(db, record, ids)
+        # Only now: had the transaction failed, these ids would not exist.
+        self._strand_ids.update({key: ids[key] for key in wanted})
+
+    def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
+        # In one order for all: two transactions that add the same strands cannot deadlock.
+        runs, names = zip(*sorted(wanted), strict=True)
+        parameters = {"log": self._log, "runs": list(runs), "names": list(names)}
+        db.execute(_SQL["add_strands"], parameters)
+        rows = db.execute(_SQL["strand_ids"], parameters).fetchall()
+        return {(run, name): strand for run, name, strand in rows}
+
+    def _append_entries(
+        self, db: Connection, records: Sequence[Record], ids: Mapping[StrandKey, int]
+    ) -> None:
+        rows = {
+            "log": self._log,
+            "strands": [ids[r.position.run, r.position.strand] for r in records],
+            "ns": [r.position.n for r in records],
+            "bytes": [r.data for r in records],
+        }
+        db.execute(_SQL["append"], rows)
+
+    def _append_bodies(self, db: Connection, record: Record, ids: Mapping[StrandKey, int]) -> None:
+        strand = ids[record.position.run, record.position.strand]
+        for body in record.bodies:
+            for part, data in enumerate(body.content.chunks()):
+                key = (self._log, strand, record.position.n, body.name, part)
+                db.execute(_SQL["add_body"], (*key, body.salt, data))
+
+    def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
+        # In the order of the index: neighbours are written to the same page.
+        rows = sorted((prefix_of(leaf), idx) for idx, leaf in enumerate(leaves, first))
+        columns = ([row[0] for row in rows], [row[1] for row in rows])
+        db.execute(_SQL["add_leaves"], (self._log, *columns))
+
+
+def upgrade(url: str) -> list[int]:
+    """Bring the schema up to what this release knows, and return the migrations applied."""
+    with _typed("upgrading the schema"), psycopg.connect(url) as db:
+        db.execute("SELECT pg_advisory_xact_lock(hashtext('forum.upgrade'))")
+        known = _fetch(db, "has_schema", {})[0][0]
+        missing = migrations("postgres", _fetch(db, "version", {})[0][0] if known else 0)
+        for migration in missing:
+            db.execute(migration.sql.encode())
+            db.execute(_SQL["add_migration"], (migration.number,))
+    return [migration.number for migration in missing]
+
+
+def _fetch(db: Connection, query: str, parameters: Mapping[str, Any]) -> list[Any]:
+    return db.execute(_SQL[query], parameters, binary=True).fetchall()
+
+
+def _alive(db: Connection) -> bool:
+    try:
+        db.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@contextmanager
+def _typed(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        raise StoreLost(doing, str(error).strip()) from error
+    except psycopg.Error as error:
+        raise StoreFailed(doing, str(error).strip()) from error

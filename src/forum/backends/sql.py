@@ -1,0 +1,162 @@
+"""What the SQL backends share: SQL lives in files, and reading a log is the same in both.
+
+Each database has numbered migrations, applied once and never edited after their release, and one
+file of named queries.  The queries have the same names and parameters everywhere.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from forum.errors import SchemaTooNew
+from forum.ledger import Head, Position, StoredBody
+from forum.tlog import Hash, TileId
+
+PAGE = 1000
+"""How many rows are read at a time."""
+
+
+class Migration(NamedTuple):
+    """One step of a schema."""
+
+    number: int
+    sql: str
+
+
+def queries(database: str) -> dict[str, str]:
+    """Return the queries of a database by their names."""
+    text = (files("forum.backends") / "sql" / database / "queries.sql").read_text()
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def migrations(database: str, applied: int) -> list[Migration]:
+    """Return what has yet to be applied; a schema newer than this release is refused."""
+    folder = files("forum.backends") / "sql" / database
+    names = sorted(f.name for f in folder.iterdir() if f.name[:4].isdecimal())
+    if applied > len(names):
+        raise SchemaTooNew(applied, len(names))
+    return [Migration(int(n[:4]), (folder / n).read_text()) for n in names if int(n[:4]) > applied]
+
+
+def prefix_of(leaf: bytes) -> int:
+    """Return the number under which a leaf can be found: its first eight bytes, signed."""
+    return int.from_bytes(leaf[:8], "big", signed=True)
+
+
+class SqlReader(ABC):
+    """One log, read with the named queries of some database."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._log = 0
+        self._strand_ids: dict[tuple[str, str], int] = {}
+
+    @abstractmethod
+    def _rows(self, query: str, **parameters: object) -> list[Any]:
+        """Run a query and return all of its rows."""
+
+    def _one(self, query: str, **parameters: object) -> Any:  # noqa: ANN401  a column of any type
+        rows = self._rows(query, **parameters)
+        return rows[0][0] if rows else None
+
+    @property
+    def origin(self) -> str:
+        """The log's name."""
+        return self._origin
+
+    def head(self) -> Head:
+        """Return the tree that was last committed to."""
+        size, root = self._rows("head", log=self._log)[0]
+        return Head(size, Hash(root))
+
+    def read_tile(self, tile: TileId, width: int) -> bytes:
+        """Return the first `width` hashes of a tile."""
+        hashes: bytes | None = self._one(
+            "tile", log=self._log, level=tile.level, idx=tile.index, length=32 * width
+        )
+        return hashes or b""
+
+    def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
+        """Yield the entry of each of these indexes, in order; nothing where one is not there."""
+        for low in range(start, stop, PAGE):
+            high = min(low + PAGE, stop)
+            page = self._rows("entries", log=self._log, start=low, stop=high)
+            if len(page) == high - low:
+                yield from (row[1] for row in page)
+            else:
+                found = dict(page)
+                yield from (found.get(index) for index in range(low, high))
+
+    def find(self, prefix: bytes) -> list[int]:
+        """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
+        # Big-endian and signed keeps the order within one prefix: its first bit is the same.
+        low, high = (prefix_of(prefix[:8].ljust(8, end)) for end in (b"\0", b"\xff"))
+        return [row[0] for row in self._rows("find", log=self._log, low=low, high=high)]
+
+    def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
+        """Yield the entries of a strand from position `start`, sequenced or not."""
+        key = self._strand(run, strand)
+        page: list[Any] = [(start - 1, b"")]
+        while key is not None and page:
+            following = {"log": self._log, "strand": key, "n": page[-1][0] + 1}
+            page = self._rows("strand_entries", **following, limit=PAGE)
+            yield from (row[1] for row in page)
+
+    def last(self, run: str, strand: str) -> bytes | None:
+        """Return the last entry of a strand."""
+        key = self._strand(run, strand)
+        return None if key is None else self._one("last", log=self._log, strand=key)
+
+    def strands(self, run: str) -> list[str]:
+        """Return the names of a run's strands."""
+        return [row[0] for row in self._rows("strands", log=self._log, run=run)]
+
+    def runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs in the order of their names."""
+        return [row[0] for row in self._rows("runs", log=self._log, run=after, limit=limit)]
+
+    def body(self, position: Position, name: str) -> StoredBody | None:
+        """Return a body, or nothing when it is not there."""
+        key = self._body_key(position, name)
+        salt = self._one("body_salt", **key)
+        return None if salt is None else StoredBody(salt, lambda: self._parts(key))
+
+    def checkpoints(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the signed notes of trees of at least this size, smallest first."""
+        page: list[Any] = [(start - 1, b"")]
+        while page:
+            page = self._rows("checkpoints", log=self._log, size=page[-1][0] + 1, limit=PAGE)
+            yield from (row[1] for row in page)
+
+    def checkpoint(self, most: int | None = None) -> bytes | None:
+        """Return the signed note of the largest tree, or of the largest up to a size."""
+        size = 2**62 if most is None else most
+        found: bytes | None = self._one("checkpoint", log=self._log, size=size)
+        return found
+
+    def unsequenced(self) -> Iterator[bytes]:
+        """Yield the entries that have no index yet."""
+        yield from (row[0] for row in self._rows("unsequenced", log=self._log))
+
+    def backlog(self) -> int:
+        """Return about how many entries wait for an index."""
+        return int(self._one("backlog", log=self._log) or 0)
+
+    def _strand(self, run: str, name: str) -> int | None:
+        known = self._strand_ids.get((run, name))
+        return (
+            known if known is not None else self._one("strand", log=self._log, run=run, name=name)
+        )
+
+    def _body_key(self, position: Position, name: str) -> dict[str, Any]:
+        strand = self._strand(position.run, position.strand)
+        return {"log": self._log, "strand": strand, "n": position.n, "name": name}
+
+    def _parts(self, key: dict[str, Any]) -> Iterator[bytes]:
+        part = 0
+        while (data := self._one("body_part", **key, part=part)) is not None:
+            yield data
+            part += 1

@@ -1,0 +1,120 @@
+-- name: version
+SELECT coalesce(max(number), 0) FROM forum.migration
+-- name: has_schema
+SELECT to_regclass('forum.migration') IS NOT NULL
+-- name: add_migration
+INSERT INTO forum.migration (number) VALUES (%s)
+-- name: durability
+SELECT current_setting('fsync'), current_setting('synchronous_commit')
+-- name: add_log
+INSERT INTO forum.log (origin, root) VALUES (%s, %s) ON CONFLICT DO NOTHING
+-- name: log
+SELECT id FROM forum.log WHERE origin = %(origin)s
+-- name: lead
+SELECT pg_try_advisory_lock(hashtext('forum.sequencer'), %s)
+-- name: add_strands
+INSERT INTO forum.strand (log, run, name)
+SELECT %(log)s, run, name FROM unnest(%(runs)s::text[], %(names)s::text[]) AS new (run, name)
+ON CONFLICT DO NOTHING
+-- name: strand
+SELECT id FROM forum.strand WHERE log = %(log)s AND run = %(run)s AND name = %(name)s
+-- name: strand_ids
+SELECT strand.run, strand.name, strand.id
+FROM unnest(%(runs)s::text[], %(names)s::text[]) AS wanted (run, name)
+CROSS JOIN LATERAL (
+    SELECT * FROM forum.strand
+    WHERE log = %(log)s AND run = wanted.run AND name = wanted.name
+) AS strand
+-- name: append
+WITH new AS (
+    INSERT INTO forum.entry (log, strand, n, bytes)
+    SELECT %(log)s, strand, n, bytes
+    FROM unnest(%(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[]) AS u (strand, n, bytes)
+)
+INSERT INTO forum.pending (log, strands, ns)
+VALUES (%(log)s, %(strands)b::bigint[], %(ns)b::bigint[])
+-- name: add_body
+INSERT INTO forum.body (log, strand, n, name, part, salt, data)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+-- name: head
+SELECT size, root FROM forum.log WHERE id = %(log)s
+-- name: tile
+SELECT substring(hashes FROM 1 FOR %(length)s) FROM forum.tile
+WHERE log = %(log)s AND level = %(level)s AND idx = %(idx)s
+-- name: entries
+SELECT s.first + u.place - 1, (
+    SELECT bytes FROM forum.entry e WHERE e.log = s.log AND e.strand = u.strand AND e.n = u.n
+)
+FROM forum.sequenced s, unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)
+WHERE s.log = %(log)s AND s.first < %(stop)s AND s.first >= (
+    SELECT max(first) FROM forum.sequenced WHERE log = %(log)s AND first <= %(start)s
+) AND s.first + u.place - 1 >= %(start)s AND s.first + u.place - 1 < %(stop)s
+ORDER BY s.first, u.place
+-- name: find
+SELECT idx FROM forum.leaf
+WHERE log = %(log)s AND prefix BETWEEN %(low)s AND %(high)s ORDER BY idx
+-- name: strand_entries
+SELECT n, bytes FROM forum.entry
+WHERE log = %(log)s AND strand = %(strand)s AND n >= %(n)s ORDER BY n LIMIT %(limit)s
+-- name: last
+SELECT bytes FROM forum.entry
+WHERE log = %(log)s AND strand = %(strand)s ORDER BY n DESC LIMIT 1
+-- name: strands
+SELECT name FROM forum.strand WHERE log = %(log)s AND run = %(run)s ORDER BY name
+-- name: runs
+SELECT DISTINCT run FROM forum.strand
+WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
+-- name: body_salt
+SELECT salt FROM forum.body
+WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = 0
+-- name: body_part
+SELECT data FROM forum.body WHERE log = %(log)s
+AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = %(part)s
+-- name: erase
+DELETE FROM forum.body
+WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s
+-- name: vacuum
+VACUUM forum.body
+-- name: checkpoints
+SELECT size, note FROM forum.checkpoint
+WHERE log = %(log)s AND size >= %(size)s ORDER BY size LIMIT %(limit)s
+-- name: checkpoint
+SELECT note FROM forum.checkpoint
+WHERE log = %(log)s AND size <= %(size)s ORDER BY size DESC LIMIT 1
+-- name: save_checkpoint
+INSERT INTO forum.checkpoint AS old (log, size, note) VALUES (%s, %s, %s)
+ON CONFLICT (log, size) DO UPDATE SET note = excluded.note
+WHERE length(excluded.note) > length(old.note)
+-- name: waiting
+SELECT p.seq, u.strand, u.n, (
+    SELECT sha256('\x00'::bytea || bytes) FROM forum.entry e
+    WHERE e.log = p.log AND e.strand = u.strand AND e.n = u.n
+)
+FROM (
+    SELECT *, sum(cardinality(ns)) OVER (ORDER BY seq) - cardinality(ns) AS before
+    FROM (
+        SELECT * FROM forum.pending WHERE log = %(log)s ORDER BY seq LIMIT %(limit)s
+    ) AS next
+) AS p, unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
+WHERE p.before < %(limit)s
+ORDER BY p.seq, u.place
+-- name: unsequenced
+SELECT (
+    SELECT bytes FROM forum.entry e WHERE e.log = p.log AND e.strand = u.strand AND e.n = u.n
+)
+FROM forum.pending p, unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
+WHERE p.log = %(log)s ORDER BY p.seq, u.place
+-- name: backlog
+SELECT coalesce(sum(cardinality(ns)), 0)::bigint FROM forum.pending WHERE log = %(log)s
+-- name: swap
+UPDATE forum.log SET size = %s, root = %s WHERE id = %s AND size = %s AND root = %s
+-- name: remove_pending
+DELETE FROM forum.pending WHERE log = %s AND seq = ANY(%s)
+-- name: add_sequenced
+INSERT INTO forum.sequenced (log, first, strands, ns) VALUES (%s, %s, %b, %b)
+-- name: add_leaves
+INSERT INTO forum.leaf (log, prefix, idx)
+SELECT %s, prefix, idx FROM unnest(%b::bigint[], %b::bigint[]) AS u (prefix, idx)
+-- name: put_tile
+INSERT INTO forum.tile (log, level, idx, hashes) VALUES (%s, %s, %s, %s)
+ON CONFLICT (log, level, idx) DO UPDATE SET hashes = excluded.hashes

@@ -1,0 +1,297 @@
+"""Every error that Forum raises on purpose, in one tree.
+
+    ForumError
+    ├── Malformed            bytes or text that no formatter of ours would have written
+    ├── ProofRejected        a Merkle proof does not lead to the root that it was given
+    ├── SignatureRejected    a note is not signed by a key that the reader trusts
+    ├── PositionTaken        another writer has recorded this position of the strand
+    ├── Overtaken            somebody else has moved on what we were about to move
+    ├── StepMismatch         the record has another step than the one asked for
+    ├── Backlogged           too many entries wait for an index
+    ├── RolledBack           the database does not continue what was signed before
+    ├── GuardMissing         signed checkpoints, but no memory of them on this machine
+    ├── NoSuchEntry          the log has no such entry
+    ├── NoSuchLog            the database does not hold this log
+    ├── AmbiguousEntry       a shortened id fits several entries
+    ├── NotYetSigned         durable, but in no signed checkpoint yet
+    ├── StoreFailed          the database refused: full, read-only, locked or gone
+    │   └── StoreLost        the connection broke: a commit may or may not have happened
+    ├── SchemaTooOld         the database has to be upgraded first
+    ├── NotDurable           the database is set up to lose what it acknowledged
+    ├── SchemaTooNew         the database was written by a newer release
+    ├── BadSettings          forum.toml cannot be read as settings
+    ├── NoLedger             there is no ledger here yet
+    ├── KeyUnreadable        a key file is missing, unreadable or damaged
+    ├── WitnessRefused       a witness looked, and did not cosign
+    └── Unreachable          a witness did not answer
+
+An error is named for what happened, carries facts, and says in its text what to do next
+where there is something to do.
+"""
+
+
+class ForumError(Exception):
+    """What all of Forum's own errors have in common."""
+
+
+class Malformed(ForumError):
+    """Something could not be read, because it is not in the only form that we write."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(what, why)
+        self.what, self.why = what, why
+
+    def __str__(self) -> str:
+        return f"malformed {self.what}: {self.why}"
+
+
+class ProofRejected(ForumError):
+    """A Merkle proof does not lead where it claims to lead."""
+
+    def __init__(self, claim: str) -> None:
+        super().__init__(claim)
+        self.claim = claim
+
+    def __str__(self) -> str:
+        return f"proof rejected: {self.claim}"
+
+
+class SignatureRejected(ForumError):
+    """A note is not signed by a trusted key, or a trusted key's signature does not hold."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(key, why)
+        self.key, self.why = key, why
+
+    def __str__(self) -> str:
+        return f"signature rejected: {self.key}: {self.why}"
+
+
+class PositionTaken(ForumError):
+    """Another writer has already recorded this position of the strand."""
+
+    def __init__(self, position: str) -> None:
+        super().__init__(position)
+        self.position = position
+
+    def __str__(self) -> str:
+        return f"position {self.position} is taken: another writer has gone on with this strand"
+
+
+class Overtaken(ForumError):
+    """Somebody else has moved on what this process was about to move."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"overtaken: {self.what} was changed by somebody else"
+
+
+class StepMismatch(ForumError):
+    """The record has another step at this position than the one asked for."""
+
+    def __init__(self, position: str, recorded: str, asked: str) -> None:
+        super().__init__(position, recorded, asked)
+        self.position, self.recorded, self.asked = position, recorded, asked
+
+    def __str__(self) -> str:
+        return (
+            f"position {self.position} records step {self.recorded!r}, not {self.asked!r}: "
+            "the program does not follow its own record"
+        )
+
+
+class Backlogged(ForumError):
+    """Too many entries wait for an index; nothing was recorded."""
+
+    def __init__(self, waiting: int, limit: int) -> None:
+        super().__init__(waiting, limit)
+        self.waiting, self.limit = waiting, limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.waiting} entries wait to be sequenced (limit {self.limit}); "
+            "try again in a second, and check that a sequencer is running"
+        )
+
+
+class RolledBack(ForumError):
+    """The database does not continue what was signed before."""
+
+    def __init__(self, origin: str, signed: int, found: int) -> None:
+        super().__init__(origin, signed, found)
+        self.origin, self.signed, self.found = origin, signed, found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.origin}: the database (size {self.found}) does not continue the signed "
+            f"checkpoint of size {self.signed}; it was restored or altered. Nothing is signed. "
+            "Put the newer database back, or begin a new epoch: forum ledger epoch"
+        )
+
+
+class GuardMissing(ForumError):
+    """There are signed checkpoints, but no memory of the last one on this machine."""
+
+    def __init__(self, origin: str, size: int) -> None:
+        super().__init__(origin, size)
+        self.origin, self.size = origin, size
+
+    def __str__(self) -> str:
+        return (
+            f"{self.origin}: a checkpoint of size {self.size} was signed elsewhere, and this "
+            "machine does not remember it. Copy the state directory of the machine that signed, "
+            "or begin a new epoch: forum ledger epoch"
+        )
+
+
+class NoSuchEntry(ForumError):
+    """The log has no such entry."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"no such entry: {self.what}"
+
+
+class NoSuchLog(ForumError):
+    """The database does not hold this log."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(origin)
+        self.origin = origin
+
+    def __str__(self) -> str:
+        return f"the database holds no log {self.origin}"
+
+
+class AmbiguousEntry(ForumError):
+    """A shortened id fits more than one entry."""
+
+    def __init__(self, prefix: str, count: int) -> None:
+        super().__init__(prefix, count)
+        self.prefix, self.count = prefix, count
+
+    def __str__(self) -> str:
+        return f"{self.count} entries begin with {self.prefix}; give more digits"
+
+
+class NotYetSigned(ForumError):
+    """An entry is durable, but no signed checkpoint covers it yet."""
+
+    def __init__(self, entry: str) -> None:
+        super().__init__(entry)
+        self.entry = entry
+
+    def __str__(self) -> str:
+        return f"entry {self.entry} is not in a signed checkpoint yet; try again in a second"
+
+
+class StoreFailed(ForumError):
+    """The database refused or failed: the disk is full, read-only, locked or gone."""
+
+    def __init__(self, doing: str, why: str) -> None:
+        super().__init__(doing, why)
+        self.doing, self.why = doing, why
+
+    def __str__(self) -> str:
+        return f"the ledger's database failed while {self.doing}: {self.why}"
+
+
+class StoreLost(StoreFailed):
+    """The connection broke: whether the last commit took place is not known."""
+
+
+class SchemaTooOld(ForumError):
+    """The database lacks tables that this release needs."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(found, known)
+        self.found, self.known = found, known
+
+    def __str__(self) -> str:
+        return (
+            f"the schema is version {self.found}, this release needs {self.known}: "
+            "run forum db upgrade"
+        )
+
+
+class NotDurable(ForumError):
+    """The database is set up to lose what it acknowledged."""
+
+    def __init__(self, setting: str) -> None:
+        super().__init__(setting)
+        self.setting = setting
+
+    def __str__(self) -> str:
+        return f"the database may lose acknowledged entries: {self.setting}; set it right first"
+
+
+class SchemaTooNew(ForumError):
+    """The database was written by a newer release."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(found, known)
+        self.found, self.known = found, known
+
+    def __str__(self) -> str:
+        return f"the schema is version {self.found}, this release knows {self.known}: upgrade forum"
+
+
+class BadSettings(ForumError):
+    """A settings file cannot be read, or says something that we do not know."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+class NoLedger(ForumError):
+    """There is no ledger here yet."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"there is no ledger in {self.where}; make one with: forum init"
+
+
+class KeyUnreadable(ForumError):
+    """A private key could not be read."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+    def __str__(self) -> str:
+        return f"cannot read the key {self.path}: {self.why}"
+
+
+class WitnessRefused(ForumError):
+    """A witness looked at the checkpoint and did not cosign it."""
+
+    def __init__(self, witness: str, why: str) -> None:
+        super().__init__(witness, why)
+        self.witness, self.why = witness, why
+
+    def __str__(self) -> str:
+        return f"witness {self.witness} refused the checkpoint: {self.why}"
+
+
+class Unreachable(ForumError):
+    """A witness did not answer in time, or not in the protocol."""
+
+    def __init__(self, witness: str, why: str) -> None:
+        super().__init__(witness, why)
+        self.witness, self.why = witness, why
+
+    def __str__(self) -> str:
+        return f"witness {self.witness} is unreachable: {self.why}"

@@ -1,0 +1,96 @@
+r"""Bodies: what an entry commits to without holding it, so that it can be erased.
+
+commitment = SHA-256("forum/body/1\0" || salt || u64be(length) || body), with a fresh random salt
+of 32 bytes for each body.  The salt is kept beside the body and erased with it; without it not
+even a one-word body can be guessed from its commitment.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+from forum.errors import Malformed
+from forum.ledger.entry import Commitment
+
+SALT_SIZE = 32
+CHUNK_SIZE = 1 << 20
+"""Bodies are stored, read and hashed in pieces of at most this length."""
+
+_DOMAIN = b"forum/body/1\0"
+
+
+class Content(Protocol):
+    """Bytes of a known length that can be read more than once, piece by piece."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        ...
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read it from the beginning, in pieces of at most `CHUNK_SIZE`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Content that is in memory already."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return len(self.data)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read it piece by piece; empty content is one empty piece."""
+        for start in range(0, len(self.data) or 1, CHUNK_SIZE):
+            yield self.data[start : start + CHUNK_SIZE]
+
+
+def text(content: str) -> Bytes:
+    """Take text as content; a lone surrogate is refused rather than replaced."""
+    try:
+        return Bytes(content.encode())
+    except UnicodeEncodeError as error:
+        raise Malformed("text", f"a lone surrogate at character {error.start}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body on its way to the store, under the name by which its entry knows it."""
+
+    name: str
+    type: str
+    content: Content
+    salt: bytes
+
+    def commitment(self) -> Commitment:
+        """Return what the entry says of this body."""
+        digest = commit(self.salt, self.content.size, self.content.chunks())
+        return Commitment(digest.hex(), self.content.size, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """A body as a store or a bundle holds it: untrusted until checked."""
+
+    salt: bytes
+    read: Callable[[], Iterable[bytes]]
+
+    def matches(self, commitment: Commitment) -> bool:
+        """Tell whether this is the very body that an entry committed to."""
+        digest = commit(self.salt, commitment.size, self.read())
+        return digest.hex() == commitment.h
+
+
+def commit(salt: bytes, size: int, chunks: Iterable[bytes]) -> bytes:
+    """Return the salted commitment to a body of `size` bytes."""
+    if len(salt) != SALT_SIZE:
+        raise Malformed("salt", f"{len(salt)} bytes, not {SALT_SIZE}")
+    digest = sha256(_DOMAIN + salt + size.to_bytes(8, "big"))
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.digest()

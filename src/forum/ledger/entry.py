@@ -1,0 +1,185 @@
+"""One entry of the ledger: its members, and the only bytes that it can have.
+
+An entry is one leaf of the tree.  Its bytes are UTF-8 JSON with the members in the order below
+and no white space; they hold strings, integers, arrays and objects, and nothing else.  What is
+stored is what was hashed: verification reads these bytes and never writes them again.
+See docs/spec/entry.md.
+"""
+
+import re
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from forum.errors import Malformed
+from forum.tlog import Hash, hash_leaf
+
+FORMAT: Literal["forum/entry/1"] = "forum/entry/1"
+MAX_ENTRY_SIZE = 4096
+MAX_PARENTS = 16
+MAX_NESTING = 16
+"""Arrays and objects within each other: what can be read must not depend on a reader's stack."""
+
+LOG_RUN = "log"
+"""The run that holds the life of the log itself."""
+MAIN = "main"
+"""The strand that every run has."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+"""An integer that every JSON reader reads exactly."""
+
+
+class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The small typed facts of one kind of entry.  They outlive the redaction of its bodies.
+
+    Members are `str`, `Count`, string enums, lists of those, and structs of those; a member
+    with its default value is not written.
+    """
+
+
+F_co = TypeVar("F_co", covariant=True)
+
+_LABEL = r"[!#-\[\]-~]{1,128}"
+_LABELS = re.compile(rf"{_LABEL}(?: {_LABEL}){{4}} [a-z][a-z.]*/[1-9][0-9]*").fullmatch
+_HASH = re.compile(r"[0-9a-f]{64}").fullmatch
+_BODY = re.compile(r"[a-z][a-z0-9._-]{0,31} [0-9a-f]{64} [!#-\[\]-~]{1,64}").fullmatch
+
+
+class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an entry says of a body that it does not hold: hash, length and media type."""
+
+    h: str
+    size: Count
+    type: str
+
+
+class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=True):
+    """One recorded step.  The order of the members is the order of the bytes."""
+
+    v: Literal["forum/entry/1"]
+    log: str
+    run: str
+    strand: str
+    n: Count
+    prev: str
+    step: str
+    ts: Count
+    actor: str
+    kind: str
+    parents: tuple[str, ...]
+    facts: F_co
+    bodies: dict[str, Commitment]
+
+    def __post_init__(self) -> None:
+        # One match over all labels: they cannot hold the space that joins them here.
+        labels = f"{self.log} {self.run} {self.strand} {self.step} {self.actor} {self.kind}"
+        if not _LABELS(labels):
+            raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
+        if not (_HASH(self.prev) if self.n else self.prev == ""):
+            raise Malformed("entry", "prev is a leaf hash, and empty at n = 0 only")
+        if self.parents:
+            _check_parents(self.parents)
+        if self.bodies:
+            _check_bodies(self.bodies)
+
+
+def _check_parents(parents: tuple[str, ...]) -> None:
+    if len(parents) > MAX_PARENTS:
+        raise Malformed("entry", f"{len(parents)} parents; more than {MAX_PARENTS} need a join/1")
+    if not all(map(_HASH, parents)):
+        raise Malformed("entry", "a parent is a leaf hash in lower-case hexadecimal")
+    if len(set(parents)) != len(parents):
+        raise Malformed("entry", "a parent is named twice")
+
+
+def _check_bodies(bodies: dict[str, Commitment]) -> None:
+    if list(bodies) != sorted(bodies):
+        raise Malformed("entry", "bodies are not in the order of their names")
+    for name, body in bodies.items():
+        if not _BODY(f"{name} {body.h} {body.type}"):
+            raise Malformed("entry", f"body {name!r} has a malformed name, hash or type")
+
+
+_encoder = msgspec.json.Encoder()
+_raw_decoder = msgspec.json.Decoder(Entry[msgspec.Raw])
+
+
+def write_entry(entry: Entry[Any]) -> bytes:
+    """Return the bytes of an entry, not yet checked; `Kinds.write` checks them."""
+    try:
+        return _encoder.encode(entry)
+    except UnicodeEncodeError:
+        raise Malformed("entry", "a lone surrogate is not text") from None
+
+
+def read_entry(
+    data: bytes, decoder: "msgspec.json.Decoder[Entry[Any]] | None" = None
+) -> Entry[Any]:
+    """Return the entry with exactly these bytes; the facts are checked by the decoder's type.
+
+    Without a decoder for its kind, an entry is read with its facts raw, and these are held to
+    the general rules only.
+    """
+    if len(data) > MAX_ENTRY_SIZE:
+        raise Malformed("entry", f"{len(data)} bytes; the most is {MAX_ENTRY_SIZE}")
+    try:
+        entry = (decoder or _raw_decoder).decode(data)
+        again = _encoder.encode(entry)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed("entry", str(error)) from None
+    if again != data:
+        raise Malformed("entry", "its bytes are not the only form of what they say")
+    _refuse_controls(data)
+    if decoder is None:
+        _check_raw(entry.facts)
+    return entry
+
+
+def peek_kind(data: bytes) -> bytes:
+    """Return the kind named in the bytes of an entry, without reading the rest.
+
+    A quote inside a JSON string is escaped, so this can only match the member itself; in bytes
+    that are no entry it may find anything, and the decoder then refuses them.
+    """
+    start = data.find(b'","kind":"') + 10
+    return data[start : data.find(b'"', start)]
+
+
+def _refuse_controls(data: bytes) -> None:
+    # In canonical JSON a control character below U+0020 can only stand as an escape, and the
+    # only escapes that remain legal are those of the quote and the backslash.
+    if b"\\" in data and b"\\" in data.replace(b"\\\\", b"").replace(b'\\"', b""):
+        raise Malformed("entry", "a string holds a control character")
+    if b"\x7f" in data or (not data.isascii() and re.search(rb"\xc2[\x80-\x9f]", data)):
+        raise Malformed("entry", "a string holds a control character")
+
+
+def _check_raw(facts: msgspec.Raw) -> None:
+    """Hold the facts of an unknown kind to what all facts obey."""
+    try:
+        value = msgspec.json.decode(facts)
+        again = _encoder.encode(value)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed("entry", str(error)) from None
+    if type(value) is not dict or again != bytes(facts) or not _is_plain(value):
+        raise Malformed("entry", "facts are an object of strings, integers, arrays and objects")
+
+
+def _is_plain(value: object, nesting: int = 1) -> bool:
+    match value:
+        case bool() | None | float():
+            return False
+        case str():
+            return True
+        case int():
+            return -(2**53) < value < 2**53
+        case list() | dict():
+            within = value if isinstance(value, list) else value.values()
+            return nesting <= MAX_NESTING and all(_is_plain(v, nesting + 1) for v in within)
+        case _:
+            return False
+
+
+def leaf_of(data: bytes) -> Hash:
+    """Return the id of the entry with these bytes: its leaf hash."""
+    return hash_leaf(data)

@@ -1,0 +1,169 @@
+"""The kinds of entries: a closed set, each with a version, its facts and its bodies.
+
+A released kind is never changed; it is joined by the next version.  The ledger owns the registry
+and the kinds of the log's own life and of every run's frame; other rooms declare theirs and the
+readers put the sets together.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from forum.errors import Malformed
+from forum.ledger.entry import Count, Entry, Facts, peek_kind, read_entry, write_entry
+
+F = TypeVar("F", bound=Facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[F]):
+    """One kind: its versioned name, the type of its facts, the names its bodies may have."""
+
+    name: str
+    facts: type[F]
+    bodies: frozenset[str] = frozenset()
+
+
+class Kinds:
+    """A closed set of kinds, and the only way between entries and their bytes."""
+
+    def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._by_facts = {kind.facts: kind for kind in self._kinds.values()}
+        self._decoders = {
+            kind.name.encode(): msgspec.json.Decoder(Entry[kind.facts])  # type: ignore[name-defined]
+            for kind in self._kinds.values()
+        }
+
+    def __iter__(self) -> Iterator[Kind[Any]]:
+        return iter(self._kinds.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kinds
+
+    def __or__(self, other: "Kinds") -> "Kinds":
+        return Kinds([*self, *other])
+
+    def of(self, facts: Facts) -> Kind[Any]:
+        """Return the kind whose facts these are."""
+        try:
+            return self._by_facts[type(facts)]
+        except KeyError:
+            raise Malformed("facts", f"no kind has {type(facts).__name__}") from None
+
+    def read(self, data: bytes) -> Entry[Any]:
+        """Return the entry with these bytes; that of an unknown kind has raw facts."""
+        entry = read_entry(data, self._decoders.get(peek_kind(data)))
+        if entry.bodies:
+            self._check_names(entry)
+        return entry
+
+    def write(self, entry: Entry[Any]) -> bytes:
+        """Return the bytes of an entry of a known kind, having read them back."""
+        if entry.kind not in self._kinds:
+            raise Malformed("entry", f"no such kind: {entry.kind}")
+        data = write_entry(entry)
+        self.read(data)
+        return data
+
+    def _check_names(self, entry: Entry[Any]) -> None:
+        kind = self._kinds.get(entry.kind)
+        if kind is not None and not kind.bodies.issuperset(entry.bodies):
+            raise Malformed("entry", f"{entry.kind} has no body {', '.join(entry.bodies)}")
+
+
+class Outcome(StrEnum):
+    """How a step or a run ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    DENIED = "denied"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    INDETERMINATE = "indeterminate"
+
+
+class LogOpen(Facts, frozen=True):
+    """A log begins.  A new epoch names the checkpoint at which the old log was left."""
+
+    program: str
+    left_origin: str = ""
+    left_size: Count = 0
+    left_root: str = ""
+
+
+class KeyAdd(Facts, frozen=True):
+    """A key signs for this log from here on."""
+
+    vkey: str
+
+
+class LogSeal(Facts, frozen=True):
+    """Nothing follows in this log."""
+
+    reason: str
+
+
+class RedactReason(StrEnum):
+    """Why a body was erased."""
+
+    REQUEST = "request"
+    RETENTION = "retention"
+    SECRET = "secret"  # noqa: S105  not one, but the reason
+    LEGAL = "legal"
+
+
+class Redact(Facts, frozen=True):
+    """A body is erased after this entry is in a checkpoint.  Parents: its entry, its exports."""
+
+    entry: str
+    body: str
+    reason: RedactReason
+
+
+class Export(Facts, frozen=True):
+    """Bodies of a run left the ledger in a bundle: who holds it can still prove them."""
+
+    run: str
+    entries: Count
+    size: Count
+
+
+class RunOpen(Facts, frozen=True):
+    """A run begins, after the checkpoint that it names: nothing in it is older than that."""
+
+    after_size: Count = 0
+    after_root: str = ""
+
+
+class RunClose(Facts, frozen=True):
+    """A run ended.  Its body `strands` lists every other strand with its last n and its head."""
+
+    outcome: Outcome
+    strands: Count
+
+
+class Join(Facts, frozen=True):
+    """Gathers more causes than one entry can name."""
+
+
+class Remark(Facts, frozen=True):
+    """A remark that a person or a system wants on record; its text is the body."""
+
+
+LEDGER_KINDS = Kinds(
+    [
+        Kind("log.open/1", LogOpen),
+        Kind("key.add/1", KeyAdd),
+        Kind("log.seal/1", LogSeal),
+        Kind("redact/1", Redact),
+        Kind("export/1", Export),
+        Kind("run.open/1", RunOpen),
+        Kind("run.close/1", RunClose, frozenset({"strands"})),
+        Kind("join/1", Join),
+        Kind("note/1", Remark, frozenset({"text"})),
+    ]
+)

@@ -1,0 +1,277 @@
+"""One ledger as its writers and readers use it: a log of entries over a store."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from forum.errors import (
+    AmbiguousEntry,
+    Malformed,
+    NoSuchEntry,
+    NotYetSigned,
+    Overtaken,
+    StepMismatch,
+)
+from forum.ledger.body import Bytes
+from forum.ledger.entry import LOG_RUN, MAIN, Entry, leaf_of
+from forum.ledger.kinds import (
+    Export,
+    KeyAdd,
+    Kinds,
+    LogOpen,
+    Outcome,
+    Redact,
+    RedactReason,
+    RunClose,
+    RunOpen,
+)
+from forum.ledger.ports import Append, Clock, Position, Reader, Salts, Store
+from forum.ledger.strand import Attachment, Draft, Pen, Recorded, Strand
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    Note,
+    TlogProof,
+    TreeView,
+    VerifierKey,
+    prove_inclusion,
+)
+
+SYSTEM = "system"
+
+
+class StrandEnd(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How a strand ended, as the close of its run records it."""
+
+    strand: str
+    n: int
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An entry that was found, with its index if it has one."""
+
+    index: int | None
+    data: bytes
+    entry: Entry[Any]
+
+    @property
+    def leaf(self) -> Hash:
+        """The id of the entry."""
+        return leaf_of(self.data)
+
+    @property
+    def position(self) -> Position:
+        """Where the entry stands in its run."""
+        return Position(self.entry.run, self.entry.strand, self.entry.n)
+
+
+class Ledger:
+    """Writes and finds the entries of one log."""
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Kinds,
+        clock: Clock,
+        salts: Salts,
+        append: Append | None = None,
+    ) -> None:
+        self.store, self.kinds = store, kinds
+        self._pen = Pen(store, append or store.append, kinds, clock, salts)
+
+    @property
+    def origin(self) -> str:
+        """The log's name."""
+        return self.store.origin
+
+    def strand(self, run: str, name: str = MAIN) -> Strand:
+        """Take up a strand where its record ends."""
+        return Strand(self._pen, run, name)
+
+    def begin(self, program: str, key: VerifierKey, left: Checkpoint | None = None) -> None:
+        """Write the first entries of a log, unless they are there."""
+        strand = self.strand(LOG_RUN)
+        opening = LogOpen(program)
+        if left is not None:
+            opening = LogOpen(program, left.origin, left.size, left.root.hex())
+        if strand.recorded("log/open") is None:
+            strand.append(Draft("log/open", SYSTEM, opening))
+        if strand.recorded("log/key") is None:
+            strand.append(Draft("log/key", SYSTEM, KeyAdd(str(key))))
+
+    def open_run(self, run: str, actor: str) -> Strand:
+        """Open a run, or take it up again; it names the newest checkpoint as its past."""
+        strand = self.strand(run)
+        if strand.recorded("run/open") is None:
+            newest = self.store.checkpoint()
+            facts = RunOpen()
+            if newest is not None:
+                past = Checkpoint.parse(Note.parse(newest).text)
+                facts = RunOpen(past.size, past.root.hex())
+            strand.append(Draft("run/open", actor, facts))
+        return strand
+
+    def close_run(self, main: Strand, actor: str, outcome: Outcome) -> Recorded:
+        """Close a run; nothing may be added to any of its strands afterwards."""
+        found = main.recorded("run/close")
+        if found is not None:
+            return found
+        ends = list(self._ends(main.run))
+        parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
+        body = Attachment("strands", Bytes(msgspec.json.encode(ends)), "application/json")
+        facts = RunClose(outcome, len(ends))
+        return main.append(Draft("run/close", actor, facts, parents, (body,)))[0]
+
+    def log_entry(self, draft: Draft) -> Recorded:
+        """Record something in the life of the log, behind whatever others record there."""
+        while True:
+            strand = Strand(self._pen, LOG_RUN, MAIN, at_end=True)
+            try:
+                return strand.append(draft)[0]
+            except (Overtaken, StepMismatch):
+                continue
+
+    def request_redaction(
+        self, target: Located, body: str, actor: str, reason: RedactReason
+    ) -> Recorded:
+        """Record that a body is to be erased; `erase` may follow once this is in a checkpoint."""
+        if body not in target.entry.bodies:
+            raise NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
+        exports = tuple(r.leaf for r in self._exports(target.entry.run))
+        step = f"redact/{target.leaf.hex()}/{body}"
+        facts = Redact(target.leaf.hex(), body, reason)
+        return self.log_entry(Draft(step, actor, facts, (target.leaf, *exports[-15:])))
+
+    def erase_redacted(self) -> list[Position]:
+        """Erase every body whose redaction is in a signed checkpoint; say which."""
+        note = self.store.checkpoint()
+        size = Checkpoint.parse(Note.parse(note).text).size if note else 0
+        erased = []
+        for recorded in self._log_entries():
+            if not isinstance(recorded.entry.facts, Redact):
+                continue
+            redaction = self.find(recorded.leaf.hex())
+            # Erase second: a body that is gone without a word in a signed tree is a finding.
+            if redaction.index is None or redaction.index >= size:
+                continue
+            target = self.find(recorded.entry.facts.entry)
+            if self.store.body(target.position, recorded.entry.facts.body) is not None:
+                self.store.erase(target.position, recorded.entry.facts.body)
+                erased.append(target.position)
+        return erased
+
+    def record_export(self, run: str, entries: int, size: int, actor: str) -> Recorded:
+        """Record that the bodies of a run leave the ledger."""
+        return self.log_entry(Draft(f"export/{run}", actor, Export(run, entries, size)))
+
+    def find(self, what: str) -> Located:
+        """Return the entry with this index, id (or the first digits of it), or position."""
+        return find(self.store, self.kinds, what)
+
+    def prove(self, index: int) -> TlogProof:
+        """Return the proof that an entry is in the newest signed tree."""
+        return prove(self.store, index)
+
+    def _ends(self, run: str) -> Iterator[StrandEnd]:
+        for name in sorted(self.store.strands(run)):
+            last = self.store.last(run, name)
+            if name != MAIN and last is not None:
+                yield StrandEnd(name, self.kinds.read(last).n, leaf_of(last).hex())
+
+    def _log_entries(self) -> Iterator[Recorded]:
+        for data in self.store.strand(LOG_RUN, MAIN):
+            yield Recorded(leaf_of(data), self.kinds.read(data))
+
+    def _exports(self, run: str) -> Iterator[Recorded]:
+        for recorded in self._log_entries():
+            facts = recorded.entry.facts
+            if isinstance(facts, Export) and facts.run == run:
+                yield recorded
+
+
+def find(reader: Reader, kinds: Kinds, what: str) -> Located:
+    """Return the entry with this index, id (or its first digits), or position run/strand/n."""
+    if what.isdecimal() and len(what) < 16:
+        return _at(reader, kinds, int(what))
+    if "/" in what:
+        return _at_position(reader, kinds, what)
+    return _by_id(reader, kinds, what)
+
+
+def causes(
+    reader: Reader, kinds: Kinds, entry: Located, limit: int
+) -> Iterator[tuple[int, Located]]:
+    """Yield an entry and what led to it, each once, with how many steps it is away.
+
+    The causes of an entry are its parents, and, where it names none, the entry before it.
+    """
+    level, seen, depth = [entry], {entry.leaf.hex()}, 0
+    while level and limit > 0:
+        for effect in level[:limit]:
+            yield depth, effect
+        limit -= len(level)
+        names = [n for e in level for n in (e.entry.parents or (e.entry.prev,))]
+        fresh = [name for name in dict.fromkeys(names) if name and name not in seen]
+        seen.update(fresh)
+        level, depth = [find(reader, kinds, name) for name in fresh], depth + 1
+
+
+def prove(reader: Reader, index: int) -> TlogProof:
+    """Return the proof that an entry is in the newest signed tree."""
+    data = reader.checkpoint()
+    note = Note.parse(data) if data else None
+    size = Checkpoint.parse(note.text).size if note else 0
+    if note is None or index >= size:
+        raise NotYetSigned(str(index))
+    hashes = prove_inclusion(TreeView(size, reader.read_tile), index, size)
+    return TlogProof(index, tuple(hashes), note)
+
+
+def _at(reader: Reader, kinds: Kinds, index: int) -> Located:
+    data = next(reader.entries(index, index + 1))
+    if data is not None:
+        return Located(index, data, kinds.read(data))
+    raise NoSuchEntry(f"the log has {reader.head().size} entries, and none with index {index}")
+
+
+def _at_position(reader: Reader, kinds: Kinds, what: str) -> Located:
+    run, _, rest = what.partition("/")
+    strand, _, n = rest.rpartition("/")
+    if not n.isdecimal():
+        raise NoSuchEntry(f"{what} (a position is run/strand/n)")
+    for data in reader.strand(run, strand, int(n)):
+        entry = kinds.read(data)
+        if entry.n == int(n):
+            return Located(_index(reader, leaf_of(data)), data, entry)
+        break
+    raise NoSuchEntry(what)
+
+
+def _by_id(reader: Reader, kinds: Kinds, what: str) -> Located:
+    found = _matching(reader, what)
+    if not found:
+        raise NoSuchEntry(what)
+    if len(found) > 1:
+        raise AmbiguousEntry(what, len(found))
+    return _at(reader, kinds, found[0])
+
+
+def _matching(reader: Reader, digits: str) -> Sequence[int]:
+    even = digits[: len(digits) & ~1]
+    try:
+        prefix = bytes.fromhex(even)
+    except ValueError:
+        raise Malformed("entry id", f"{digits!r} is not hexadecimal") from None
+    if len(prefix) < 2:
+        raise Malformed("entry id", "give at least four digits")
+    found = ((i, next(reader.entries(i, i + 1))) for i in reader.find(prefix[:8]))
+    return [i for i, data in found if data and leaf_of(data).hex().startswith(digits)]
+
+
+def _index(reader: Reader, leaf: Hash) -> int | None:
+    found = _matching(reader, leaf.hex())
+    return found[0] if found else None

@@ -1,0 +1,191 @@
+"""What the ledger needs from the world: a store, a clock, salts, memories, cosigners.
+
+Everything here is a promise that adapters keep.  tests/backends/test_store_contract.py is the
+promise of `Store` in executable form.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from forum.ledger.body import Body, StoredBody
+from forum.tlog import Hash, TileId
+
+Clock = Callable[[], int]
+"""The time in microseconds since 1970, as this process believes it to be."""
+
+Salts = Callable[[], bytes]
+"""A fresh random salt for each call."""
+
+
+class Position(NamedTuple):
+    """Where an entry stands: the n-th of one strand of one run."""
+
+    run: str
+    strand: str
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.strand}/{self.n}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An entry on its way to the store, with the bodies that it commits to."""
+
+    position: Position
+    data: bytes
+    leaf: Hash
+    bodies: tuple[Body, ...] = ()
+
+
+Append = Callable[[Sequence[Record]], None]
+"""Commits all of these or none, durably: `Store.append`, or a committer that gathers them."""
+
+
+class Head(NamedTuple):
+    """The tree that the sequencer has committed to: how many leaves, and their root."""
+
+    size: int
+    root: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Entries that have no index yet, parents before children, as one sequencer saw them."""
+
+    leaves: Sequence[bytes]
+    token: object
+    """What the store needs in order to find the same entries again."""
+
+
+class Reader(Protocol):
+    """One log as it can be read.  Nothing below takes longer because the log is longer."""
+
+    @property
+    def origin(self) -> str:
+        """The log's name."""
+        ...
+
+    def head(self) -> Head:
+        """Return the tree that was last committed to."""
+        ...
+
+    def read_tile(self, tile: TileId, width: int) -> bytes:
+        """Return the first `width` hashes of a tile."""
+        ...
+
+    def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
+        """Yield the entry of each of these indexes, in order; nothing where one is not there."""
+        ...
+
+    def find(self, prefix: bytes) -> list[int]:
+        """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
+        ...
+
+    def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
+        """Yield the entries of a strand from position `start`, sequenced or not."""
+        ...
+
+    def last(self, run: str, strand: str) -> bytes | None:
+        """Return the last entry of a strand."""
+        ...
+
+    def strands(self, run: str) -> list[str]:
+        """Return the names of a run's strands."""
+        ...
+
+    def runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs in the order of their names."""
+        ...
+
+    def body(self, position: Position, name: str) -> StoredBody | None:
+        """Return a body, or nothing when it is not there."""
+        ...
+
+    def checkpoints(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the signed notes of trees of at least this size, smallest first."""
+        ...
+
+    def checkpoint(self, most: int | None = None) -> bytes | None:
+        """Return the signed note of the largest tree, or of the largest up to a size."""
+        ...
+
+    def unsequenced(self) -> Iterator[bytes]:
+        """Yield the entries that have no index yet."""
+        ...
+
+
+class Store(Reader, Protocol):
+    """One log as it can be written."""
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Commit all of these or none, durably.  Raises `PositionTaken`."""
+        ...
+
+    def waiting(self, limit: int) -> Waiting:
+        """Return some entries without an index, in an order that keeps parents first."""
+        ...
+
+    def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
+        """Give the batch its indexes, store the tiles, replace old by new: all or nothing.
+
+        Raises `Overtaken` when the tree is not the old one any more.
+        """
+        ...
+
+    def save_checkpoint(self, size: int, note: bytes) -> None:
+        """Keep a signed note; one with more cosignatures replaces the one of that size."""
+        ...
+
+    def erase(self, position: Position, name: str) -> None:
+        """Erase a body and its salt, so that neither can be read from the files again."""
+        ...
+
+    def backlog(self) -> int:
+        """Return about how many entries wait for an index."""
+        ...
+
+    def lead(self) -> bool:
+        """Tell whether this process may sequence now.  For liveness only, never for safety."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[Reader]:
+        """Read everything as of one moment."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        ...
+
+
+class Memory(Protocol):
+    """One signed note, kept outside the database and never replaced by accident.
+
+    The signer's guard, a witness's record and a reader's last sight are such memories.
+    """
+
+    def latest(self) -> bytes | None:
+        """Return the note, or nothing when there never was one."""
+        ...
+
+    def advance(self, old: bytes | None, new: bytes) -> None:
+        """Replace old by new durably.  Raises `Overtaken` when old is not what is kept."""
+        ...
+
+
+class Cosigner(Protocol):
+    """Somebody who cosigns checkpoints that are consistent with what it saw before."""
+
+    @property
+    def name(self) -> str:
+        """The name of its key."""
+        ...
+
+    def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
+        """Return the cosignature lines for a checkpoint.  Raises `WitnessRefused`, `Unreachable`.
+
+        `prove(old, new)` makes the consistency proof that the witness asks for.
+        """
+        ...

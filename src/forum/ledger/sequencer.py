@@ -1,0 +1,186 @@
+"""From durable entries to a signed, witnessed tree.
+
+The order is: read what has no index -> compute -> **in one transaction give out the indexes, store
+the tiles and swap (size, root)** -> sign -> remember what was signed -> publish -> ask witnesses.
+What a crash leads to is written beside each step.  The swap is a compare-and-set: two sequencers
+at once may waste work, but they cannot make two trees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forum.errors import (
+    GuardMissing,
+    Malformed,
+    Overtaken,
+    ProofRejected,
+    RolledBack,
+    SignatureRejected,
+    Unreachable,
+    WitnessRefused,
+)
+from forum.ledger.ports import Cosigner, Head, Memory, Store
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    Note,
+    Policy,
+    SigningKey,
+    Tree,
+    TreeView,
+    check_consistency,
+    cosignatures,
+    prove_consistency,
+    sign_checkpoint,
+)
+
+BATCH = 10_000
+"""The most entries that get their indexes in one transaction."""
+
+
+class Sequencer:
+    """Gives indexes to the entries of one log."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tree: Tree | None = None
+        self._head: Head | None = None
+
+    def step(self, limit: int = BATCH) -> int:
+        """Give indexes to some waiting entries, and return to how many."""
+        batch = self._store.waiting(limit)
+        # Stopped here: nothing has happened, the entries still wait.
+        if not batch.leaves:
+            return 0
+        old = self._store.head()
+        tree = self._load(old)
+        # From here the tree in memory is ahead of the store, until the swap tells.
+        self._tree = self._head = None
+        tiles = tree.extend(batch.leaves)
+        new = Head(tree.size, tree.root())
+        # Stopped before the commit: nothing has happened.  Stopped after it, even without
+        # hearing of it: the entries have their indexes and wait no more, and whoever comes next
+        # begins at the new head.
+        self._store.swap(old, new, batch, tiles)
+        self._tree, self._head = tree, new
+        return len(batch.leaves)
+
+    def drain(self) -> int:
+        """Give an index to every entry that waits now; another sequencer may help."""
+        done = 0
+        while True:
+            try:
+                count = self.step()
+            except Overtaken:
+                continue
+            if not count:
+                return done
+            done += count
+
+    def _load(self, head: Head) -> Tree:
+        if self._tree is None or head != self._head:
+            return Tree.load(head.size, self._store.read_tile)
+        return self._tree
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A checkpoint as it stands now, and what was heard from the witnesses."""
+
+    note: bytes
+    checkpoint: Checkpoint
+    witnessed: bool
+    refused: tuple[WitnessRefused, ...] = ()
+    unreachable: tuple[Unreachable, ...] = ()
+
+
+class Publisher:
+    """Signs the trees of one log, never two that contradict each other."""
+
+    def __init__(
+        self,
+        store: Store,
+        key: SigningKey,
+        guard: Memory,
+        policy: Policy,
+        cosigners: Sequence[Cosigner] = (),
+    ) -> None:
+        self._store, self._key, self._guard = store, key, guard
+        self._policy, self._cosigners = policy, cosigners
+
+    def sign(self) -> bytes:
+        """Return the signed checkpoint of the tree as it stands."""
+        while True:
+            try:
+                return self._sign()
+            except Overtaken:
+                continue  # another signer has moved the guard: look again at what it signed
+
+    def publish(self) -> Publication:
+        """Sign the tree as it stands and ask every witness for its cosignature."""
+        note = self.sign()
+        refused, unreachable = [], []
+        for cosigner in self._cosigners:
+            try:
+                note = self._ask(cosigner, note)
+            except WitnessRefused as error:
+                refused.append(error)
+            except Unreachable as error:
+                unreachable.append(error)
+        parsed = Note.parse(note)
+        checkpoint = Checkpoint.parse(parsed.text)
+        # Stopped before this: the next publication asks the witnesses again.
+        self._store.save_checkpoint(checkpoint.size, note)
+        seen = cosignatures(parsed, self._policy.witness_keys)
+        witnessed = self._policy.satisfied_by([c.key for c in seen])
+        return Publication(note, checkpoint, witnessed, tuple(refused), tuple(unreachable))
+
+    def _sign(self) -> bytes:
+        head = self._store.head()
+        last = self._guard.latest()
+        kept = self._store.checkpoint()
+        if last is None and kept is not None:
+            raise GuardMissing(self._store.origin, Checkpoint.parse(Note.parse(kept).text).size)
+        if last is not None and self._continues(last, head):
+            # The same tree as before.  If we were stopped before it was published, it is now.
+            if kept is None or Checkpoint.parse(Note.parse(kept).text).size != head.size:
+                self._store.save_checkpoint(head.size, last)
+                return last
+            return kept
+        checkpoint = Checkpoint(self._store.origin, head.size, head.root)
+        note = sign_checkpoint(checkpoint, self._key).encode()
+        # Remember first, show second.  Stopped in between: the next signer finds the note in the
+        # guard and shows it, or signs a tree that continues it.  The other order could show a
+        # note that a restored database later contradicts.
+        self._guard.advance(last, note)
+        self._store.save_checkpoint(head.size, note)
+        return note
+
+    def _continues(self, last: bytes, head: Head) -> bool:
+        """Tell whether the tree is the one last signed; raise if it does not continue it."""
+        signed = Checkpoint.parse(Note.parse(last).text)
+        try:
+            if signed.size:
+                proof = self._prove(signed.size, head.size) if signed.size <= head.size else []
+                check_consistency(proof, signed.size, signed.root, head.size, head.root)
+        except ProofRejected:
+            raise RolledBack(self._store.origin, signed.size, head.size) from None
+        return signed.size == head.size
+
+    def _prove(self, old: int, new: int) -> Sequence[Hash]:
+        return prove_consistency(TreeView(new, self._store.read_tile), old, new)
+
+    def _ask(self, cosigner: Cosigner, note: bytes) -> bytes:
+        """Return the note with what this witness adds to it."""
+        own = Note.parse(note).signatures
+        if any(signature.name == cosigner.name for signature in own):
+            return note  # its first cosignature is the earlier, and so the better, evidence
+        answer = note + cosigner.cosign(note, self._prove).encode()
+        known = {(key.name, key.key_id) for key in self._policy.witness_keys}
+        try:
+            answered = Note.parse(answer)
+            cosignatures(answered, self._policy.witness_keys)
+        except (Malformed, SignatureRejected) as error:
+            raise WitnessRefused(cosigner.name, f"its answer does not hold: {error}") from None
+        added = (s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known)
+        return Note(answered.text, (*own, *added)).encode()

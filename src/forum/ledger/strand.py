@@ -1,0 +1,162 @@
+"""A strand: a chain of entries with one writer at a time.
+
+The position is the fence.  A writer carries the head of its strand and appends at the next
+position; the store lets each position be taken once.  Whoever finds it taken has been overtaken:
+it adopts what is recorded there if that is the very step it was about to record, and otherwise
+stops.  So a writer that was paused, or declared dead too early, cannot add to a strand that its
+successor has gone on with, and nobody has to be told about it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from forum.errors import Overtaken, PositionTaken, StepMismatch
+from forum.ledger.body import Body, Content
+from forum.ledger.entry import FORMAT, Entry, Facts, leaf_of
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import Append, Clock, Position, Reader, Record, Salts
+from forum.tlog import Hash
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A body that a draft wants to commit to."""
+
+    name: str
+    content: Content
+    type: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a writer wants recorded at the next position of its strand."""
+
+    step: str
+    actor: str
+    facts: Facts
+    parents: tuple[Hash, ...] = ()
+    bodies: tuple[Attachment, ...] = ()
+
+
+class Recorded(NamedTuple):
+    """An entry that is in the store, with its id."""
+
+    leaf: Hash
+    entry: Entry[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """What every writer of one log writes with."""
+
+    store: Reader
+    append: Append
+    kinds: Kinds
+    clock: Clock
+    salts: Salts
+
+
+class Strand:
+    """One strand as its writer holds it: first what is recorded is played, then it is live."""
+
+    def __init__(self, pen: Pen, run: str, name: str, *, at_end: bool = False) -> None:
+        self._pen, self.run, self.name = pen, run, name
+        self._recorded: list[Recorded] = []
+        self._played = 0
+        self._n, self._head = 0, ""
+        if at_end:
+            self._skip()
+        else:
+            self._load()
+
+    @property
+    def head(self) -> Hash | None:
+        """The id of the last entry, the cause of what comes next."""
+        return Hash.from_hex(self._head) if self._head else None
+
+    @property
+    def length(self) -> int:
+        """The number of entries in the strand, as far as this writer knows."""
+        return self._n
+
+    def recorded(self, step: str) -> Recorded | None:
+        """Return the record of the next step, or nothing when the step has yet to be done.
+
+        A recorded step with another name is an error: the program that recorded this strand is
+        not the one that plays it.
+        """
+        if self._played == len(self._recorded):
+            return None
+        found = self._recorded[self._played]
+        if found.entry.step != step:
+            raise StepMismatch(str(self._position(found.entry.n)), found.entry.step, step)
+        self._played += 1
+        return found
+
+    def append(self, *drafts: Draft) -> tuple[Recorded, ...]:
+        """Record these at the next positions, all or none, and return what is recorded there."""
+        if self._played < len(self._recorded):
+            ahead = self._recorded[self._played].entry
+            raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
+        records, written = self._prepare(drafts)
+        try:
+            self._pen.append(records)
+        except PositionTaken:
+            return self._adopt(drafts)
+        self._n, self._head = self._n + len(written), written[-1].leaf.hex()
+        return written
+
+    def _prepare(self, drafts: Sequence[Draft]) -> tuple[list[Record], tuple[Recorded, ...]]:
+        pen, prev, records, written = self._pen, self._head, [], []
+        for n, draft in enumerate(drafts, self._n):
+            bodies = tuple(Body(a.name, a.type, a.content, pen.salts()) for a in draft.bodies)
+            entry = Entry(
+                v=FORMAT,
+                log=pen.store.origin,
+                run=self.run,
+                strand=self.name,
+                n=n,
+                prev=prev,
+                step=draft.step,
+                ts=pen.clock(),
+                actor=draft.actor,
+                kind=pen.kinds.of(draft.facts).name,
+                parents=tuple(parent.hex() for parent in draft.parents),
+                facts=draft.facts,
+                bodies={b.name: b.commitment() for b in sorted(bodies, key=lambda b: b.name)},
+            )
+            data = pen.kinds.write(entry)
+            leaf = leaf_of(data)
+            records.append(Record(self._position(n), data, leaf, bodies))
+            written.append(Recorded(leaf, entry))
+            prev = leaf.hex()
+        return records, tuple(written)
+
+    def _adopt(self, drafts: Sequence[Draft]) -> tuple[Recorded, ...]:
+        """Take over what another writer, or our own lost commit, has recorded instead."""
+        self._load()
+        found = []
+        for draft in drafts:
+            record = self.recorded(draft.step)
+            if record is None:
+                # All or none: whoever took the first of these positions stopped before the last.
+                raise Overtaken(f"strand {self.run}/{self.name}")
+            found.append(record)
+        return tuple(found)
+
+    def _skip(self) -> None:
+        """Begin behind what is recorded, for a writer that does not replay it."""
+        last = self._pen.store.last(self.run, self.name)
+        if last is not None:
+            self._n, self._head = self._pen.kinds.read(last).n + 1, leaf_of(last).hex()
+
+    def _load(self) -> None:
+        """Read what the store has beyond what this writer knows."""
+        for data in self._pen.store.strand(self.run, self.name, self._n):
+            entry = self._pen.kinds.read(data)
+            self._recorded.append(Recorded(leaf_of(data), entry))
+            self._n, self._head = entry.n + 1, self._recorded[-1].leaf.hex()
+
+    def _position(self, n: int) -> Position:
+        return Position(self.run, self.name, n)

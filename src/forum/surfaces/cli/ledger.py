@@ -1,0 +1,260 @@
+"""`forum ledger`: read, prove, redact, export and verify."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from forum.app import KINDS
+from forum.errors import NoSuchEntry
+from forum.ledger import Bytes, Located, RedactReason, causes, find, prove, text
+from forum.surfaces.cli import REJECTED, options
+from forum.surfaces.cli.output import (
+    entry_json,
+    entry_line,
+    print_entry,
+    print_json,
+    print_publication,
+    print_report,
+    progress,
+)
+from forum.tlog import Checkpoint, Note, cosignatures
+
+
+@click.group()
+def ledger() -> None:
+    """Read, prove, redact, export and verify the ledger.
+
+    ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
+    """
+
+
+@ledger.command()
+@options.trust_options
+@options.as_json
+def verify(
+    keys: tuple[str, ...], policy: Path | None, seen: tuple[Path, ...], *, as_json: bool
+) -> None:
+    """Check the whole ledger: whether it is intact, complete, and seen by others.
+
+    Trusts the policy and the memories of this machine's state directory, or what you name.
+    Exit status 0 if all three hold, 3 if not.
+    """
+    with options.forum() as forum:
+        trust = options.read_trust(keys, policy, seen)
+        if not keys and not policy:
+            own = forum.trust()
+            trust = type(own)(own.keys, own.policy, (*own.remembered, *trust.remembered))
+        report = forum.verify(trust, progress("verified"))
+    print_report(report, as_json)
+    raise SystemExit(0 if report.ok else REJECTED)
+
+
+@ledger.command()
+@click.argument("run", required=False)
+@click.option("--from", "start", type=int, help="First index; default: the newest entries.")
+@click.option("--limit", default=20, show_default=True)
+@options.as_json
+def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> None:
+    """List entries: the newest, those from an index on, or those of one RUN."""
+    with options.forum() as forum, forum.reading() as reader:
+        if run is not None:
+            found = [
+                find(reader, KINDS, f"{run}/{strand}/{KINDS.read(data).n}")
+                for strand in reader.strands(run)
+                for data in reader.strand(run, strand)
+            ]
+            if not found:
+                raise NoSuchEntry(f"the log has no run {run}")
+        else:
+            size = reader.head().size
+            first = max(0, size - limit) if start is None else start
+            numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
+            found = [Located(i, data, KINDS.read(data)) for i, data in numbered if data]
+    if as_json:
+        print_json("forum.entries/1", {"entries": [entry_json(entry) for entry in found]})
+    else:
+        for entry in found:
+            click.echo(entry_line(entry))
+
+
+@ledger.command()
+@click.argument("entry")
+@click.option("--body", help="Print the content of this body instead.")
+@options.as_json
+def get(entry: str, body: str | None, *, as_json: bool) -> None:
+    """Print one ENTRY, or with --body the content of one of its bodies."""
+    with options.forum() as forum, forum.reading() as reader:
+        found = find(reader, KINDS, entry)
+        if body is not None:
+            stored = reader.body(found.position, body)
+            if body not in found.entry.bodies:
+                names = ", ".join(found.entry.bodies) or "none"
+                raise NoSuchEntry(f"{found.position} has no body {body!r}; it has: {names}")
+            if stored is None:
+                raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
+            for chunk in stored.read():
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            return
+    if as_json:
+        print_json("forum.entry/1", entry_json(found))
+    else:
+        print_entry(found)
+
+
+@ledger.command()
+@click.argument("entry")
+@click.option("--limit", default=50, show_default=True)
+@options.as_json
+def why(entry: str, limit: int, *, as_json: bool) -> None:
+    """Show what led to an ENTRY: its causes, and theirs."""
+    with options.forum() as forum, forum.reading() as reader:
+        chain = list(causes(reader, KINDS, find(reader, KINDS, entry), limit))
+    if as_json:
+        steps = [{"depth": depth, **entry_json(cause)} for depth, cause in chain]
+        print_json("forum.why/1", {"causes": steps})
+    else:
+        for depth, cause in chain:
+            click.echo(f"{'  ' * depth}{'because of ' if depth else ''}{entry_line(cause).strip()}")
+
+
+@ledger.command()
+@click.argument("entry")
+@options.as_json
+def proof(entry: str, *, as_json: bool) -> None:
+    """Print the C2SP tlog-proof of an ENTRY: what it takes to believe it offline."""
+    with options.forum() as forum, forum.reading() as reader:
+        found = find(reader, KINDS, entry)
+        proven = prove(reader, found.index if found.index is not None else 2**62)
+    if as_json:
+        facts = {"id": found.leaf.hex(), "index": proven.index, "proof": proven.encode().decode()}
+        print_json("forum.proof/1", facts)
+    else:
+        click.echo(proven.encode().decode(), nl=False)
+
+
+@ledger.command()
+@options.as_json
+def checkpoint(*, as_json: bool) -> None:
+    """Print the newest signed checkpoint, with the cosignatures that it has."""
+    with options.forum() as forum, forum.reading() as reader:
+        data = reader.checkpoint()
+        if data is None:
+            raise NoSuchEntry("a signed checkpoint: nothing was recorded yet")
+        note = Note.parse(data)
+        signed = Checkpoint.parse(note.text)
+        seen = cosignatures(note, forum.policy.witness_keys)
+        witnessed = forum.policy.satisfied_by([cosignature.key for cosignature in seen])
+    if as_json:
+        facts = {"origin": signed.origin, "size": signed.size, "root": signed.root.hex()}
+        print_json("forum.checkpoint/1", {**facts, "witnessed": witnessed, "note": data.decode()})
+    else:
+        click.echo(data.decode(), nl=False)
+        click.echo("witnessed" if witnessed else "signed, not witnessed yet", err=True)
+
+
+@ledger.command()
+@click.argument("content", required=False)
+@options.as_json
+def note(content: str | None, *, as_json: bool) -> None:
+    """Put a remark on record: CONTENT, or what comes on standard input."""
+    words = text(content) if content is not None else Bytes(sys.stdin.buffer.read())
+    with options.forum() as forum:
+        forum.initialise()
+        recorded, publication = forum.remark(words)
+    if as_json:
+        facts = {**entry_json(recorded), "run": recorded.entry.run}
+        print_json("forum.entry/1", {**facts, "witnessed": publication.witnessed})
+    else:
+        click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
+        print_publication(publication)
+
+
+@ledger.command()
+@click.argument("entry")
+@click.argument("body")
+@click.option(
+    "--reason", type=click.Choice([str(reason) for reason in RedactReason]), default="request"
+)
+@options.as_json
+def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
+    """Erase the BODY of an ENTRY, leaving proof that it was there and who erased it.
+
+    Whoever already holds the body and its salt, in an exported bundle, can still prove it.
+    """
+    with options.forum() as forum:
+        done = forum.redact(entry, body, RedactReason(reason))
+    if as_json:
+        print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
+    else:
+        click.echo(f"{done.entry}  erased {done.erased}")
+        print_publication(done.publication)
+
+
+@ledger.command()
+@click.argument("run")
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Default: RUN.zip")
+@options.as_json
+def export(run: str, output: Path | None, *, as_json: bool) -> None:
+    """Write the evidence bundle of a RUN: one file that a stranger can check offline."""
+    path = output or Path(f"{run}.zip")
+    with options.forum() as forum:
+        path.write_bytes(forum.export(run))
+        policy = forum.policy_file
+    if as_json:
+        print_json("forum.export/1", {"run": run, "path": str(path), "policy": str(policy)})
+    else:
+        click.echo(str(path))
+        click.echo(f"check it with: forum verify {path} --policy {policy}", err=True)
+
+
+@ledger.command()
+@options.as_json
+def summary(*, as_json: bool) -> None:
+    """Count what the ledger holds."""
+    show_progress = progress("counted")
+    with options.forum() as forum, forum.reading() as reader:
+        head = reader.head()
+        kinds: Counter[str] = Counter()
+        runs: set[str] = set()
+        for index, data in enumerate(reader.entries(0, head.size), 1):
+            if data:
+                entry = KINDS.read(data)
+                kinds[entry.kind] += 1
+                runs.add(entry.run)
+            show_progress(index, head.size)
+        waiting = sum(1 for _ in reader.unsequenced())
+        origin = reader.origin
+    facts = {
+        "origin": origin,
+        "size": head.size,
+        "root": head.root.hex(),
+        "waiting": waiting,
+        "runs": len(runs - {"log"}),
+        "kinds": dict(sorted(kinds.items())),
+    }
+    if as_json:
+        print_json("forum.summary/1", facts)
+        return
+    click.echo(f"{origin}  size {head.size}  root {head.root.hex()[:16]}")
+    click.echo(f"{facts['runs']} runs, {waiting} entries waiting for an index")
+    for kind, count in sorted(kinds.items()):
+        click.echo(f"{count:>10}  {kind}")
+
+
+@ledger.command()
+@click.confirmation_option(prompt="Leave this log for good and begin its next epoch?")
+@options.as_json
+def epoch(*, as_json: bool) -> None:
+    """Begin a new epoch, after the database was restored or the signer's memory was lost.
+
+    The old log stays readable.  The new one commits to the last checkpoint that was signed.
+    """
+    with options.forum() as forum:
+        origin = forum.new_epoch()
+    if as_json:
+        print_json("forum.epoch/1", {"origin": origin})
+    else:
+        click.echo(origin)

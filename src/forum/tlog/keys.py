@@ -1,0 +1,130 @@
+"""Keys: who signs a note, and how others know the signer (C2SP signed-note).
+
+This is the only module that knows a cryptographic library.  Nothing here makes a secret:
+the seed of a key comes from the caller.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Self
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from forum.errors import Malformed, SignatureRejected
+from forum.tlog.canonical import check_text, format_base64, parse_base64
+
+# The signature types that we have, by the byte which signed-note assigns to each.
+# 0x06, cosignatures with ML-DSA-44, is not among them yet.
+ED25519 = 0x01
+ED25519_COSIGNATURE = 0x04
+
+KEY_SIZE = 32
+
+# Curve25519's field, and the constant of Ed25519 (RFC 8032 section 5.1).
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+
+
+@dataclass(frozen=True)
+class VerifierKey:
+    """A public key with the name and the kind of signature that it is trusted for."""
+
+    name: str
+    algorithm: int
+    public: bytes
+
+    def __post_init__(self) -> None:
+        check_key_name(self.name)
+        _check_algorithm(self.algorithm)
+        _check_point(self.public)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a vkey: name, key id and key, with a plus between them."""
+        try:
+            # The key is base64, which may hold a plus of its own.
+            name, _, encoded = text.split("+", 2)
+        except ValueError as error:
+            raise Malformed("verifier key", "not of the form name+id+key") from error
+        material = parse_base64(encoded, "verifier key")
+        key = cls(name, material[0] if material else 0, material[1:])
+        if str(key) != text:
+            raise Malformed("verifier key", f"the id of this key is {key.key_id.hex()}")
+        return key
+
+    def __str__(self) -> str:
+        return f"{self.name}+{self.key_id.hex()}+{format_base64(self._material)}"
+
+    @property
+    def key_id(self) -> bytes:
+        """Four bytes to find a key by.  They can be forged: never trust them, only verify()."""
+        return sha256(self.name.encode() + b"\n" + self._material).digest()[:4]
+
+    @property
+    def _material(self) -> bytes:
+        return bytes([self.algorithm]) + self.public
+
+    def verify(self, message: bytes, signature: bytes) -> None:
+        """Accept a signature by this key, or raise SignatureRejected."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
+        except InvalidSignature as error:
+            raise SignatureRejected(self.name, "the signature does not hold") from error
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key.  Its seed is not shown in any text about it."""
+
+    seed: bytes = field(repr=False)
+    name: str
+    algorithm: int = ED25519
+
+    def __post_init__(self) -> None:
+        if len(self.seed) != KEY_SIZE:
+            raise Malformed("seed", f"{len(self.seed)} bytes, not {KEY_SIZE}")
+        check_key_name(self.name)
+        _check_algorithm(self.algorithm)
+
+    def verifier(self) -> VerifierKey:
+        """Return the public half."""
+        public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw()
+        return VerifierKey(self.name, self.algorithm, public)
+
+    def sign(self, message: bytes) -> bytes:
+        """Sign raw bytes.  What they mean is up to the caller: see notes and cosignatures."""
+        return Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
+
+
+def check_key_name(name: str) -> None:
+    """Refuse a name that a signature line or a vkey cannot hold."""
+    if not name:
+        raise Malformed("key name", "empty")
+    if "+" in name or any(character.isspace() for character in name):
+        raise Malformed("key name", f"{name!r} holds a space or a plus")
+    check_text(name, "key name")
+
+
+def _check_algorithm(algorithm: int) -> None:
+    if algorithm not in (ED25519, ED25519_COSIGNATURE):
+        raise Malformed("key", f"signature type {algorithm:#04x} is not supported")
+
+
+def _check_point(public: bytes) -> None:
+    """Refuse bytes that are no point of the curve, or a point of small order.
+
+    Under a key of small order one signature can hold for many messages, so whoever publishes
+    such a key can deny, or change, what it has signed.
+    """
+    if len(public) != KEY_SIZE:
+        raise Malformed("public key", f"{len(public)} bytes, not {KEY_SIZE}")
+    # 32 bytes are y and the sign of x.  A point has order 1 or 2 if y = 1 or -1, order 4 if
+    # y = 0, and order 8 if twice the point has y = 0, which is d y^4 + 2 y^2 = 1.
+    y = int.from_bytes(public, "little") & ~(1 << 255)
+    square = y * y % P
+    if y * (square - 1) * (D * square * square + 2 * square - 1) % P == 0:
+        raise Malformed("public key", "a point of small order")
+    # On the curve x^2 is (y^2 - 1) / (d y^2 + 1): a square exactly if the product is one.
+    if y >= P or pow((square - 1) * (D * square + 1), (P - 1) // 2, P) != 1:
+        raise Malformed("public key", "not a point of the curve")

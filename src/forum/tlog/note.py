@@ -1,0 +1,116 @@
+"""Signed notes: text with signatures below it (C2SP signed-note).
+
+Nothing in the text of a note means anything before verified_by() has returned.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from forum.errors import Malformed, SignatureRejected
+from forum.tlog.canonical import check_text, format_base64, parse_base64
+from forum.tlog.keys import ED25519, SigningKey, VerifierKey, check_key_name
+
+MAX_SIGNATURES = 64
+MAX_NOTE = 1 << 20
+
+DASH = "\u2014 "
+KEY_ID_SIZE = 4
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One signature line; str() writes it without the newline at its end."""
+
+    name: str
+    key_id: bytes
+    blob: bytes
+
+    def __post_init__(self) -> None:
+        check_key_name(self.name)
+        if len(self.key_id) != KEY_ID_SIZE or not self.blob:
+            raise Malformed("signature line", "no key id, or no signature behind it")
+
+    @classmethod
+    def parse(cls, line: str) -> Self:
+        """Read one line, without the newline at its end."""
+        name, space, encoded = line.removeprefix(DASH).partition(" ")
+        if not (line.startswith(DASH) and space):
+            raise Malformed("signature line", "not of the form dash, name, signature")
+        raw = parse_base64(encoded, "signature line")
+        return cls(name, raw[:KEY_ID_SIZE], raw[KEY_ID_SIZE:])
+
+    def __str__(self) -> str:
+        return f"{DASH}{self.name} {format_base64(self.key_id + self.blob)}"
+
+    def names(self, key: VerifierKey) -> bool:
+        """Tell whether this signature says that it is by a key: not whether it is."""
+        return (self.name, self.key_id) == (key.name, key.key_id)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Text that ends in a newline, and at least one signature."""
+
+    text: str
+    signatures: tuple[Signature, ...]
+
+    def __post_init__(self) -> None:
+        if not self.text.endswith("\n"):
+            raise Malformed("note", "its text does not end in a newline")
+        check_text(self.text.replace("\n", ""), "note")
+        if not 1 <= len(self.signatures) <= MAX_SIGNATURES:
+            raise Malformed("note", f"{len(self.signatures)} signatures")
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a note.  Its signatures are not verified."""
+        if len(data) > MAX_NOTE:
+            raise Malformed("note", f"longer than {MAX_NOTE} bytes")
+        try:
+            whole = data.decode()
+        except UnicodeDecodeError as error:
+            raise Malformed("note", "not UTF-8") from error
+        # The last empty line divides: the text may hold others.
+        text, blank, below = whole.rpartition("\n\n")
+        if not (blank and below.endswith("\n")):
+            raise Malformed("note", "no signatures below an empty line")
+        lines = below[:-1].split("\n")
+        if len(lines) > MAX_SIGNATURES:
+            raise Malformed("note", f"{len(lines)} signatures")
+        return cls(text + "\n", tuple(Signature.parse(line) for line in lines))
+
+    def encode(self) -> bytes:
+        """Write the note."""
+        lines = "".join(f"{signature}\n" for signature in self.signatures)
+        return f"{self.text}\n{lines}".encode()
+
+    def __bytes__(self) -> bytes:
+        return self.encode()
+
+
+def sign_note(text: str, key: SigningKey) -> Signature:
+    """Sign text as a note."""
+    # A cosigner's key signs a message of another form, which could be smuggled in as text.
+    if key.algorithm != ED25519:
+        raise Malformed("key", f"{key.name} does not sign notes")
+    return Signature(key.name, key.verifier().key_id, key.sign(text.encode()))
+
+
+def verified_by(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, ...]:
+    """Return the keys that signed a note, each once, or raise SignatureRejected.
+
+    Signatures by other keys are passed over.  One by a known key that does not hold spoils the
+    note: somebody altered it.
+    """
+    known = [key for key in keys if key.algorithm == ED25519]
+    signers: list[VerifierKey] = []
+    for signature in note.signatures:
+        for key in known:
+            if signature.names(key):
+                key.verify(note.text.encode(), signature.blob)
+                signers.append(key)
+    if not signers:
+        names = ", ".join(key.name for key in known) or "no key"
+        raise SignatureRejected(names, "the note is not signed by a key that the reader trusts")
+    return tuple(dict.fromkeys(signers))

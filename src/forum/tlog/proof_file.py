@@ -1,0 +1,60 @@
+"""The proof file: one entry's inclusion, to be checked without a network (C2SP tlog-proof)."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from forum.errors import Malformed
+from forum.tlog.canonical import check_number, format_base64, parse_base64, parse_decimal
+from forum.tlog.hashing import Hash
+from forum.tlog.note import Note
+
+HEADER = "c2sp.org/tlog-proof@v1"
+
+# A tree of 2^63 leaves is as high as this.
+MAX_HASHES = 63
+
+
+@dataclass(frozen=True)
+class TlogProof:
+    """An index, the inclusion proof of the entry there, and the checkpoint that it leads to.
+
+    The extra data is not covered by any signature, and must not be trusted.
+    """
+
+    index: int
+    hashes: tuple[Hash, ...]
+    note: Note
+    extra: bytes | None = None
+
+    def __post_init__(self) -> None:
+        check_number(self.index, "index")
+        if len(self.hashes) > MAX_HASHES:
+            raise Malformed("proof file", f"{len(self.hashes)} hashes")
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a proof file.  Neither its proof nor its signatures are checked."""
+        head, _, note = data.partition(b"\n\n")
+        try:
+            header, *lines = head.decode("ascii").split("\n")
+        except UnicodeDecodeError as error:
+            raise Malformed("proof file", "not ASCII above the checkpoint") from error
+        if header != HEADER:
+            raise Malformed("proof file", f"does not begin with {HEADER}")
+        extra = None
+        if lines and lines[0].startswith("extra "):
+            extra = parse_base64(lines.pop(0).removeprefix("extra "), "extra data")
+        if not (lines and lines[0].startswith("index ")):
+            raise Malformed("proof file", "no index")
+        index = parse_decimal(lines.pop(0).removeprefix("index "), "index")
+        return cls(index, tuple(map(Hash.from_base64, lines)), Note.parse(note), extra)
+
+    def encode(self) -> bytes:
+        """Write the proof file."""
+        extra = [] if self.extra is None else [f"extra {format_base64(self.extra)}"]
+        hashes = [node.base64() for node in self.hashes]
+        lines = [HEADER, *extra, f"index {self.index}", *hashes, "", ""]
+        return "\n".join(lines).encode() + self.note.encode()
+
+    def __bytes__(self) -> bytes:
+        return self.encode()

@@ -1,0 +1,144 @@
+"""Merkle proofs: that an entry is in a tree, and that a tree only ever grew.
+
+Every proof here is one and the same: that the leaves from start up to end, whose root the
+reader knows, are in a tree of some size.  An entry is such a subtree of one leaf; an older
+tree is such a subtree that begins at 0 (RFC 9162 sections 2.1.3 and 2.1.4, and
+draft-ietf-plants-merkle-tree-certs section 4).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from forum.errors import Malformed, NoSuchEntry, ProofRejected
+from forum.tlog.hashing import EMPTY_ROOT, HASH_SIZE, Hash, hash_children
+from forum.tlog.tree import TreeView, split_of
+
+
+def prove_inclusion(view: TreeView, index: int, size: int | None = None) -> list[Hash]:
+    """Prove that the entry at an index is in the tree of a size."""
+    size = view.size if size is None else size
+    if not 0 <= index < size:
+        raise NoSuchEntry(f"{index} in a tree of size {size}")
+    return _prove(view, index, index + 1, size)
+
+
+def check_inclusion(
+    proof: Sequence[bytes], leaf: bytes, index: int, size: int, root: bytes
+) -> None:
+    """Accept a leaf hash as that of the entry at an index, or raise ProofRejected."""
+    if not _holds(proof, index, index + 1, size, leaf, root):
+        raise ProofRejected(f"entry {index} is not in the tree of size {size}")
+
+
+def check_subtree_inclusion(
+    proof: Sequence[bytes], leaf: bytes, index: int, start: int, end: int, root: bytes
+) -> None:
+    """Accept a leaf hash as that of an entry in a subtree, or raise ProofRejected."""
+    within = index - start
+    if not (_is_subtree(start, end) and _holds(proof, within, within + 1, end - start, leaf, root)):
+        raise ProofRejected(f"entry {index} is not in the subtree [{start}, {end})")
+
+
+def prove_consistency(view: TreeView, old_size: int, new_size: int | None = None) -> list[Hash]:
+    """Prove that the tree of the new size begins with the tree of the old size."""
+    new_size = view.size if new_size is None else new_size
+    if not 0 <= old_size <= new_size:
+        raise Malformed("size", f"{old_size} within a tree of size {new_size}")
+    return _prove(view, 0, old_size, new_size)
+
+
+def check_consistency(
+    proof: Sequence[bytes], old_size: int, old_root: bytes, new_size: int, new_root: bytes
+) -> None:
+    """Accept that a tree only grew from the old root to the new, or raise ProofRejected.
+
+    Every tree begins with the empty one: from size 0 there is nothing to prove, and the proof
+    is empty.
+    """
+    if not _holds(proof, 0, old_size, new_size, old_root, new_root):
+        raise ProofRejected(f"the tree of size {new_size} does not begin with that of {old_size}")
+
+
+def check_subtree_consistency(
+    proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes, root: bytes
+) -> None:
+    """Accept that a subtree is part of a tree, or raise ProofRejected."""
+    if not _holds(proof, start, end, size, subtree_root, root):
+        raise ProofRejected(f"the subtree [{start}, {end}) is not in the tree of size {size}")
+
+
+class _Step(NamedTuple):
+    """A range of leaves whose root is one hash of a proof, and how that hash is joined.
+
+    left, right  a sibling outside the subtree
+    within       a left sibling inside the subtree: it leads to the subtree's root too
+    base         the right end of a subtree which the tree does not have as a node: both
+                 roots, the subtree's and the tree's, are computed from it upwards
+    """
+
+    lo: int
+    hi: int
+    joined: Literal["left", "right", "within", "base"]
+
+
+def _steps(start: int, end: int, size: int) -> Iterator[_Step]:
+    """Walk from the root of a tree down to a subtree."""
+    lo, hi, base = 0, size, start
+    while (lo, hi) != (base, end):
+        middle = lo + split_of(hi - lo)
+        if end <= middle:
+            yield _Step(middle, hi, "right")
+            hi = middle
+        else:
+            yield _Step(lo, middle, "left" if middle <= base else "within")
+            lo, base = middle, max(middle, base)
+    if base > start:
+        yield _Step(base, end, "base")
+
+
+def _prove(view: TreeView, start: int, end: int, size: int) -> list[Hash]:
+    if size > view.size:
+        raise Malformed("size", f"{size} in a tree of size {view.size}")
+    steps = list(_steps(start, end, size)) if start < end else []
+    return [view.range_hash(step.lo, step.hi) for step in reversed(steps)]
+
+
+def _holds(
+    proof: Sequence[bytes], start: int, end: int, size: int, known: bytes, root: bytes
+) -> bool:
+    """Tell whether a proof leads from the known root of [start, end) to the root of the tree."""
+    # Lengths first.  A node is the hash of its children side by side: with a short left and a
+    # long right one, other pairs of "hashes" would have the same parent.
+    if any(len(node) != HASH_SIZE for node in (known, root, *proof)):
+        return False
+    if not (0 <= start <= end <= size) or (size == 0 and root != EMPTY_ROOT):
+        return False
+    if start == end:
+        return known == EMPTY_ROOT and not proof
+    return _is_subtree(start, end) and _climb(proof, start, end, size, known) == (known, root)
+
+
+def _is_subtree(start: int, end: int) -> bool:
+    """Tell whether every large enough tree keeps [start, end) together, below one node."""
+    return 0 <= start < end and start % (1 << (end - start - 1).bit_length()) == 0
+
+
+def _climb(
+    proof: Sequence[bytes], start: int, end: int, size: int, known: bytes
+) -> tuple[bytes, bytes] | None:
+    """Compute the roots of the subtree and of the tree, or nothing if the proof's length is off."""
+    steps = list(_steps(start, end, size))
+    if len(steps) != len(proof):
+        return None
+    inner = outer = known
+    for node, step in zip(proof, reversed(steps), strict=True):
+        match step.joined:
+            case "base":
+                inner = outer = node
+            case "within":
+                inner, outer = hash_children(node, inner), hash_children(node, outer)
+            case "left":
+                outer = hash_children(node, outer)
+            case "right":
+                outer = hash_children(outer, node)
+    return inner, outer

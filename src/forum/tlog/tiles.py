@@ -1,0 +1,117 @@
+"""Tiles: the tree as files of up to 256 hashes each (C2SP tlog-tiles).
+
+A tile of level 0 holds leaf hashes; a tile of level n + 1 holds one hash for each full tile
+of level n.  A full tile never changes.  Only the last tile of a level is partial, and the
+tile which replaces it begins with the very same bytes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import pack, unpack_from
+from typing import NamedTuple
+
+from forum.errors import Malformed
+from forum.tlog.canonical import check_number, parse_decimal
+
+TILE_HEIGHT = 8
+TILE_WIDTH = 1 << TILE_HEIGHT
+MAX_LEVEL = 63
+MAX_ENTRY = 0xFFFF
+
+
+class TileId(NamedTuple):
+    """Where a tile stands: its level, and its index within the level."""
+
+    level: int
+    index: int  # type: ignore[assignment]  # tuple.index() is not for ids
+
+    def path(self, width: int = TILE_WIDTH) -> str:
+        """Name the file that holds this tile at this width."""
+        if not 0 <= self.level <= MAX_LEVEL:
+            raise Malformed("tile", f"level {self.level} is not between 0 and {MAX_LEVEL}")
+        return f"tile/{self.level}/{_format_index(self.index, width)}"
+
+
+# Returns exactly 32 * width bytes.  A store may hold the widest tile only, and slice it.
+ReadTile = Callable[[TileId, int], bytes]
+
+
+def parse_tile_path(path: str) -> tuple[TileId, int]:
+    """Read the path of a tile into what it stands for: the tile and its width."""
+    match path.split("/", 2):
+        case ["tile", level, rest]:
+            index, width = _parse_index(rest)
+            tile = TileId(parse_decimal(level, "tile path"), index)
+        case _:
+            raise Malformed("tile path", path)
+    if tile.path(width) != path:
+        raise Malformed("tile path", path)
+    return tile, width
+
+
+def entries_path(index: int, width: int = TILE_WIDTH) -> str:
+    """Name the file that holds the entries under a tile of level 0."""
+    return f"tile/entries/{_format_index(index, width)}"
+
+
+def parse_entries_path(path: str) -> tuple[int, int]:
+    """Read the path of an entry bundle into its index and width."""
+    index, width = _parse_index(path.removeprefix("tile/entries/"))
+    if entries_path(index, width) != path:
+        raise Malformed("entries path", path)
+    return index, width
+
+
+def tile_widths(size: int) -> Iterator[tuple[TileId, int]]:
+    """List every tile of a tree of this size, with its width."""
+    level, hashes = 0, size
+    while hashes:
+        full, partial = divmod(hashes, TILE_WIDTH)
+        for index in range(full):
+            yield TileId(level, index), TILE_WIDTH
+        if partial:
+            yield TileId(level, full), partial
+        level, hashes = level + 1, full
+
+
+def entry_bundle(entries: Iterable[bytes]) -> bytes:
+    """Write the entries under one tile, each behind its length."""
+    entries = list(entries)
+    if len(entries) > TILE_WIDTH:
+        raise Malformed("entry bundle", f"{len(entries)} entries, more than {TILE_WIDTH}")
+    if any(len(entry) > MAX_ENTRY for entry in entries):
+        raise Malformed("entry bundle", f"an entry is longer than {MAX_ENTRY} bytes")
+    return b"".join(pack(">H", len(entry)) + entry for entry in entries)
+
+
+def split_entry_bundle(data: bytes) -> list[bytes]:
+    """Read the entries under one tile."""
+    entries, at = [], 0
+    while at < len(data):
+        body = at + 2
+        at = body + (unpack_from(">H", data, at)[0] if body <= len(data) else 0)
+        if at > len(data):
+            raise Malformed("entry bundle", "its last entry is cut off")
+        entries.append(data[body:at])
+    if len(entries) > TILE_WIDTH:
+        raise Malformed("entry bundle", f"{len(entries)} entries, more than {TILE_WIDTH}")
+    return entries
+
+
+def _format_index(index: int, width: int) -> str:
+    """Write 1234067 as x001/x234/067, and add the width of a partial tile."""
+    check_number(index, "tile index")
+    if not 1 <= width <= TILE_WIDTH:
+        raise Malformed("tile", f"width {width} is not between 1 and {TILE_WIDTH}")
+    *parents, name = f"{index:,}".split(",")
+    folders = "".join(f"x{parent:0>3}/" for parent in parents)
+    return f"{folders}{name:0>3}" + (f".p/{width}" if width < TILE_WIDTH else "")
+
+
+def _parse_index(text: str) -> tuple[int, int]:
+    """Read an index and a width; the caller compares with what it would have written."""
+    number, partial, width = text.partition(".p/")
+    digits = number.replace("x", "").replace("/", "").lstrip("0") or "0"
+    return (
+        parse_decimal(digits, "tile path"),
+        parse_decimal(width, "tile path") if partial else TILE_WIDTH,
+    )

@@ -1,0 +1,155 @@
+"""The tree: its growing right edge, and a view of all of it through tiles.
+
+Neither of the two trusts or proves anything.  Tiles are taken as they are read; whether they
+belong to a log shows when the root computed from them is compared with a signed one.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from forum.errors import Malformed, NoSuchEntry
+from forum.tlog.canonical import check_number
+from forum.tlog.hashing import (
+    EMPTY_ROOT,
+    HASH_SIZE,
+    Hash,
+    climb,
+    hash_children,
+    hash_pairs,
+    join_hashes,
+)
+from forum.tlog.tiles import TILE_HEIGHT, TILE_WIDTH, ReadTile, TileId
+
+TILE_BYTES = TILE_WIDTH * HASH_SIZE
+
+
+class Tree:
+    """The right edge of a tree: all that is needed to append to it, and its root.
+
+    Kept are the unfinished tiles, one for each level, the lowest first: 8 KiB a level at most.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._edge: list[bytes] = []
+
+    @classmethod
+    def load(cls, size: int, read: ReadTile) -> "Tree":
+        """Take up a stored tree again.  One partial tile of each level is read, no more."""
+        tree = cls()
+        tree._size = check_number(size, "tree size")
+        while size:
+            size, width = divmod(size, TILE_WIDTH)
+            tile = TileId(len(tree._edge), size)
+            tree._edge.append(_read_tile(read, tile, width) if width else b"")
+        return tree
+
+    @property
+    def size(self) -> int:
+        """Number of leaves."""
+        return self._size
+
+    def root(self) -> Hash:
+        """Compute the root over all leaves."""
+        tail = b""
+        for tile in self._edge:
+            level = tile
+            for _ in range(TILE_HEIGHT):
+                level, tail = climb(level, tail)
+        return Hash(tail) if tail else EMPTY_ROOT
+
+    def extend(self, leaves: Iterable[bytes]) -> dict[TileId, bytes]:
+        """Append leaf hashes, and return each tile that changed, in its newest form.
+
+        One call for many leaves is far cheaper than many calls: whole levels are hashed at once.
+        """
+        added = join_hashes(leaves)
+        size, self._size = self._size, self._size + len(added) // HASH_SIZE
+        changed: dict[TileId, bytes] = {}
+        level = 0
+        while added:
+            if level == len(self._edge):
+                self._edge.append(b"")
+            hashes = self._edge[level] + added
+            first = size >> TILE_HEIGHT * (level + 1)
+            for nth, at in enumerate(range(0, len(hashes), TILE_BYTES)):
+                changed[TileId(level, first + nth)] = hashes[at : at + TILE_BYTES]
+            full = len(hashes) - len(hashes) % TILE_BYTES
+            self._edge[level] = hashes[full:]
+            # Eight levels above the hashes of full tiles there is one hash for each tile.
+            added = hashes[:full]
+            for _ in range(TILE_HEIGHT):
+                added = hash_pairs(added)
+            level += 1
+        return changed
+
+
+class TreeView:
+    """A tree of one size, read through its tiles as they are needed, each of them once."""
+
+    def __init__(self, size: int, read: ReadTile) -> None:
+        self._size = check_number(size, "tree size")
+        self._read = read
+        # For each tile the levels of the tree from its own hashes up, as far as they were needed.
+        self._levels: dict[TileId, list[bytes]] = {}
+
+    @property
+    def size(self) -> int:
+        """Number of leaves."""
+        return self._size
+
+    def leaf(self, index: int) -> Hash:
+        """Return one leaf hash."""
+        if not 0 <= index < self._size:
+            raise NoSuchEntry(f"{index} in a tree of size {self._size}")
+        return self._node(0, index)
+
+    def root(self, size: int | None = None) -> Hash:
+        """Compute the root of this tree, or of the smaller one that it once was."""
+        return self.range_hash(0, self._size if size is None else size)
+
+    def range_hash(self, lo: int, hi: int) -> Hash:
+        """Compute the root over the leaves from lo up to hi, hi not among them."""
+        if not 0 <= lo <= hi <= self._size:
+            raise Malformed("range", f"[{lo}, {hi}) in a tree of size {self._size}")
+        return self._hash(lo, hi) if lo < hi else EMPTY_ROOT
+
+    def _hash(self, lo: int, hi: int) -> Hash:
+        height = (hi - lo - 1).bit_length()
+        if hi - lo == 1 << height and lo % (hi - lo) == 0:
+            return self._node(height, lo >> height)
+        middle = lo + split_of(hi - lo)
+        return hash_children(self._hash(lo, middle), self._hash(middle, hi))
+
+    def _node(self, height: int, index: int) -> Hash:
+        """Return the root over a perfect subtree, by its height and its index at that height."""
+        level, above = divmod(height, TILE_HEIGHT)
+        tile, nth = divmod(index, TILE_WIDTH >> above)
+        levels = self._tile(TileId(level, tile))
+        while len(levels) <= above:
+            levels.append(hash_pairs(levels[-1]))
+        return Hash(levels[above][nth * HASH_SIZE : (nth + 1) * HASH_SIZE])
+
+    def _tile(self, tile: TileId) -> list[bytes]:
+        if tile not in self._levels:
+            hashes = self._size >> TILE_HEIGHT * tile.level
+            width = min(TILE_WIDTH, hashes - tile.index * TILE_WIDTH)
+            self._levels[tile] = [_read_tile(self._read, tile, width)]
+        return self._levels[tile]
+
+
+def view_of(leaves: Sequence[bytes]) -> TreeView:
+    """View a tree in memory."""
+    tiles = Tree().extend(leaves)
+    return TreeView(len(leaves), lambda tile, width: tiles[tile][: width * HASH_SIZE])
+
+
+def split_of(width: int) -> int:
+    """Return how many of the leaves of a tree are on the left: RFC 6962 section 2.1 names it k."""
+    return 1 << (width - 1).bit_length() - 1
+
+
+def _read_tile(read: ReadTile, tile: TileId, width: int) -> bytes:
+    data = read(tile, width)
+    if len(data) != width * HASH_SIZE:
+        raise Malformed(tile.path(width), f"{len(data)} bytes, not {width * HASH_SIZE}")
+    return data

@@ -1,0 +1,164 @@
+"""Verification of a bundle: no network, no database, nothing but the file and the reader's keys."""
+
+from collections import Counter
+
+from forum.errors import Malformed, ProofRejected
+from forum.ledger import Bundle, Bytes, Kinds, Position, StoredBody
+from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
+from forum.verify.chronicle import Chronicle, unknown_kinds
+from forum.verify.report import Answer, Bodies, Claim, Findings, Problem, Report, State
+from forum.verify.trust import Trust, sightings
+
+
+def verify_bundle(data: bytes, kinds: Kinds, trust: Trust) -> Report:
+    """Check one bundle.  Whatever cannot be read is a finding, never an exception."""
+    findings = Findings()
+    try:
+        bundle = Bundle.parse(data)
+    except Malformed as error:
+        findings.add(Problem.BUNDLE_ALTERED, str(error))
+        return _unreadable(findings)
+    return _Check(bundle, kinds, trust, findings).run()
+
+
+class _Check:
+    """One verification of a bundle under way."""
+
+    def __init__(self, bundle: Bundle, kinds: Kinds, trust: Trust, findings: Findings) -> None:
+        self._bundle, self._kinds, self._trust, self._findings = bundle, kinds, trust, findings
+        self._unknown: Counter[str] = Counter()
+        self._chronicle = Chronicle(bundle.origin, findings, self._body, whole=bundle.run)
+        self._checkpoint = trust.open(bundle.checkpoint, findings) if trust.log_keys else None
+
+    def run(self) -> Report:
+        """Check the checkpoints, then each entry with its proof, then what is missing."""
+        seen = self._trust.seen_by(self._bundle.checkpoint, self._findings)
+        if self._checkpoint is not None:
+            if self._checkpoint.origin != self._bundle.origin:
+                self._findings.add(Problem.BUNDLE_ALTERED, "its checkpoint is of another log")
+            self._check_times(seen, self._checkpoint)
+            self._check_memories(self._checkpoint)
+        for index in sorted(self._bundle.entries):
+            self._check_entry(index)
+        if self._trust.policy is not None and not self._trust.satisfied_by(seen):
+            self._findings.add(Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it")
+        return self._report(seen)
+
+    def _check_entry(self, index: int) -> None:
+        data, proof = self._bundle.entries[index], self._bundle.proofs[index]
+        leaf = hash_leaf(data)
+        if proof.index != index or proof.note.encode() != self._bundle.checkpoint:
+            self._findings.add(Problem.PROOF_REJECTED, "a proof of something else", index)
+        elif self._checkpoint is not None:
+            try:
+                tree = (self._checkpoint.size, self._checkpoint.root)
+                check_inclusion(proof.hashes, leaf, index, *tree)
+            except ProofRejected as error:
+                self._findings.add(Problem.PROOF_REJECTED, str(error), index)
+        try:
+            entry = self._kinds.read(data)
+        except Malformed as error:
+            self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
+            return
+        if entry.kind not in self._kinds:
+            self._unknown[entry.kind] += 1
+        self._chronicle.take(index, leaf.hex(), entry)
+
+    def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
+        """Take from the checkpoints between which times the run can have taken place."""
+        last = max(self._bundle.entries, default=0)
+        witnessed = [(newest, seen)]
+        for past in self._bundle.past:
+            checkpoint = self._trust.open(past.note, self._findings)
+            if checkpoint is None:
+                continue
+            try:
+                roots = (checkpoint.size, checkpoint.root, newest.size, newest.root)
+                check_consistency(past.proof, *roots)
+            except ProofRejected as error:
+                self._findings.add(Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}")
+                continue
+            witnessed.append((checkpoint, self._trust.seen_by(past.note, self._findings)))
+        for checkpoint, cosigned in witnessed:
+            if self._trust.satisfied_by(cosigned):
+                time = min(cosignature.time for cosignature in cosigned) * 1_000_000
+                self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+                if checkpoint.size > last:
+                    self._chronicle.ceiling = min(self._chronicle.ceiling, time)
+
+    def _check_memories(self, newest: Checkpoint) -> None:
+        """Compare with what the reader saw before, where a bundle can tell: at the same size."""
+        for memory in self._trust.memories(newest.origin, self._findings):
+            if memory.size == newest.size and memory.root != newest.root:
+                detail = f"another tree of size {memory.size} was seen before"
+                self._findings.add(Problem.HISTORY_REPLACED, detail)
+
+    def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
+        found = self._bundle.bodies.get((index, name))
+        if found is None:
+            return None
+        salt, content = found
+        return StoredBody(salt, Bytes(content).chunks)
+
+    def _report(self, seen: tuple[Cosignature, ...]) -> Report:
+        chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
+        bodies = chronicle.finish()
+        self._check_strays()
+        count = len(self._bundle.entries)
+        intact = findings.answer(Claim.INTACT, f"{count} entries, each proven in the signed tree")
+        if not self._trust.log_keys:
+            intact = Answer(State.NOT_CHECKED, "no key was given: name the log's key with --key")
+        complete = findings.answer(Claim.COMPLETE, "the run is closed, and no strand has a gap")
+        undecided = self._bundle.run in (*chronicle.open_runs(), *chronicle.unlisted)
+        if complete.state is State.HOLDS and undecided:
+            reason = "the run was open, or its list of strands redacted, when this was exported"
+            complete = Answer(State.NOT_CHECKED, reason)
+        return Report(
+            origin=self._bundle.origin,
+            size=checkpoint.size if checkpoint else 0,
+            root=checkpoint.root.hex() if checkpoint else "",
+            intact=intact,
+            complete=complete,
+            independent=self._trust.independence(seen, findings),
+            findings=tuple(findings.listed),
+            found=findings.count,
+            not_checked=unknown_kinds(self._unknown.items()),
+            entries=count,
+            runs=chronicle.runs,
+            open_runs=chronicle.open_runs(),
+            bodies=bodies,
+            pending=0,
+            sightings=sightings(seen),
+        )
+
+    def _check_strays(self) -> None:
+        """Refuse bodies that no entry of the run commits to."""
+        for index, name in self._bundle.bodies:
+            try:
+                entry = self._kinds.read(self._bundle.entries.get(index, b""))
+            except Malformed:
+                entry = None
+            if entry is None or entry.run != self._bundle.run or name not in entry.bodies:
+                self._findings.add(Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index)
+
+
+def _unreadable(findings: Findings) -> Report:
+    answer = findings.answer(Claim.INTACT, "")
+    unknown = Answer(State.NOT_CHECKED, "the bundle could not be read")
+    return Report(
+        origin="",
+        size=0,
+        root="",
+        intact=answer,
+        complete=unknown,
+        independent=unknown,
+        findings=tuple(findings.listed),
+        found=findings.count,
+        not_checked=("everything in the bundle",),
+        entries=0,
+        runs=0,
+        open_runs=(),
+        bodies=Bodies(),
+        pending=0,
+        sightings=(),
+    )

@@ -1,0 +1,166 @@
+"""What verification answers: three words with a reason each, and findings that name the entry.
+
+Never true or false.  **Intact**: what is there is what was recorded.  **Complete**: nothing that
+was recorded is missing.  **Independent**: somebody other than the writer has seen it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Claim(StrEnum):
+    """The three things that can be claimed of a ledger."""
+
+    INTACT = "intact"
+    COMPLETE = "complete"
+    INDEPENDENT = "independent"
+
+
+class State(StrEnum):
+    """Whether a claim holds."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_CHECKED = "not checked"
+
+
+class Problem(StrEnum):
+    """Everything that can be found wrong.  The name is what `--json` prints."""
+
+    BUNDLE_ALTERED = "bundle-altered"
+    ENTRY_MALFORMED = "entry-malformed"
+    FOREIGN_ENTRY = "foreign-entry"
+    LEAF_MISMATCH = "leaf-mismatch"
+    ROOT_MISMATCH = "root-mismatch"
+    PROOF_REJECTED = "proof-rejected"
+    SIGNATURE_REJECTED = "signature-rejected"
+    LINK_BROKEN = "link-broken"
+    PARENT_UNKNOWN = "parent-unknown"
+    BODY_MISMATCH = "body-mismatch"
+
+    ENTRY_MISSING = "entry-missing"
+    POSITION_MISSING = "position-missing"
+    POSITION_DOUBLED = "position-doubled"
+    CAUSE_MISSING = "cause-missing"
+    RUN_UNOPENED = "run-unopened"
+    AFTER_CLOSE = "after-close"
+    STRAND_UNCLOSED = "strand-unclosed"
+    BODY_MISSING = "body-missing"
+    TAIL_CUT = "tail-cut"
+    LEFT_UNSEQUENCED = "left-unsequenced"
+    NOTHING_SIGNED = "nothing-signed"
+
+    HISTORY_REPLACED = "history-replaced"
+    NOT_WITNESSED = "not-witnessed"
+    TIME_IMPOSSIBLE = "time-impossible"
+    PAST_UNKNOWN = "past-unknown"
+
+    @property
+    def claim(self) -> Claim:
+        """The claim that such a finding refutes."""
+        order = list(Problem)
+        if order.index(self) < order.index(Problem.ENTRY_MISSING):
+            return Claim.INTACT
+        if order.index(self) < order.index(Problem.HISTORY_REPLACED):
+            return Claim.COMPLETE
+        return Claim.INDEPENDENT
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, and where."""
+
+    problem: Problem
+    detail: str
+    index: int | None = None
+    entry: str | None = None
+    """Where the entry stands: run/strand/n."""
+
+    def __str__(self) -> str:
+        place = [f"entry {self.index}"] if self.index is not None else []
+        if self.entry is not None:
+            place.append(self.entry)
+        where = f" at {', '.join(place)}" if place else ""
+        return f"{self.problem}{where}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One of the three words, and why."""
+
+    state: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A witness that has cosigned the newest checkpoint, and when it says it did."""
+
+    witness: str
+    time: int
+    same_machine: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """How the bodies that were committed to are found now."""
+
+    ok: int = 0
+    redacted: int = 0
+    missing: int = 0
+    mismatch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was checked, what was found, and what was not checked."""
+
+    origin: str
+    size: int
+    root: str
+    intact: Answer
+    complete: Answer
+    independent: Answer
+    findings: tuple[Finding, ...]
+    found: int
+    """How many findings there are; only the first thousand are listed."""
+    not_checked: tuple[str, ...]
+    entries: int
+    runs: int
+    open_runs: tuple[str, ...]
+    bodies: Bodies
+    pending: int
+    sightings: tuple[Sighting, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all three claims hold."""
+        return {a.state for a in (self.intact, self.complete, self.independent)} == {State.HOLDS}
+
+
+class Findings:
+    """Collects what is wrong; beyond a thousand it only counts."""
+
+    LISTED = 1000
+
+    def __init__(self) -> None:
+        self.listed: list[Finding] = []
+        self.count = 0
+        self._failed: dict[Claim, Finding] = {}
+
+    def add(
+        self, problem: Problem, detail: str, index: int | None = None, entry: str | None = None
+    ) -> None:
+        """Take note of one thing."""
+        finding = Finding(problem, detail, index, entry)
+        self.count += 1
+        self._failed.setdefault(problem.claim, finding)
+        if len(self.listed) < self.LISTED:
+            self.listed.append(finding)
+
+    def answer(self, claim: Claim, holds: str) -> Answer:
+        """Answer one claim: it holds for this reason unless something was found against it."""
+        finding = self._failed.get(claim)
+        if finding is not None:
+            return Answer(State.FAILS, str(finding))
+        return Answer(State.HOLDS, holds)

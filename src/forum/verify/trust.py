@@ -1,0 +1,84 @@
+"""Whom the reader trusts, and what the reader remembers.
+
+Keys and policy come from the reader and never from what is being verified.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from forum.errors import Malformed, SignatureRejected
+from forum.tlog import (
+    Checkpoint,
+    Cosignature,
+    Note,
+    Policy,
+    VerifierKey,
+    cosignatures,
+    open_checkpoint,
+)
+from forum.verify.report import Answer, Claim, Findings, Problem, Sighting, State
+
+LOCAL_WITNESS = "forum.local/witness/"
+"""The names of witnesses that live on the writer's own machine begin like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The reader's own keys, policy and memories."""
+
+    keys: tuple[VerifierKey, ...] = ()
+    policy: Policy | None = None
+    remembered: tuple[bytes, ...] = ()
+    """Checkpoints that this reader, or somebody the reader trusts, has seen before."""
+
+    @property
+    def log_keys(self) -> tuple[VerifierKey, ...]:
+        """The keys that may sign checkpoints."""
+        named = self.policy.log_keys if self.policy else ()
+        return tuple(dict.fromkeys((*self.keys, *named)))
+
+    def open(self, data: bytes, findings: Findings) -> Checkpoint | None:
+        """Return a checkpoint that a trusted key has signed, or take note of why not."""
+        try:
+            return open_checkpoint(data, self.log_keys)[0]
+        except (Malformed, SignatureRejected) as error:
+            findings.add(Problem.SIGNATURE_REJECTED, f"checkpoint: {error}")
+            return None
+
+    def seen_by(self, data: bytes, findings: Findings) -> tuple[Cosignature, ...]:
+        """Return the cosignatures of the policy's witnesses on a checkpoint."""
+        if self.policy is None:
+            return ()
+        try:
+            return cosignatures(Note.parse(data), self.policy.witness_keys)
+        except (Malformed, SignatureRejected) as error:
+            findings.add(Problem.SIGNATURE_REJECTED, f"cosignature: {error}")
+            return ()
+
+    def satisfied_by(self, seen: tuple[Cosignature, ...]) -> bool:
+        """Tell whether these cosignatures are what the policy asks for, and at least one."""
+        if self.policy is None or not seen:
+            return False
+        return self.policy.satisfied_by([cosignature.key for cosignature in seen])
+
+    def memories(self, origin: str, findings: Findings) -> Iterator[Checkpoint]:
+        """Yield the remembered checkpoints of this log; of others, none."""
+        for data in self.remembered:
+            checkpoint = self.open(data, findings)
+            if checkpoint is not None and checkpoint.origin == origin:
+                yield checkpoint
+
+    def independence(self, seen: tuple[Cosignature, ...], findings: Findings) -> Answer:
+        """Answer who outside the writer has seen this."""
+        if self.policy is None:
+            return Answer(State.NOT_CHECKED, "no policy was given: name witnesses with --policy")
+        names = sorted({cosignature.key.name for cosignature in seen})
+        reason = f"cosigned by {', '.join(names)}"
+        if names and all(name.startswith(LOCAL_WITNESS) for name in names):
+            reason += ", a witness on the writer's own machine: as strong as that machine's owner"
+        return findings.answer(Claim.INDEPENDENT, reason)
+
+
+def sightings(seen: tuple[Cosignature, ...]) -> tuple[Sighting, ...]:
+    """Return for the report who has cosigned, and when."""
+    return tuple(Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS)) for c in seen)

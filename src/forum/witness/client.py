@@ -1,0 +1,90 @@
+"""Asking a witness for its cosignature.
+
+Witnesses in the field differ from the protocol: a fork may be answered with 409 and no size, a
+wrong key with 500.  So a 409 is tried again only if it names a size that we can start from, once.
+"""
+
+from collections.abc import Callable, Sequence
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from forum.errors import Malformed, Unreachable, WitnessRefused
+from forum.tlog import Checkpoint, Hash, Note
+from forum.witness.core import Reply, write_request
+
+_MOST_BYTES = 1 << 16
+_TIMEOUT_SECONDS = 5.0
+
+Send = Callable[[bytes], Reply]
+
+
+class WitnessClient:
+    """One witness as the publisher asks it: over HTTP, or in this process."""
+
+    def __init__(self, name: str, send: Send) -> None:
+        self._name, self._send = name, send
+        self._known = 0
+        """The size that the witness is believed to remember; it corrects us if it differs."""
+
+    @property
+    def name(self) -> str:
+        """The name of its key."""
+        return self._name
+
+    def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
+        """Return the cosignature lines for a checkpoint."""
+        size = Checkpoint.parse(Note.parse(note).text).size
+        reply = self._ask(note, min(self._known, size), size, prove)
+        if reply.status == 409:
+            known = _size(reply)
+            if known is None or known > size:
+                seen = "another tree" if known is None else f"a tree of size {known}"
+                raise WitnessRefused(self._name, f"it has already seen {seen}")
+            reply = self._ask(note, known, size, prove)
+        if reply.status >= 500:
+            raise Unreachable(self._name, f"it answered {reply.status}")
+        if reply.status != 200:
+            why = reply.body.decode(errors="replace").strip()[:200]
+            raise WitnessRefused(self._name, f"{reply.status} {why}".strip())
+        self._known = size
+        return reply.body.decode(errors="replace")
+
+    def _ask(
+        self, note: bytes, old: int, size: int, prove: Callable[[int, int], Sequence[Hash]]
+    ) -> Reply:
+        proof = prove(old, size) if 0 < old < size else ()
+        return self._send(write_request(old, proof, note))
+
+
+def over_http(name: str, url: str) -> Send:
+    """Return how to reach the witness at this submission prefix."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise Malformed("witness address", f"{url} is not http or https")
+    opener = build_opener(_NoRedirect)
+    target = f"{url.rstrip('/')}/add-checkpoint"
+
+    def send(body: bytes) -> Reply:
+        request = Request(target, body, {"Content-Type": "text/plain"}, method="POST")  # noqa: S310
+        try:
+            with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                return Reply(response.status, response.read(_MOST_BYTES))
+        except HTTPError as error:
+            return Reply(error.code, error.read(_MOST_BYTES))
+        except (URLError, HTTPException, OSError) as error:
+            raise Unreachable(name, str(getattr(error, "reason", error))) from None
+
+    return send
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A witness has one address; being sent elsewhere is an answer that we do not follow."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _size(reply: Reply) -> int | None:
+    text = reply.body.decode("ascii", errors="replace").strip()
+    return int(text) if text.isdecimal() and len(text) < 20 else None

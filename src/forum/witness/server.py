@@ -1,0 +1,42 @@
+"""The witness over HTTP, for logs on other machines (`forum witness serve`)."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from forum.witness.core import PLAIN, Witness
+
+_MOST_BYTES = 1 << 16
+
+
+def witness_app(witness: Witness, origins: Iterable[str]) -> Starlette:
+    """Return the application that serves a witness for these logs."""
+    by_hash = {sha256(origin.encode()).hexdigest(): origin for origin in origins}
+
+    async def add_checkpoint(request: Request) -> Response:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                return Response("the request is too large\n", 413, media_type=PLAIN)
+        reply = await run_in_threadpool(witness.add_checkpoint, body)
+        return Response(reply.body, reply.status, media_type=reply.type)
+
+    async def checkpoint(request: Request) -> Response:
+        origin = by_hash.get(request.path_params["origin"])
+        note = await run_in_threadpool(witness.checkpoint, origin) if origin else None
+        if note is None:
+            return Response("no checkpoint was cosigned for this log\n", 404, media_type=PLAIN)
+        return Response(note, media_type=PLAIN)
+
+    return Starlette(
+        routes=[
+            Route("/add-checkpoint", add_checkpoint, methods=["POST"]),
+            Route("/{origin}/checkpoint", checkpoint),
+        ]
+    )

@@ -1,0 +1,83 @@
+"""What every test may ask for, and the rule that CI skips nothing.
+
+A skipped test has not passed.  On a developer's machine a missing Postgres or Go is no reason
+to fail, so those tests skip; under ``FORUM_CI=1`` every skip is a failure that keeps its reason.
+"""
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import settings
+
+from tests.support import StoreFactory
+
+ROOT = Path(__file__).parent.parent
+LOCAL_POSTGRES = "postgresql://postgres@127.0.0.1:5432/test"
+
+# Node ids of tests that CI may skip, each with its reason beside it.
+MAY_SKIP: frozenset[str] = frozenset()
+
+IN_CI = os.environ.get("FORUM_CI") == "1"
+
+# Time is not a property of the code on a busy machine; and the gate gives one answer per commit.
+settings.register_profile("forum", deadline=None, derandomize=IN_CI)
+settings.load_profile("forum")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Return the folder of test vectors and designs that the repository does not carry itself."""
+    folder = Path(os.environ.get("FORUM_SHARED", ROOT.parent / "shared"))
+    if not folder.is_dir():
+        pytest.fail(f"no folder {folder}: put it there, or name it in FORUM_SHARED")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """Return the address of a Postgres database that tests may write into."""
+    url = os.environ.get("FORUM_TEST_POSTGRES", LOCAL_POSTGRES)
+    try:
+        psycopg.connect(url, connect_timeout=3).close()
+    except psycopg.OperationalError as error:
+        pytest.skip(f"Postgres does not answer: {error}")
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreFactory]:
+    """Return what opens a new log, in each database that we have."""
+    sqlite = request.param == "sqlite"
+    place = tmp_path / "ledger.db" if sqlite else str(request.getfixturevalue("postgres_url"))
+    factory = StoreFactory(place)
+    yield factory
+    factory.close()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Refuse the skip of a test in CI."""
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Refuse the skip of a whole module in CI."""
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure, unless it is an expected failure or allowed by name."""
+    if not (IN_CI and report.skipped) or hasattr(report, "wasxfail") or report.nodeid in MAY_SKIP:
+        return
+    # A skip explains itself as (file, line, reason).
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    report.outcome = "failed"
+    report.longrepr = f"{report.nodeid} did not run in CI: {reason}"

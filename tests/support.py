@@ -1,0 +1,151 @@
+"""What the tests of several rooms share: logs that can be opened twice, and ports that fail."""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from forum.backends.postgres import PostgresStore, upgrade
+from forum.backends.sqlite import SqliteStore
+from forum.ledger import (
+    CHUNK_SIZE,
+    LEDGER_KINDS,
+    Body,
+    Content,
+    Entry,
+    Ledger,
+    Position,
+    Reader,
+    Record,
+    Remark,
+    Store,
+    leaf_of,
+)
+from forum.tlog import Hash, SigningKey
+
+
+def fresh_origin() -> str:
+    """Return the name of a log that no test has used before: databases outlive test runs."""
+    return f"test.example/{secrets.token_hex(8)}"
+
+
+def key_of(origin: str) -> SigningKey:
+    """Return the key that signs for a log."""
+    return SigningKey(bytes(range(32)), origin)
+
+
+@cache
+def upgraded(url: str) -> str:
+    """Bring a Postgres database up to date, once."""
+    upgrade(url)
+    return url
+
+
+class StoreFactory:
+    """Opens one log again and again, each time as another process would."""
+
+    def __init__(self, place: Path | str, origin: str | None = None) -> None:
+        self.place = place
+        self.origin = origin or fresh_origin()
+        self._opened: list[Store] = []
+
+    def __call__(self) -> Store:
+        """Open the log."""
+        store: Store
+        if isinstance(self.place, Path):
+            store = SqliteStore(self.place, self.origin)
+        else:
+            store = PostgresStore(upgraded(self.place), self.origin, connections=2)
+        self._opened.append(store)
+        return store
+
+    def beside(self) -> "StoreFactory":
+        """Return a factory of another log in the same database."""
+        return StoreFactory(self.place)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for store in self._opened:
+            store.close()
+
+
+class Chain:
+    """The entries of one strand, each linked to the one before it, on their way to a store."""
+
+    def __init__(self, origin: str, run: str = "run", strand: str = "main") -> None:
+        self.origin, self.run, self.strand = origin, run, strand
+        self.records: list[Record] = []
+
+    def take(self, entries: int) -> list[Record]:
+        """Return the next entries."""
+        return [self.next() for _ in range(entries)]
+
+    def next(self, *parents: Hash, text: Content | None = None) -> Record:
+        """Return the next entry, with a body if there is a text."""
+        n = len(self.records)
+        bodies = (Body("text", "text/plain", text, secrets.token_bytes(32)),) if text else ()
+        entry = Entry(
+            v="forum/entry/1",
+            log=self.origin,
+            run=self.run,
+            strand=self.strand,
+            n=n,
+            prev=self.records[-1].leaf.hex() if n else "",
+            step=f"step/{n}",
+            ts=n,
+            actor="tester",
+            kind="note/1",
+            parents=tuple(parent.hex() for parent in parents),
+            facts=Remark(),
+            bodies={body.name: body.commitment() for body in bodies},
+        )
+        data = LEDGER_KINDS.write(entry)
+        record = Record(Position(self.run, self.strand, n), data, leaf_of(data), bodies)
+        self.records.append(record)
+        return record
+
+
+def ledger_on(store: Store, append: Callable[[Sequence[Record]], None] | None = None) -> Ledger:
+    """Return a ledger with a clock of its own."""
+    return Ledger(store, LEDGER_KINDS, count(1).__next__, lambda: secrets.token_bytes(32), append)
+
+
+def data_of(records: Sequence[Record]) -> list[bytes]:
+    """Return the bytes of some entries."""
+    return [record.data for record in records]
+
+
+def entries_of(reader: Reader) -> list[bytes]:
+    """Return the entries of a log in the order of their indexes; each index must have one."""
+    entries = list(reader.entries(0, reader.head().size))
+    assert None not in entries
+    return [data for data in entries if data is not None]
+
+
+def leaves_of(reader: Reader) -> list[Hash]:
+    """Return the leaf hashes of a log in the order of their indexes, computed from its entries."""
+    return [leaf_of(data) for data in entries_of(reader)]
+
+
+class Pieces:
+    """Content of any length that is never in memory as a whole."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read it piece by piece, each of them different."""
+        for at in range(0, self.size, CHUNK_SIZE):
+            yield at.to_bytes(8, "big").ljust(min(CHUNK_SIZE, self.size - at), b"x")
+
+
+class Wrapped:
+    """A port with some of its calls replaced; the others go through."""
+
+    def __init__(self, port: object, **calls: Callable[..., Any]) -> None:
+        self._port, self._calls = port, calls
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a call of any port
+        return self._calls.get(name) or getattr(self._port, name)

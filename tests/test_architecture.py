@@ -1,0 +1,106 @@
+"""The contracts of pyproject.toml bite: each deliberate break of the house is reported.
+
+A contract that nothing can break is a comment.  Here each break is planted into a copy of the
+package, and the contract that it breaks must be named.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+NAMES: dict[str, str] = {contract["id"]: contract["name"] for contract in SETTINGS["contracts"]}
+
+# The id of a contract, and a break of it: lines planted at the end of modules, made if missing.
+BREAKS: list[tuple[str, dict[str, str]]] = [
+    ("rooms", {"attic": "'''A room that has no place in the order.'''"}),
+    ("rooms", {"tlog.p": "import forum.ledger"}),
+    ("rooms", {"ledger.p": "import forum.backends"}),
+    ("rooms", {"models.p": "import forum.backends"}),
+    ("pure", {"tlog.p": "import os"}),
+    ("pure", {"ledger.p": "from time import time_ns"}),
+    ("pure", {"work.p": "import random"}),
+    ("pure", {"deliberation.p": "import asyncio"}),
+    ("pure", {"verify.p": "def connect():\n    import socket"}),
+    ("pure", {"errors": "import logging"}),
+    ("engine-ports", {"engine.p": "import forum.verify"}),
+    ("engine-ports", {"engine.p": "import sqlite3"}),
+    ("only-keys", {"witness.p": "from cryptography.hazmat.primitives import hashes"}),
+    ("only-backends", {"models.p": "import psycopg"}),
+    ("only-backends", {"surfaces.p": "import dbos"}),
+    ("only-surfaces", {"witness.p": "import click"}),
+    ("only-surfaces", {"app": "from rich.console import Console"}),
+    ("backends-apart", {"backends.sqlite": "import forum.backends.postgres"}),
+    ("surfaces-apart", {"surfaces.p": "import forum.surfaces.q", "surfaces.q": ""}),
+    ("acyclic", {"tlog.p": "import forum.tlog.q", "tlog.q": "import forum.tlog.p"}),
+    ("door-tlog", {"surfaces.p": "import forum.tlog.q", "tlog.q": ""}),
+    ("door-ledger", {"work.p": "from forum.ledger import q", "ledger.q": ""}),
+    ("door-work", {"engine.p": "import forum.work.q", "work.q": ""}),
+    ("door-deliberation", {"engine.p": "import forum.deliberation.q", "deliberation.q": ""}),
+    ("door-verify", {"surfaces.p": "import forum.verify.q", "verify.q": ""}),
+    ("door-engine", {"models.p": "import forum.engine.q", "engine.q": ""}),
+    ("door-witness", {"surfaces.p": "import forum.witness.q", "witness.q": ""}),
+    ("door-backends", {"surfaces.p": "import forum.backends.q", "backends.q": ""}),
+    ("door-models", {"surfaces.p": "import forum.models.q", "models.q": ""}),
+    ("door-surfaces", {"app": "import forum.surfaces.q", "surfaces.q": ""}),
+]
+
+
+def plant(package: Path, module: str, line: str) -> None:
+    """Put a line at the end of a module, which is made if it is not there."""
+    path = package.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    with file.open("a", encoding="utf-8") as end:
+        end.write(f"\n{line}\n")
+
+
+def broken_contracts(house: Path) -> set[str]:
+    """Return the names of the contracts which lint-imports finds broken in the copy at `house`."""
+    run = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=house,
+        env={"COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    verdicts = dict(re.findall(r"^(.+) (KEPT|BROKEN)\b", run.stdout, flags=re.MULTILINE))
+    assert verdicts.keys() == set(NAMES.values()), run.stdout + run.stderr
+    return {name for name, verdict in verdicts.items() if verdict == "BROKEN"}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """Return a copy of the package and its contracts, to be broken."""
+    shutil.copytree(ROOT / "src/forum", tmp_path / "forum")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_house_as_it_stands_keeps_every_contract(house: Path) -> None:
+    """Otherwise a break below could be reported for a reason that was there before it."""
+    assert broken_contracts(house) == set()
+
+
+@pytest.mark.parametrize(
+    ("contract", "planted"),
+    BREAKS,
+    ids=[f"{contract}-{'+'.join(lines)}" for contract, lines in BREAKS],
+)
+def test_a_break_is_reported(house: Path, contract: str, planted: dict[str, str]) -> None:
+    """One forbidden line anywhere is enough for its contract to be named."""
+    for module, line in planted.items():
+        plant(house / "forum", module, line)
+
+    assert NAMES[contract] in broken_contracts(house)
+
+
+def test_every_contract_has_a_break() -> None:
+    """A contract that is added without one could be satisfied by everything."""
+    assert {contract for contract, _ in BREAKS} == NAMES.keys()

@@ -1,0 +1,79 @@
+"""The gate itself: what it refuses, and that it can start."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+SKIPPING = """
+import pytest
+
+@pytest.mark.skip(reason="no server")
+def test_marked():
+    pass
+
+def test_skips_itself():
+    pytest.skip("no toolchain")
+
+@pytest.mark.xfail(reason="known", strict=True)
+def test_expected_to_fail():
+    raise AssertionError
+
+def test_runs():
+    pass
+"""
+SKIPPED_WHOLE = "import pytest; pytest.skip('no module', allow_module_level=True)"
+
+
+def run_pytest(folder: Path, module: str, *, ci: str) -> subprocess.CompletedProcess[str]:
+    """Run one test module under this suite's conftest, with FORUM_CI set to `ci`."""
+    shutil.copy(ROOT / "tests/conftest.py", folder)
+    (folder / "test_module.py").write_text(module)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", str(folder)],
+        cwd=folder,
+        env=os.environ | {"FORUM_CI": ci, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_skipped_test_is_red_in_ci(tmp_path: Path) -> None:
+    """A test that did not run proves nothing, so CI names it and fails; xfail is no skip."""
+    run = run_pytest(tmp_path, SKIPPING, ci="1")
+
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "test_module.py::test_marked did not run in CI: " in run.stdout
+    assert "test_module.py::test_skips_itself did not run in CI: " in run.stdout
+    closing = run.stdout.splitlines()[-1]
+    assert all(part in closing for part in ("1 failed", "1 passed", "1 xfailed", "1 error"))
+
+
+def test_a_module_that_skips_itself_is_red_in_ci(tmp_path: Path) -> None:
+    """A module that is skipped while it is collected hides all its tests at once."""
+    run = run_pytest(tmp_path, SKIPPED_WHOLE, ci="1")
+
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "test_module.py did not run in CI: " in run.stdout
+
+
+def test_a_skipped_test_is_no_failure_elsewhere(tmp_path: Path) -> None:
+    """A developer without Postgres or Go can still run the suite."""
+    run = run_pytest(tmp_path, SKIPPING, ci="")
+
+    assert run.returncode == pytest.ExitCode.OK
+    assert "2 skipped" in run.stdout.splitlines()[-1]
+
+
+def test_the_gate_can_be_started() -> None:
+    """A lost mode bit or a syntax error would stop CI before it says anything."""
+    gate = ROOT / ".ci/run"
+
+    assert os.access(gate, os.X_OK)
+    subprocess.run(["bash", "-n", gate], check=True)

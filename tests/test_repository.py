@@ -1,0 +1,81 @@
+"""What the repository holds: nothing of the machine that it was written on."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# A home or working directory at the start of a path; a folder of that name inside one is fine.
+MACHINE_PATH = re.compile(r"(?<![\w.*/~})-])/(?:home|root|Users|work)/\w|\b[A-Z]:\\Users\\")
+# Spelled with a class, so that this file does not hold what it looks for.
+INDEX_HOST = re.compile(r"pypi[.]org|pythonhosted[.]org|[/@]pypi[.]|/simple/?(?:\s|$)")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Return the files that are committed, or would be by ``git add --all``."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = (ROOT / name for name in listing.stdout.split("\0") if name)
+    return sorted(path for path in paths if path.is_file())
+
+
+def lines_with(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    """Return every line that matches, with where it stands."""
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line}"
+        for path in paths
+        for number, line in enumerate(path.read_text(errors="replace").split("\n"), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_path_of_a_machine() -> None:
+    """Such a path works for its author only, and tells strangers about him."""
+    assert lines_with(MACHINE_PATH, tracked()) == []
+
+
+def test_no_file_names_a_package_index() -> None:
+    """Where packages come from is the installer's choice; what they are is fixed by hashes."""
+    assert lines_with(INDEX_HOST, tracked()) == []
+
+
+def test_no_lock_file_holds_an_address() -> None:
+    """A lock that names hosts would send every reader to them."""
+    locks = tracked("*requirements*.txt", "requirements/*", "*.lock", "*lock*.json", "*lock*.yaml")
+
+    assert ROOT / "requirements/ci.txt" in locks
+    assert lines_with(re.compile(r"https?://|file:"), locks) == []
+
+
+@pytest.mark.parametrize("page", tracked("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    """A link to a file that has moved is found here and not by a reader."""
+    targets = [page.parent / target for target in LINK.findall(page.read_text())]
+
+    assert [target for target in targets if not target.exists()] == []
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    """A decision is superseded, never removed; so a missing number is a mistake."""
+    numbers = [int(page.name[:4]) for page in tracked("docs/adr/[0-9]*.md")]
+
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize("page", tracked("docs/adr/[0-9]*.md"), ids=lambda page: page.stem)
+def test_a_decision_has_the_form_of_one(page: Path) -> None:
+    """Readers look for the reasons and for what was turned down, in the same place on each page."""
+    text = page.read_text()
+    headings = re.findall(r"^\*\*(\w+)\*\* ", text, flags=re.MULTILINE)
+
+    assert re.match(rf"# {page.name[:4]}  \S.*\n\nStatus: (accepted|superseded by \d{{4}})\n", text)
+    assert headings == ["Context", "Decision", "Consequences", "Rejected"]
