@@ -49,6 +49,7 @@ from forum.tlog import (
 
 if TYPE_CHECKING:
     from forum.backends.files import FileMemory
+    from forum.backends.tamper import Tamper
     from forum.verify import Report, Trust
     from forum.witness import Witness, WitnessClient
 
@@ -239,12 +240,17 @@ class Forum:
         kept = dict.fromkeys(note for note in (m.latest() for m in memories) if note)
         return Trust(policy=self.policy, remembered=tuple(kept))
 
-    def verify(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report":
+    def verify(
+        self,
+        trust: "Trust",
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+        at: int | None = None,
+    ) -> "Report":
         """Check the whole ledger, and remember its checkpoint if everything holds."""
         from forum.verify import verify_ledger
 
         with self.reading() as reader:
-            report = verify_ledger(reader, KINDS, trust, now(), progress)
+            report = verify_ledger(reader, KINDS, trust, at or now(), progress)
             note = reader.checkpoint()
         if report.ok and note:
             self._seen.advance(self._seen.latest(), note)
@@ -279,6 +285,14 @@ class Forum:
             elif known.url:
                 clients.append(WitnessClient(name, over_http(name, known.url)))
         return clients
+
+    def tamper(self) -> "Tamper":
+        """Hold the database as a thief would; for demonstrations."""
+        from forum.backends.tamper import PostgresTamper, SqliteTamper
+
+        if self.settings.database:
+            return PostgresTamper(self.settings.database, self.store)
+        return SqliteTamper(self.settings.ledger_file, self.store)
 
     # Where things are
 

@@ -4,6 +4,7 @@ Committing an entry takes no lock that another strand waits for; the sequencer's
 the only statement that changes a shared row.
 """
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -63,7 +64,9 @@ class PostgresStore(SqlReader):
 
     def append(self, records: Sequence[Record]) -> None:
         """Commit all of these or none, durably."""
-        wanted = {(r.position.run, r.position.strand) for r in records} - self._strand_ids.keys()
+        # Looked up one by one: a process may know a million strands, and appends to one of them.
+        strands = {(r.position.run, r.position.strand) for r in records}
+        wanted = {key for key in strands if key not in self._strand_ids}
         with self._connection("appending") as db:
             try:
                 if wanted or any(r.bodies for r in records):
@@ -86,7 +89,11 @@ class PostgresStore(SqlReader):
             # The row lock is held to the end: whoever waits for it then finds another tree.
             if db.execute(_SQL["swap"], head).rowcount != 1:
                 raise Overtaken(f"the tree of {self._origin}")
-            db.execute(_SQL["remove_pending"], (self._log, sorted({row[0] for row in rows})))
+            # The tree may be the old one and the entries still not be waiting: another sequencer
+            # gave them their indexes after we had seen them, and before we saw the tree.
+            seqs = sorted({row[0] for row in rows})
+            if db.execute(_SQL["remove_pending"], (self._log, seqs)).rowcount != len(seqs):
+                raise Overtaken(f"the tree of {self._origin}")
             strands, ns = [row[1] for row in rows], [row[2] for row in rows]
             db.execute(_SQL["add_sequenced"], (self._log, old.size, strands, ns))
             self._add_leaves(db, old.size, batch.leaves)
@@ -165,16 +172,15 @@ class PostgresStore(SqlReader):
     def _append_all(
         self, db: Connection, records: Sequence[Record], wanted: set[StrandKey]
     ) -> None:
-        ids = self._strand_ids
         with db.transaction():
-            if wanted:
-                ids = {**ids, **self._add_strands(db, wanted)}
+            added = self._add_strands(db, wanted) if wanted else {}
+            ids = ChainMap(added, self._strand_ids)
             self._append_entries(db, records, ids)
             for record in records:
                 if record.bodies:
                     self._append_bodies(db, record, ids)
         # Only now: had the transaction failed, these ids would not exist.
-        self._strand_ids.update({key: ids[key] for key in wanted})
+        self._strand_ids.update(added)
 
     def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
         # In one order for all: two transactions that add the same strands cannot deadlock.

@@ -25,9 +25,9 @@ class Migration(NamedTuple):
     sql: str
 
 
-def queries(database: str) -> dict[str, str]:
+def queries(database: str, name: str = "queries") -> dict[str, str]:
     """Return the queries of a database by their names."""
-    text = (files("forum.backends") / "sql" / database / "queries.sql").read_text()
+    text = (files("forum.backends") / "sql" / database / f"{name}.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 

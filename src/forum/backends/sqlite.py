@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import RLock
+from time import monotonic, sleep
 from typing import Any
 
 from forum.backends.sql import SqlReader, migrations, prefix_of, queries
@@ -14,6 +15,7 @@ from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("sqlite")
 _BUSY_SECONDS = 20.0
+_PAUSE_SECONDS = 0.01
 
 
 class SqliteReader(SqlReader):
@@ -94,12 +96,18 @@ class SqliteStore(SqliteReader):
             self._db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
     def erase(self, position: Position, name: str) -> None:
-        """Erase a body and its salt, from the write-ahead log too."""
+        """Erase a body and its salt, from the write-ahead log too.
+
+        Raises `StoreFailed` when somebody goes on reading a moment at which the body was there.
+        """
         with self._lock, _typed("erasing"):
+            # Before the erasure too: if it cannot be made complete now, it is not begun, and
+            # whoever asks again still finds the body.
+            self._empty_log()
             with _transaction(self._db):
                 self._db.execute(_SQL["erase"], self._body_key(position, name))
             # The freed pages were overwritten (secure_delete); the log of their writing remains.
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._empty_log()
 
     def lead(self) -> bool:
         """Tell whether this process may sequence: any may, and the swap sorts them out."""
@@ -115,6 +123,11 @@ class SqliteStore(SqliteReader):
         """Let go of the file."""
         with self._lock:
             self._db.close()
+
+    def _empty_log(self) -> None:
+        """Move all of the write-ahead log into the file, and make it empty."""
+        if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
     def _strand_id(self, run: str, name: str, found: dict[tuple[str, str], int]) -> int:
         key = (run, name)
@@ -150,6 +163,7 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
             check_same_thread=False,
         )
         try:
+            migrations("sqlite", _version(connection))  # refuses a schema that is newer than we are
             if not read_only:
                 _make_durable(connection)
         except BaseException:
@@ -180,8 +194,23 @@ def _can_create_beside(path: Path) -> bool:
         return False
 
 
+def _use_wal(connection: sqlite3.Connection) -> str:
+    # SQLite does not wait for the lock that this statement needs on a new file: of several
+    # processes that make a ledger at the same time, all but one would fail.
+    deadline = monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            journal: str = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+                raise
+            sleep(_PAUSE_SECONDS)
+        else:
+            return journal
+
+
 def _make_durable(connection: sqlite3.Connection) -> None:
-    journal = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    journal = _use_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
     level = connection.execute("PRAGMA synchronous").fetchone()[0]

@@ -51,7 +51,8 @@ ORDER BY entry.id LIMIT :limit
 SELECT entry.bytes FROM entry JOIN strand ON strand.id = entry.strand
 WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log ORDER BY entry.id
 -- name: backlog
-SELECT (SELECT max(id) FROM entry) - last FROM log WHERE id = :log
+SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand
+WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log
 -- name: swap
 UPDATE log SET size = ?, root = ?, last = ? WHERE id = ? AND size = ? AND root = ? AND last < ?
 -- name: add_leaf

@@ -1,0 +1,45 @@
+-- name: overwrite
+UPDATE forum.entry e SET bytes = %(bytes)s
+FROM forum.sequenced s, unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)
+WHERE s.log = %(log)s AND s.first + u.place - 1 = %(idx)s
+    AND e.log = s.log AND e.strand = u.strand AND e.n = u.n
+-- name: delete
+DELETE FROM forum.entry e
+USING forum.sequenced s, unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)
+WHERE s.log = %(log)s AND s.first + u.place - 1 = %(idx)s
+    AND e.log = s.log AND e.strand = u.strand AND e.n = u.n
+-- name: exchange
+WITH places AS (
+    SELECT s.first, u.place, u.strand, u.n, s.first + u.place - 1 AS idx
+    FROM forum.sequenced s, unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)
+    WHERE s.log = %(log)s
+), moved AS (
+    SELECT first, place, strand, n, CASE idx WHEN %(one)s THEN %(two)s WHEN %(two)s THEN %(one)s
+        ELSE idx END AS idx
+    FROM places
+), again AS (
+    SELECT places.first, array_agg(moved.strand ORDER BY places.place) AS strands,
+        array_agg(moved.n ORDER BY places.place) AS ns
+    FROM places JOIN moved ON moved.idx = places.idx GROUP BY places.first
+)
+UPDATE forum.sequenced s SET strands = again.strands, ns = again.ns
+FROM again WHERE s.log = %(log)s AND s.first = again.first
+-- name: set_body
+UPDATE forum.body SET data = %(data)s
+WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s
+-- name: wipe_entries
+DELETE FROM forum.entry WHERE log = %(log)s
+-- name: wipe_leaves
+WITH leaves AS (DELETE FROM forum.leaf WHERE log = %(log)s),
+    waiting AS (DELETE FROM forum.pending WHERE log = %(log)s)
+DELETE FROM forum.sequenced WHERE log = %(log)s
+-- name: wipe_tiles
+DELETE FROM forum.tile WHERE log = %(log)s
+-- name: wipe_checkpoints
+DELETE FROM forum.checkpoint WHERE log = %(log)s AND size > %(size)s
+-- name: wipe_head
+UPDATE forum.log SET size = 0, root = %(root)s WHERE id = %(log)s
+-- name: unsequenced_delete
+WITH gone AS (DELETE FROM forum.entry WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s)
+UPDATE forum.pending SET ns = array_remove(ns, %(n)s), strands = strands[1:cardinality(strands) - 1]
+WHERE log = %(log)s AND %(strand)s = ANY(strands) AND %(n)s = ANY(ns)

@@ -1,0 +1,23 @@
+-- name: overwrite
+UPDATE entry SET bytes = :bytes WHERE id = (SELECT entry FROM leaf WHERE log = :log AND idx = :idx)
+-- name: delete
+DELETE FROM entry WHERE id = (SELECT entry FROM leaf WHERE log = :log AND idx = :idx)
+-- name: exchange
+UPDATE leaf SET entry = (
+    SELECT sum(entry) FROM leaf other WHERE other.log = :log AND other.idx IN (:one, :two)
+) - entry
+WHERE log = :log AND idx IN (:one, :two)
+-- name: set_body
+UPDATE body SET data = :data WHERE strand = :strand AND n = :n AND name = :name
+-- name: wipe_entries
+DELETE FROM entry WHERE strand IN (SELECT id FROM strand WHERE log = :log)
+-- name: wipe_leaves
+DELETE FROM leaf WHERE log = :log
+-- name: wipe_tiles
+DELETE FROM tile WHERE log = :log
+-- name: wipe_checkpoints
+DELETE FROM checkpoint WHERE log = :log AND size > :size
+-- name: wipe_head
+UPDATE log SET size = 0, root = :root, last = 0 WHERE id = :log
+-- name: unsequenced_delete
+DELETE FROM entry WHERE strand = :strand AND n = :n

@@ -1,0 +1,179 @@
+"""A log that Forum wrote, judged by a verifier that others wrote: Go's sumdb packages.
+
+check.go reads nothing but files in the formats of C2SP.  Each of its checks is a test here.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from forum.backends.files import FileMemory
+from forum.backends.sqlite import SqliteStore
+from forum.ledger import (
+    LEDGER_KINDS,
+    Attachment,
+    Draft,
+    Ledger,
+    Publisher,
+    Reader,
+    Remark,
+    Sequencer,
+    Store,
+    Strand,
+    prove,
+    text,
+)
+from forum.tlog import (
+    TILE_WIDTH,
+    Checkpoint,
+    KnownLog,
+    Note,
+    Policy,
+    SigningKey,
+    TreeView,
+    entries_path,
+    entry_bundle,
+    hash_leaf,
+    prove_consistency,
+    sign_checkpoint,
+    tile_widths,
+)
+
+pytestmark = [pytest.mark.go, pytest.mark.slow]
+
+KEY = SigningKey(bytes(range(32)), "example.com/log")
+POLICY = Policy((KnownLog(KEY.verifier()),), (), (), "none")
+
+# Above 256 * 256 entries the tree has tiles of three levels, and here a partial one of each.
+OLD_SIZE, SIZE = 65_000, 70_000
+LEVELS = range(3)
+# The ends of the tree, of tiles, of the old tree and of the largest full subtree.
+PROVEN = (0, 255, 256, 64_999, 65_000, 65_535, 65_536, 69_887, 69_888, 69_999)
+
+CHECKS = [
+    "signature of checkpoint",
+    "signature of checkpoint.old",
+    "signature of checkpoint.fork",
+    "altered checkpoint is rejected",
+    "entries hash to the root of checkpoint",
+    "entries hash to the root of checkpoint.old",
+    *(f"entries hash to the tiles of level {level}" for level in LEVELS),
+    *(
+        f"entry {index} is {verdict}"
+        for index in PROVEN
+        for verdict in (
+            "proven from the tiles as Forum proves it",
+            "proven by its tlog-proof",
+            "rejected when forged",
+            "rejected at another index",
+        )
+    ),
+    *(f"altered tile of level {level} is rejected" for level in LEVELS),
+    "consistency is proven from the tiles",
+    "consistency is proven by Forum",
+    "consistency has one proof",
+    "consistency with another old root is rejected",
+]
+
+
+def extend(store: Store, run: Strand, size: int) -> None:
+    """Let a run grow until the log has this size, and give every entry its index."""
+    for first in range(store.head().size, size, 5000):
+        run.append(
+            *(
+                Draft(f"say/{n}", "tester", Remark(), (), (Attachment("text", text(f"no. {n}")),))
+                for n in range(first, min(first + 5000, size))
+            )
+        )
+        Sequencer(store).drain()
+
+
+def tlog_files(reader: Reader) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a log by their paths in C2SP tlog-tiles."""
+    note = reader.checkpoint()
+    assert note is not None
+    yield "checkpoint", note
+    for tile, width in tile_widths(Checkpoint.parse(Note.parse(note).text).size):
+        yield tile.path(width), reader.read_tile(tile, width)
+        if tile.level == 0:
+            first = tile.index * TILE_WIDTH
+            entries = reader.entries(first, first + width)
+            yield entries_path(tile.index, width), entry_bundle(e for e in entries if e is not None)
+
+
+def evidence(reader: Reader, old: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield what the checks need beside the log itself."""
+    yield "vkey", f"{KEY.verifier()}\n".encode()
+    yield "checkpoint.old", old
+    # What a log would show that gives different answers to different readers.
+    fork = Checkpoint(KEY.name, OLD_SIZE, hash_leaf(b"the root of another tree"))
+    yield "checkpoint.fork", sign_checkpoint(fork, KEY).encode()
+    consistency = prove_consistency(TreeView(SIZE, reader.read_tile), OLD_SIZE, SIZE)
+    yield "consistency", "".join(f"{node.base64()}\n" for node in consistency).encode()
+    for index in PROVEN:
+        yield f"proofs/{index}.tlog-proof", prove(reader, index).encode()
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that holds a log as it would be served."""
+    folder = tmp_path_factory.mktemp("log")
+    store = SqliteStore(folder / "ledger.db", KEY.name)
+    publisher = Publisher(store, KEY, FileMemory(folder / "guard"), POLICY)
+    clock, salts = count(1_700_000_000_000_000), count()
+    ledger = Ledger(store, LEDGER_KINDS, lambda: next(clock), lambda: next(salts).to_bytes(32))
+    ledger.begin("forum", KEY.verifier())
+    run = ledger.open_run("run", "tester")
+    Sequencer(store).drain()
+    extend(store, run, OLD_SIZE)
+    old = publisher.publish().note
+    extend(store, run, SIZE)
+    publisher.publish()
+    for name, data in (*tlog_files(store), *evidence(store, old)):
+        path = folder / "served" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    store.close()
+    return folder / "served"
+
+
+@pytest.fixture(scope="module")
+def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the verifier, built from check.go and the packages that Debian ships."""
+    gopath = os.environ.get("GOPATH", "/usr/share/gocode")
+    if shutil.which("go") is None:
+        pytest.skip("no Go toolchain (Debian: golang-go)")
+    if not Path(gopath, "src/golang.org/x/mod/sumdb").is_dir():
+        pytest.skip(f"no golang.org/x/mod in {gopath} (Debian: golang-golang-x-mod-dev)")
+    folder = tmp_path_factory.mktemp("go")
+    # The packages come from GOPATH, never from a network.
+    settings = {"GO111MODULE": "off", "GOPATH": gopath, "GOCACHE": str(folder / "cache")}
+    subprocess.run(
+        ["go", "build", "-o", folder / "check", Path(__file__).with_name("check.go")],
+        env=os.environ | settings | {"GOFLAGS": "-buildvcs=false"},
+        check=True,
+    )
+    return folder / "check"
+
+
+@pytest.fixture(scope="module")
+def verdict(check: Path, log: Path) -> subprocess.CompletedProcess[str]:
+    """Return what the verifier says of the log."""
+    return subprocess.run([check, log], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_go_finds(verdict: subprocess.CompletedProcess[str], name: str) -> None:
+    """What is proven only by its own maker is not proven."""
+    assert f"ok {name}" in verdict.stdout.splitlines(), verdict.stdout + verdict.stderr
+
+
+def test_go_finds_nothing_else(verdict: subprocess.CompletedProcess[str]) -> None:
+    """A check that nobody waits for could vanish, and one that fails must be seen to."""
+    assert (verdict.returncode, verdict.stderr) == (0, "")
+    assert sorted(verdict.stdout.splitlines()) == sorted(f"ok {name}" for name in CHECKS)
