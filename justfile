@@ -30,9 +30,10 @@ fix:
 bench *args:
     {{bin}}/python -m benchmarks {{args}}
 
-# Check the documents: their links, and the form of the decisions
+# Write the reference of the command line anew, and check all documents: links, forms, commands
 docs:
-    {{bin}}/pytest tests/test_repository.py
+    {{bin}}/python -m tests.docs.cli_reference
+    {{bin}}/pytest tests/docs tests/test_repository.py
 
 # Write the locked requirements anew; `just lock --upgrade` takes newer versions
 lock *args:

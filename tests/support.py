@@ -1,8 +1,9 @@
 """What the tests of several rooms share: logs that can be opened twice, and ports that fail."""
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,8 @@ class Pieces:
     def chunks(self) -> Iterator[bytes]:
         """Read it piece by piece, each of them different."""
         for at in range(0, self.size, CHUNK_SIZE):
-            yield at.to_bytes(8, "big").ljust(min(CHUNK_SIZE, self.size - at), b"x")
+            length = min(CHUNK_SIZE, self.size - at)
+            yield at.to_bytes(8, "big").ljust(length, b"x")[:length]
 
 
 class Wrapped:
@@ -149,3 +151,71 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a call of any port
         return self._calls.get(name) or getattr(self._port, name)
+
+
+class Stopped(Exception):
+    """The process ends here, in the middle of what it was doing."""
+
+
+class Calls(ABC):
+    """Counts the calls of a process to the world, and has something happen at one of them."""
+
+    def __init__(self, before: int) -> None:
+        self._left = before
+
+    @property
+    def reached(self) -> bool:
+        """Whether the process came to that call."""
+        return self._left < 0
+
+    def port(self, port: object) -> Any:  # noqa: ANN401  a port of any kind
+        """Return a port whose calls are counted."""
+        return _Counted(port, self)
+
+    def call(self, effect: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
+        """Do this, or what happens instead."""
+        self._left -= 1
+        if self._left == -1:
+            return self._happen(partial(effect, *arguments))
+        return effect(*arguments)
+
+    @abstractmethod
+    def _happen(self, effect: Callable[[], Any]) -> Any:  # noqa: ANN401  what the call returns
+        """Take the place of the call."""
+
+
+class Fuse(Calls):
+    """Stops a process at one of its calls to the world, before or after the call has its effect.
+
+    These are the two rows of every crash table: failed, and failed but persisted.
+    """
+
+    def __init__(self, before: int, *, persisted: bool) -> None:
+        super().__init__(before)
+        self._persisted = persisted
+
+    def _happen(self, effect: Callable[[], Any]) -> Any:  # noqa: ANN401
+        if self._persisted:
+            effect()
+        raise Stopped
+
+
+class Interlude(Calls):
+    """Lets somebody else act between two calls that a process makes to the world."""
+
+    def __init__(self, before: int, act: Callable[[], object]) -> None:
+        super().__init__(before)
+        self._act = act
+
+    def _happen(self, effect: Callable[[], Any]) -> Any:  # noqa: ANN401
+        self._act()
+        return effect()
+
+
+class _Counted:
+    def __init__(self, port: object, calls: Calls) -> None:
+        self._port, self._calls = port, calls
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a call or a value
+        found = getattr(self._port, name)
+        return partial(self._calls.call, found) if callable(found) else found

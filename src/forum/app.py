@@ -7,18 +7,24 @@ arguments, and imports backends inside functions, so that a command loads only w
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
-from uuid import UUID
 
 from forum import __version__
 from forum.config import Settings
-from forum.errors import KeyUnreadable, NoLedger, NoSuchEntry
+from forum.errors import (
+    KeyUnreadable,
+    MissingExtra,
+    NoLedger,
+    NoSuchEntry,
+    Overtaken,
+    WitnessRefused,
+)
 from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
@@ -71,6 +77,8 @@ def new_salt() -> bytes:
 
 def new_run() -> str:
     """Return a new run id: a UUID version 7, so that ids sort by time (RFC 9562 section 5.7)."""
+    from uuid import UUID
+
     stamp = (time.time_ns() // 1_000_000) << 80
     random = int.from_bytes(os.urandom(10), "big")
     version = (random & ~(0xF << 76) & ~(0x3 << 62)) | 0x7 << 76 | 0x2 << 62
@@ -126,7 +134,8 @@ class Forum:
     def store(self) -> Store:
         """The store, open for writing."""
         if self.settings.database:
-            from forum.backends.postgres import PostgresStore
+            with _extra("postgres"):
+                from forum.backends.postgres import PostgresStore
 
             return PostgresStore(self.settings.database, self.origin)
         from forum.backends.sqlite import SqliteStore
@@ -164,6 +173,7 @@ class Forum:
         fresh = not self.settings.key_file.exists()
         if fresh:
             self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (self.settings.data / ".gitignore").write_text("*\n")
             origin = self.settings.origin or f"forum.local/{os.urandom(4).hex()}"
             write_key(self.settings.key_file, SigningKey(os.urandom(32), origin))
         self._trust_locally()
@@ -176,12 +186,13 @@ class Forum:
         """Leave the log at the last checkpoint that was signed, and begin its next epoch."""
         from forum.backends.files import write_key
 
-        last = self._guard.latest()
+        last = self._guard.latest() or self.store.checkpoint()
         left = Checkpoint.parse(Note.parse(last).text) if last else None
         base, _, number = self.origin.rpartition("/epoch-")
         following = int(number) + 1 if base and number.isdecimal() else 2
         key = SigningKey(self.key.seed, f"{base or self.origin}/epoch-{following}")
-        self.settings.key_file.replace(self.settings.key_file.with_suffix(f".{following - 1}"))
+        # The old key is kept first: stopped in between, the log has one key and a copy of it.
+        write_key(self.settings.key_file.with_suffix(f".{following - 1}"), self.key)
         write_key(self.settings.key_file, key)
         with Forum(self.settings) as successor:
             successor._trust_locally()
@@ -253,7 +264,8 @@ class Forum:
             report = verify_ledger(reader, KINDS, trust, at or now(), progress)
             note = reader.checkpoint()
         if report.ok and note:
-            self._seen.advance(self._seen.latest(), note)
+            with suppress(Overtaken):  # another reader has seen it at the same time
+                self._seen.advance(self._seen.latest(), note)
         return report
 
     # Witnessing
@@ -327,7 +339,8 @@ class Forum:
 
 def upgrade_database(settings: Settings) -> list[int]:
     """Bring the schema of the configured Postgres up to date."""
-    from forum.backends.postgres import upgrade
+    with _extra("postgres"):
+        from forum.backends.postgres import upgrade
 
     return upgrade(settings.database) if settings.database else []
 
@@ -349,9 +362,10 @@ def open_witness(folder: Path, name: str | None = None) -> "Witness":
 
 def serve_witness(witness: "Witness", folder: Path, host: str, port: int) -> None:
     """Serve a witness over HTTP until the process is stopped."""
-    import uvicorn
+    with _extra("server"):
+        import uvicorn
 
-    from forum.witness.server import witness_app
+        from forum.witness.server import witness_app
 
     app = witness_app(witness, trusted_logs(folder))
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
@@ -369,6 +383,9 @@ def trust_log(folder: Path, key: VerifierKey) -> None:
     from forum.backends.files import write_durably
 
     path = folder / "logs" / f"{_file_name(key.name)}.vkey"
+    known = trusted_logs(folder).get(key.name, (key,))
+    if known != (key,):
+        raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_durably(path, f"{key}\n".encode())
@@ -378,6 +395,15 @@ def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
     """Return the logs that a witness cosigns, with their keys."""
     keys = [VerifierKey.parse(p.read_text().strip()) for p in (folder / "logs").glob("*.vkey")]
     return {key.name: (key,) for key in keys}
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Say what to install when a part that is optional is not there."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(name, str(error)) from None
 
 
 def _file_name(origin: str) -> str:

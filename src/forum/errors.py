@@ -20,6 +20,7 @@
     ├── NotDurable           the database is set up to lose what it acknowledged
     ├── SchemaTooNew         the database was written by a newer release
     ├── BadSettings          forum.toml cannot be read as settings
+    ├── MissingExtra         an optional part is not installed
     ├── NoLedger             there is no ledger here yet
     ├── KeyUnreadable        a key file is missing, unreadable or damaged
     ├── WitnessRefused       a witness looked, and did not cosign
@@ -251,6 +252,17 @@ class BadSettings(ForumError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.why}"
+
+
+class MissingExtra(ForumError):
+    """A command needs a part that is not installed."""
+
+    def __init__(self, extra: str, why: str) -> None:
+        super().__init__(extra, why)
+        self.extra, self.why = extra, why
+
+    def __str__(self) -> str:
+        return f"{self.why}; install it with: pip install 'forumd[{self.extra}]'"
 
 
 class NoLedger(ForumError):

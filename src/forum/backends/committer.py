@@ -1,12 +1,15 @@
 """Group commit: what all writers of a process hand in at about the same time is one transaction."""
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic, sleep
+from typing import NamedTuple
 
-from forum.errors import Backlogged, PositionTaken, StoreLost
+from forum.errors import Backlogged, PositionTaken, StoreFailed, StoreLost
 from forum.ledger import Record, Store
 
 _MOST_ENTRIES = 4000
@@ -14,7 +17,12 @@ _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
 _LOOK_SECONDS = 0.25
 
-_Handed = tuple[Sequence[Record], Future[None]]
+
+class _Handed(NamedTuple):
+    """Records that were handed in, and the one who waits for them: a thread, or a task."""
+
+    records: Sequence[Record]
+    waiter: "Future[None] | asyncio.Future[None]"
 
 
 class Committer:
@@ -24,6 +32,7 @@ class Committer:
         self._store, self._limit = store, backlog_limit
         self._queue: SimpleQueue[_Handed | None] = SimpleQueue()
         self._backlog, self._looked = 0, monotonic()
+        self._door, self._closed = Lock(), False
         self._thread = Thread(target=self._run, name="forum-committer", daemon=True)
         self._thread.start()
 
@@ -33,28 +42,47 @@ class Committer:
 
     def submit(self, records: Sequence[Record]) -> Future[None]:
         """Hand these in; the future is done when they are durable, or tells why they are not."""
-        if self._backlog > self._limit:
-            raise Backlogged(self._backlog, self._limit)
-        future: Future[None] = Future()
-        self._queue.put((records, future))
-        return future
+        waiter: Future[None] = Future()
+        # What was handed in cannot be called back: only waiting for it can be given up.
+        waiter.set_running_or_notify_cancel()
+        self._hand_in(_Handed(records, waiter))
+        return waiter
+
+    async def append_async(self, records: Sequence[Record]) -> None:
+        """Commit all of these or none; other tasks go on while this one waits."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._hand_in(_Handed(records, waiter))
+        await waiter
 
     def close(self) -> None:
         """Commit what was handed in, then stop."""
-        self._queue.put(None)
+        with self._door:
+            if not self._closed:
+                self._queue.put(None)
+            self._closed = True
         self._thread.join()
+
+    def _hand_in(self, handed: _Handed) -> None:
+        if self._backlog > self._limit:
+            self._look(0)
+            if self._backlog > self._limit:
+                raise Backlogged(self._backlog, self._limit)
+        with self._door:
+            if self._closed:
+                raise StoreFailed("appending", "the committer is closed")
+            self._queue.put(handed)
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
             group, last = self._gather(first)
             self._commit(group)
-            self._look()
+            self._look(_LOOK_SECONDS)
             if last:
                 return
 
     def _gather(self, first: _Handed) -> tuple[list[_Handed], bool]:
         """Take what is waiting; nobody waits for a group to fill."""
-        group, entries = [first], len(first[0])
+        group, entries = [first], len(first.records)
         while entries < _MOST_ENTRIES:
             try:
                 item = self._queue.get_nowait()
@@ -63,25 +91,23 @@ class Committer:
             if item is None:
                 return group, True
             group.append(item)
-            entries += len(item[0])
+            entries += len(item.records)
         return group, False
 
     def _commit(self, group: list[_Handed]) -> None:
         try:
-            self._persist([record for records, _ in group for record in records])
+            self._persist([record for handed in group for record in handed.records])
         except PositionTaken as error:
             if len(group) == 1:
-                group[0][1].set_exception(error)
+                _tell(group, error)
                 return
             # All of the group or none of it: one that comes too late must not cost the others.
             for item in group:
                 self._commit([item])
         except Exception as error:  # noqa: BLE001  it belongs to those who wait for this commit
-            for _, future in group:
-                future.set_exception(error)
+            _tell(group, error)
         else:
-            for _, future in group:
-                future.set_result(None)
+            _tell(group, None)
 
     def _persist(self, records: list[Record]) -> None:
         """Commit; where the connection broke, again: the positions tell what became of it.
@@ -98,7 +124,34 @@ class Committer:
                     raise
                 sleep(_PAUSE_SECONDS)
 
-    def _look(self) -> None:
+    def _look(self, pause: float) -> None:
         """See now and then how many entries wait for the sequencer."""
-        if monotonic() - self._looked > _LOOK_SECONDS:
-            self._backlog, self._looked = self._store.backlog(), monotonic()
+        if monotonic() - self._looked > pause:
+            with suppress(StoreFailed):  # it is about liveness only: the next commit tells
+                self._backlog = self._store.backlog()
+            self._looked = monotonic()
+
+
+def _tell(group: list[_Handed], error: Exception | None) -> None:
+    """Wake all who wait: threads one by one, the tasks of a loop all at once."""
+    tasks: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for _, waiter in group:
+        if isinstance(waiter, asyncio.Future):
+            tasks.setdefault(waiter.get_loop(), []).append(waiter)
+        else:
+            _settle([waiter], error)
+    for loop, waiters in tasks.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(_settle, waiters, error)
+
+
+def _settle(
+    waiters: "Sequence[Future[None] | asyncio.Future[None]]", error: Exception | None
+) -> None:
+    for waiter in waiters:
+        if waiter.done():
+            continue  # a task that was cancelled no longer waits; its entries are durable
+        if error is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forum.errors import KeyUnreadable, Overtaken
+from forum.errors import KeyUnreadable, Malformed, Overtaken, StoreFailed
 from forum.tlog import SigningKey
 
 _PRIVATE = "PRIVATE+KEY"
@@ -21,15 +21,14 @@ class FileMemory:
 
     def latest(self) -> bytes | None:
         """Return the note, or nothing when there never was one."""
-        try:
-            return self._path.read_bytes()
-        except FileNotFoundError:
-            return None
+        with _typed("reading", self._path):
+            return self._path.read_bytes() if self._path.exists() else None
 
     def advance(self, old: bytes | None, new: bytes) -> None:
         """Replace old by new durably, whatever other processes try at the same time."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(self._path.with_suffix(".lock")):
+        with _typed("writing", self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(_beside(self._path, ".lock")):
             if self.latest() != old:
                 raise Overtaken(f"what {self._path.name} remembers")
             write_durably(self._path, new)
@@ -37,18 +36,19 @@ class FileMemory:
 
 def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Put a file in place whole: a crash leaves the old one or the new one."""
-    draft = path.with_suffix(".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    draft = _beside(path, ".new")
+    with _typed("writing", path):
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def write_key(path: Path, key: SigningKey) -> None:
@@ -62,22 +62,39 @@ def write_key(path: Path, key: SigningKey) -> None:
 def read_key(path: Path) -> SigningKey:
     """Read a private key in the form that Go's note package writes too."""
     try:
-        text = path.read_text()
+        text = path.read_bytes().decode()
     except OSError as error:
         raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise KeyUnreadable(str(path), "not text") from None
     try:
         name, key_id, encoded = text.strip().removeprefix(f"{_PRIVATE}+").split("+", 2)
         material = b64decode(encoded, validate=True)
         key = SigningKey(material[1:], name, material[0])
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, Malformed):
         raise KeyUnreadable(str(path), "not a private key of the form PRIVATE+KEY+...") from None
     if key.verifier().key_id.hex() != key_id:
         raise KeyUnreadable(str(path), "its id does not belong to its key")
     return key
 
 
+def _beside(path: Path, ending: str) -> Path:
+    # Added to the whole name: example.com and example.org are two files, not two endings of one.
+    return path.with_name(path.name + ending)
+
+
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
+    with _typed("locking", path):
+        file = path.open("ab")
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def _typed(doing: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreFailed(f"{doing} {path}", error.strerror or str(error)) from error

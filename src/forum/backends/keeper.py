@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
 
-from forum.errors import ForumError, Overtaken, StoreLost
+from forum.errors import ForumError, Overtaken, StoreFailed
 from forum.ledger import Publication, Publisher, Sequencer, Store
 
 SEQUENCE_SECONDS = 0.1
@@ -14,8 +14,8 @@ PUBLISH_SECONDS = 0.8
 class Keeper:
     """Sequences and publishes one log in the background.
 
-    Two threads: a witness that is slow or gone delays neither the indexes nor, since appending
-    needs neither of them, the appends.
+    Three threads: a witness that is slow or gone delays neither signatures nor indexes, and
+    appending needs none of the three.
     """
 
     def __init__(
@@ -28,13 +28,15 @@ class Keeper:
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
         self._heard = heard
         self._stop = Event()
-        self._published = -1
+        self._signed = self._published = -1
         self.failure: ForumError | None = None
         """Why this log is not kept any more, if something is wrong with it."""
+        self._troubles: dict[str, StoreFailed] = {}
         self._threads = [
-            Thread(target=self._run, args=(step, pause), name=f"forum-{name}", daemon=True)
+            Thread(target=self._run, args=(name, step, pause), name=f"forum-{name}", daemon=True)
             for name, step, pause in (
                 ("sequencer", self._sequence, SEQUENCE_SECONDS),
+                ("signer", self._sign, PUBLISH_SECONDS),
                 ("publisher", self._publish, PUBLISH_SECONDS),
             )
         ]
@@ -52,13 +54,21 @@ class Keeper:
         else:
             raise self.failure
 
-    def _run(self, step: Callable[[], None], pause: float) -> None:
+    @property
+    def trouble(self) -> StoreFailed | None:
+        """What keeps this log from being kept just now; it is tried again all the time."""
+        return next(iter([*self._troubles.values()]), None)
+
+    def _run(self, name: str, step: Callable[[], None], pause: float) -> None:
         while not self._stop.is_set():
             begun = monotonic()
             try:
                 step()
-            except (StoreLost, Overtaken):
-                pass  # the database is coming back, or somebody else sequences: look again
+                self._troubles.pop(name, None)
+            except Overtaken:
+                pass  # somebody else sequences: look again
+            except StoreFailed as error:
+                self._troubles[name] = error  # a full disk, a database that restarts: look again
             except ForumError as error:
                 self.failure = error
                 self._stop.set()
@@ -68,6 +78,12 @@ class Keeper:
         if self._store.lead():
             while self._sequencer.step() and not self._stop.is_set():
                 pass
+
+    def _sign(self) -> None:
+        size = self._store.head().size
+        if size != self._signed and self._store.lead():
+            self._publisher.sign()
+            self._signed = size
 
     def _publish(self) -> None:
         if self._store.lead() and self._store.head().size != self._published:

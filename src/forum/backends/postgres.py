@@ -56,6 +56,8 @@ class PostgresStore(SqlReader):
         self._lead_lock = Lock()
         try:
             with _typed("connecting"):
+                # Once by hand: a pool tries again in silence, and forgets to say why.
+                psycopg.connect(url, connect_timeout=int(_PATIENCE_SECONDS)).close()
                 self._pool.open(wait=True, timeout=_PATIENCE_SECONDS)
             self._begin()
         except BaseException:

@@ -85,7 +85,7 @@ class SqlReader(ABC):
             high = min(low + PAGE, stop)
             page = self._rows("entries", log=self._log, start=low, stop=high)
             if len(page) == high - low:
-                yield from (row[1] for row in page)
+                yield from [row[1] for row in page]
             else:
                 found = dict(page)
                 yield from (found.get(index) for index in range(low, high))
@@ -140,6 +140,10 @@ class SqlReader(ABC):
     def unsequenced(self) -> Iterator[bytes]:
         """Yield the entries that have no index yet."""
         yield from (row[0] for row in self._rows("unsequenced", log=self._log))
+
+    def stored(self) -> int:
+        """Count the entries that are stored, whether or not the log knows them."""
+        return int(self._one("stored", log=self._log))
 
     def backlog(self) -> int:
         """Return about how many entries wait for an index."""

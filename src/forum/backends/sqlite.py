@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
@@ -15,6 +16,8 @@ from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("sqlite")
 _BUSY_SECONDS = 20.0
+_ROWS = 250
+"""How many rows one statement inserts; SQLite allows for three times as many parameters."""
 _PAUSE_SECONDS = 0.01
 
 
@@ -58,7 +61,8 @@ class SqliteStore(SqliteReader):
                 for r in records
             ]
             try:
-                self._db.executemany(_SQL["add_entry"], rows)
+                for start in range(0, len(rows), _ROWS):
+                    self._insert(rows[start : start + _ROWS])
             except sqlite3.IntegrityError:
                 raise PositionTaken(str(records[0].position)) from None
             for record, (strand, n, _) in zip(records, rows, strict=True):
@@ -129,6 +133,12 @@ class SqliteStore(SqliteReader):
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
+    def _insert(self, rows: list[tuple[int, int, bytes]]) -> None:
+        # Many rows in one statement: between statements the interpreter lets other threads run,
+        # and the writers behind this commit would each make it wait.
+        values = ",".join(["(?,?,?)"] * len(rows))
+        self._db.execute(_SQL["add_entries"] + values, list(chain.from_iterable(rows)))
+
     def _strand_id(self, run: str, name: str, found: dict[tuple[str, str], int]) -> int:
         key = (run, name)
         strand = self._strand_ids.get(key) or found.get(key)
@@ -155,6 +165,8 @@ def origins(path: Path) -> list[str]:
 
 def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     with _typed(f"opening {path}"):
+        if not read_only:
+            _make_private(path)
         connection = sqlite3.connect(
             _uri(path, read_only=read_only),
             uri=True,
@@ -207,6 +219,15 @@ def _use_wal(connection: sqlite3.Connection) -> str:
             sleep(_PAUSE_SECONDS)
         else:
             return journal
+
+
+def _make_private(path: Path) -> None:
+    # Bodies hold whatever agents said; SQLite gives its other files the mode of this one.
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+    except OSError as error:
+        raise StoreFailed(f"opening {path}", error.strerror or str(error)) from None
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:

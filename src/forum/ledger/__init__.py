@@ -9,11 +9,14 @@ from forum.ledger.entry import (
     LOG_RUN,
     MAIN,
     MAX_ENTRY_SIZE,
+    MAX_PARENTS,
     Commitment,
     Count,
     Entry,
     Facts,
     leaf_of,
+    outline,
+    place_of,
 )
 from forum.ledger.kinds import (
     LEDGER_KINDS,
@@ -53,6 +56,7 @@ __all__ = [
     "LOG_RUN",
     "MAIN",
     "MAX_ENTRY_SIZE",
+    "MAX_PARENTS",
     "SALT_SIZE",
     "Attachment",
     "Body",
@@ -101,6 +105,8 @@ __all__ = [
     "find",
     "gather_bundle",
     "leaf_of",
+    "outline",
+    "place_of",
     "prove",
     "text",
 ]

@@ -82,8 +82,23 @@ class StoredBody:
 
     def matches(self, commitment: Commitment) -> bool:
         """Tell whether this is the very body that an entry committed to."""
-        digest = commit(self.salt, commitment.size, self.read())
-        return digest.hex() == commitment.h
+        if len(self.salt) != SALT_SIZE:
+            return False
+        measured = _Measured(self.read())
+        digest = commit(self.salt, commitment.size, measured)
+        return digest.hex() == commitment.h and measured.size == commitment.size
+
+
+class _Measured:
+    """Pieces of a body, and after they were read, how long they were together."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks, self.size = chunks, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self.size += len(chunk)
+            yield chunk
 
 
 def commit(salt: bytes, size: int, chunks: Iterable[bytes]) -> bytes:

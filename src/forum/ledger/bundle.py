@@ -33,9 +33,11 @@ from forum.tlog import (
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 
-_ENTRY = re.compile(r"entries/(\d{16})\.json").fullmatch
-_BODY = re.compile(r"bodies/(\d{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
-_PAST = re.compile(r"past/(\d{16})\.note").fullmatch
+_ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
+_BODY = re.compile(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
+_PAST = re.compile(r"past/([0-9]{16})\.note").fullmatch
+# Beside the evidence, never among it, and never outside the folder it is unpacked into.
+_EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 
 README = """\
 An evidence bundle of Forum: one run, as a transparency log recorded it.
@@ -151,6 +153,8 @@ def _from_files(manifest: Manifest, files: dict[str, bytes]) -> Bundle:
         checkpoint = files.pop("checkpoint")
     except KeyError as error:
         raise Malformed("bundle", f"{error.args[0]} is missing") from None
+    if not all(map(_EXTRA, files)):
+        raise Malformed("bundle", "a file of no known kind")
     return Bundle(
         manifest.origin, manifest.run, checkpoint, entries, proofs, bodies, past, extras=files
     )
@@ -193,7 +197,7 @@ def gather_bundle(
         past=tuple(_past(reader, view, own)),
         extras={
             "README.txt": README.encode(),
-            "policy": str(policy).encode(),
+            "policy": policy.encode(),
             "verify.py": verifier,
         },
     )
@@ -233,12 +237,12 @@ def _bodies(
 
 
 def _past(reader: Reader, view: TreeView, own: list[Located]) -> Iterator[PastCheckpoint]:
-    """Yield the checkpoints between which the run took place."""
-    last = max(entry.index or 0 for entry in own)
-    opened = (e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpen))
-    before = reader.checkpoint(next(opened, 0))
-    behind = next(reader.checkpoints(last + 1), None)
-    for note in dict.fromkeys(note for note in (before, behind) if note is not None):
+    """Yield the checkpoints between which the run took place, and the one that it names."""
+    indexes = [entry.index or 0 for entry in own]
+    named = [e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpen)]
+    notes = [reader.checkpoint(size) for size in (*named, min(indexes))]
+    notes.append(next(reader.checkpoints(max(indexes) + 1), None))
+    for note in dict.fromkeys(note for note in notes if note is not None):
         size = Checkpoint.parse(Note.parse(note).text).size
         if 0 < size < view.size:
             yield PastCheckpoint(note, tuple(prove_consistency(view, size)))

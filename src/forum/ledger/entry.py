@@ -25,7 +25,9 @@ LOG_RUN = "log"
 MAIN = "main"
 """The strand that every run has."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+_LIMIT = 2**53
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=_LIMIT)]
 """An integer that every JSON reader reads exactly."""
 
 
@@ -77,6 +79,8 @@ class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=Tr
             raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
         if not (_HASH(self.prev) if self.n else self.prev == ""):
             raise Malformed("entry", "prev is a leaf hash, and empty at n = 0 only")
+        if not (0 <= self.n < _LIMIT and 0 <= self.ts < _LIMIT):
+            raise Malformed("entry", "n and ts are integers from 0 to 2^53 - 1")
         if self.parents:
             _check_parents(self.parents)
         if self.bodies:
@@ -104,12 +108,19 @@ _encoder = msgspec.json.Encoder()
 _raw_decoder = msgspec.json.Decoder(Entry[msgspec.Raw])
 
 
-def write_entry(entry: Entry[Any]) -> bytes:
-    """Return the bytes of an entry, not yet checked; `Kinds.write` checks them."""
+def write_entry(entry: Entry[Any], facts: "msgspec.json.Decoder[Any]") -> bytes:
+    """Return the bytes of an entry, having read its facts back.
+
+    The types of facts are not checked when they are made, only when they are read: what cannot
+    be read must not be written.
+    """
     try:
-        return _encoder.encode(entry)
-    except UnicodeEncodeError:
-        raise Malformed("entry", "a lone surrogate is not text") from None
+        facts.decode(_encoder.encode(entry.facts))
+        data = _encoder.encode(entry)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed("entry", str(error)) from None
+    check_bytes(data)
+    return data
 
 
 def read_entry(
@@ -120,8 +131,7 @@ def read_entry(
     Without a decoder for its kind, an entry is read with its facts raw, and these are held to
     the general rules only.
     """
-    if len(data) > MAX_ENTRY_SIZE:
-        raise Malformed("entry", f"{len(data)} bytes; the most is {MAX_ENTRY_SIZE}")
+    check_bytes(data)
     try:
         entry = (decoder or _raw_decoder).decode(data)
         again = _encoder.encode(entry)
@@ -129,10 +139,31 @@ def read_entry(
         raise Malformed("entry", str(error)) from None
     if again != data:
         raise Malformed("entry", "its bytes are not the only form of what they say")
-    _refuse_controls(data)
     if decoder is None:
         _check_raw(entry.facts)
     return entry
+
+
+# Possessive repeats: where one of them fails, no shorter match could succeed.
+_PLAIN = re.compile(
+    rb'\{"v":"forum/entry/1","log":"([^"]++","run":"[^"]++","strand":"[^"]++)"'
+    rb',"n":([1-9][0-9]{0,15}+),"prev":"([^"]++)","step":"LABEL+","ts":([1-9][0-9]{0,15}+)'
+    rb',"actor":"LABEL+","kind":"([^"]++)","parents":\[([^\]]*+)\],"facts":(\{.*\})'
+    rb',"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
+)
+
+outline = _PLAIN.fullmatch
+"""Finds place, n, prev, ts, kind, parents and facts in the bytes of a plain entry.
+
+For readers of very many entries.  Plain is one without bodies that is not the first of its strand.
+The members stand in the only possible order, but their values are as they come: whoever uses one
+has to compare it with one known to be right (for the place: `place_of`).
+"""
+
+
+def place_of(log: str, run: str, strand: str) -> bytes:
+    """Return how the bytes of an entry name its strand."""
+    return f'{log}","run":"{run}","strand":"{strand}'.encode()
 
 
 def peek_kind(data: bytes) -> bytes:
@@ -145,7 +176,10 @@ def peek_kind(data: bytes) -> bytes:
     return data[start : data.find(b'"', start)]
 
 
-def _refuse_controls(data: bytes) -> None:
+def check_bytes(data: bytes) -> None:
+    """Refuse what is too long, and control characters, however they are written."""
+    if len(data) > MAX_ENTRY_SIZE:
+        raise Malformed("entry", f"{len(data)} bytes; the most is {MAX_ENTRY_SIZE}")
     # In canonical JSON a control character below U+0020 can only stand as an escape, and the
     # only escapes that remain legal are those of the quote and the backslash.
     if b"\\" in data and b"\\" in data.replace(b"\\\\", b"").replace(b'\\"', b""):
@@ -172,7 +206,7 @@ def _is_plain(value: object, nesting: int = 1) -> bool:
         case str():
             return True
         case int():
-            return -(2**53) < value < 2**53
+            return -_LIMIT < value < _LIMIT
         case list() | dict():
             within = value if isinstance(value, list) else value.values()
             return nesting <= MAX_NESTING and all(_is_plain(v, nesting + 1) for v in within)

@@ -13,9 +13,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from forum.errors import Malformed
-from forum.ledger.entry import Count, Entry, Facts, peek_kind, read_entry, write_entry
+from forum.ledger.entry import Count, Entry, Facts, check_bytes, peek_kind, read_entry, write_entry
 
 F = TypeVar("F", bound=Facts)
+
+_REMEMBERED = 10_000
+"""How many facts that were read before are recognised without reading them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Kinds:
             kind.name.encode(): msgspec.json.Decoder(Entry[kind.facts])  # type: ignore[name-defined]
             for kind in self._kinds.values()
         }
+        self._known: set[tuple[bytes, bytes]] = set()
+        self._facts = {k.name: msgspec.json.Decoder(k.facts) for k in self._kinds.values()}
 
     def __iter__(self) -> Iterator[Kind[Any]]:
         return iter(self._kinds.values())
@@ -61,18 +66,40 @@ class Kinds:
             self._check_names(entry)
         return entry
 
+    def knows(self, kind: bytes, facts: bytes) -> bool:
+        """Tell whether these are the only bytes of some facts of a known kind without bodies."""
+        key = (kind, facts)
+        if key in self._known:
+            return True
+        decoder = self._facts.get(kind.decode())
+        if decoder is None or not _reads(decoder, facts):
+            return False
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known.add(key)
+        return True
+
     def write(self, entry: Entry[Any]) -> bytes:
-        """Return the bytes of an entry of a known kind, having read them back."""
-        if entry.kind not in self._kinds:
+        """Return the bytes of an entry of a known kind, which can be read again."""
+        facts = self._facts.get(entry.kind)
+        if facts is None:
             raise Malformed("entry", f"no such kind: {entry.kind}")
-        data = write_entry(entry)
-        self.read(data)
-        return data
+        if entry.bodies:
+            self._check_names(entry)
+        return write_entry(entry, facts)
 
     def _check_names(self, entry: Entry[Any]) -> None:
         kind = self._kinds.get(entry.kind)
         if kind is not None and not kind.bodies.issuperset(entry.bodies):
             raise Malformed("entry", f"{entry.kind} has no body {', '.join(entry.bodies)}")
+
+
+def _reads(decoder: "msgspec.json.Decoder[Any]", facts: bytes) -> bool:
+    try:
+        check_bytes(facts)
+        return msgspec.json.encode(decoder.decode(facts)) == facts
+    except (Malformed, msgspec.MsgspecError, UnicodeError):
+        return False
 
 
 class Outcome(StrEnum):

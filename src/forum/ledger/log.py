@@ -15,7 +15,7 @@ from forum.errors import (
     StepMismatch,
 )
 from forum.ledger.body import Bytes
-from forum.ledger.entry import LOG_RUN, MAIN, Entry, leaf_of
+from forum.ledger.entry import LOG_RUN, MAIN, Count, Entry, leaf_of
 from forum.ledger.kinds import (
     Export,
     KeyAdd,
@@ -27,7 +27,7 @@ from forum.ledger.kinds import (
     RunClose,
     RunOpen,
 )
-from forum.ledger.ports import Append, Clock, Position, Reader, Salts, Store
+from forum.ledger.ports import Append, AppendAsync, Clock, Position, Reader, Record, Salts, Store
 from forum.ledger.strand import Attachment, Draft, Pen, Recorded, Strand
 from forum.tlog import (
     Checkpoint,
@@ -46,7 +46,7 @@ class StrandEnd(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     """How a strand ended, as the close of its run records it."""
 
     strand: str
-    n: int
+    n: Count
     head: str
 
 
@@ -79,9 +79,12 @@ class Ledger:
         clock: Clock,
         salts: Salts,
         append: Append | None = None,
+        append_async: AppendAsync | None = None,
     ) -> None:
         self.store, self.kinds = store, kinds
-        self._pen = Pen(store, append or store.append, kinds, clock, salts)
+        append = append or store.append
+        append_async = append_async or _at_once(append)
+        self._pen = Pen(store, append, append_async, kinds, clock, salts)
 
     @property
     def origin(self) -> str:
@@ -154,9 +157,9 @@ class Ledger:
         for recorded in self._log_entries():
             if not isinstance(recorded.entry.facts, Redact):
                 continue
-            redaction = self.find(recorded.leaf.hex())
+            index = _index(self.store, recorded.leaf)
             # Erase second: a body that is gone without a word in a signed tree is a finding.
-            if redaction.index is None or redaction.index >= size:
+            if index is None or index >= size:
                 continue
             target = self.find(recorded.entry.facts.entry)
             if self.store.body(target.position, recorded.entry.facts.body) is not None:
@@ -166,7 +169,10 @@ class Ledger:
 
     def record_export(self, run: str, entries: int, size: int, actor: str) -> Recorded:
         """Record that the bodies of a run leave the ledger."""
-        return self.log_entry(Draft(f"export/{run}", actor, Export(run, entries, size)))
+        # A step of its own for each: somebody else's export of the same run, recorded at the same
+        # moment, must not be taken for this one.
+        step = f"export/{run}/{self._pen.salts()[:8].hex()}"
+        return self.log_entry(Draft(step, actor, Export(run, entries, size)))
 
     def find(self, what: str) -> Located:
         """Return the entry with this index, id (or the first digits of it), or position."""
@@ -191,6 +197,15 @@ class Ledger:
             facts = recorded.entry.facts
             if isinstance(facts, Export) and facts.run == run:
                 yield recorded
+
+
+def _at_once(append: Append) -> AppendAsync:
+    """Let tasks append where nobody gathers: all of them wait for each commit."""
+
+    async def append_async(records: Sequence[Record]) -> None:
+        append(records)
+
+    return append_async
 
 
 def find(reader: Reader, kinds: Kinds, what: str) -> Located:
@@ -241,7 +256,7 @@ def _at(reader: Reader, kinds: Kinds, index: int) -> Located:
 def _at_position(reader: Reader, kinds: Kinds, what: str) -> Located:
     run, _, rest = what.partition("/")
     strand, _, n = rest.rpartition("/")
-    if not n.isdecimal():
+    if not n.isdecimal() or len(n) > 15:
         raise NoSuchEntry(f"{what} (a position is run/strand/n)")
     for data in reader.strand(run, strand, int(n)):
         entry = kinds.read(data)

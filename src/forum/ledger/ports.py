@@ -4,7 +4,7 @@ Everything here is a promise that adapters keep.  tests/backends/test_store_cont
 promise of `Store` in executable form.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -30,8 +30,7 @@ class Position(NamedTuple):
         return f"{self.run}/{self.strand}/{self.n}"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """An entry on its way to the store, with the bodies that it commits to."""
 
     position: Position
@@ -42,6 +41,9 @@ class Record:
 
 Append = Callable[[Sequence[Record]], None]
 """Commits all of these or none, durably: `Store.append`, or a committer that gathers them."""
+
+AppendAsync = Callable[[Sequence[Record]], Awaitable[None]]
+"""Does the same without holding up other tasks."""
 
 
 class Head(NamedTuple):
@@ -61,7 +63,10 @@ class Waiting:
 
 
 class Reader(Protocol):
-    """One log as it can be read.  Nothing below takes longer because the log is longer."""
+    """One log as it can be read.
+
+    Nothing below takes longer because the log is longer, but for `stored`, which counts.
+    """
 
     @property
     def origin(self) -> str:
@@ -114,6 +119,10 @@ class Reader(Protocol):
 
     def unsequenced(self) -> Iterator[bytes]:
         """Yield the entries that have no index yet."""
+        ...
+
+    def stored(self) -> int:
+        """Count the entries that are stored, whether or not the log knows them."""
         ...
 
 

@@ -136,9 +136,12 @@ class Publisher:
         return Publication(note, checkpoint, witnessed, tuple(refused), tuple(unreachable))
 
     def _sign(self) -> bytes:
-        head = self._store.head()
-        last = self._guard.latest()
+        # In this order.  A note is in the guard before it is in the store, and the tree only grows;
+        # read the other way round, what another signer does in between would look like a lost
+        # guard, or like a database that was rolled back.
         kept = self._store.checkpoint()
+        last = self._guard.latest()
+        head = self._store.head()
         if last is None and kept is not None:
             raise GuardMissing(self._store.origin, Checkpoint.parse(Note.parse(kept).text).size)
         if last is not None and self._continues(last, head):
@@ -172,15 +175,18 @@ class Publisher:
 
     def _ask(self, cosigner: Cosigner, note: bytes) -> bytes:
         """Return the note with what this witness adds to it."""
-        own = Note.parse(note).signatures
+        text, own = Note.parse(note).text, Note.parse(note).signatures
         if any(signature.name == cosigner.name for signature in own):
             return note  # its first cosignature is the earlier, and so the better, evidence
-        answer = note + cosigner.cosign(note, self._prove).encode()
-        known = {(key.name, key.key_id) for key in self._policy.witness_keys}
         try:
-            answered = Note.parse(answer)
+            # Malformed is also what it gets that asks for a proof which cannot exist.
+            answered = Note.parse(note + cosigner.cosign(note, self._prove).encode())
             cosignatures(answered, self._policy.witness_keys)
-        except (Malformed, SignatureRejected) as error:
+        except (Malformed, SignatureRejected, UnicodeEncodeError) as error:
             raise WitnessRefused(cosigner.name, f"its answer does not hold: {error}") from None
+        if answered.text != text:
+            # An empty line in the answer makes all that stands above it part of the text.
+            raise WitnessRefused(cosigner.name, "its answer does not belong below this checkpoint")
+        known = {(key.name, key.key_id) for key in self._policy.witness_keys}
         added = (s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known)
-        return Note(answered.text, (*own, *added)).encode()
+        return Note(text, (*own, *added)).encode()

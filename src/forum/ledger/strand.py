@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from forum.errors import Overtaken, PositionTaken, StepMismatch
+from forum.errors import Malformed, Overtaken, PositionTaken, StepMismatch
 from forum.ledger.body import Body, Content
 from forum.ledger.entry import FORMAT, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
-from forum.ledger.ports import Append, Clock, Position, Reader, Record, Salts
+from forum.ledger.ports import Append, AppendAsync, Clock, Position, Reader, Record, Salts
 from forum.tlog import Hash
 
 
@@ -52,6 +52,7 @@ class Pen:
 
     store: Reader
     append: Append
+    append_async: AppendAsync
     kinds: Kinds
     clock: Clock
     salts: Salts
@@ -96,42 +97,56 @@ class Strand:
 
     def append(self, *drafts: Draft) -> tuple[Recorded, ...]:
         """Record these at the next positions, all or none, and return what is recorded there."""
-        if self._played < len(self._recorded):
-            ahead = self._recorded[self._played].entry
-            raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
         records, written = self._prepare(drafts)
         try:
             self._pen.append(records)
         except PositionTaken:
             return self._adopt(drafts)
+        return self._advance(written)
+
+    async def append_async(self, *drafts: Draft) -> tuple[Recorded, ...]:
+        """Do the same for a task: others go on while the entries become durable."""
+        records, written = self._prepare(drafts)
+        try:
+            await self._pen.append_async(records)
+        except PositionTaken:
+            return self._adopt(drafts)
+        return self._advance(written)
+
+    def _advance(self, written: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
         self._n, self._head = self._n + len(written), written[-1].leaf.hex()
         return written
 
     def _prepare(self, drafts: Sequence[Draft]) -> tuple[list[Record], tuple[Recorded, ...]]:
-        pen, prev, records, written = self._pen, self._head, [], []
+        """Make the entries of these drafts, each linked to the one before it."""
+        if self._played < len(self._recorded):
+            ahead = self._recorded[self._played].entry
+            raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
+        prev, records, written = self._head, [], []
         for n, draft in enumerate(drafts, self._n):
-            bodies = tuple(Body(a.name, a.type, a.content, pen.salts()) for a in draft.bodies)
-            entry = Entry(
-                v=FORMAT,
-                log=pen.store.origin,
-                run=self.run,
-                strand=self.name,
-                n=n,
-                prev=prev,
-                step=draft.step,
-                ts=pen.clock(),
-                actor=draft.actor,
-                kind=pen.kinds.of(draft.facts).name,
-                parents=tuple(parent.hex() for parent in draft.parents),
-                facts=draft.facts,
-                bodies={b.name: b.commitment() for b in sorted(bodies, key=lambda b: b.name)},
-            )
-            data = pen.kinds.write(entry)
+            bodies = self._salted(draft.bodies) if draft.bodies else ()
+            entry = self._entry(n, prev, draft, bodies)
+            data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
             records.append(Record(self._position(n), data, leaf, bodies))
             written.append(Recorded(leaf, entry))
             prev = leaf.hex()
         return records, tuple(written)
+
+    def _entry(self, n: int, prev: str, draft: Draft, bodies: tuple[Body, ...]) -> Entry[Any]:
+        pen, facts = self._pen, draft.facts
+        parents = tuple([parent.hex() for parent in draft.parents]) if draft.parents else ()
+        commitments = {body.name: body.commitment() for body in bodies}
+        kind = pen.kinds.of(facts).name
+        place = (FORMAT, pen.store.origin, self.run, self.name, n, prev, draft.step)
+        return Entry(*place, pen.clock(), draft.actor, kind, parents, facts, commitments)
+
+    def _salted(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
+        names = sorted(attachment.name for attachment in attachments)
+        if len(set(names)) != len(names):
+            raise Malformed("draft", f"two bodies of one name: {', '.join(names)}")
+        bodies = [Body(a.name, a.type, a.content, self._pen.salts()) for a in attachments]
+        return tuple(sorted(bodies, key=lambda body: body.name))
 
     def _adopt(self, drafts: Sequence[Draft]) -> tuple[Recorded, ...]:
         """Take over what another writer, or our own lost commit, has recorded instead."""

@@ -14,14 +14,20 @@ import msgspec
 from forum.ledger import (
     LOG_RUN,
     MAIN,
+    MAX_ENTRY_SIZE,
+    MAX_PARENTS,
     Commitment,
     Entry,
+    Kinds,
+    LogOpen,
     Position,
     Redact,
     RunClose,
     RunOpen,
     StoredBody,
     StrandEnd,
+    outline,
+    place_of,
 )
 from forum.verify.report import Bodies, Findings, Problem
 
@@ -29,9 +35,14 @@ TOLERANCE = 300 * 1_000_000
 """How far, in microseconds, a writer's clock may be off before its times are called impossible."""
 
 _RECENT = 200_000
-_FOREVER = 2**62
+FOREVER = 2**53 - 1 - TOLERANCE
+"""As late as an entry can be, but for the tolerance."""
+_STRUCTURAL = frozenset({b"run.open/1", b"run.close/1", b"redact/1"})
+"""Kinds that say something about other entries."""
 
 _ends = msgspec.json.Decoder(list[StrandEnd])
+_NO_LIST = {"": (0, "")}
+"""What stands for a list that is not in its form: it fits no strands."""
 
 
 @dataclass(slots=True)
@@ -39,7 +50,8 @@ class _Strand:
     """How far a strand has come, and the earliest time that its entries can have."""
 
     n: int
-    head: str
+    head: bytes
+    """The id of the last entry, in hexadecimal, as entries write it."""
     floor: int
 
 
@@ -57,38 +69,87 @@ class Chronicle:
         self._origin, self._findings, self._body, self._known = origin, findings, body, known
         self._whole = whole
         """The one run whose strands are here whole; None if all are."""
-        self._strands: dict[tuple[str, str], _Strand] = {}
+        self._strands: dict[bytes, _Strand] = {}
         self._runs: dict[str, set[str]] = {}
         self._floors: dict[str, int] = {}
         self._closed: set[str] = set()
-        self._young: set[str] = set()
-        self._old: set[str] = set()
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
         self._absent: dict[tuple[str, str], tuple[int, str]] = {}
         self._redacted: set[tuple[str, str]] = set()
         self.times: dict[tuple[int, str], int] = {}
-        """When the checkpoint with a size and root was cosigned, in microseconds."""
-        self.ceiling = _FOREVER
-        """The latest time that the next entries can have."""
+        """When the signed checkpoint of a size and root was cosigned; 0 if it was not."""
+        self._earliest, self._latest = -TOLERANCE, FOREVER + TOLERANCE
         self.entries = self.runs = self.ok = self.mismatch = 0
         self.unlisted: list[str] = []
+        """The runs whose list of strands is gone."""
+        self.not_checked: list[str] = []
 
-    def take(self, index: int, leaf: str, entry: Entry[Any]) -> None:
-        """Check one entry against all before it."""
+    def follow(self, leaf: bytes, data: bytes, kinds: Kinds) -> bool:
+        """Take in a plain entry if it simply follows: the way of nearly all, without decoding.
+
+        Every part of it is compared with one that is known to be right.  If anything is out of
+        the ordinary nothing happens, and `take` has to tell what it is.
+        """
+        plain = outline(data)
+        if plain is None:
+            return False
+        place, n, prev, ts, kind, parents, facts = plain.groups()
+        strand = self._strands.get(place)
+        if (
+            strand is None
+            or prev != strand.head
+            or int(n) != strand.n
+            or not strand.floor <= int(ts) <= self._latest
+            or int(ts) < self._earliest
+            or kind in _STRUCTURAL
+            or not kinds.knows(kind, facts)
+            or len(data) > MAX_ENTRY_SIZE
+            or (parents and not self._are_recent(parents))
+        ):
+            return False
+        strand.n += 1
+        strand.head = leaf
+        self._remember(leaf)
+        return True
+
+    def _key(self, run: str, strand: str) -> bytes:
+        return place_of(self._origin, run, strand)
+
+    def _are_recent(self, parents: bytes) -> bool:
+        names = set(parents[1:-1].split(b'","'))
+        # As long as that many different hashes, and so nothing else and none of them twice.
+        if len(parents) != 67 * len(names) - 1 or len(names) > MAX_PARENTS:
+            return False
+        return self._young.issuperset(names) or self._old.issuperset(names - self._young)
+
+    def _remember(self, leaf: bytes) -> None:
         self.entries += 1
+        if len(self._young) >= _RECENT:
+            self._old, self._young = self._young, set()
+        self._young.add(leaf)
+
+    def take(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
+        """Check one entry against all before it."""
         if entry.log != self._origin:
             self._find(Problem.FOREIGN_ENTRY, f"it belongs to {entry.log}", index, entry)
         if self._whole is None or entry.run == self._whole:
             self._follow(index, leaf, entry)
-        if entry.parents:
-            self._check_parents(index, entry)
-        if entry.bodies and (self._whole is None or entry.run == self._whole):
+            if entry.parents:
+                self._check_parents(index, entry)
             for name, commitment in entry.bodies.items():
                 self._check_body(index, leaf, entry, name, commitment)
         if isinstance(entry.facts, Redact):
             self._redacted.add((entry.facts.entry, entry.facts.body))
-        if len(self._young) >= _RECENT:
-            self._old, self._young = self._young, set()
-        self._young.add(leaf)
+        self._remember(leaf)
+
+    def bound(self, floor: int, ceiling: int) -> None:
+        """Say between which times the next entries can have been written.
+
+        They got their indexes after a checkpoint that was cosigned at `floor`, and before one
+        that was cosigned at `ceiling`.  An entry waits for its index for moments only.
+        """
+        self._earliest, self._latest = floor - TOLERANCE, ceiling + TOLERANCE
 
     def finish(self) -> Bodies:
         """Settle what only the end can tell: which absent bodies were redacted."""
@@ -104,18 +165,22 @@ class Chronicle:
         """Return the runs that were opened and not closed."""
         return tuple(sorted(run for run in self._runs if run != LOG_RUN))
 
-    def _follow(self, index: int, leaf: str, entry: Entry[Any]) -> None:
+    def closed(self, run: str) -> bool:
+        """Tell whether a run was closed with a list of its strands that could be read."""
+        return run in self._closed and run not in self.unlisted
+
+    def _follow(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
         """Check that the entry is the next of its strand."""
-        strand = self._strands.get((entry.run, entry.strand))
+        strand = self._strands.get(self._key(entry.run, entry.strand))
         if strand is None:
             strand = self._begin(index, entry)
         if entry.n != strand.n:
             self._misplaced(index, entry, strand)
-        elif entry.prev != strand.head:
+        elif entry.prev.encode() != strand.head:
             self._find(Problem.LINK_BROKEN, "prev is not the entry before it", index, entry)
         strand.n, strand.head = max(strand.n, entry.n + 1), leaf
-        if not strand.floor - TOLERANCE <= entry.ts <= self.ceiling + TOLERANCE:
-            self._impossible(index, entry, strand.floor)
+        if not max(strand.floor, self._earliest) <= entry.ts <= self._latest:
+            self._impossible(index, entry, max(strand.floor, self._earliest))
         if entry.strand == MAIN and isinstance(entry.facts, RunClose):
             self._close(index, entry)
 
@@ -125,20 +190,25 @@ class Chronicle:
         if entry.run not in self._runs:
             self.runs += 1
             self._runs[entry.run] = set()
-            if entry.run != LOG_RUN:
-                self._open(index, entry)
+            self._open(index, entry)
         if entry.strand != MAIN:
             self._runs[entry.run].add(entry.strand)
             if not entry.parents:
                 self._find(Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry)
-        strand = _Strand(0, "", self._floors.get(entry.run, 0))
-        self._strands[entry.run, entry.strand] = strand
+        strand = _Strand(0, b"", self._floors.get(entry.run, 0) - TOLERANCE)
+        self._strands[self._key(entry.run, entry.strand)] = strand
         return strand
 
     def _open(self, index: int, entry: Entry[Any]) -> None:
         facts = entry.facts
-        if not isinstance(facts, RunOpen):
-            self._find(Problem.RUN_UNOPENED, "a run does not begin with run.open", index, entry)
+        opening = LogOpen if entry.run == LOG_RUN else RunOpen
+        if not isinstance(facts, opening):
+            detail = "the log begins without log.open, or a run without run.open"
+            self._find(Problem.RUN_UNOPENED, detail, index, entry)
+        elif isinstance(facts, LogOpen):
+            if facts.left_origin:
+                left = f"{facts.left_origin}, left at size {facts.left_size}"
+                self.not_checked.append(f"the log that this one continues: {left}")
         elif facts.after_size and self.times:
             past = self.times.get((facts.after_size, facts.after_root))
             if past is None:
@@ -150,46 +220,49 @@ class Chronicle:
     def _close(self, index: int, entry: Entry[Any]) -> None:
         """Compare what a run says of its strands at its end with what was seen of them."""
         run = entry.run
-        seen = {
-            name: (self._strands[run, name].n - 1, self._strands[run, name].head)
-            for name in self._runs.pop(run, set())
-        }
+        ends = {name: self._strands[self._key(run, name)] for name in self._runs.pop(run, set())}
+        seen = {name: (strand.n - 1, strand.head.decode()) for name, strand in ends.items()}
         self._closed.add(run)
         listed = self._read_ends(index, entry)
         if listed is None:
             self.unlisted.append(run)
-        elif listed != seen:
-            wrong = sorted(n for n in {*listed, *seen} if listed.get(n) != seen.get(n))
-            detail = f"the close does not fit what is there of {', '.join(wrong)}"
+            listed = seen
+        wrong = sorted({name for name, _ in listed.items() ^ seen.items()})
+        if wrong or entry.facts.strands != len(seen):
+            detail = f"the close does not fit what is there of {', '.join(wrong) or 'its strands'}"
             self._find(Problem.STRAND_UNCLOSED, detail, index, entry)
         for name in (MAIN, *seen):
-            del self._strands[run, name]
+            del self._strands[self._key(run, name)]
 
     def _read_ends(self, index: int, entry: Entry[Any]) -> dict[str, tuple[int, str]] | None:
+        """Return what a close lists, or nothing if its list is gone: others tell why it is."""
         commitment = entry.bodies.get("strands")
-        position = Position(entry.run, entry.strand, entry.n)
-        body = self._body(index, position, "strands")
-        if commitment is None or body is None or not body.matches(commitment):
+        body = self._body(index, Position(entry.run, entry.strand, entry.n), "strands")
+        if commitment is not None and (body is None or not body.matches(commitment)):
             return None
+        content = b"".join(body.read()) if commitment and body else b""
         try:
-            ends = _ends.decode(b"".join(body.read()))
-        except msgspec.MsgspecError:
-            return None
-        return {end.strand: (end.n, end.head) for end in ends}
+            ends = _ends.decode(content)
+        except (msgspec.MsgspecError, UnicodeError):
+            return _NO_LIST
+        listed = {end.strand: (end.n, end.head) for end in ends}
+        ordered = [end.strand for end in ends] == sorted(listed)
+        return listed if ordered and msgspec.json.encode(ends) == content else _NO_LIST
 
     def _check_parents(self, index: int, entry: Entry[Any]) -> None:
         for parent in entry.parents:
-            recent = parent in self._young or parent in self._old
+            name = parent.encode()
+            recent = name in self._young or name in self._old
             if not recent and not self._known(parent, index):
                 detail = f"no entry before it has the id {parent}"
                 self._find(Problem.PARENT_UNKNOWN, detail, index, entry)
 
     def _check_body(
-        self, index: int, leaf: str, entry: Entry[Any], name: str, commitment: Commitment
+        self, index: int, leaf: bytes, entry: Entry[Any], name: str, commitment: Commitment
     ) -> None:
         body = self._body(index, Position(entry.run, entry.strand, entry.n), name)
         if body is None:
-            self._absent[leaf, name] = (index, _where(entry))
+            self._absent[leaf.decode(), name] = (index, _where(entry))
         elif body.matches(commitment):
             self.ok += 1
         else:
@@ -205,9 +278,10 @@ class Chronicle:
             detail = f"positions {strand.n} to {entry.n - 1} of the strand are missing"
             self._find(Problem.POSITION_MISSING, detail, index, entry)
 
-    def _impossible(self, index: int, entry: Entry[Any], floor: int) -> None:
-        late = entry.ts > self.ceiling
-        bound, relation = (self.ceiling, "before") if late else (floor, "after")
+    def _impossible(self, index: int, entry: Entry[Any], earliest: int) -> None:
+        late = entry.ts > self._latest
+        bound = self._latest - TOLERANCE if late else earliest + TOLERANCE
+        relation = "before" if late else "after"
         seconds = abs(entry.ts - bound) // 1_000_000
         detail = (
             f"its time is {seconds} s off: a witness proves that it was written {relation} then"

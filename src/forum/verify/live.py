@@ -1,5 +1,6 @@
 """Verification of a whole ledger, pinned at its newest signed checkpoint."""
 
+from binascii import hexlify
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -16,8 +17,8 @@ from forum.tlog import (
     hash_leaf,
     prove_consistency,
 )
-from forum.verify.chronicle import Chronicle, unknown_kinds
-from forum.verify.report import Answer, Claim, Findings, Problem, Report, State
+from forum.verify.chronicle import FOREVER, TOLERANCE, Chronicle, unknown_kinds
+from forum.verify.report import Answer, Bodies, Claim, Findings, Problem, Report, State
 from forum.verify.trust import Trust, sightings
 
 GRACE = 10 * 1_000_000
@@ -60,6 +61,8 @@ class _Audit:
 
     def run(self, progress: Progress) -> Report:
         """Read the checkpoints, then every entry, then what only the end can tell."""
+        if not self._trust.log_keys:
+            return self._unchecked()
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
         stops = iter([*(c.size for c in self._signed), 0])
@@ -73,7 +76,7 @@ class _Audit:
         checkpoints = iter(self._signed)
         start = 0
         while start < size:
-            self._chronicle.ceiling = self._ceiling(stop)
+            self._chronicle.bound(self._floor(start), self._ceiling(stop))
             for low in range(start, stop, _CHUNK):
                 self._take_chunk(low, min(low + _CHUNK, stop))
                 progress(min(low + _CHUNK, stop), size)
@@ -81,25 +84,28 @@ class _Audit:
             start, stop = stop, next(stops)
 
     def _take_chunk(self, start: int, stop: int) -> None:
-        leaves = []
-        read, take, unknown = self._kinds.read, self._chronicle.take, self._unknown
-        known = self._kinds
-        for index, data in enumerate(self._reader.entries(start, stop), start):
+        entries = list(self._reader.entries(start, stop))
+        leaves = [_NO_LEAF if data is None else hash_leaf(data) for data in entries]
+        # The leaves first: what was altered is named before what follows from it.
+        self._compare_tiles(leaves)
+        follow, kinds = self._chronicle.follow, self._kinds
+        for index, (data, leaf) in enumerate(zip(entries, leaves, strict=True), start):
             if data is None:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
-                leaves.append(_NO_LEAF)
                 continue
-            leaf = hash_leaf(data)
-            leaves.append(leaf)
-            try:
-                entry = read(data)
-            except Malformed as error:
-                self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
-                continue
-            take(index, leaf.hex(), entry)
-            if entry.kind not in known:
-                unknown[entry.kind] += 1
-        self._compare_tiles(leaves)
+            name = hexlify(leaf)
+            if not follow(name, data, kinds):
+                self._take(index, name, data)
+
+    def _take(self, index: int, leaf: bytes, data: bytes) -> None:
+        try:
+            entry = self._kinds.read(data)
+        except Malformed as error:
+            self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
+            return
+        self._chronicle.take(index, leaf, entry)
+        if entry.kind not in self._kinds:
+            self._unknown[entry.kind] += 1
 
     def _compare_tiles(self, leaves: list[bytes]) -> None:
         """Compare the tiles that these leaves make with those that are stored."""
@@ -134,26 +140,38 @@ class _Audit:
             seen = self._trust.seen_by(data, self._findings)
             if self._trust.satisfied_by(seen):
                 self._seen[checkpoint.size] = seen
-                time = min(cosignature.time for cosignature in seen) * 1_000_000
-                self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+            time = self._time(checkpoint.size)
+            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _time(self, size: int) -> int:
+        """Return when the checkpoint of a size was cosigned, or 0 if it was not."""
+        return min((c.time for c in self._seen.get(size, ())), default=0) * 1_000_000
+
+    def _floor(self, start: int) -> int:
+        """Return when the last witnessed checkpoint before these entries was cosigned."""
+        return max((self._time(size) for size in self._seen if size <= start), default=0)
 
     def _ceiling(self, stop: int) -> int:
         """Return when the first witnessed checkpoint that covers these entries was cosigned."""
-        times = (
-            self._seen[c.size] for c in self._signed if c.size >= stop and c.size in self._seen
-        )
-        first = next(times, None)
-        return min(c.time for c in first) * 1_000_000 if first else 2**62
+        return min((self._time(size) for size in self._seen if size >= stop), default=FOREVER)
 
     def _check_pending(self, size: int) -> int:
         """Count what is not signed yet; it is a finding only when it has waited for long."""
         if not self._signed:
             self._findings.add(Problem.NOTHING_SIGNED, "there is no checkpoint by a trusted key")
-        head = self._reader.head()
-        sequenced = (e for e in self._reader.entries(size, max(size, head.size)) if e is not None)
+        stored = self._reader.stored()
+        # The head is a row of the database, and may say anything: no more can be there.
+        end = min(self._reader.head().size, stored)
+        sequenced = (e for e in self._reader.entries(size, max(size, end)) if e is not None)
         waiting = [*sequenced, *self._reader.unsequenced()]
         for data in waiting:
             self._check_waiting(data)
+        strays = stored - size - len(waiting)
+        if strays > 0:
+            detail = (
+                f"{strays} entries are stored that are neither in the tree nor on the way to it"
+            )
+            self._findings.add(Problem.STRAY_ENTRY, detail)
         return len(waiting)
 
     def _check_waiting(self, data: bytes) -> None:
@@ -162,7 +180,7 @@ class _Audit:
         except Malformed as error:
             self._findings.add(Problem.ENTRY_MALFORMED, f"not signed yet: {error}")
             return
-        if entry.ts < self._now - GRACE:
+        if not self._is_young(entry.ts):
             detail = f"in no signed checkpoint after {(self._now - entry.ts) // 1_000_000} s"
             where = f"{entry.run}/{entry.strand}/{entry.n}"
             self._findings.add(Problem.LEFT_UNSEQUENCED, detail, None, where)
@@ -195,30 +213,59 @@ class _Audit:
         leaf = bytes.fromhex(parent)
         view = TreeView(self._tree.size, self._reader.read_tile)
         earlier = (i for i in self._reader.find(leaf[:8]) if i < min(index, self._tree.size))
-        return any(view.leaf(i) == leaf for i in earlier)
+        try:
+            return any(view.leaf(i) == leaf for i in earlier)
+        except Malformed:
+            return False  # the tile is not there; that was found when it was compared
+
+    def _is_young(self, ts: int) -> bool:
+        """Tell whether what was written then may still be on its way.
+
+        The time is the writer's claim: one from the future would never grow old.
+        """
+        return self._now - GRACE <= ts <= self._now + TOLERANCE
 
     def _check_witnessed(self, size: int) -> tuple[Cosignature, ...]:
         """Return the cosignatures of the newest witnessed checkpoint, which must be recent."""
         newest = max(self._seen, default=0)
-        if newest == size:
-            return self._seen.get(newest, ())
-        first = next(self._reader.entries(newest, newest + 1), None)
-        try:
-            age = self._now - self._kinds.read(first or b"").ts
-        except Malformed:
-            age = 2**62
-        if age > GRACE:
+        if not newest or (newest < size and not self._is_young(self._written(newest))):
             detail = f"entries {newest} to {size - 1} are in no checkpoint that the policy accepts"
             self._findings.add(Problem.NOT_WITNESSED, detail)
         return self._seen.get(newest, ())
 
+    def _written(self, index: int) -> int:
+        data = next(self._reader.entries(index, index + 1))
+        try:
+            return self._kinds.read(data or b"").ts
+        except Malformed:
+            return 0
+
+    def _unchecked(self) -> Report:
+        """Return the report of a reader who trusts nobody: there is nothing to compare with."""
+        unknown = Answer(State.NOT_CHECKED, "no key was given: name the log's key with --key")
+        return Report(
+            origin=self._reader.origin,
+            size=0,
+            root="",
+            intact=unknown,
+            complete=unknown,
+            independent=unknown,
+            findings=(),
+            found=0,
+            not_checked=("everything in the ledger",),
+            entries=0,
+            runs=0,
+            open_runs=(),
+            bodies=Bodies(),
+            pending=0,
+            sightings=(),
+        )
+
     def _report(self, size: int, pending: int) -> Report:
         bodies = self._chronicle.finish()
-        seen = self._check_witnessed(size) if self._trust.policy and size else ()
+        seen = self._check_witnessed(size) if self._trust.policy else ()
         chronicle, findings = self._chronicle, self._findings
         intact = findings.answer(Claim.INTACT, f"{chronicle.entries} entries, every leaf and link")
-        if not self._trust.log_keys:
-            intact = Answer(State.NOT_CHECKED, "no key was given: name the log's key with --key")
         opened = chronicle.open_runs()
         complete = f"no gap in {chronicle.runs} runs, {len(opened)} of them still open"
         not_checked = [
@@ -233,7 +280,11 @@ class _Audit:
             independent=self._trust.independence(seen, findings),
             findings=tuple(findings.listed),
             found=findings.count,
-            not_checked=(*unknown_kinds(self._unknown.items()), *not_checked),
+            not_checked=(
+                *unknown_kinds(self._unknown.items()),
+                *chronicle.not_checked,
+                *not_checked,
+            ),
             entries=chronicle.entries,
             runs=chronicle.runs,
             open_runs=opened,

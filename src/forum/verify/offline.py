@@ -5,7 +5,7 @@ from collections import Counter
 from forum.errors import Malformed, ProofRejected
 from forum.ledger import Bundle, Bytes, Kinds, Position, StoredBody
 from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
-from forum.verify.chronicle import Chronicle, unknown_kinds
+from forum.verify.chronicle import FOREVER, Chronicle, unknown_kinds
 from forum.verify.report import Answer, Bodies, Claim, Findings, Problem, Report, State
 from forum.verify.trust import Trust, sightings
 
@@ -27,6 +27,8 @@ class _Check:
     def __init__(self, bundle: Bundle, kinds: Kinds, trust: Trust, findings: Findings) -> None:
         self._bundle, self._kinds, self._trust, self._findings = bundle, kinds, trust, findings
         self._unknown: Counter[str] = Counter()
+        self._times: dict[int, int] = {}
+        """When the checkpoint of a size was cosigned, in microseconds."""
         self._chronicle = Chronicle(bundle.origin, findings, self._body, whole=bundle.run)
         self._checkpoint = trust.open(bundle.checkpoint, findings) if trust.log_keys else None
 
@@ -62,12 +64,12 @@ class _Check:
             return
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
-        self._chronicle.take(index, leaf.hex(), entry)
+        self._bound(index)
+        self._chronicle.take(index, leaf.hex().encode(), entry)
 
     def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
-        """Take from the checkpoints between which times the run can have taken place."""
-        last = max(self._bundle.entries, default=0)
-        witnessed = [(newest, seen)]
+        """Take from the checkpoints when the entries before and behind them were written."""
+        self._witness(newest, seen)
         for past in self._bundle.past:
             checkpoint = self._trust.open(past.note, self._findings)
             if checkpoint is None:
@@ -78,13 +80,20 @@ class _Check:
             except ProofRejected as error:
                 self._findings.add(Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}")
                 continue
-            witnessed.append((checkpoint, self._trust.seen_by(past.note, self._findings)))
-        for checkpoint, cosigned in witnessed:
-            if self._trust.satisfied_by(cosigned):
-                time = min(cosignature.time for cosignature in cosigned) * 1_000_000
-                self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
-                if checkpoint.size > last:
-                    self._chronicle.ceiling = min(self._chronicle.ceiling, time)
+            self._witness(checkpoint, self._trust.seen_by(past.note, self._findings))
+
+    def _witness(self, checkpoint: Checkpoint, seen: tuple[Cosignature, ...]) -> None:
+        time = 0
+        if self._trust.satisfied_by(seen):
+            time = min(cosignature.time for cosignature in seen) * 1_000_000
+            self._times[checkpoint.size] = time
+        self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _bound(self, index: int) -> None:
+        """Tell the chronicle between which cosigned checkpoints an entry got its index."""
+        before = (time for size, time in self._times.items() if size <= index)
+        behind = (time for size, time in self._times.items() if size > index)
+        self._chronicle.bound(max(before, default=0), min(behind, default=FOREVER))
 
     def _check_memories(self, newest: Checkpoint) -> None:
         """Compare with what the reader saw before, where a bundle can tell: at the same size."""
@@ -102,15 +111,18 @@ class _Check:
 
     def _report(self, seen: tuple[Cosignature, ...]) -> Report:
         chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
+        if not chronicle.runs:
+            detail = f"there is no entry of run {self._bundle.run}"
+            findings.add(Problem.RUN_UNOPENED, detail)
         bodies = chronicle.finish()
         self._check_strays()
         count = len(self._bundle.entries)
         intact = findings.answer(Claim.INTACT, f"{count} entries, each proven in the signed tree")
-        if not self._trust.log_keys:
-            intact = Answer(State.NOT_CHECKED, "no key was given: name the log's key with --key")
         complete = findings.answer(Claim.COMPLETE, "the run is closed, and no strand has a gap")
-        undecided = self._bundle.run in (*chronicle.open_runs(), *chronicle.unlisted)
-        if complete.state is State.HOLDS and undecided:
+        if not self._trust.log_keys:
+            reason = "no key was given: name the log's key with --key"
+            intact = complete = Answer(State.NOT_CHECKED, reason)
+        if complete.state is State.HOLDS and not chronicle.closed(self._bundle.run):
             reason = "the run was open, or its list of strands redacted, when this was exported"
             complete = Answer(State.NOT_CHECKED, reason)
         return Report(

@@ -30,6 +30,7 @@ class Problem(StrEnum):
     BUNDLE_ALTERED = "bundle-altered"
     ENTRY_MALFORMED = "entry-malformed"
     FOREIGN_ENTRY = "foreign-entry"
+    STRAY_ENTRY = "stray-entry"
     LEAF_MISMATCH = "leaf-mismatch"
     ROOT_MISMATCH = "root-mismatch"
     PROOF_REJECTED = "proof-rejected"

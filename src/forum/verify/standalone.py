@@ -31,39 +31,43 @@ import re
 import struct
 import sys
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Tuple
+from typing import Any, NamedTuple, NoReturn
 
 
 class Rejected(Exception):
-    """Something is not in the only form that it can have, or a proof or signature fails."""
+    """Something is not in the only form that it can have, or does not hold."""
 
 
-# ------------------------------------------------------------------------- small encodings
+def need(condition: object, why: str) -> None:
+    """Go on only if something is as it has to be."""
+    if not condition:
+        raise Rejected(why)
+
+
+# == Small encodings, each read in its only form ===============================================
 
 
 def read_base64(text: str) -> bytes:
-    """Read standard base64 in its canonical form only."""
+    """Read standard base64, with padding and without stray bits."""
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError:
         raise Rejected("not base64") from None
-    if base64.b64encode(raw).decode() != text:
-        raise Rejected("not canonical base64")
+    need(base64.b64encode(raw).decode() == text, "not canonical base64")
     return raw
 
 
 def read_hash(text: str) -> bytes:
     """Read a SHA-256 hash as notes and proofs hold it."""
     raw = read_base64(text)
-    if len(raw) != 32:
-        raise Rejected(f"a hash of {len(raw)} bytes, not 32")
+    need(len(raw) == 32, f"a hash of {len(raw)} bytes, not 32")
     return raw
 
 
 def read_decimal(text: str) -> int:
-    """Read a number below 2^63 without sign and leading zeros."""
-    if not re.fullmatch(r"0|[1-9][0-9]{0,18}", text) or int(text) >= 2**63:
-        raise Rejected(f"{text[:20]!r} is not a decimal number below 2^63")
+    """Read a number without sign and leading zeros."""
+    formed = re.fullmatch(r"0|[1-9][0-9]{0,18}", text) and int(text) < 2**63
+    need(formed, f"{text[:20]!r} is not a decimal number below 2^63")
     return int(text)
 
 
@@ -76,16 +80,16 @@ def read_utf8(data: bytes) -> str:
 
 
 def refuse_float(text: str) -> NoReturn:
-    """Refuse what JSON has besides integers: 1.5, 1e3, NaN, Infinity."""
+    """Refuse the numbers that JSON has besides integers: 1.5, 1e3, NaN."""
     raise Rejected(f"{text[:20]} is not an integer")
 
 
 def write_json(value: object) -> str:
-    """Write JSON in the only form that entries and manifests have: no white space."""
+    """Write JSON as entries and manifests have it: no white space, no needless escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_json(data: bytes) -> Any:  # noqa: ANN401  any JSON value
+def read_json(data: bytes) -> Any:  # noqa: ANN401  any value that JSON has
     """Read JSON whose bytes are the only form of what they say."""
     text = read_utf8(data)
     try:
@@ -93,12 +97,11 @@ def read_json(data: bytes) -> Any:  # noqa: ANN401  any JSON value
         canonical = write_json(value) == text
     except (ValueError, RecursionError):
         raise Rejected("not JSON") from None
-    if not canonical:
-        raise Rejected("its bytes are not the only form of what they say")
+    need(canonical, "its bytes are not the only form of what they say")
     return value
 
 
-# ----------------------------------------------------- Ed25519 (RFC 8032 section 5.1, strict)
+# == Ed25519: RFC 8032 section 5.1, without a cofactor, and strict =============================
 
 P = 2**255 - 19
 """The field of the curve."""
@@ -106,41 +109,37 @@ L = 2**252 + 27742317777372353535851937790883648493
 """The order of the base point."""
 D = -121665 * pow(121666, -1, P) % P
 
-Point = Tuple[int, int, int, int]
+Point = tuple[int, int, int, int]
 """X, Y, Z, T with x = X/Z, y = Y/Z, xy = T/Z."""
-
-IDENTITY: Point = (0, 1, 1, 0)
+ZERO: Point = (0, 1, 1, 0)
 
 
 def point_add(p: Point, q: Point) -> Point:
-    """Add two points, which may be the same (RFC 8032 section 5.1.4)."""
-    a = (p[1] - p[0]) * (q[1] - q[0])
-    b = (p[1] + p[0]) * (q[1] + q[0])
-    c = 2 * p[3] * q[3] * D % P
-    d = 2 * p[2] * q[2]
+    """Add two points, which may be the same."""
+    a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
+    c, d = 2 * p[3] * q[3] * D, 2 * p[2] * q[2]
     e, f, g, h = (b - a) % P, (d - c) % P, (d + c) % P, (b + a) % P
     return (e * f % P, g * h % P, f * g % P, e * h % P)
 
 
 def point_encode(p: Point) -> bytes:
-    """Write a point as 32 bytes: y, and the lowest bit of x on top."""
+    """Write a point: y, and above it the lowest bit of x."""
     inverse = pow(p[2], -1, P)
     x, y = p[0] * inverse % P, p[1] * inverse % P
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
 def point_decode(data: bytes) -> Point:
-    """Read a point in its only form; RFC 8032 section 5.1.3."""
+    """Read a point in its only form."""
     number = int.from_bytes(data, "little")
     y, sign = number & (2**255 - 1), number >> 255
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
     x = pow(square, (P + 3) // 8, P)
     if (x * x - square) % P:
         x = x * pow(2, (P - 1) // 4, P) % P
-    if y >= P or (x * x - square) % P or (x == 0 and sign):
-        raise Rejected("not a point of the curve")
-    if x & 1 != sign:
-        x = P - x
+    on_curve = y < P and (x * x - square) % P == 0
+    need(on_curve and (x or not sign), "not a point of the curve")
+    x = x if x & 1 == sign else P - x
     return (x, y, 1, x * y % P)
 
 
@@ -148,38 +147,41 @@ BASE = point_decode((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
 
 
 def check_public_key(public: bytes) -> None:
-    """Refuse a key that is no point, or a point of small order: it signs anything."""
-    if len(public) != 32:
-        raise Rejected(f"a public key of {len(public)} bytes, not 32")
-    eightfold = point_decode(public)
+    """Refuse what is no point, or one of small order, under which signatures mean nothing."""
+    need(len(public) == 32, f"a public key of {len(public)} bytes, not 32")
+    multiple = point_decode(public)
     for _ in range(3):
-        eightfold = point_add(eightfold, eightfold)
-    if point_encode(eightfold) == point_encode(IDENTITY):
-        raise Rejected("a public key of small order")
+        multiple = point_add(multiple, multiple)
+    need(point_encode(multiple) != point_encode(ZERO), "a public key of small order")
 
 
 def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Tell whether R = sB - hA, without a cofactor and with s in its only form."""
-    if len(signature) != 64:
-        return False
+    """Tell whether R = sB - hA for a signature (R, s) by the key A, with h = H(R, A, message)."""
     r, s = signature[:32], int.from_bytes(signature[32:], "little")
+    if len(signature) != 64 or s >= L:
+        return False
     h = int.from_bytes(hashlib.sha512(r + public + message).digest(), "little") % L
     x, y, z, t = point_decode(public)
     minus_a = (P - x, y, z, P - t)
-    # Both products at once, bit by bit from the top.
-    choices = (IDENTITY, BASE, minus_a, point_add(BASE, minus_a))
-    total = IDENTITY
+    # Both products at once, from the highest bit down.
+    choices, total = (ZERO, BASE, minus_a, point_add(BASE, minus_a)), ZERO
     for bit in range(252, -1, -1):
         total = point_add(total, total)
-        choice = (s >> bit & 1) | (h >> bit & 1) << 1
-        if choice:
-            total = point_add(total, choices[choice])
-    return s < L and point_encode(total) == r
+        total = point_add(total, choices[(s >> bit & 1) + 2 * (h >> bit & 1)])
+    return point_encode(total) == r
 
 
-# -------------------------------------------------- the Merkle tree (RFC 6962 and RFC 9162)
+# == The Merkle tree: RFC 6962 and RFC 9162 ====================================================
 
 EMPTY_ROOT = hashlib.sha256(b"").digest()
+
+
+class Checkpoint(NamedTuple):
+    """What a log commits to: its name, the number of its entries, and the root over them."""
+
+    origin: str
+    size: int
+    root: bytes
 
 
 def hash_leaf(data: bytes) -> bytes:
@@ -192,57 +194,46 @@ def hash_node(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
-def inclusion_holds(
-    proof: Tuple[bytes, ...], leaf: bytes, index: int, size: int, root: bytes
-) -> bool:
-    """Tell whether a leaf is at an index of a tree (RFC 9162 section 2.1.3.2)."""
-    if index >= size:
-        return False
-    fn, sn, node = index, size - 1, leaf
-    for sibling in proof:
-        if sn == 0:
-            return False
-        if fn & 1 or fn == sn:
-            node = hash_node(sibling, node)
-            while not fn & 1 and fn:
-                fn, sn = fn >> 1, sn >> 1
-        else:
-            node = hash_node(node, sibling)
-        fn, sn = fn >> 1, sn >> 1
-    return sn == 0 and node == root
-
-
-def consistency_holds(
-    proof: Tuple[bytes, ...], old_size: int, old_root: bytes, new_size: int, new_root: bytes
-) -> bool:
-    """Tell whether a tree only grew from the old one to the new (RFC 9162 section 2.1.4.2)."""
-    if old_size == 0 or old_size >= new_size:
-        # Every tree begins with the empty one; a tree of the same size must be the same.
-        same = old_size == new_size and old_root == new_root
-        return not proof and (same or (old_size == 0 and old_root == EMPTY_ROOT))
-    path = list(proof)
-    if old_size & (old_size - 1) == 0:
-        path.insert(0, old_root)
-    if not path:
-        return False
-    fn, sn = old_size - 1, new_size - 1
-    while fn & 1:
-        fn, sn = fn >> 1, sn >> 1
-    old = new = path[0]
-    for node in path[1:]:
-        if sn == 0:
-            return False
+def climb(nodes: list[bytes], old: bytes, new: bytes, fn: int, sn: int) -> tuple[bytes, bytes]:
+    """Go up to the roots of an old and of a new tree, as both sections of RFC 9162 do it."""
+    for node in nodes:
+        need(sn, "a proof that is too long")
         if fn & 1 or fn == sn:
             old, new = hash_node(node, old), hash_node(node, new)
-            while not fn & 1 and fn:
+            while fn and not fn & 1:
                 fn, sn = fn >> 1, sn >> 1
         else:
             new = hash_node(new, node)
         fn, sn = fn >> 1, sn >> 1
-    return sn == 0 and (old, new) == (old_root, new_root)
+    need(sn == 0, "a proof that is too short")
+    return old, new
 
 
-# ------------------------------------------------- keys and signed notes (C2SP signed-note)
+def check_inclusion(nodes: list[bytes], leaf: bytes, index: int, tree: Checkpoint) -> None:
+    """Accept a leaf at an index of a tree (RFC 9162 section 2.1.3.2)."""
+    need(index < tree.size, f"a tree of size {tree.size} has no such entry")
+    _, root = climb(nodes, leaf, leaf, index, tree.size - 1)
+    need(root == tree.root, f"entry {index} is not in the tree of size {tree.size}")
+
+
+def check_consistency(nodes: list[bytes], old: Checkpoint, new: Checkpoint) -> None:
+    """Accept that a tree only grew from the old one to the new (RFC 9162 section 2.1.4.2)."""
+    why = f"the tree of size {new.size} does not begin with that of {old.size}"
+    need(old.size <= new.size, why)
+    if old.size in (0, new.size):
+        # Every tree begins with the empty one, and with itself: there is nothing to prove.
+        need(not nodes and old.root == (EMPTY_ROOT if new.size != old.size else new.root), why)
+        return
+    fn, sn = old.size - 1, new.size - 1
+    while fn & 1:
+        fn, sn = fn >> 1, sn >> 1
+    # A tree of 2^k entries is a node of every larger one, and the proof begins above it.
+    path = nodes if fn else [old.root, *nodes]
+    need(path, why)
+    need(climb(path[1:], path[0], path[0], fn, sn) == (old.root, new.root), why)
+
+
+# == Keys and signed notes: C2SP signed-note ===================================================
 
 LOG_KEY, WITNESS_KEY = 0x01, 0x04
 """Ed25519 over the text of a note, and over a timed cosignature of it."""
@@ -262,87 +253,67 @@ class Key(NamedTuple):
         return hashlib.sha256(self.name.encode() + b"\n" + material).digest()[:4]
 
 
+class Note(NamedTuple):
+    """Text, and signatures below it: name, key id and signature of each."""
+
+    text: str
+    signatures: list[tuple[str, bytes, bytes]]
+
+    def by(self, keys: list[Key]) -> list[tuple[Key, bytes]]:
+        """Return the signatures that say they are by these keys: not whether they are."""
+        return [
+            (key, blob)
+            for name, key_id, blob in self.signatures
+            for key in keys
+            if (name, key_id) == (key.name, key.id)
+        ]
+
+
 def check_line(text: str) -> None:
-    """Refuse text that a line of a note cannot hold."""
-    if re.search("[\x00-\x1f\ud800-\udfff]", text):
-        raise Rejected("a control character or a lone surrogate")
+    """Refuse what a line of a note cannot hold."""
+    need(not re.search("[\x00-\x1f\ud800-\udfff]", text), "holds a control character")
 
 
 def check_name(name: str) -> None:
     """Refuse a name that no key can have."""
     check_line(name)
-    if not name or "+" in name or any(character.isspace() for character in name):
-        raise Rejected(f"{name!r} is not the name of a key")
+    formed = name and "+" not in name and not any(character.isspace() for character in name)
+    need(formed, f"{name!r} is not the name of a key")
 
 
 def read_key(text: str) -> Key:
     """Read a vkey: name+id+key."""
-    parts = text.split("+", 2)
-    if len(parts) != 3:
-        raise Rejected(f"{text!r} is not a key of the form name+id+key")
-    material = read_base64(parts[2])
-    key = Key(parts[0], material[0] if material else 0, material[1:])
-    check_name(key.name)
-    if key.algorithm not in (LOG_KEY, WITNESS_KEY):
-        raise Rejected(f"{key.name}: no key of a kind that is known here")
+    need(text.count("+") >= 2, f"{text!r} is not a key of the form name+id+key")
+    name, key_id, encoded = text.split("+", 2)
+    material = read_base64(encoded)
+    check_name(name)
+    need(material[:1] in (b"\x01", b"\x04"), f"{name}: a key of a kind that is not known here")
+    key = Key(name, material[0], material[1:])
     check_public_key(key.public)
-    if key.id.hex() != parts[1]:
-        raise Rejected(f"{key.name}: the id of this key is {key.id.hex()}")
+    need(key.id.hex() == key_id, f"{name}: the id of this key is {key.id.hex()}")
     return key
-
-
-class Signature(NamedTuple):
-    """One signature line: who is said to have signed, and the signature."""
-
-    name: str
-    id: bytes
-    blob: bytes
-
-    def names(self, key: Key) -> bool:
-        """Tell whether it says that it is by a key: not whether it is."""
-        return (self.name, self.id) == (key.name, key.id)
-
-
-class Note(NamedTuple):
-    """Text, and signatures below it."""
-
-    text: str
-    signatures: List[Signature]
-
-
-def read_signature(line: str) -> Signature:
-    """Read one signature line: dash, name, base64 of key id and signature."""
-    found = re.fullmatch("\u2014 ([^ ]*) ([^ ]*)", line)
-    if not found:
-        raise Rejected("a signature line that is none")
-    raw = read_base64(found[2])
-    check_name(found[1])
-    if len(raw) < 5:
-        raise Rejected("a signature line without a signature")
-    return Signature(found[1], raw[:4], raw[4:])
 
 
 def read_note(data: bytes) -> Note:
     """Read a note.  Its signatures are not verified."""
-    if len(data) > 1 << 20:
-        raise Rejected("a note of more than 1 MiB")
+    need(len(data) <= 1 << 20, "a note of more than 1 MiB")
     text, blank, below = read_utf8(data).rpartition("\n\n")
-    lines = below.split("\n")
-    if not blank or lines.pop() or not 1 <= len(lines) <= 64:
-        raise Rejected("no note with 1 to 64 signatures below an empty line")
+    *lines, rest = below.split("\n")
+    need(blank and not rest and 1 <= len(lines) <= 64, "no 1 to 64 signatures below an empty line")
     check_line(text.replace("\n", ""))
     return Note(text + "\n", [read_signature(line) for line in lines])
 
 
-# --------------------------------- checkpoints (C2SP tlog-checkpoint and tlog-cosignature)
+def read_signature(line: str) -> tuple[str, bytes, bytes]:
+    """Read a signature line: dash, name, base64 of key id and signature."""
+    dash, name, encoded = line.split(" ") if line.count(" ") == 2 else ("", "", "")
+    raw = read_base64(encoded)
+    need(dash == "\u2014" and len(raw) > 4, "a signature line that is none")
+    check_name(name)
+    return name, raw[:4], raw[4:]
 
 
-class Checkpoint(NamedTuple):
-    """What a log commits to."""
-
-    origin: str
-    size: int
-    root: bytes
+# == Checkpoints: C2SP tlog-checkpoint and tlog-cosignature ====================================
 
 
 class Cosignature(NamedTuple):
@@ -354,162 +325,136 @@ class Cosignature(NamedTuple):
 
 def read_checkpoint(text: str) -> Checkpoint:
     """Read the text of a note: origin, size and root, without extension lines."""
-    lines = text.split("\n")
-    if len(lines) != 4 or not lines[0]:
-        raise Rejected("a checkpoint is three lines")
-    checkpoint = Checkpoint(lines[0], read_decimal(lines[1]), read_hash(lines[2]))
-    if checkpoint.size == 0 and checkpoint.root != EMPTY_ROOT:
-        raise Rejected("the empty tree has another root")
+    need(text.count("\n") == 3 and text[0] != "\n", "a checkpoint is three lines")
+    origin, size, root, _ = text.split("\n")
+    checkpoint = Checkpoint(origin, read_decimal(size), read_hash(root))
+    need(checkpoint.size or checkpoint.root == EMPTY_ROOT, "the empty tree has another root")
     return checkpoint
 
 
-def open_checkpoint(data: bytes, keys: List[Key]) -> Checkpoint:
+def open_checkpoint(data: bytes, keys: list[Key]) -> Checkpoint:
     """Read a checkpoint that its own log has signed with a key which the reader trusts."""
-    note = read_note(data)
-    signers = []
-    for signature in note.signatures:
-        for key in keys:
-            if key.algorithm == LOG_KEY and signature.names(key):
-                # One by a trusted key that does not hold spoils the note: it was altered.
-                if not signature_holds(key.public, note.text.encode(), signature.blob):
-                    raise Rejected(f"{key.name}: the signature does not hold")
-                signers.append(key.name)
+    note, signers = read_note(data), set()
+    for key, blob in note.by([key for key in keys if key.algorithm == LOG_KEY]):
+        # One by a trusted key that does not hold spoils the note: somebody altered it.
+        holds = signature_holds(key.public, note.text.encode(), blob)
+        need(holds, f"{key.name}: the signature does not hold")
+        signers.add(key.name)
     checkpoint = read_checkpoint(note.text)
-    if checkpoint.origin not in signers:
-        raise Rejected("not signed by a key of its log that the reader trusts")
+    need(checkpoint.origin in signers, "not signed by a key of its log that the reader trusts")
     return checkpoint
 
 
-def read_cosignatures(data: bytes, witnesses: List[Key]) -> List[Cosignature]:
+def read_cosignatures(data: bytes, witnesses: list[Key]) -> list[Cosignature]:
     """Return the cosignatures by known witnesses; one that does not hold is refused."""
     note = read_note(data)
-    return [
-        check_cosignature(note.text, signature.blob, key)
-        for signature in note.signatures
-        for key in witnesses
-        if signature.names(key)
-    ]
+    return [check_cosignature(note.text, blob, key) for key, blob in note.by(witnesses)]
 
 
 def check_cosignature(text: str, blob: bytes, key: Key) -> Cosignature:
-    """Accept one cosignature: eight bytes of time, and a signature over both."""
+    """Accept eight bytes of time, and a signature over time and text."""
     time = int.from_bytes(blob[:8], "big")
     message = f"cosignature/v1\ntime {time}\n{text}".encode()
-    if len(blob) != 72 or time >= 2**63 or not signature_holds(key.public, message, blob[8:]):
-        raise Rejected(f"{key.name}: the cosignature does not hold")
+    holds = time < 2**63 and signature_holds(key.public, message, blob[8:])
+    need(holds, f"{key.name}: the cosignature does not hold")
     return Cosignature(key, time)
 
 
-# ------------------------------------------------------ whom to believe (C2SP tlog-policy)
+# == Whom to believe: C2SP tlog-policy =========================================================
 
 
 class Policy:
     """The logs and witnesses that the reader trusts, and how many of these must have seen."""
 
     def __init__(self, data: bytes) -> None:
-        self.logs: List[Key] = []
-        self.witnesses: Dict[str, Key] = {}
-        self.groups: List[Tuple[str, int, List[str]]] = []
-        self.quorum: List[str] = []
-        self._taken = {"none"}
-        self._members: List[str] = []
-        if re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", data) or not data.endswith(b"\n"):
-            raise Rejected("a control character, or no newline at the end")
+        self.logs: list[Key] = []
+        self.witnesses: dict[str, Key] = {}
+        self.groups: list[tuple[str, int, list[str]]] = []
+        self.quorums: list[str] = []
+        control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", data)
+        need(data.endswith(b"\n") and not control, "a control character, or no newline at the end")
         for line in data.decode("utf-8", "surrogateescape").split("\n"):
             words = [word for word in line.replace("\t", " ").split(" ") if word]
             if words and not words[0].startswith("#"):
                 self._read(words)
-        if len(self.quorum) != 1:
-            raise Rejected(f"{len(self.quorum)} quorum lines, not one")
-        self._check_distinct(log.public for log in self.logs)
-        self._check_distinct(key.public for key in self.witnesses.values())
-        self._check_distinct(self._members)
+        need(len(self.quorums) == 1, f"{len(self.quorums)} quorum lines, not one")
+        # A key under two names, or a member of two groups, would count twice.
+        for keys in (self.logs, self.witnesses.values()):
+            need(len({key.public for key in keys}) == len(keys), "the same key twice")
+        members = [member for group in self.groups for member in group[2]]
+        need(len(set(members)) == len(members), "the same group member twice")
 
-    def _read(self, words: List[str]) -> None:
+    def _read(self, words: list[str]) -> None:
+        names = {*self.witnesses, *(group[0] for group in self.groups)}
         first, count = words[0], len(words)
         if first == "log" and count in (2, 3):
             self.logs.append(self._key(words[1], LOG_KEY))
-        elif first == "witness" and count in (3, 4):
-            key = self._key(words[2], WITNESS_KEY)
-            self.witnesses[self._name(words[1])] = key
-        elif first == "group" and count > 3:
-            self._read_group(words[1], words[2], words[3:])
-        elif first == "quorum" and count == 2 and words[1] in self._taken:
-            self.quorum.append(words[1])
+        elif first == "witness" and count in (3, 4) and words[1] not in {"none", *names}:
+            self.witnesses[words[1]] = self._key(words[2], WITNESS_KEY)
+        elif first == "group" and count > 3 and words[1] not in {"none", *names}:
+            self._add_group(words[1], words[2], words[3:], names)
+        elif first == "quorum" and count == 2 and words[1] in {"none", *names}:
+            self.quorums.append(words[1])
         else:
-            raise Rejected(f"no such line, or not defined above: {' '.join(words)!r}")
+            raise Rejected(f"no such line, or a name that is taken or unknown: {' '.join(words)!r}")
 
-    def _read_group(self, name: str, threshold: str, members: List[str]) -> None:
-        number = {"any": 1, "all": len(members)}.get(threshold)
-        number = read_decimal(threshold) if number is None else number
-        if not 1 <= number <= len(members) or not self._taken.issuperset(members):
-            raise Rejected(f"group {name}: a member or a threshold that there is not")
-        if "none" in members:
-            raise Rejected(f"group {name}: none is no witness")
-        self.groups.append((self._name(name), number, members))
-        self._members += members
-
-    def _name(self, name: str) -> str:
-        if name in self._taken:
-            raise Rejected(f"the name {name!r} twice")
-        self._taken.add(name)
-        return name
+    def _add_group(self, name: str, least: str, members: list[str], names: set[str]) -> None:
+        number = {"any": 1, "all": len(members)}.get(least) or read_decimal(least)
+        need(1 <= number <= len(members), f"group {name} does not have {least} members")
+        need(names.issuperset(members), f"group {name} has a member that is not defined above")
+        self.groups.append((name, number, members))
 
     @staticmethod
     def _key(text: str, algorithm: int) -> Key:
         key = read_key(text)
-        if key.algorithm != algorithm:
-            raise Rejected(f"{key.name} is a key of the other kind")
+        need(key.algorithm == algorithm, f"{key.name} is a key of the other kind")
         return key
 
-    @staticmethod
-    def _check_distinct(values: Any) -> None:  # noqa: ANN401  of names or of keys
-        # One key under two names, or one member of two groups, would count twice.
-        listed = list(values)
-        if len(set(listed)) != len(listed):
-            raise Rejected("the same key or group member twice")
-
-    def satisfied_by(self, seen: List[Cosignature]) -> bool:
+    def satisfied_by(self, seen: list[Cosignature]) -> bool:
         """Tell whether these cosignatures make the quorum; without any, nobody has seen."""
         keys = [cosignature.key for cosignature in seen]
         names = {"none", *(name for name, key in self.witnesses.items() if key in keys)}
-        for name, threshold, members in self.groups:
-            if sum(member in names for member in members) >= threshold:
+        for name, number, members in self.groups:
+            if len(names.intersection(members)) >= number:
                 names.add(name)
-        return bool(seen) and self.quorum[0] in names
+        return bool(seen) and self.quorums[0] in names
 
 
-# -------------------------------------------------------- entries (docs/spec/entry.md)
+# == Entries: docs/spec/entry.md ===============================================================
 
 MAX_ENTRY, MAX_PARENTS, MAX_NESTING, MAX_COUNT = 4096, 16, 16, 2**53 - 1
 
+HASH = r"[0-9a-f]{64}"
+LABEL = r"[!#-\[\]-~]{1,128}"  # visible ASCII without quote and backslash
+MEDIA_TYPE = r"[!#-\[\]-~]{1,64}"
+BODY_NAME = r"[a-z][a-z0-9._-]{0,31}"
+KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
+
 TEXT, COUNT = "text", "count"
-REASONS = ("request", "retention", "secret", "legal")
-OUTCOMES = ("ok", "failed", "denied", "timeout", "cancelled", "indeterminate")
+REASON = ("request", "retention", "secret", "legal")
+OUTCOME = ("ok", "failed", "denied", "timeout", "cancelled", "indeterminate")
 
-Members = Dict[str, Tuple[Any, Any]]
-"""The members of facts in their order, each with its type and its default; None: it must be."""
-
-KINDS: Dict[str, Tuple[Members, Tuple[str, ...]]] = {
+# The released kinds: the members of their facts in order, each with its type, and with its
+# default if it may be left out; and the names that their bodies may have.
+KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     "log.open/1": (
         {
-            "program": (TEXT, None),
+            "program": (TEXT,),
             "left_origin": (TEXT, ""),
             "left_size": (COUNT, 0),
             "left_root": (TEXT, ""),
         },
-        (),
+        set(),
     ),
-    "key.add/1": ({"vkey": (TEXT, None)}, ()),
-    "log.seal/1": ({"reason": (TEXT, None)}, ()),
-    "redact/1": ({"entry": (TEXT, None), "body": (TEXT, None), "reason": (REASONS, None)}, ()),
-    "export/1": ({"run": (TEXT, None), "entries": (COUNT, None), "size": (COUNT, None)}, ()),
-    "run.open/1": ({"after_size": (COUNT, 0), "after_root": (TEXT, "")}, ()),
-    "run.close/1": ({"outcome": (OUTCOMES, None), "strands": (COUNT, None)}, ("strands",)),
-    "join/1": ({}, ()),
-    "note/1": ({}, ("text",)),
+    "key.add/1": ({"vkey": (TEXT,)}, set()),
+    "log.seal/1": ({"reason": (TEXT,)}, set()),
+    "redact/1": ({"entry": (TEXT,), "body": (TEXT,), "reason": (REASON,)}, set()),
+    "export/1": ({"run": (TEXT,), "entries": (COUNT,), "size": (COUNT,)}, set()),
+    "run.open/1": ({"after_size": (COUNT, 0), "after_root": (TEXT, "")}, set()),
+    "run.close/1": ({"outcome": (OUTCOME,), "strands": (COUNT,)}, {"strands"}),
+    "join/1": ({}, set()),
+    "note/1": ({}, {"text"}),
 }
-"""The released kinds: the members of their facts, and the names that their bodies may have."""
 
 
 class Entry(NamedTuple):
@@ -525,14 +470,9 @@ class Entry(NamedTuple):
     ts: int
     actor: str
     kind: str
-    parents: List[str]
-    facts: Dict[str, Any]
-    bodies: Dict[str, Dict[str, Any]]
-
-    @property
-    def place(self) -> str:
-        """Where it stands."""
-        return f"{self.run}/{self.strand}/{self.n}"
+    parents: list[str]
+    facts: dict[str, Any]
+    bodies: dict[str, dict[str, Any]]
 
 
 def matches(pattern: str, value: object) -> bool:
@@ -545,118 +485,95 @@ def is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= MAX_COUNT
 
 
-def is_leaf_hash(value: object) -> bool:
-    """Tell whether a value is the id of an entry, or another hash in hexadecimal."""
-    return matches(r"[0-9a-f]{64}", value)
-
-
-def read_entry(data: bytes) -> Entry:
-    """Read an entry from the only bytes that it can have."""
-    if len(data) > MAX_ENTRY:
-        raise Rejected(f"{len(data)} bytes; the most is {MAX_ENTRY}")
-    value = read_json(data)
-    # In this form only a control character needs an escape other than \" and \\.
-    text = read_utf8(data).replace("\\\\", "").replace('\\"', "")
-    if "\\" in text or re.search("[\x7f-\x9f]", text):
-        raise Rejected("a string holds a control character")
-    if type(value) is not dict or tuple(value) != Entry._fields:
-        raise Rejected("its members are not those of an entry, in their order")
-    entry = Entry(**value)
-    check_labels(entry)
-    check_links(entry)
-    check_commitments(entry)
-    check_facts(entry)
-    return entry
-
-
-def check_labels(entry: Entry) -> None:
-    """Check format, names and numbers."""
-    labels = (entry.log, entry.run, entry.strand, entry.step, entry.actor)
-    if entry.v != "forum/entry/1" or not (is_count(entry.n) and is_count(entry.ts)):
-        raise Rejected("another format, or a number out of range")
-    # Visible ASCII without quote and backslash.
-    if not all(matches(r"[!#-\[\]-~]{1,128}", label) for label in labels):
-        raise Rejected("a label that is empty, too long or not plain")
-    if not matches(r"[a-z][a-z.]*/[1-9][0-9]*", entry.kind):
-        raise Rejected("a kind that is none")
-
-
-def check_links(entry: Entry) -> None:
-    """Check the form of what the entry says of those before it."""
-    if not (is_leaf_hash(entry.prev) if entry.n else entry.prev == ""):
-        raise Rejected("prev is a leaf hash, and empty at n = 0 only")
-    parents = entry.parents
-    if type(parents) is not list or not all(map(is_leaf_hash, parents)):
-        raise Rejected("parents are leaf hashes")
-    if len(parents) > MAX_PARENTS or len(set(parents)) != len(parents):
-        raise Rejected("too many parents, or one of them twice")
-
-
-def check_commitments(entry: Entry) -> None:
-    """Check the form of what the entry says of its bodies."""
-    bodies = entry.bodies
-    if type(bodies) is not dict or list(bodies) != sorted(bodies):
-        raise Rejected("bodies are not in the order of their names")
-    for name, body in bodies.items():
-        formed = type(body) is dict and tuple(body) == ("h", "size", "type")
-        if not (formed and is_leaf_hash(body["h"]) and is_count(body["size"])):
-            raise Rejected(f"body {name!r} is not hash, size and type")
-        named = matches(r"[a-z][a-z0-9._-]{0,31}", name)
-        if not named or not matches(r"[!#-\[\]-~]{1,64}", body["type"]):
-            raise Rejected(f"body {name!r} has a malformed name or type")
-    if entry.kind in KINDS and not set(KINDS[entry.kind][1]).issuperset(bodies):
-        raise Rejected(f"{entry.kind} has no body {', '.join(bodies)}")
-
-
-def check_facts(entry: Entry) -> None:
-    """Check the facts: by their kind, or by the general rules when the kind is not known."""
-    facts = entry.facts
-    if type(facts) is not dict or not is_plain(facts, 1):
-        raise Rejected("facts are an object of strings, integers, arrays and objects")
-    if entry.kind not in KINDS:
-        return
-    members = KINDS[entry.kind][0]
-    if list(facts) != [name for name in members if name in facts]:
-        raise Rejected("a fact that its kind does not have, or not in order")
-    for name, (form, default) in members.items():
-        if name not in facts and default is None:
-            raise Rejected(f"the fact {name} is missing")
-        if name in facts and (not is_fact(facts[name], form) or facts[name] == default):
-            raise Rejected(f"the fact {name} has a wrong value, or its default written out")
-
-
-def is_fact(value: object, form: Any) -> bool:  # noqa: ANN401  TEXT, COUNT, or a choice of texts
-    """Tell whether a fact has its type."""
-    if form == COUNT:
-        return is_count(value)
-    return isinstance(value, str) and (form == TEXT or value in form)
-
-
 def is_plain(value: object, nesting: int) -> bool:
-    """Tell whether facts hold only what every reader of JSON reads alike."""
+    """Tell whether a value holds only what every reader of JSON reads alike."""
     if isinstance(value, (list, dict)):
         within = list(value.values()) if isinstance(value, dict) else value
         return nesting <= MAX_NESTING and all(is_plain(item, nesting + 1) for item in within)
     return type(value) is str or (type(value) is int and abs(value) <= MAX_COUNT)
 
 
-def body_holds(commitment: Dict[str, Any], salt: bytes, content: bytes) -> bool:
+def is_fact(value: object, form: object, *default: object) -> bool:
+    """Tell whether a fact has its type, and is not its own default, which is left out."""
+    choices = form if isinstance(form, tuple) else [value]
+    typed = is_count(value) if form == COUNT else isinstance(value, str)
+    return typed and value in choices and value not in default
+
+
+def read_entry(data: bytes) -> Entry:
+    """Read an entry from the only bytes that it can have."""
+    need(len(data) <= MAX_ENTRY, f"{len(data)} bytes; the most is {MAX_ENTRY}")
+    value = read_json(data)
+    # In this form, only control characters have escapes other than those of \ and ".
+    bare = read_utf8(data).replace("\\\\", "").replace('\\"', "")
+    need(not re.search("[\\\\\x7f-\x9f]", bare), "a string holds a control character")
+    formed = type(value) is dict and tuple(value) == Entry._fields
+    need(formed, "its members are not those of an entry, in their order")
+    entry = Entry(**value)
+    check_members(entry)
+    check_bodies(entry)
+    check_facts(entry)
+    return entry
+
+
+def check_members(entry: Entry) -> None:
+    """Check names, numbers and links."""
+    need(entry.v == "forum/entry/1", "another format")
+    for label in (entry.log, entry.run, entry.strand, entry.step, entry.actor):
+        need(matches(LABEL, label), "a label that is empty, too long or not plain")
+    need(matches(KIND, entry.kind), "a kind that is none")
+    need(is_count(entry.n) and is_count(entry.ts), "n and ts are numbers below 2^53")
+    linked = matches(HASH, entry.prev) if entry.n else entry.prev == ""
+    need(linked, "prev is a leaf hash, and empty at n = 0 only")
+    listed = type(entry.parents) is list and all(matches(HASH, p) for p in entry.parents)
+    need(listed, "parents are leaf hashes")
+    few = len(set(entry.parents)) == len(entry.parents) <= MAX_PARENTS
+    need(few, "too many parents, or one of them twice")
+
+
+def check_bodies(entry: Entry) -> None:
+    """Check what the entry says of its bodies: hash, size and type of each."""
+    bodies = entry.bodies
+    ordered = type(bodies) is dict and list(bodies) == sorted(bodies)
+    need(ordered, "bodies are not in the order of their names")
+    for name, body in bodies.items():
+        formed = type(body) is dict and tuple(body) == ("h", "size", "type")
+        need(formed and matches(BODY_NAME, name), f"body {name!r} is none")
+        formed = matches(HASH, body["h"]) and is_count(body["size"])
+        need(formed and matches(MEDIA_TYPE, body["type"]), f"body {name!r} is malformed")
+    known = KINDS[entry.kind][1] if entry.kind in KINDS else bodies
+    need(set(bodies).issubset(known), f"{entry.kind} has no body {', '.join(bodies)}")
+
+
+def check_facts(entry: Entry) -> None:
+    """Check the facts by their kind; by the general rules only, if the kind is not known."""
+    facts = entry.facts
+    plain = type(facts) is dict and is_plain(facts, 1)
+    need(plain, "facts are an object of strings, integers, arrays and objects")
+    if entry.kind in KINDS:
+        members = KINDS[entry.kind][0]
+        present = [name for name in members if name in facts]
+        need(list(facts) == present, "a fact that its kind does not have, or not in order")
+        for name, form in members.items():
+            fits = is_fact(facts[name], *form) if name in facts else len(form) == 2
+            need(fits, f"the fact {name} is missing, wrong, or its default written out")
+
+
+def body_holds(commitment: dict[str, Any], salt: bytes, content: bytes) -> bool:
     """Tell whether this is the very body that an entry committed to."""
-    if len(salt) != 32 or len(content) != commitment["size"]:
-        return False
     head = b"forum/body/1\0" + salt + len(content).to_bytes(8, "big")
-    digest: str = hashlib.sha256(head + content).hexdigest()
-    return digest == commitment["h"]
+    sized = len(salt) == 32 and len(content) == commitment["size"]
+    return sized and hashlib.sha256(head + content).hexdigest() == str(commitment["h"])
 
 
-# -------------------------------------------------------- the bundle (docs/spec/bundle.md)
+# == The bundle: docs/spec/bundle.md ===========================================================
 
 
 class Proof(NamedTuple):
     """A C2SP tlog-proof file: an index, an inclusion proof, and the checkpoint it leads to."""
 
-    index: int
-    hashes: Tuple[bytes, ...]
+    at: int
+    nodes: list[bytes]
     note: bytes
 
 
@@ -664,7 +581,7 @@ class Past(NamedTuple):
     """An earlier checkpoint, and the proof that the bundle's own continues it."""
 
     note: bytes
-    proof: Tuple[bytes, ...]
+    nodes: list[bytes]
 
 
 class Bundle(NamedTuple):
@@ -673,15 +590,14 @@ class Bundle(NamedTuple):
     origin: str
     run: str
     checkpoint: bytes
-    entries: Dict[int, bytes]
-    proofs: Dict[int, Proof]
-    bodies: Dict[Tuple[int, str], Tuple[bytes, bytes]]
-    past: List[Past]
+    entries: dict[int, tuple[bytes, Proof]]
+    bodies: dict[tuple[int, str], tuple[bytes, bytes]]
+    past: list[Past]
 
 
-def pack(files: Dict[str, bytes]) -> bytes:
+def pack(files: dict[str, bytes]) -> bytes:
     """Return the only zip archive that these files can be: stored, sorted, undated."""
-    body, directory = b"", b""
+    body, directory = bytearray(), bytearray()
     for name in sorted(files):
         data, encoded = files[name], name.encode()
         fields = (20, 1 << 11, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(encoded), 0)
@@ -689,222 +605,173 @@ def pack(files: Dict[str, bytes]) -> bytes:
         directory += encoded
         body += struct.pack("<4s5H3I2H", b"PK\3\4", *fields) + encoded + data
     end = (0, 0, len(files), len(files), len(directory), len(body), 0)
-    return body + directory + struct.pack("<4s4H2IH", b"PK\5\6", *end)
+    return bytes(body + directory + struct.pack("<4s4H2IH", b"PK\5\6", *end))
 
 
-def unpack(data: bytes) -> Dict[str, bytes]:
-    """Return the files of an archive: read each header, then compare with the only form."""
-    files: Dict[str, bytes] = {}
-    at = 0
+def unpack(data: bytes) -> dict[str, bytes]:
+    """Return the files of an archive: read the headers, then compare with the only form."""
+    files, at = {}, 0
     while data[at : at + 4] == b"PK\3\4" and at + 30 <= len(data):
         size, _, length = struct.unpack_from("<IIH", data, at + 18)
-        name = read_utf8(data[at + 30 : at + 30 + length])
-        files[name] = data[at + 30 + length : at + 30 + length + size]
-        at += 30 + length + size
-    if len(files) > 0xFFFF or len(data) > 0xFFFFFFFF or pack(files) != data:
-        raise Rejected("not the only form of an archive of its files")
+        content = at + 30 + length
+        files[read_utf8(data[at + 30 : content])] = data[content : content + size]
+        at = content + size
+    fits = len(files) <= 0xFFFF and len(data) <= 0xFFFFFFFF
+    need(fits and pack(files) == data, "its bytes are not the only form of its files")
     return files
+
+
+def read_manifest(files: dict[str, bytes]) -> tuple[str, str]:
+    """Return origin and run, if the manifest lists exactly the other files."""
+    data = files.pop("manifest.json", b"")
+    value = read_json(data)
+    members = value if type(value) is dict else {}
+    origin, run = members.get("origin"), members.get("run")
+    lines = [[n, len(files[n]), hashlib.sha256(files[n]).hexdigest()] for n in sorted(files)]
+    expected = {"v": "forum/bundle/1", "origin": origin, "run": run, "files": lines}
+    need(type(origin) is str and type(run) is str, "no origin or no run in its manifest")
+    need(write_json(expected).encode() == data, "its files are not those of its manifest")
+    return str(origin), str(run)
 
 
 def read_proof(data: bytes) -> Proof:
     """Read a proof file.  The extra line that the format allows is covered by nothing."""
     head, _, note = data.partition(b"\n\n")
-    lines = read_utf8(head).split("\n")
-    if lines.pop(0) != "c2sp.org/tlog-proof@v1":
-        raise Rejected("not a proof file")
+    header, *lines = read_utf8(head).split("\n")
+    need(header == "c2sp.org/tlog-proof@v1", "not a proof file")
     if lines and lines[0].startswith("extra "):
         read_base64(lines.pop(0)[6:])
-    if not lines or not lines[0].startswith("index ") or len(lines) > 64:
-        raise Rejected("a proof file without an index, or with too many hashes")
-    index = read_decimal(lines.pop(0)[6:])
+    need(lines and lines[0].startswith("index "), "a proof file without an index")
+    need(len(lines) <= 64, "a proof file with more than 63 hashes")
     read_note(note)
-    return Proof(index, tuple(map(read_hash, lines)), note)
+    return Proof(read_decimal(lines[0][6:]), [read_hash(line) for line in lines[1:]], note)
 
 
 def read_past(size: int, note: bytes, proof: bytes) -> Past:
     """Read an earlier checkpoint, which stands under its size, and its consistency proof."""
     *lines, rest = read_utf8(proof).split("\n")
-    if rest or read_checkpoint(read_note(note).text).size != size:
-        raise Rejected("an earlier checkpoint under another size, or a proof without an end")
-    return Past(note, tuple(map(read_hash, lines)))
+    need(not rest, "a consistency proof that ends within a line")
+    need(read_checkpoint(read_note(note).text).size == size, "a checkpoint under another size")
+    return Past(note, [read_hash(line) for line in lines])
 
 
-def read_manifest(files: Dict[str, bytes]) -> Tuple[str, str]:
-    """Return origin and run, if the manifest lists exactly the other files."""
-    data = files.pop("manifest.json", b"")
-    lines = [
-        [name, len(files[name]), hashlib.sha256(files[name]).hexdigest()] for name in sorted(files)
-    ]
-    value = read_json(data)
-    if type(value) is not dict or list(value) != ["v", "origin", "run", "files"]:
-        raise Rejected("no manifest")
-    if value["v"] != "forum/bundle/1" or value["files"] != lines:
-        raise Rejected("its files are not those that its manifest lists")
-    origin, run = value["origin"], value["run"]
-    if not (isinstance(origin, str) and isinstance(run, str)):
-        raise Rejected("a manifest without origin or run")
-    return origin, run
+def take_file(bundle: Bundle, files: dict[str, bytes], name: str) -> None:
+    """Take an entry, a body or an earlier checkpoint, each with the file that belongs to it."""
+    if matches(r"entries/[0-9]{16}\.json", name):
+        number = name[8:24]
+        proof = read_proof(files.pop(f"proofs/{number}.tlog-proof"))
+        bundle.entries[int(number)] = (files.pop(name), proof)
+    elif matches(rf"bodies/[0-9]{{16}}/{BODY_NAME}", name):
+        number, rest = name[7:23], name[24:]
+        salt = files.pop(f"salts/{number}/{rest}")
+        bundle.bodies[int(number), rest] = (salt, files.pop(name))
+    elif matches(r"past/[0-9]{16}\.note", name):
+        number = name[5:21]
+        nodes = files.pop(f"past/{number}.consistency")
+        bundle.past.append(read_past(int(number), files.pop(name), nodes))
 
 
 def read_bundle(data: bytes) -> Bundle:
     """Read a bundle; every file must be listed, have its digest, and be of a known kind."""
     files = unpack(data)
-    bundle = Bundle(*read_manifest(files), files.pop("checkpoint", b""), {}, {}, {}, [])
-    names = list(files)
+    origin, run = read_manifest(files)
     try:
-        for name in names:
-            entry = re.fullmatch(r"entries/([0-9]{16})\.json", name)
-            body = re.fullmatch(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})", name)
-            past = re.fullmatch(r"past/([0-9]{16})\.note", name)
-            if entry:
-                index = int(entry[1])
-                bundle.entries[index] = files.pop(name)
-                bundle.proofs[index] = read_proof(files.pop(f"proofs/{entry[1]}.tlog-proof"))
-            elif body:
-                salt = files.pop(f"salts/{body[1]}/{body[2]}")
-                bundle.bodies[int(body[1]), body[2]] = (salt, files.pop(name))
-            elif past:
-                proof = files.pop(f"past/{past[1]}.consistency")
-                bundle.past.append(read_past(int(past[1]), files.pop(name), proof))
+        bundle = Bundle(origin, run, files.pop("checkpoint"), {}, {}, [])
+        for name in list(files):
+            take_file(bundle, files, name)
     except KeyError as error:
         raise Rejected(f"{error.args[0]} is missing") from None
     # What is left is enclosed for convenience, and not believed.
-    if not all(matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name) for name in files):
-        raise Rejected("a file of no known kind")
+    for name in files:
+        need(matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name), "a file of no known kind")
     return bundle
 
 
-# ------------------------------------------------------------------ what can be found wrong
+# == What can be found wrong, and the claim that it refutes ====================================
 
-INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
+CLAIMS = INTACT, COMPLETE, INDEPENDENT = "intact", "complete", "independent"
 HOLDS, FAILS, NOT_CHECKED = "holds", "fails", "not checked"
 
+INTACT_REFUTED = (
+    "bundle-altered entry-malformed foreign-entry proof-rejected signature-rejected "
+    "link-broken parent-unknown body-mismatch"
+)
+COMPLETE_REFUTED = (
+    "position-missing position-doubled cause-missing run-unopened after-close strand-unclosed "
+    "body-missing"
+)
+INDEPENDENT_REFUTED = "history-replaced not-witnessed time-impossible past-unknown"
 REFUTED = {
-    "bundle-altered": INTACT,
-    "entry-malformed": INTACT,
-    "foreign-entry": INTACT,
-    "proof-rejected": INTACT,
-    "signature-rejected": INTACT,
-    "link-broken": INTACT,
-    "parent-unknown": INTACT,
-    "body-mismatch": INTACT,
-    "position-missing": COMPLETE,
-    "position-doubled": COMPLETE,
-    "cause-missing": COMPLETE,
-    "run-unopened": COMPLETE,
-    "after-close": COMPLETE,
-    "strand-unclosed": COMPLETE,
-    "body-missing": COMPLETE,
-    "history-replaced": INDEPENDENT,
-    "not-witnessed": INDEPENDENT,
-    "time-impossible": INDEPENDENT,
-    "past-unknown": INDEPENDENT,
+    **dict.fromkeys(INTACT_REFUTED.split(), INTACT),
+    **dict.fromkeys(COMPLETE_REFUTED.split(), COMPLETE),
+    **dict.fromkeys(INDEPENDENT_REFUTED.split(), INDEPENDENT),
 }
-"""Everything that can be found wrong with a bundle, and the claim that it refutes."""
 
 
 class Findings:
     """Collects what is wrong; beyond a thousand it only counts."""
 
     def __init__(self) -> None:
-        self.listed: List[Dict[str, Any]] = []
+        self.listed: list[dict[str, Any]] = []
         self.count = 0
-        self._failed: Dict[str, str] = {}
+        self._first: dict[str, str] = {}
 
-    def add(self, problem: str, detail: str, index: Optional[int] = None, place: str = "") -> None:
+    def add(
+        self, problem: str, detail: str, index: int | None = None, entry: Entry | None = None
+    ) -> None:
         """Take note of one thing."""
-        claim = REFUTED[problem]
-        entry = place or None
+        found = {"problem": problem, "claim": REFUTED[problem], "detail": detail, "index": index}
+        found["entry"] = f"{entry.run}/{entry.strand}/{entry.n}" if entry else None
         self.count += 1
-        self._failed.setdefault(claim, describe(problem, detail, index, entry))
-        if len(self.listed) < 1000:
-            self.listed.append(
-                dict(problem=problem, claim=claim, detail=detail, index=index, entry=entry)
-            )
+        self._first.setdefault(REFUTED[problem], describe(found))
+        self.listed += [found] if self.count <= 1000 else []
 
-    def answer(self, claim: str, reason: str) -> Dict[str, str]:
-        """Answer one claim: it holds for this reason unless something was found against it."""
-        if claim in self._failed:
-            return {"state": FAILS, "reason": self._failed[claim]}
-        return {"state": HOLDS, "reason": reason}
+    def answer(self, claim: str, reason: str, unknown: str = "") -> dict[str, str]:
+        """Answer a claim: it holds unless something was found, or something is not known."""
+        if claim in self._first:
+            return {"state": FAILS, "reason": self._first[claim]}
+        return {"state": NOT_CHECKED if unknown else HOLDS, "reason": unknown or reason}
 
 
-def describe(problem: str, detail: str, index: Optional[int], entry: Optional[str]) -> str:
+def describe(found: dict[str, Any]) -> str:
     """Say in one line what is wrong, and where."""
-    place = ([] if index is None else [f"entry {index}"]) + ([] if entry is None else [entry])
-    return f"{problem}{' at ' if place else ''}{', '.join(place)}: {detail}"
+    index = [] if found["index"] is None else [f"entry {found['index']}"]
+    place = ", ".join(index + ([found["entry"]] if found["entry"] else []))
+    return f"{found['problem']}{place and ' at '}{place}: {found['detail']}"
 
 
-# ------------------------------------------------------------------------- the reader's trust
-
-
-class Trust(NamedTuple):
-    """The reader's own keys, policy and memories; nothing of it comes from a bundle."""
-
-    keys: List[Key]
-    policy: Optional[Policy]
-    seen: List[bytes]
-
-    @property
-    def log_keys(self) -> List[Key]:
-        """The keys that may sign checkpoints."""
-        return list(dict.fromkeys(self.keys + (self.policy.logs if self.policy else [])))
-
-    def open(self, data: bytes, findings: Findings) -> Optional[Checkpoint]:
-        """Return a checkpoint that a trusted key has signed, or take note of why not."""
-        try:
-            return open_checkpoint(data, self.log_keys)
-        except Rejected as error:
-            findings.add("signature-rejected", f"checkpoint: {error}")
-            return None
-
-    def seen_by(self, data: bytes, findings: Findings) -> List[Cosignature]:
-        """Return the cosignatures of the policy's witnesses on a checkpoint."""
-        if self.policy is None:
-            return []
-        try:
-            return read_cosignatures(data, list(self.policy.witnesses.values()))
-        except Rejected as error:
-            findings.add("signature-rejected", f"cosignature: {error}")
-            return []
-
-    def satisfied_by(self, seen: List[Cosignature]) -> bool:
-        """Tell whether these cosignatures are what the policy asks for."""
-        return self.policy is not None and self.policy.satisfied_by(seen)
-
-
-# ----------------------------------------- strands, causes, bodies and times of the entries
+# == The run: strands, causes, bodies and times ================================================
 
 TOLERANCE = 300 * 1_000_000
 """How far, in microseconds, a writer's clock may be off before its times are called impossible."""
-FOREVER = 2**62
-
-Ends = Dict[str, Tuple[int, str]]
-"""The name of each strand beside the main one, with its last position and entry."""
 
 
-class Strand:
-    """How far a strand has come."""
+def read_ends(data: bytes) -> dict[str, tuple[int, str]]:
+    """Read the body `strands` of a close: a list of [name, last n, last leaf hash]."""
+    ends = read_json(data)
+    need(type(ends) is list and all(type(end) is list for end in ends), "no list of lists")
+    for end in ends:
+        need([type(part) for part in end] == [str, int, str] and is_count(end[1]), "no end")
+    listed = {name: (n, head) for name, n, head in ends}
+    need([end[0] for end in ends] == sorted(listed), "not in the order of the names")
+    return listed
 
-    def __init__(self) -> None:
-        self.n, self.head = 0, ""
 
-
-class Chronicle:
-    """Takes in entries in the order of the log, and follows those of the one run."""
+class Run:
+    """Takes in entries in the order of the log, and follows those of the bundle's run."""
 
     def __init__(self, bundle: Bundle, findings: Findings) -> None:
-        self._bundle, self._findings = bundle, findings
-        self._strands: Dict[str, Strand] = {}
-        self._listing = False
+        self._bundle, self._find = bundle, findings.add
         self._ids: set[str] = set()
-        self._absent: Dict[Tuple[str, str], Tuple[int, str]] = {}
-        self._redacted: set[Tuple[str, str]] = set()
-        self._floor = 0
-        self.times: Dict[Tuple[int, str], int] = {}
-        self.ceiling = FOREVER
-        self.runs = self.ok = self.mismatch = 0
+        self._strands: dict[str, tuple[int, str]] = {}
+        self._absent: dict[tuple[str, str], tuple[int, Entry]] = {}
+        self._redacted: set[tuple[str, str]] = set()
+        self.signed: dict[tuple[int, str], int] = {}
+        """When the signed tree of a size and root was cosigned; 0 if it was not."""
+        self.cosigned: dict[int, int] = {}
+        self._floor = self.openings = 0
         self.open = self.closed = self.unlisted = False
+        self.bodies = {"ok": 0, "redacted": 0, "missing": 0, "mismatch": 0}
 
     def take(self, index: int, leaf: str, entry: Entry) -> None:
         """Check one entry against all before it."""
@@ -913,102 +780,97 @@ class Chronicle:
         if entry.run == self._bundle.run:
             self._follow(index, leaf, entry)
             self._check_parents(index, entry)
-            for name, commitment in entry.bodies.items():
-                self._check_body(index, leaf, entry, name, commitment)
+            self._check_bodies(index, leaf, entry)
         if entry.kind == "redact/1":
             self._redacted.add((entry.facts["entry"], entry.facts["body"]))
         self._ids.add(leaf)
 
-    def finish(self) -> Dict[str, int]:
-        """Settle what only the end can tell: which absent bodies were redacted."""
-        missing = 0
-        for key, (index, place) in self._absent.items():
-            if key not in self._redacted:
-                missing += 1
-                detail = f"body {key[1]!r} is gone, and no redaction says so"
-                self._findings.add("body-missing", detail, index, place)
-        redacted = len(self._absent) - missing
-        return dict(ok=self.ok, redacted=redacted, missing=missing, mismatch=self.mismatch)
+    def finish(self) -> None:
+        """Settle what only the end can tell."""
+        if not self.openings:
+            self._find("run-unopened", f"there is no entry of run {self._bundle.run}")
+        for (leaf, name), (index, entry) in self._absent.items():
+            if (leaf, name) in self._redacted:
+                self.bodies["redacted"] += 1
+            else:
+                self.bodies["missing"] += 1
+                detail = f"body {name!r} is gone, and no redaction says so"
+                self._find("body-missing", detail, index, entry)
 
     def _follow(self, index: int, leaf: str, entry: Entry) -> None:
         """Check that the entry is the next of its strand, and within its time."""
         if entry.strand not in self._strands:
             self._begin(index, entry)
-        strand = self._strands[entry.strand]
-        if entry.n < strand.n:
+        n, head = self._strands[entry.strand]
+        if entry.n < n:
             detail = f"position {entry.n} was taken by an earlier entry"
             self._find("position-doubled", detail, index, entry)
-        elif entry.n > strand.n:
-            detail = f"positions {strand.n} to {entry.n - 1} of the strand are missing"
+        elif entry.n > n:
+            detail = f"positions {n} to {entry.n - 1} of the strand are missing"
             self._find("position-missing", detail, index, entry)
-        elif entry.prev != strand.head:
+        elif entry.prev != head:
             self._find("link-broken", "prev is not the entry before it", index, entry)
-        strand.n, strand.head = max(strand.n, entry.n + 1), leaf
+        self._strands[entry.strand] = (max(n, entry.n + 1), leaf)
         self._check_time(index, entry)
         if entry.strand == "main" and entry.kind == "run.close/1":
             self._close(index, entry)
 
+    def _check_time(self, index: int, entry: Entry) -> None:
+        """Check that the entry was written between the cosigned trees around it."""
+        before = [time for size, time in self.cosigned.items() if size <= index]
+        behind = [time for size, time in self.cosigned.items() if size > index]
+        floor, ceiling = max([self._floor, *before]), min([MAX_COUNT, *behind])
+        if not floor - TOLERANCE <= entry.ts <= ceiling + TOLERANCE:
+            detail = f"witnesses prove that it was not written at {entry.ts // 1_000_000}"
+            self._find("time-impossible", detail, index, entry)
+
     def _begin(self, index: int, entry: Entry) -> None:
+        """Begin a strand, and with it perhaps the run."""
         if self.closed:
             self._find("after-close", "its run was closed before it", index, entry)
         if not self.open:
             self.open = True
-            self.runs += 1
-            if entry.run != "log":
-                self._check_opening(index, entry)
+            self.openings += 1
+            self._open(index, entry)
         if entry.strand != "main" and not entry.parents:
             self._find("cause-missing", "a strand begins without a cause", index, entry)
-        self._strands[entry.strand] = Strand()
+        self._strands[entry.strand] = (0, "")
 
-    def _check_opening(self, index: int, entry: Entry) -> None:
-        """Check that a run begins by naming a checkpoint that a witness knows."""
-        if entry.kind != "run.open/1":
-            self._find("run-unopened", "a run does not begin with run.open", index, entry)
-            return
-        size, root = entry.facts.get("after_size", 0), entry.facts.get("after_root", "")
-        if size and self.times:
-            past = self.times.get((size, root))
-            if past is None:
-                detail = f"it names a checkpoint of size {size} that nobody has seen"
-                self._find("past-unknown", detail, index, entry)
-            else:
-                self._floor = past
-
-    def _check_time(self, index: int, entry: Entry) -> None:
-        late = entry.ts > self.ceiling + TOLERANCE
-        if late or entry.ts < self._floor - TOLERANCE:
-            bound, relation = (self.ceiling, "before") if late else (self._floor, "after")
-            seconds = abs(entry.ts - bound) // 1_000_000
-            detail = (
-                f"its time is {seconds} s off: a witness proves that it was written {relation} then"
-            )
-            self._find("time-impossible", detail, index, entry)
+    def _open(self, index: int, entry: Entry) -> None:
+        """Check that a run begins by naming a signed tree, and a log with its own opening."""
+        past = (entry.facts.get("after_size", 0), entry.facts.get("after_root", ""))
+        if entry.kind != ("log.open/1" if entry.run == "log" else "run.open/1"):
+            detail = "the log begins without log.open, or a run without run.open"
+            self._find("run-unopened", detail, index, entry)
+        elif past[0] and past in self.signed:
+            self._floor = self.signed[past]
+        elif past[0] and self.signed:
+            detail = f"it names a checkpoint of size {past[0]} that nobody has seen"
+            self._find("past-unknown", detail, index, entry)
 
     def _close(self, index: int, entry: Entry) -> None:
-        """Compare what a run says of its strands at its end with what was seen of them."""
-        seen = {name: (s.n - 1, s.head) for name, s in self._strands.items() if name != "main"}
+        """Compare what a run says of its other strands at its end with what was seen of them."""
+        del self._strands["main"]
+        seen = {name: (n - 1, head) for name, (n, head) in self._strands.items()}
         listed = self._read_ends(index, entry)
         if listed is None:
-            self.unlisted = True
-        elif listed != seen:
-            wrong = sorted(n for n in {*listed, *seen} if listed.get(n) != seen.get(n))
-            detail = f"the close does not fit what is there of {', '.join(wrong)}"
+            self.unlisted, listed = True, seen
+        wrong = {name for name, _ in listed.items() ^ seen.items()}
+        if wrong or entry.facts["strands"] != len(seen):
+            detail = f"the close does not fit what is there of {', '.join(sorted(wrong))}"
             self._find("strand-unclosed", detail, index, entry)
         self._strands.clear()
         self.open, self.closed = False, True
 
-    def _read_ends(self, index: int, entry: Entry) -> Optional[Ends]:
-        """Return the strands that the close lists: [[name, last n, last entry], ...]."""
+    def _read_ends(self, index: int, entry: Entry) -> dict[str, tuple[int, str]] | None:
+        """Return what a close lists; None if the list is gone, which is found elsewhere."""
         commitment, body = entry.bodies.get("strands"), self._bundle.bodies.get((index, "strands"))
-        if commitment is None or body is None or not body_holds(commitment, *body):
+        if commitment and not (body and body_holds(commitment, *body)):
             return None
         try:
-            ends = read_json(body[1])
+            return read_ends(body[1] if commitment and body else b"")
         except Rejected:
-            return None
-        if type(ends) is not list or not all(is_end(end) for end in ends):
-            return None
-        return {name: (n, head) for name, n, head in ends}
+            return {"": (0, "")}  # a list that is none fits no strands
 
     def _check_parents(self, index: int, entry: Entry) -> None:
         for parent in entry.parents:
@@ -1016,164 +878,166 @@ class Chronicle:
                 detail = f"no entry before it has the id {parent}"
                 self._find("parent-unknown", detail, index, entry)
 
-    def _check_body(
-        self, index: int, leaf: str, entry: Entry, name: str, commitment: Dict[str, Any]
-    ) -> None:
-        body = self._bundle.bodies.get((index, name))
-        if body is None:
-            self._absent[leaf, name] = (index, entry.place)
-        elif body_holds(commitment, *body):
-            self.ok += 1
-        else:
-            self.mismatch += 1
-            detail = f"body {name!r} is not the one that was recorded"
-            self._find("body-mismatch", detail, index, entry)
-
-    def _find(self, problem: str, detail: str, index: int, entry: Entry) -> None:
-        self._findings.add(problem, detail, index, entry.place)
+    def _check_bodies(self, index: int, leaf: str, entry: Entry) -> None:
+        for name, commitment in entry.bodies.items():
+            body = self._bundle.bodies.get((index, name))
+            if body is None:
+                self._absent[leaf, name] = (index, entry)
+            elif body_holds(commitment, *body):
+                self.bodies["ok"] += 1
+            else:
+                self.bodies["mismatch"] += 1
+                detail = f"body {name!r} is not the one that was recorded"
+                self._find("body-mismatch", detail, index, entry)
 
 
-def is_end(end: object) -> bool:
-    """Tell whether a value is the end of a strand: its name, last position and last entry."""
-    if type(end) is not list or len(end) != 3:
-        return False
-    return type(end[0]) is str and type(end[1]) is int and type(end[2]) is str
+# == The verification ==========================================================================
 
 
-# --------------------------------------------------------------------- the verification
+class Trust(NamedTuple):
+    """The reader's own keys, policy and memories; nothing of it comes from a bundle."""
+
+    keys: list[Key]
+    policy: Policy | None
+    seen: list[bytes]
 
 
 class Verification:
     """One verification of a bundle under way."""
 
     def __init__(self, bundle: Bundle, trust: Trust, findings: Findings) -> None:
-        self._bundle, self._trust, self._findings = bundle, trust, findings
-        self._chronicle = Chronicle(bundle, findings)
-        self._read: Dict[int, Entry] = {}
-        self._checkpoint = trust.open(bundle.checkpoint, findings) if trust.log_keys else None
-        self._seen = trust.seen_by(bundle.checkpoint, findings)
+        self._bundle, self._findings = bundle, findings
+        self._policy, self._memories = trust.policy, trust.seen
+        self._keys = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
+        self._run = Run(bundle, findings)
+        self._entries: dict[int, Entry] = {}
+        self._tree = self._open(bundle.checkpoint) if self._keys else None
+        self._seen = self._seen_by(bundle.checkpoint)
 
-    def run(self) -> Dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         """Check the checkpoints, then each entry with its proof, then what is missing."""
-        if self._checkpoint is not None:
-            if self._checkpoint.origin != self._bundle.origin:
+        if self._tree is not None:
+            if self._tree.origin != self._bundle.origin:
                 self._findings.add("bundle-altered", "its checkpoint is of another log")
-            self._check_times(self._checkpoint)
-            self._check_memories(self._checkpoint)
+            self._check_past(self._tree)
+            self._check_memories(self._tree)
         for index in sorted(self._bundle.entries):
             self._check_entry(index)
-        if self._trust.policy is not None and not self._trust.satisfied_by(self._seen):
+        if self._policy and not self._policy.satisfied_by(self._seen):
             self._findings.add("not-witnessed", "the policy's witnesses have not cosigned it")
-        if not self._chronicle.runs:
-            self._findings.add("run-unopened", f"there is no entry of run {self._bundle.run}")
-        bodies = self._chronicle.finish()
+        self._run.finish()
         self._check_strays()
-        return self._report(bodies)
+        return self._report()
 
-    def _check_times(self, newest: Checkpoint) -> None:
-        """Take from the checkpoints between which times the run can have taken place."""
-        last = max(self._bundle.entries, default=0)
-        for checkpoint, seen in [(newest, self._seen), *self._past(newest)]:
-            if self._trust.satisfied_by(seen):
-                time = min(cosignature.time for cosignature in seen) * 1_000_000
-                self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
-                if checkpoint.size > last:
-                    self._chronicle.ceiling = min(self._chronicle.ceiling, time)
+    def _open(self, note: bytes) -> Checkpoint | None:
+        """Return a checkpoint that a trusted key has signed, or take note of why not."""
+        try:
+            return open_checkpoint(note, self._keys)
+        except Rejected as error:
+            self._findings.add("signature-rejected", f"checkpoint: {error}")
+            return None
 
-    def _past(self, newest: Checkpoint) -> Iterator[Tuple[Checkpoint, List[Cosignature]]]:
-        """Yield the earlier checkpoints that the newest continues."""
+    def _seen_by(self, note: bytes) -> list[Cosignature]:
+        """Return the cosignatures of the policy's witnesses on a checkpoint."""
+        try:
+            keys = list(self._policy.witnesses.values()) if self._policy else []
+            return read_cosignatures(note, keys) if self._policy else []
+        except Rejected as error:
+            self._findings.add("signature-rejected", f"cosignature: {error}")
+            return []
+
+    def _check_past(self, newest: Checkpoint) -> None:
+        """Check that this tree continues the earlier ones; they tell when the run took place."""
+        self._take_time(newest, self._seen)
         for past in self._bundle.past:
-            old = self._trust.open(past.note, self._findings)
-            if old is None:
+            checkpoint = self._open(past.note)
+            if checkpoint is None:
                 continue
-            if consistency_holds(past.proof, old.size, old.root, newest.size, newest.root):
-                yield old, self._trust.seen_by(past.note, self._findings)
-            else:
-                detail = f"an earlier checkpoint, of size {old.size}, is not continued"
-                self._findings.add("history-replaced", detail)
+            try:
+                check_consistency(past.nodes, checkpoint, newest)
+            except Rejected as error:
+                self._findings.add("history-replaced", f"an earlier checkpoint: {error}")
+                continue
+            self._take_time(checkpoint, self._seen_by(past.note))
+
+    def _take_time(self, checkpoint: Checkpoint, seen: list[Cosignature]) -> None:
+        """Note when a signed tree was cosigned, if it was."""
+        time = 0
+        if self._policy and self._policy.satisfied_by(seen):
+            time = min(cosignature.time for cosignature in seen) * 1_000_000
+            self._run.cosigned[checkpoint.size] = time
+        self._run.signed[checkpoint.size, checkpoint.root.hex()] = time
 
     def _check_memories(self, newest: Checkpoint) -> None:
         """Compare with what the reader saw before, where a bundle can tell: at the same size."""
-        for data in self._trust.seen:
-            memory = self._trust.open(data, self._findings)
-            if memory is not None and memory[:2] == newest[:2] and memory.root != newest.root:
-                detail = f"another tree of size {memory.size} was seen before"
+        for note in self._memories:
+            old = self._open(note)
+            if old and (old.origin, old.size) == newest[:2] and old.root != newest.root:
+                detail = f"another tree of size {old.size} was seen before"
                 self._findings.add("history-replaced", detail)
 
     def _check_entry(self, index: int) -> None:
-        data, proof = self._bundle.entries[index], self._bundle.proofs[index]
-        leaf, tree = hash_leaf(data), self._checkpoint
-        if proof.index != index or proof.note != self._bundle.checkpoint:
-            self._findings.add("proof-rejected", "a proof of something else", index)
-        elif tree and not inclusion_holds(proof.hashes, leaf, index, tree.size, tree.root):
-            detail = f"entry {index} is not in the tree of size {tree.size}"
-            self._findings.add("proof-rejected", detail, index)
+        data, proof = self._bundle.entries[index]
         try:
-            self._read[index] = entry = read_entry(data)
+            own = proof.at == index and proof.note == self._bundle.checkpoint
+            need(own, "a proof of something else")
+            if self._tree is not None:
+                check_inclusion(proof.nodes, hash_leaf(data), index, self._tree)
+        except Rejected as error:
+            self._findings.add("proof-rejected", str(error), index)
+        try:
+            entry = self._entries[index] = read_entry(data)
         except Rejected as error:
             self._findings.add("entry-malformed", str(error), index)
-            return
-        self._chronicle.take(index, leaf.hex(), entry)
+        else:
+            self._run.take(index, hash_leaf(data).hex(), entry)
 
     def _check_strays(self) -> None:
-        """A body that no entry of the run commits to has no business here."""
+        """Find the bodies that no entry of the run commits to."""
         for index, name in self._bundle.bodies:
-            entry = self._read.get(index)
+            entry = self._entries.get(index)
             if entry is None or entry.run != self._bundle.run or name not in entry.bodies:
                 self._findings.add("bundle-altered", f"body {name!r} of no entry", index)
 
-    def _intact(self) -> Dict[str, str]:
-        if not self._trust.log_keys:
-            reason = "no key was given: name the log's key with --key"
-            return {"state": NOT_CHECKED, "reason": reason}
-        reason = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
-        return self._findings.answer(INTACT, reason)
-
-    def _complete(self) -> Dict[str, str]:
-        chronicle = self._chronicle
-        answer = self._findings.answer(COMPLETE, "the run is closed, and no strand has a gap")
-        if answer["state"] == HOLDS and (not chronicle.closed or chronicle.unlisted):
-            reason = "the run was open, or its list of strands redacted, when this was exported"
-            return {"state": NOT_CHECKED, "reason": reason}
-        return answer
-
-    def _independent(self) -> Dict[str, str]:
-        if self._trust.policy is None:
-            reason = "no policy was given: name witnesses with --policy"
-            return {"state": NOT_CHECKED, "reason": reason}
-        names = sorted({cosignature.key.name for cosignature in self._seen})
-        reason = f"cosigned by {', '.join(names)}"
-        if names and all(map(is_local, names)):
+    def _answers(self) -> dict[str, dict[str, str]]:
+        """Answer the three claims, each with a reason."""
+        answer, run, names = self._findings.answer, self._run, {c.key.name for c in self._seen}
+        undecided = "the run was open, or its list of strands redacted, when this was exported"
+        reason = f"cosigned by {', '.join(sorted(names))}"
+        if names and all(is_local(name) for name in names):
             reason += ", a witness on the writer's own machine: as strong as that machine's owner"
-        return self._findings.answer(INDEPENDENT, reason)
+        proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
+        closed = "the run is closed, and no strand has a gap"
+        no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
+        no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
+        return {
+            INTACT: answer(INTACT, proven) if self._keys else no_key,
+            COMPLETE: answer(
+                COMPLETE, closed, "" if run.closed and not run.unlisted else undecided
+            ),
+            INDEPENDENT: answer(INDEPENDENT, reason) if self._policy else no_policy,
+        }
 
-    def _report(self, bodies: Dict[str, int]) -> Dict[str, Any]:
-        bundle, checkpoint, opened = self._bundle, self._checkpoint, self._chronicle.open
-        kinds = [entry.kind for entry in self._read.values() if entry.kind not in KINDS]
-        report = empty_report(self._findings)
-        report.update(
-            origin=bundle.origin,
-            size=checkpoint.size if checkpoint else 0,
-            root=checkpoint.root.hex() if checkpoint else "",
-            intact=self._intact(),
-            complete=self._complete(),
-            independent=self._independent(),
-            not_checked=[
-                f"the facts of {kinds.count(kind)} entries of kind {kind}, unknown to this release"
-                for kind in sorted(set(kinds))
-            ],
-            entries=len(bundle.entries),
-            runs=self._chronicle.runs,
-            open_runs=[bundle.run] if opened and bundle.run != "log" else [],
-            bodies=bodies,
-            sightings=[
-                dict(witness=key.name, time=time, same_machine=is_local(key.name))
+    def _report(self) -> dict[str, Any]:
+        bundle, run = self._bundle, self._run
+        kinds = [entry.kind for entry in self._entries.values() if entry.kind not in KINDS]
+        unknown = "the facts of {} entries of kind {}, unknown to this release"
+        return {
+            **unread_report(self._findings),
+            "origin": bundle.origin,
+            "size": self._tree.size if self._tree else 0,
+            "root": self._tree.root.hex() if self._tree else "",
+            **self._answers(),
+            "not_checked": [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))],
+            "entries": len(bundle.entries),
+            "runs": run.openings,
+            "open_runs": [bundle.run] if run.open and bundle.run != "log" else [],
+            "bodies": run.bodies,
+            "sightings": [
+                {"witness": key.name, "time": time, "same_machine": is_local(key.name)}
                 for key, time in self._seen
             ],
-        )
-        states = [report[claim]["state"] for claim in (INTACT, COMPLETE, INDEPENDENT)]
-        report["ok"] = states == [HOLDS, HOLDS, HOLDS]
-        return report
+        }
 
 
 def is_local(witness: str) -> bool:
@@ -1181,42 +1045,43 @@ def is_local(witness: str) -> bool:
     return witness.startswith("forum.local/witness/")
 
 
-def empty_report(findings: Findings) -> Dict[str, Any]:
+def unread_report(findings: Findings) -> dict[str, Any]:
     """Return the report of a bundle that could not be read."""
     unknown = {"state": NOT_CHECKED, "reason": "the bundle could not be read"}
-    return dict(
-        schema="forum.report/1",
-        ok=False,
-        origin="",
-        size=0,
-        root="",
-        intact=findings.answer(INTACT, ""),
-        complete=unknown,
-        independent=unknown,
-        findings=findings.listed,
-        found=findings.count,
-        not_checked=["everything in the bundle"],
-        entries=0,
-        runs=0,
-        open_runs=[],
-        bodies=dict(ok=0, redacted=0, missing=0, mismatch=0),
-        pending=0,
-        sightings=[],
-    )
+    return {
+        "schema": "forum.report/1",
+        "ok": False,
+        "origin": "",
+        "size": 0,
+        "root": "",
+        INTACT: findings.answer(INTACT, ""),
+        COMPLETE: unknown,
+        INDEPENDENT: unknown,
+        "findings": findings.listed,
+        "found": findings.count,
+        "not_checked": ["everything in the bundle"],
+        "entries": 0,
+        "runs": 0,
+        "open_runs": [],
+        "bodies": {"ok": 0, "redacted": 0, "missing": 0, "mismatch": 0},
+        "pending": 0,
+        "sightings": [],
+    }
 
 
-def verify(data: bytes, trust: Trust) -> Dict[str, Any]:
+def verify(data: bytes, trust: Trust) -> dict[str, Any]:
     """Check one bundle.  Whatever cannot be read is a finding, never an exception."""
     findings = Findings()
     try:
-        bundle = read_bundle(data)
+        report = Verification(read_bundle(data), trust, findings).run()
     except Rejected as error:
         findings.add("bundle-altered", str(error))
-        return empty_report(findings)
-    return Verification(bundle, trust, findings).run()
+        report = unread_report(findings)
+    report["ok"] = all(report[claim]["state"] == HOLDS for claim in CLAIMS)
+    return report
 
 
-# ------------------------------------------------------------------------- the command line
+# == The command line ==========================================================================
 
 
 def plain(text: str) -> str:
@@ -1225,49 +1090,44 @@ def plain(text: str) -> str:
     return shown.encode("ascii", "backslashreplace").decode()
 
 
-def print_report(report: Dict[str, Any]) -> None:
+def print_report(report: dict[str, Any]) -> None:
     """Print a report for people."""
-    print(plain(f"{report['origin']}  size {report['size']}  root {report['root']}"))
-    for claim in (INTACT, COMPLETE, INDEPENDENT):
-        answer = report[claim]
-        print(plain(f"{claim:<12} {answer['state']:<12} {answer['reason']}"))
-    for found in report["findings"]:
-        line = describe(found["problem"], found["detail"], found["index"], found["entry"])
-        print(plain(f"found        {line}"))
-    for sighting in report["sightings"]:
-        print(plain(f"seen         by {sighting['witness']} at {sighting['time']}"))
-    for missing in report["not_checked"]:
-        print(plain(f"not checked  {missing}"))
+    lines = [f"{report['origin']}  size {report['size']}  root {report['root']}"]
+    lines += [
+        f"{claim:<12} {report[claim]['state']:<12} {report[claim]['reason']}" for claim in CLAIMS
+    ]
+    lines += [f"found        {describe(found)}" for found in report["findings"]]
+    lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
+    lines += [f"not checked  {what}" for what in report["not_checked"]]
+    print("\n".join(map(plain, lines)))
 
 
 def read_file(path: str) -> bytes:
-    """Read a whole file."""
-    with open(path, "rb") as file:
-        return file.read()
+    """Read a whole file; one that cannot be read is wrong usage."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror}") from None
 
 
-def argument(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Turn what cannot be read into an error of usage."""
-
-    def parse(text: str) -> Any:  # noqa: ANN401  whatever the option holds
-        try:
-            return read(text)
-        except (Rejected, OSError) as error:
-            raise argparse.ArgumentTypeError(f"{plain(text)}: {plain(str(error))}") from None
-
-    return parse
-
-
-def main(arguments: Optional[List[str]] = None) -> int:
+def main() -> int:
     """Run the command line, and return the exit status."""
     parser = argparse.ArgumentParser(description="Verify an evidence bundle of Forum.")
-    parser.add_argument("bundle", type=argument(read_file), metavar="BUNDLE")
-    parser.add_argument("--key", type=argument(read_key), action="append", default=[])
-    parser.add_argument("--policy", type=argument(lambda path: Policy(read_file(path))))
-    parser.add_argument("--seen", type=argument(read_file), action="append", default=[])
+    parser.add_argument("bundle", metavar="BUNDLE")
+    parser.add_argument("--key", action="append", default=[], help="a log's public key (a vkey)")
+    parser.add_argument("--policy", help="the logs and witnesses that you trust (tlog-policy)")
+    parser.add_argument("--seen", action="append", default=[], help="a checkpoint seen before")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    given = parser.parse_args(arguments)
-    report = verify(given.bundle, Trust(given.key, given.policy, given.seen))
+    given = parser.parse_args()
+    try:
+        policy = Policy(read_file(given.policy)) if given.policy is not None else None
+        seen = [read_file(path) for path in given.seen]
+        trust = Trust([read_key(key) for key in given.key], policy, seen)
+        data = read_file(given.bundle)
+    except Rejected as error:
+        parser.error(plain(str(error)))
+    report = verify(data, trust)
     if given.json:
         print(json.dumps(report))
     else:

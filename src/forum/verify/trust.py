@@ -62,11 +62,9 @@ class Trust:
         return self.policy.satisfied_by([cosignature.key for cosignature in seen])
 
     def memories(self, origin: str, findings: Findings) -> Iterator[Checkpoint]:
-        """Yield the remembered checkpoints of this log; of others, none."""
-        for data in self.remembered:
-            checkpoint = self.open(data, findings)
-            if checkpoint is not None and checkpoint.origin == origin:
-                yield checkpoint
+        """Yield the remembered checkpoints of this log, each once; of others, none."""
+        opened = (self.open(data, findings) for data in self.remembered)
+        yield from dict.fromkeys(c for c in opened if c is not None and c.origin == origin)
 
     def independence(self, seen: tuple[Cosignature, ...], findings: Findings) -> Answer:
         """Answer who outside the writer has seen this."""

@@ -5,10 +5,11 @@ wrong key with 500.  So a 409 is tried again only if it names a size that we can
 """
 
 from collections.abc import Callable, Sequence
-from http.client import HTTPException
-from urllib.error import HTTPError, URLError
+from http.client import HTTPException, HTTPResponse
+from queue import Empty, SimpleQueue
+from threading import Thread
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPErrorProcessor, Request, build_opener
 
 from forum.errors import Malformed, Unreachable, WitnessRefused
 from forum.tlog import Checkpoint, Hash, Note
@@ -62,27 +63,39 @@ def over_http(name: str, url: str) -> Send:
     """Return how to reach the witness at this submission prefix."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Malformed("witness address", f"{url} is not http or https")
-    opener = build_opener(_NoRedirect)
+    opener = build_opener(_EveryStatus)
     target = f"{url.rstrip('/')}/add-checkpoint"
 
-    def send(body: bytes) -> Reply:
+    def post(body: bytes) -> Reply | str:
         request = Request(target, body, {"Content-Type": "text/plain"}, method="POST")  # noqa: S310
         try:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
                 return Reply(response.status, response.read(_MOST_BYTES))
-        except HTTPError as error:
-            return Reply(error.code, error.read(_MOST_BYTES))
-        except (URLError, HTTPException, OSError) as error:
-            raise Unreachable(name, str(getattr(error, "reason", error))) from None
+        except (HTTPException, OSError) as error:  # URLError is an OSError
+            return str(getattr(error, "reason", error))
+
+    def send(body: bytes) -> Reply:
+        # The timeout of a socket begins anew with each byte; a thread can be left behind.
+        answers: SimpleQueue[Reply | str] = SimpleQueue()
+        Thread(target=lambda: answers.put(post(body)), daemon=True).start()
+        try:
+            answer = answers.get(timeout=2 * _TIMEOUT_SECONDS)
+        except Empty:
+            answer = "it takes too long to answer"
+        if isinstance(answer, Reply):
+            return answer
+        raise Unreachable(name, answer)
 
     return send
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """A witness has one address; being sent elsewhere is an answer that we do not follow."""
+class _EveryStatus(HTTPErrorProcessor):
+    """Every status is an answer; being sent elsewhere is one too, and is not followed."""
 
-    def redirect_request(self, *_: object) -> None:
-        return None
+    def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
+        return response
+
+    https_response = http_response
 
 
 def _size(reply: Reply) -> int | None:

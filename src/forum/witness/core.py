@@ -21,6 +21,7 @@ from forum.tlog import (
 )
 
 MOST_PROOF_LINES = 63
+MOST_DIGITS = 19
 PLAIN = "text/plain; charset=utf-8"
 SIZE = "text/x.tlog.size"
 
@@ -58,8 +59,8 @@ def read_request(body: bytes) -> tuple[int, tuple[Hash, ...], bytes]:
     if not gap or not first.startswith("old ") or len(rest) > MOST_PROOF_LINES:
         raise Malformed("request", "not an old size, a proof, an empty line and a checkpoint")
     digits = first.removeprefix("old ")
-    if not digits.isdecimal() or str(int(digits)) != digits:
-        raise Malformed("request", f"{digits!r} is no size")
+    if not digits.isdecimal() or len(digits) > MOST_DIGITS or str(int(digits)) != digits:
+        raise Malformed("request", f"{digits[:MOST_DIGITS]!r} is no size")
     return int(digits), tuple(Hash.from_base64(line) for line in rest), note
 
 

@@ -64,9 +64,9 @@ def main() -> None:
     except click.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
-    except ForumError as error:
-        click.echo(f"{click.style('error', fg='red')}: {error}", err=True, color=color)
-        sys.exit(FAILED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (ForumError, OSError) as error:  # the latter: a file that the user named, or a full disk
+        click.echo(f"{click.style('error', fg='red')}: {error}", err=True, color=color)
+        sys.exit(FAILED)

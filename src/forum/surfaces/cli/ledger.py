@@ -3,11 +3,12 @@
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from forum.app import KINDS
-from forum.errors import NoSuchEntry
+from forum.errors import Malformed, NoSuchEntry, NotYetSigned
 from forum.ledger import Bytes, Located, RedactReason, causes, find, prove, text
 from forum.surfaces.cli import REJECTED, options
 from forum.surfaces.cli.output import (
@@ -20,6 +21,7 @@ from forum.surfaces.cli.output import (
     progress,
 )
 from forum.tlog import Checkpoint, Note, cosignatures
+from forum.verify import Trust
 
 
 @click.group()
@@ -42,10 +44,13 @@ def verify(
     Exit status 0 if all three hold, 3 if not.
     """
     with options.forum() as forum:
-        trust = options.read_trust(keys, policy, seen)
-        if not keys and not policy:
-            own = forum.trust()
-            trust = type(own)(own.keys, own.policy, (*own.remembered, *trust.remembered))
+        named, own = options.read_trust(keys, policy, seen), forum.trust()
+        # What this machine remembers counts whomever the reader trusts: a log only ever grows.
+        trust = Trust(
+            keys=named.keys,
+            policy=named.policy if keys or policy else own.policy,
+            remembered=(*own.remembered, *named.remembered),
+        )
         report = forum.verify(trust, progress("verified"))
     print_report(report, as_json)
     raise SystemExit(0 if report.ok else REJECTED)
@@ -53,8 +58,19 @@ def verify(
 
 @ledger.command()
 @click.argument("run", required=False)
-@click.option("--from", "start", type=int, help="First index; default: the newest entries.")
-@click.option("--limit", default=20, show_default=True)
+@click.option(
+    "--from",
+    "start",
+    type=click.IntRange(min=0),
+    help="First index; default: the newest entries.",
+)
+@click.option(
+    "--limit",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most so many entries; a RUN is shown whole.",
+)
 @options.as_json
 def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> None:
     """List entries: the newest, those from an index on, or those of one RUN."""
@@ -106,7 +122,13 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("entry")
-@click.option("--limit", default=50, show_default=True)
+@click.option(
+    "--limit",
+    default=50,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most so many causes.",
+)
 @options.as_json
 def why(entry: str, limit: int, *, as_json: bool) -> None:
     """Show what led to an ENTRY: its causes, and theirs."""
@@ -127,7 +149,9 @@ def proof(entry: str, *, as_json: bool) -> None:
     """Print the C2SP tlog-proof of an ENTRY: what it takes to believe it offline."""
     with options.forum() as forum, forum.reading() as reader:
         found = find(reader, KINDS, entry)
-        proven = prove(reader, found.index if found.index is not None else 2**62)
+        if found.index is None:
+            raise NotYetSigned(str(found.position))
+        proven = prove(reader, found.index)
     if as_json:
         facts = {"id": found.leaf.hex(), "index": proven.index, "proof": proven.encode().decode()}
         print_json("forum.proof/1", facts)
@@ -160,7 +184,7 @@ def checkpoint(*, as_json: bool) -> None:
 @options.as_json
 def note(content: str | None, *, as_json: bool) -> None:
     """Put a remark on record: CONTENT, or what comes on standard input."""
-    words = text(content) if content is not None else Bytes(sys.stdin.buffer.read())
+    words = text(content) if content is not None else _read_text(sys.stdin.buffer)
     with options.forum() as forum:
         forum.initialise()
         recorded, publication = forum.remark(words)
@@ -172,11 +196,23 @@ def note(content: str | None, *, as_json: bool) -> None:
         print_publication(publication)
 
 
+def _read_text(stream: BinaryIO) -> Bytes:
+    data = stream.read()
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
+    return Bytes(data)
+
+
 @ledger.command()
 @click.argument("entry")
 @click.argument("body")
 @click.option(
-    "--reason", type=click.Choice([str(reason) for reason in RedactReason]), default="request"
+    "--reason",
+    type=click.Choice([str(reason) for reason in RedactReason]),
+    default="request",
+    help="Why; it is recorded.",
 )
 @options.as_json
 def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
@@ -195,7 +231,9 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("run")
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Default: RUN.zip")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="Where to write it; default: RUN.zip"
+)
 @options.as_json
 def export(run: str, output: Path | None, *, as_json: bool) -> None:
     """Write the evidence bundle of a RUN: one file that a stranger can check offline."""

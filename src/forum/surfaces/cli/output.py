@@ -74,8 +74,8 @@ def entry_line(located: Located) -> str:
     time = datetime.fromtimestamp(entry.ts / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
     facts = _facts(located)
     bodies = f" [{', '.join(entry.bodies)}]" if entry.bodies else ""
-    place = f"{entry.run[:13]}/{entry.strand}/{entry.n}"
-    head = f"{index:>6}  {located.leaf.hex()[:10]}  {time}  {place:<24}"
+    place = f"{entry.run}/{entry.strand}/{entry.n}"
+    head = f"{index:>6}  {located.leaf.hex()[:10]}  {time}  {place:<43}"
     return f"{head} {entry.kind:<12} {entry.actor:<10} {facts}{bodies}".rstrip()
 
 

@@ -20,8 +20,8 @@ def witness() -> None:
 @click.option("--log", "logs", multiple=True, help="Public key (vkey) of a log to cosign.")
 @click.option("--name", help="Name of a new witness, such as example.com/witness.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where key and memory are.")
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8732, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8732, show_default=True, help="Port to listen on.")
 @options.as_json
 def serve(
     logs: tuple[str, ...],

@@ -104,6 +104,8 @@ SELECT (
 )
 FROM forum.pending p, unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
 WHERE p.log = %(log)s ORDER BY p.seq, u.place
+-- name: stored
+SELECT count(*) FROM forum.entry WHERE log = %(log)s
 -- name: backlog
 SELECT coalesce(sum(cardinality(ns)), 0)::bigint FROM forum.pending WHERE log = %(log)s
 -- name: swap

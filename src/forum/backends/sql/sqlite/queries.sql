@@ -1,3 +1,5 @@
+-- SQLite lets any type stand in any column: what is read as bytes is cast to bytes.
+
 -- name: add_log
 INSERT INTO log (origin, root) VALUES (:origin, :root) ON CONFLICT DO NOTHING
 -- name: log
@@ -8,48 +10,50 @@ SELECT origin FROM log ORDER BY id
 INSERT INTO strand (log, run, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 -- name: strand
 SELECT id FROM strand WHERE log = :log AND run = :run AND name = :name
--- name: add_entry
-INSERT INTO entry (strand, n, bytes) VALUES (?, ?, ?)
+-- name: add_entries
+INSERT INTO entry (strand, n, bytes) VALUES
 -- name: add_body
 INSERT INTO body (strand, n, name, part, salt, data) VALUES (?, ?, ?, ?, ?, ?)
 -- name: head
 SELECT size, root FROM log WHERE id = :log
 -- name: tile
-SELECT substr(hashes, 1, :length) FROM tile
+SELECT CAST(substr(hashes, 1, :length) AS BLOB) FROM tile
 WHERE log = :log AND level = :level AND idx = :idx
 -- name: entries
-SELECT leaf.idx, entry.bytes FROM leaf LEFT JOIN entry ON entry.id = leaf.entry
+SELECT leaf.idx, CAST(entry.bytes AS BLOB) FROM leaf LEFT JOIN entry ON entry.id = leaf.entry
 WHERE leaf.log = :log AND leaf.idx >= :start AND leaf.idx < :stop ORDER BY leaf.idx
 -- name: find
 SELECT idx FROM leaf WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
 -- name: strand_entries
-SELECT n, bytes FROM entry WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
+SELECT n, CAST(bytes AS BLOB) FROM entry WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
 -- name: last
-SELECT bytes FROM entry WHERE strand = :strand ORDER BY n DESC LIMIT 1
+SELECT CAST(bytes AS BLOB) FROM entry WHERE strand = :strand ORDER BY n DESC LIMIT 1
 -- name: strands
 SELECT name FROM strand WHERE log = :log AND run = :run ORDER BY name
 -- name: runs
 SELECT DISTINCT run FROM strand WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
 -- name: body_salt
-SELECT salt FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = 0
+SELECT CAST(salt AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = 0
 -- name: body_part
-SELECT data FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = :part
+SELECT CAST(data AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = :part
 -- name: erase
 DELETE FROM body WHERE strand = :strand AND n = :n AND name = :name
 -- name: checkpoints
-SELECT size, note FROM checkpoint WHERE log = :log AND size >= :size ORDER BY size LIMIT :limit
+SELECT size, CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size >= :size ORDER BY size LIMIT :limit
 -- name: checkpoint
-SELECT note FROM checkpoint WHERE log = :log AND size <= :size ORDER BY size DESC LIMIT 1
+SELECT CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size <= :size ORDER BY size DESC LIMIT 1
 -- name: save_checkpoint
 INSERT INTO checkpoint (log, size, note) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET note = excluded.note WHERE length(excluded.note) > length(note)
 -- name: waiting
-SELECT entry.id, entry.bytes FROM entry JOIN strand ON strand.id = entry.strand
+SELECT entry.id, CAST(entry.bytes AS BLOB) FROM entry JOIN strand ON strand.id = entry.strand
 WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log
 ORDER BY entry.id LIMIT :limit
 -- name: unsequenced
-SELECT entry.bytes FROM entry JOIN strand ON strand.id = entry.strand
+SELECT CAST(entry.bytes AS BLOB) FROM entry JOIN strand ON strand.id = entry.strand
 WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log ORDER BY entry.id
+-- name: stored
+SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand WHERE strand.log = :log
 -- name: backlog
 SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand
 WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log

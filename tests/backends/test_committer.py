@@ -1,0 +1,193 @@
+"""The committer: one thread on which every writer of the process depends, so it must not die."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from forum.backends import committer as module
+from forum.backends.committer import Committer
+from forum.errors import Backlogged, PositionTaken, StoreFailed, StoreLost
+from forum.ledger import Draft, Record, Remark, Sequencer
+from tests.support import Chain, StoreFactory, Wrapped, data_of, ledger_on
+
+SOON = 30.0
+"""Seconds after which somebody who waits has been forgotten."""
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> Iterator[StoreFactory]:
+    """Return what opens a log."""
+    factory = StoreFactory(tmp_path / "ledger.db")
+    yield factory
+    factory.close()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait between attempts, nor between looks at the backlog."""
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("persisted", [False, True], ids=["failed", "failed but persisted"])
+def test_a_lost_commit_is_found_or_made_again(factory: StoreFactory, *, persisted: bool) -> None:
+    """Nobody can know which of the two it was; the position tells, and the record is there once."""
+    store, lost = factory(), iter([True, True, False, True])
+
+    def append(records: Sequence[Record]) -> None:
+        losing = next(lost, False)
+        if persisted or not losing:
+            store.append(records)
+        if losing:
+            raise StoreLost("appending", "the connection broke")
+
+    committer = Committer(Wrapped(store, append=append))
+    strand = ledger_on(store, committer.append).strand("run")
+    recorded = [strand.append(Draft(f"step/{n}", "tester", Remark()))[0] for n in range(3)]
+    committer.close()
+
+    assert [entry.leaf for entry in recorded] == store.waiting(9).leaves
+    assert [strand.head, strand.length] == [recorded[-1].leaf, 3]
+
+
+def test_a_store_that_stays_away_is_given_up(
+    factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that waits for ever cannot tell anybody that something is wrong."""
+    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.01)
+
+    def append(_: Sequence[Record]) -> None:
+        raise StoreLost("appending", "no route to host")
+
+    committer = Committer(Wrapped(factory(), append=append))
+
+    with pytest.raises(StoreLost, match="no route"):
+        committer.submit(Chain(factory.origin).take(1)).result(SOON)
+    committer.close()
+
+
+def test_writers_are_pushed_back_and_let_in_again(factory: StoreFactory) -> None:
+    """When too much waits for an index nothing is recorded; when less does, all goes on."""
+    store, chain = factory(), Chain(factory.origin)
+    committer = Committer(store, backlog_limit=2)
+
+    def write_on() -> None:
+        for _ in range(100):  # it looks between two commits, not in them
+            committer.append(chain.take(1))
+
+    with pytest.raises(Backlogged, match="limit 2"):
+        write_on()
+    recorded = list(store.strand("run", "main"))
+    Sequencer(store).drain()
+    committer.append([chain.records[-1]])
+    committer.close()
+
+    assert recorded == data_of(chain.records[:-1])
+    assert list(store.strand("run", "main")) == data_of(chain.records)
+
+
+@pytest.mark.parametrize("error", [StoreLost, StoreFailed])
+def test_a_backlog_that_cannot_be_read_stops_nobody(
+    factory: StoreFactory, error: type[StoreFailed]
+) -> None:
+    """The committer looks at it between commits; to die of that would hang every later writer."""
+    store, chain = factory(), Chain(factory.origin)
+
+    def backlog() -> int:
+        raise error("reading (backlog)", "it is gone")
+
+    committer = Committer(Wrapped(store, backlog=backlog))
+    for _ in range(3):
+        committer.submit(chain.take(1)).result(SOON)
+    committer.close()
+
+    assert list(store.strand("run", "main")) == data_of(chain.records)
+
+
+def test_a_writer_that_gives_up_waiting_stops_nobody(factory: StoreFactory) -> None:
+    """A cancelled request must not take the committer of all others with it."""
+    store, begun, gate = factory(), Event(), Event()
+
+    def append(records: Sequence[Record]) -> None:
+        begun.set()
+        gate.wait(SOON)
+        store.append(records)
+
+    committer = Committer(Wrapped(store, append=append))
+    chains = [Chain(factory.origin, f"{n}") for n in range(3)]
+    first = committer.submit(chains[0].take(1))
+    begun.wait(SOON)
+    waiting = [committer.submit(chain.take(1)) for chain in chains[1:]]
+    given_up = [first.cancel(), waiting[0].cancel()]
+    gate.set()
+    waiting[1].result(SOON)
+    committer.close()
+
+    # What was handed in is recorded: only that can be known without asking the store.
+    assert given_up == [False, False]
+    assert store.runs("", 9) == ["0", "1", "2"]
+
+
+def test_a_task_that_gives_up_waiting_stops_nobody(factory: StoreFactory) -> None:
+    """Nor one whose whole loop is gone when its commit is done."""
+    store, gate = factory(), Event()
+
+    def append(records: Sequence[Record]) -> None:
+        gate.wait(SOON)
+        store.append(records)
+
+    async def give_up(committer: Committer, chain: Chain) -> None:
+        await asyncio.wait_for(committer.append_async(chain.take(1)), 0.01)
+
+    committer = Committer(Wrapped(store, append=append))
+    for n in range(2):
+        with pytest.raises(TimeoutError):
+            asyncio.run(give_up(committer, Chain(factory.origin, f"{n}")))
+    gate.set()
+    asyncio.run(committer.append_async(Chain(factory.origin, "2").take(1)))
+    with pytest.raises(PositionTaken):
+        asyncio.run(committer.append_async(Chain(factory.origin, "2").take(1)))
+    committer.close()
+
+    assert store.runs("", 9) == ["0", "1", "2"]
+
+
+def test_any_other_failure_reaches_those_it_belongs_to(factory: StoreFactory) -> None:
+    """An error of the program in one group is theirs to see, and the next group's not to suffer."""
+    store, chain = factory(), Chain(factory.origin)
+    torn = chain.next()
+    wrong = Record(torn.position, "no bytes", torn.leaf)  # type: ignore[arg-type]
+    committer = Committer(
+        Wrapped(store, append=lambda records: store.append(data_checked(records)))
+    )
+
+    with pytest.raises(TypeError):
+        committer.submit([wrong]).result(SOON)
+    committer.submit([torn]).result(SOON)
+    with pytest.raises(PositionTaken):
+        committer.submit([torn]).result(SOON)
+    committer.close()
+
+
+def data_checked(records: Sequence[Record]) -> Sequence[Record]:
+    """Return the same records, unless one is no record at all."""
+    if not all(isinstance(record.data, bytes) for record in records):
+        raise TypeError("bytes are wanted")
+    return records
+
+
+def test_what_was_handed_in_is_committed_before_the_end(factory: StoreFactory) -> None:
+    """And what is handed in later is refused, rather than left to wait for nobody."""
+    store, chain = factory(), Chain(factory.origin)
+    committer = Committer(store)
+    futures = [committer.submit(chain.take(1)) for _ in range(20)]
+    committer.close()
+    committer.close()
+
+    assert all(future.done() and future.exception() is None for future in futures)
+    assert list(store.strand("run", "main")) == data_of(chain.records)
+    with pytest.raises(StoreFailed, match="closed"):
+        committer.submit(chain.take(1))

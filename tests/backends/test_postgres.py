@@ -1,0 +1,130 @@
+"""What only the Postgres backend has to promise: its schema, its sessions, lost connections."""
+
+import secrets
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from forum.backends.committer import Committer
+from forum.backends.postgres import PostgresStore, upgrade
+from forum.errors import NotDurable, SchemaTooNew, SchemaTooOld, StoreFailed, StoreLost
+from forum.ledger import text
+from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def empty_database(postgres_url: str) -> Iterator[str]:
+    """Return the address of a database without a schema."""
+    name = f"forum_{secrets.token_hex(8)}"
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}")
+        yield make_conninfo(postgres_url, dbname=name)
+        db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def named(url: str) -> tuple[str, str]:
+    """Return an address under a name by which the sessions of one store can be found."""
+    name = f"forum-{secrets.token_hex(8)}"
+    return make_conninfo(upgraded(url), application_name=name), name
+
+
+def disconnect(url: str, name: str) -> int:
+    """End all sessions of that name, as a restart of the server would."""
+    query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+    with psycopg.connect(url, autocommit=True) as db:
+        return len(db.execute(query, (name,)).fetchall())
+
+
+def test_the_schema_has_to_be_made_and_to_be_known(empty_database: str) -> None:
+    """A server is upgraded on purpose, never by whoever happens to connect first."""
+    with pytest.raises(SchemaTooOld, match="forum db upgrade"):
+        PostgresStore(empty_database, "o")
+    first, second = upgrade(empty_database), upgrade(empty_database)
+    PostgresStore(empty_database, "o").close()
+    with psycopg.connect(empty_database, autocommit=True) as db:
+        db.execute("INSERT INTO forum.migration (number) VALUES (9999)")
+
+    assert first == list(range(1, len(first) + 1))
+    assert second == []
+    for call in (upgrade, lambda url: PostgresStore(url, "o")):
+        with pytest.raises(SchemaTooNew, match="9999"):
+            call(empty_database)
+
+
+def test_a_server_that_loses_commits_is_refused(postgres_url: str) -> None:
+    """With synchronous_commit off it acknowledges what a power cut takes back."""
+    url = make_conninfo(upgraded(postgres_url), options="-c synchronous_commit=off")
+
+    with pytest.raises(NotDurable, match="synchronous_commit is off"):
+        PostgresStore(url, fresh_origin())
+
+
+def test_an_unreachable_server_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts without a server is told so, and does not hang."""
+    monkeypatch.setattr("forum.backends.postgres._PATIENCE_SECONDS", 0.5)
+
+    with pytest.raises(StoreLost):
+        PostgresStore("postgresql://postgres@127.0.0.1:1/test", "o")
+
+
+def test_a_server_that_only_reads_is_an_error_of_ours(postgres_url: str) -> None:
+    """As after a failover to a replica; reading goes on there."""
+    factory = StoreFactory(postgres_url)
+    chain = Chain(factory.origin)
+    factory().append(chain.take(1))
+    options = "-c default_transaction_read_only=on"
+    with pytest.raises(StoreFailed, match="read-only"):
+        PostgresStore(make_conninfo(postgres_url, options=options), factory.origin)
+
+    assert list(factory().strand("run", "main")) == data_of(chain.records)
+    factory.close()
+
+
+def test_one_process_leads_at_a_time(postgres_url: str) -> None:
+    """Several that sequence one log would be safe, and would waste each other's work."""
+    factory, beside = StoreFactory(postgres_url), StoreFactory(postgres_url)
+    first, second, stranger = factory(), factory(), beside()
+
+    assert first.lead()
+    assert not second.lead()
+    assert stranger.lead()
+    first.close()
+    assert second.lead()
+    for opened in (factory, beside):
+        opened.close()
+
+
+def test_a_leader_whose_session_ended_asks_again(postgres_url: str) -> None:
+    """Whoever lost its lock without noticing must not believe that it still holds it."""
+    url, name = named(postgres_url)
+    origin = fresh_origin()
+    store, other = PostgresStore(url, origin), PostgresStore(postgres_url, origin)
+    held = store.lead()
+    disconnect(postgres_url, name)
+    taken = other.lead()
+
+    assert held
+    assert taken
+    assert not store.lead()
+    store.close()
+    other.close()
+
+
+def test_an_append_survives_a_lost_connection(postgres_url: str) -> None:
+    """The commit is tried again, never the work; and what was recorded is there once."""
+    url, name = named(postgres_url)
+    store = PostgresStore(url, fresh_origin())
+    committer, chain = Committer(store), Chain(store.origin)
+    for n in range(4):
+        assert disconnect(postgres_url, name)
+        committer.append([chain.next(text=text(f"{n}"))])
+    committer.close()
+    store.close()
+    reader = PostgresStore(postgres_url, store.origin)
+
+    assert list(reader.unsequenced()) == data_of(chain.records)
+    reader.close()

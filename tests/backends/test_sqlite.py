@@ -1,0 +1,171 @@
+"""What only the SQLite backend has to promise: about its file, and those beside it."""
+
+import secrets
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from forum.backends import sqlite
+from forum.backends.sqlite import SqliteStore, open_reader, origins
+from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
+from forum.ledger import CHUNK_SIZE, Bytes
+from tests.support import Chain, StoreFactory, data_of
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the ledger is."""
+    return tmp_path / "ledger.db"
+
+
+def bytes_on_disk(path: Path) -> bytes:
+    """Return the ledger and all that SQLite keeps beside it."""
+    return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
+
+
+@pytest.mark.parametrize("size", [40, 5_000, 2 * CHUNK_SIZE + 5_000], ids=["short", "page", "long"])
+def test_an_erased_body_is_in_no_file(path: Path, size: int) -> None:
+    """To erase means that not even the owner of the disk's files can read it again."""
+    factory = StoreFactory(path)
+    store, chain = factory(), Chain(factory.origin)
+    factory()  # another process has the ledger open, and keeps the log of writes alive
+    secret = secrets.token_bytes(size)
+    store.append([chain.next(text=Bytes(secret)), chain.next(text=Bytes(b"its neighbour"))])
+    store.append(chain.take(2))
+    record = chain.records[0]
+    places = range(0, size - 31, max(1, size // 100))
+    traces = [record.bodies[0].salt, *(secret[at : at + 32] for at in places)]
+    before = bytes_on_disk(path)
+    store.erase(record.position, "text")
+    after = bytes_on_disk(path)
+    factory.close()
+
+    # Not all of them: some lie across the border of two pages.
+    assert sum(trace in before for trace in traces) > 0.9 * len(traces)
+    assert not any(trace in after for trace in traces)
+    assert b"its neighbour" in after
+
+
+def test_a_body_that_is_being_read_is_not_erased_in_part(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a snapshot shows it the files must hold it; to say it is gone would be a lie."""
+    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
+    factory = StoreFactory(path)
+    store, chain = factory(), Chain(factory.origin)
+    record = chain.next(text=Bytes(b"to be erased"))
+    store.append([record])
+    with store.snapshot() as view:
+        with pytest.raises(StoreFailed, match="try again"):
+            store.erase(record.position, "text")
+        assert view.body(record.position, "text") is not None
+        assert store.body(record.position, "text") is not None
+    store.erase(record.position, "text")
+
+    assert b"to be erased" not in bytes_on_disk(path)
+    factory.close()
+
+
+def test_many_processes_make_one_ledger(path: Path) -> None:
+    """A first run often starts several workers at once, and all of them open the ledger."""
+    for attempt in range(10):
+        file, start = path.with_name(f"{attempt}.db"), Barrier(4)
+
+        def make(origin: str, file: Path = file, start: Barrier = start) -> None:
+            start.wait()
+            SqliteStore(file, origin).close()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(make, ["a", "b", "a", "b"]))
+        assert sorted(origins(file)) == ["a", "b"]
+
+
+def test_a_path_is_not_taken_for_an_address(tmp_path: Path) -> None:
+    """A question mark in a folder's name must not become an option of the database."""
+    folder = tmp_path / "50% of #1?mode=memory&x= é"
+    folder.mkdir()
+    factory = StoreFactory(folder / "ledger.db")
+    factory().append(Chain(factory.origin).take(1))
+    factory.close()
+
+    assert (folder / "ledger.db").stat().st_size > 0
+    assert origins(folder / "ledger.db") == [factory.origin]
+
+
+def test_a_ledger_is_durable_before_it_acknowledges(path: Path) -> None:
+    """Without synchronous=FULL a power cut takes entries that were acknowledged."""
+    connection = sqlite._connect(path)  # noqa: SLF001  these settings are those of a connection
+    levels = [
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("synchronous", "secure_delete", "journal_mode")
+    ]
+    connection.close()
+
+    assert levels == [2, 1, "wal"]
+
+
+def test_a_closed_ledger_is_read_without_being_changed(path: Path) -> None:
+    """Whoever verifies a ledger must not be able to write into it."""
+    factory = StoreFactory(path)
+    chain = Chain(factory.origin)
+    factory().append(chain.take(3))
+    factory.close()
+    before = path.read_bytes()
+    with open_reader(path, factory.origin) as reader:
+        found = list(reader.strand("run", "main"))
+
+    assert found == data_of(chain.records)
+    assert path.read_bytes() == before
+
+
+def test_what_is_not_there_is_not_made_by_reading(path: Path) -> None:
+    """A mistyped path or name must not leave an empty ledger that verifies as intact."""
+    with pytest.raises(StoreFailed, match="there is no ledger"), open_reader(path, "o"):
+        pass
+    assert not path.exists()
+    StoreFactory(path, "o")().close()
+    with pytest.raises(NoSuchLog, match="other"), open_reader(path, "other"):
+        pass
+    assert origins(path) == ["o"]
+
+
+@pytest.mark.parametrize("content", [b"not a database, but long enough to be one" * 99, b""])
+def test_a_file_that_is_no_ledger_is_refused(path: Path, content: bytes) -> None:
+    """With an error of ours: what lies on a disk is not a fault of the program."""
+    path.write_bytes(content)
+
+    with pytest.raises(StoreFailed), open_reader(path, "o"):
+        pass
+    if content:
+        with pytest.raises(StoreFailed):
+            SqliteStore(path, "o")
+        assert path.read_bytes() == content
+
+
+def test_a_newer_schema_is_refused(path: Path) -> None:
+    """An older release would write into tables whose rules it does not know, or misread them."""
+    StoreFactory(path, "o")().close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 9999")
+    connection.close()
+
+    with pytest.raises(SchemaTooNew, match="9999"):
+        SqliteStore(path, "o")
+    with pytest.raises(SchemaTooNew, match="9999"), open_reader(path, "o"):
+        pass
+
+
+def test_a_store_that_was_closed_says_so(path: Path) -> None:
+    """A writer that outlives its store gets an error that it knows how to handle."""
+    factory = StoreFactory(path)
+    store = factory()
+    store.close()
+    store.close()
+
+    with pytest.raises(StoreFailed):
+        store.append(Chain(factory.origin).take(1))
+    with pytest.raises(StoreFailed):
+        store.head()

@@ -1,0 +1,513 @@
+"""The promise of a Store, kept by every database in the same way."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from threading import Event
+
+import pytest
+
+from forum.backends import sql
+from forum.backends.committer import Committer
+from forum.errors import Overtaken, PositionTaken
+from forum.ledger import (
+    CHUNK_SIZE,
+    LEDGER_KINDS,
+    Bytes,
+    Head,
+    Position,
+    Record,
+    Sequencer,
+    Store,
+    Waiting,
+    text,
+)
+from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, root_of, tile_widths
+from tests.support import Chain, Pieces, StoreFactory, Wrapped, data_of, entries_of, leaves_of
+
+
+def sequence(store: Store, *limits: int) -> None:
+    """Give indexes in batches of at most these sizes, and then to what is left."""
+    sequencer = Sequencer(store)
+    for limit in limits:
+        sequencer.step(limit)
+    sequencer.drain()
+
+
+def planned(store: Store, limit: int = 100) -> tuple[Head, Head, Waiting, dict[TileId, bytes]]:
+    """Return what a sequencer would hand to swap now."""
+    batch, old = store.waiting(limit), store.head()
+    tree = Tree.load(old.size, store.read_tile)
+    tiles = tree.extend(batch.leaves)
+    return old, Head(tree.size, tree.root()), batch, tiles
+
+
+def state(store: Store) -> tuple[object, ...]:
+    """Return all that a swap could change."""
+    head = store.head()
+    tiles = [store.read_tile(tile, width) for tile, width in tile_widths(head.size)]
+    found = [store.find(leaf[:8]) for leaf in leaves_of(store)]
+    return head, tiles, found, list(store.entries(0, head.size + 10)), list(store.unsequenced())
+
+
+class TornContent:
+    """Content that fails in the middle."""
+
+    size = 2 * CHUNK_SIZE
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read the first half."""
+        yield bytes(CHUNK_SIZE)
+        raise OSError(5, "Input/output error")
+
+
+def test_a_new_log_is_empty(store_factory: StoreFactory) -> None:
+    """And stays so when it is opened again."""
+    store_factory()
+    store = store_factory()
+
+    assert store.origin == store_factory.origin
+    assert store.head() == Head(0, EMPTY_ROOT)
+    assert store.waiting(10).leaves == []
+    assert store.checkpoint() is None
+    assert store.last("run", "main") is None
+    assert list(store.entries(0, 2)) == [None, None]
+    assert [*store.strand("run", "main"), *store.unsequenced(), *store.checkpoints()] == []
+    assert store.strands("run") == store.runs("", 10) == []
+    assert store.backlog() == 0
+
+
+def test_what_was_appended_is_there_for_every_process(store_factory: StoreFactory) -> None:
+    """An acknowledgement is a promise to everybody, not to the process that heard it."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    store.append(chain.take(2))
+    store.append(chain.take(1))
+    other = store_factory()
+
+    assert list(other.strand("run", "main")) == data_of(chain.records)
+    assert list(other.unsequenced()) == data_of(chain.records)
+    assert other.backlog() == 3
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_batch_with_a_taken_position_leaves_nothing(
+    store_factory: StoreFactory, taken: int
+) -> None:
+    """All or none, in all of its strands; half a batch would be a step that nobody took."""
+    store, other = store_factory(), store_factory()
+    origin = store_factory.origin
+    winners = [Chain(origin, "run", name) for name in "abc"]
+    losers = [Chain(origin, "run", name) for name in "abc"]
+    other.append([winners[taken].next()])
+    batch = [chain.next(text=text("late")) for chain in losers]
+
+    with pytest.raises(PositionTaken):
+        store.append(batch)
+    assert list(store.unsequenced()) == data_of(winners[taken].records)
+    assert all(store.body(record.position, "text") is None for record in batch)
+    assert store.strands("run") == ["abc"[taken]]
+
+
+def test_an_append_that_fails_on_the_way_leaves_nothing(store_factory: StoreFactory) -> None:
+    """A body that cannot be read to its end takes its whole batch with it, and no more."""
+    store, torn = store_factory(), Chain(store_factory.origin)
+    batch = [torn.next(text=text("whole")), torn.next()]
+    body = torn.next(text=text("torn")).bodies[0]
+    broken = Record(
+        torn.records[2].position,
+        torn.records[2].data,
+        torn.records[2].leaf,
+        (type(body)(body.name, body.type, TornContent(), body.salt),),
+    )
+
+    with pytest.raises(OSError, match="Input/output"):
+        store.append([*batch, broken])
+    assert list(store.unsequenced()) == []
+    store.append(torn.records)
+    assert list(store.strand("run", "main")) == data_of(torn.records)
+
+
+def test_a_position_is_taken_once_whoever_races_for_it(store_factory: StoreFactory) -> None:
+    """The position is the fence: of many writers one wins, and the others are told."""
+    stores = [store_factory() for _ in range(4)]
+
+    def race(store: Store, n: int) -> bytes | None:
+        chain = Chain(store.origin)
+        chain.take(n)
+        record = chain.next(text=text(f"{id(store)}"))
+        try:
+            store.append([record])
+        except PositionTaken:
+            return None
+        return record.data
+
+    with ThreadPoolExecutor(4) as pool:
+        results = [list(pool.map(race, stores, [n] * 4)) for n in range(10)]
+
+    winners = [[data for data in result if data] for result in results]
+    assert [len(data) for data in winners] == [1] * 10
+    assert list(stores[0].strand("run", "main")) == [data for [data] in winners]
+
+
+def test_one_that_comes_too_late_does_not_cost_the_others_of_its_group(
+    store_factory: StoreFactory,
+) -> None:
+    """A group is a matter of speed only: what is all or none is one append."""
+    store, origin, begun, gate = store_factory(), store_factory.origin, Event(), Event()
+    sizes: list[int] = []
+
+    def append(records: Sequence[Record]) -> None:
+        begun.set()
+        gate.wait()
+        sizes.append(len(records))
+        store.append(records)
+
+    late, early = Chain(origin, strand="late"), Chain(origin, strand="late")
+    others = [Chain(origin, strand=f"{n}") for n in range(3)]
+    store.append(early.take(1))
+    committer = Committer(Wrapped(store, append=append))
+    first = committer.submit(Chain(origin, strand="first").take(1))
+    begun.wait()
+    futures = [committer.submit(chain.take(2)) for chain in (others[0], late, *others[1:])]
+    gate.set()
+    committer.close()
+
+    assert sizes == [1, 8, 2, 2, 2, 2]
+    assert [type(future.exception()) for future in (first, *futures)] == [
+        type(None),
+        type(None),
+        PositionTaken,
+        type(None),
+        type(None),
+    ]
+    assert list(store.strand("run", "late")) == data_of(early.records)
+    for chain in others:
+        assert list(store.strand("run", chain.strand)) == data_of(chain.records)
+
+
+def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
+    """Whoever reads the log in order has read the cause of everything, also while many write."""
+    writers, done = 4, Event()
+    known: list[Hash] = []
+
+    def write(seed: int) -> None:
+        store, chance = store_factory(), Random(seed)
+        chain = Chain(store.origin, strand=f"{seed}")
+        for _ in range(15):
+            batch = []
+            for _ in range(chance.randint(1, 3)):
+                causes = chance.sample(known, min(len(known), 3))
+                batch.append(chain.next(*dict.fromkeys(causes)))
+            store.append(batch)
+            known.extend(record.leaf for record in batch)
+
+    def keep() -> None:
+        sequencer = Sequencer(store_factory())
+        while not done.is_set():
+            sequencer.step(5)
+        sequencer.drain()
+
+    with ThreadPoolExecutor(writers + 1) as pool:
+        keeping = pool.submit(keep)
+        list(pool.map(write, range(writers)))
+        done.set()
+        keeping.result()
+
+    store = store_factory()
+    entries = [LEDGER_KINDS.read(data) for data in entries_of(store)]
+    index = {leaf.hex(): idx for idx, leaf in enumerate(leaves_of(store))}
+    assert index.keys() == {leaf.hex() for leaf in known}
+    for idx, entry in enumerate(entries):
+        assert all(index[cause] < idx for cause in (*entry.parents, *filter(None, [entry.prev])))
+
+
+def test_a_swap_moves_the_tree_once(store_factory: StoreFactory) -> None:
+    """Two sequencers that saw the same tree: the second is refused, and changes nothing."""
+    store, other = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
+    store.append(chain.take(3))
+    first = planned(store)
+    store.append(chain.take(2))
+    second = planned(other)
+    store.swap(*first)
+    before = state(store)
+
+    with pytest.raises(Overtaken):
+        other.swap(*second)
+    assert state(store) == state(other) == before
+    assert leaves_of(store) == [record.leaf for record in chain.records[:3]]
+
+
+def test_a_swap_does_not_give_an_entry_two_indexes(store_factory: StoreFactory) -> None:
+    """A sequencer that saw the entries before, and the tree after, another one's swap."""
+    store, other = store_factory(), store_factory()
+    store.append(Chain(store_factory.origin).take(3))
+    stale = other.waiting(100)
+    store.swap(*planned(store))
+    head = other.head()
+    tree = Tree.load(head.size, other.read_tile)
+    tiles = tree.extend(stale.leaves)
+    before = state(store)
+
+    with pytest.raises(Overtaken):
+        other.swap(head, Head(tree.size, tree.root()), stale, tiles)
+    assert state(store) == before
+
+
+def test_the_tiles_are_those_of_the_tree_over_all_entries(store_factory: StoreFactory) -> None:
+    """However the entries came into batches; smaller trees are read from the same tiles."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for size in (1, 255, 1, 300, 60):
+        store.append(chain.take(size))
+    sequence(store, 1, 3, 251, 256, 2)
+    leaves = [record.leaf for record in chain.records]
+    tiles = Tree().extend(leaves)
+
+    assert store.head() == Head(617, root_of(leaves))
+    for size in (1, 2, 255, 256, 257, 512, 617):
+        for tile, width in tile_widths(size):
+            assert store.read_tile(tile, width) == tiles[tile][: 32 * width]
+    assert store.read_tile(TileId(5, 0), 1) == b""
+
+
+def test_entries_are_read_across_all_borders(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From anywhere to anywhere, whatever batches and pages lie between; none behind the end."""
+    monkeypatch.setattr(sql, "PAGE", 10)
+    store = store_factory()
+    chains = [Chain(store_factory.origin, strand=name) for name in "ab"]
+    for size in (1, 4, 2, 9):
+        store.append([record for chain in chains for record in chain.take(size)])
+    sequence(store, 1, 7, 3)
+    store.append(chains[0].take(1))
+    entries = list(store.entries(0, 32))
+
+    assert set(entries) == set(data_of([*chains[0].records[:-1], *chains[1].records]))
+    for start in range(34):
+        for stop in range(start, 36):
+            assert list(store.entries(start, stop)) == [*entries, *[None] * 4][start:stop]
+
+
+def test_an_entry_is_found_by_the_beginning_of_its_id(store_factory: StoreFactory) -> None:
+    """Also in the half of all ids whose first bit is set, which databases take for a sign."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    store.append(chain.take(600))
+    sequence(store, 100)
+    leaves = [record.leaf for record in chain.records]
+
+    assert {leaf[0] >> 7 for leaf in leaves} == {0, 1}
+    for leaf in leaves[::13]:
+        for length in range(1, 9):
+            found = [idx for idx, other in enumerate(leaves) if other[:length] == leaf[:length]]
+            assert store.find(leaf[:length]) == found
+    assert store.find(b"\x80") == [idx for idx, leaf in enumerate(leaves) if leaf[0] == 0x80]
+
+
+def test_strands_are_read_with_and_without_indexes(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that takes up a strand finds all of it, from wherever it asks, page by page."""
+    monkeypatch.setattr(sql, "PAGE", 3)
+    store, origin = store_factory(), store_factory.origin
+    chains = [Chain(origin, run, name) for run in ("r1", "r2") for name in ("main", "Z", "a/b")]
+    for chain in chains:
+        store.append(chain.take(4))
+    sequence(store)
+    store.append(chains[0].take(3))
+    reader = store_factory()
+
+    for chain in chains:
+        for start in range(9):
+            found = list(reader.strand(chain.run, chain.strand, start))
+            assert found == data_of(chain.records)[start:]
+        assert reader.last(chain.run, chain.strand) == chain.records[-1].data
+    assert sorted(reader.strands("r1")) == ["Z", "a/b", "main"]
+    assert [*reader.strands("r3"), *reader.strand("r3", "main")] == []
+    assert reader.last("r1", "other") is None
+
+
+def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
+    """In the order of their names as bytes, which is the order of their beginnings for UUIDv7."""
+    store, names = store_factory(), ["0190", "0191", "A", "Z", "a", "log", "~"]
+    for name in (*names[::-1], *names):
+        for strand in ("main", "side"):
+            chain = Chain(store_factory.origin, name, strand)
+            if store.last(name, strand) is None:
+                store.append(chain.take(1))
+    pages = [store.runs("", 3)]
+    while pages[-1]:
+        pages.append(store.runs(pages[-1][-1], 3))
+
+    assert pages == [names[:3], names[3:6], names[6:], []]
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE + 17])
+def test_a_body_comes_back_as_it_was(store_factory: StoreFactory, size: int) -> None:
+    """Piece by piece and more than once, with the salt that its commitment needs."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    record = chain.next(text=Pieces(size) if size else Bytes(b""))
+    store.append([record])
+    body = store_factory().body(record.position, "text")
+    commitment = record.bodies[0].commitment()
+
+    assert body is not None
+    assert list(body.read()) == list(body.read()) == list(record.bodies[0].content.chunks())
+    assert body.matches(commitment)
+    assert store.body(record.position, "other") is None
+    assert store.body(Position("run", "main", 1), "text") is None
+    assert store.body(Position("run", "other", 0), "text") is None
+
+
+def test_a_body_may_hold_any_bytes(store_factory: StoreFactory) -> None:
+    """Line separators that broke a ledger of lines, nul bytes, and what is no text at all."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    contents = ["\u2028\u2029\u0085\r\n\x0b\x00".encode(), bytes(range(256)), b"\xff\xfe\\x00'%s"]
+    records = [chain.next(text=Bytes(content)) for content in contents]
+    store.append(records)
+    bodies = [store.body(record.position, "text") for record in records]
+
+    assert [b"".join(body.read()) for body in bodies if body] == contents
+
+
+def test_an_erased_body_is_gone_and_nothing_else(store_factory: StoreFactory) -> None:
+    """Its entry stays provable, its neighbours stay readable, and erasing twice is no error."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    records = [chain.next(text=Pieces(2 * CHUNK_SIZE + n)) for n in range(3)]
+    store.append(records)
+    sequence(store)
+    before = state(store)
+    for _ in range(2):
+        store.erase(records[1].position, "text")
+    store.erase(Position("run", "nowhere", 0), "text")
+    reader = store_factory()
+
+    assert reader.body(records[1].position, "text") is None
+    assert state(reader) == before
+    for record in (records[0], records[2]):
+        body = reader.body(record.position, "text")
+        assert body is not None
+        assert body.matches(record.bodies[0].commitment())
+
+
+def test_checkpoints_are_kept_by_size(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each size; more cosignatures replace fewer, never the other way round."""
+    monkeypatch.setattr(sql, "PAGE", 2)
+    store = store_factory()
+    for size, note in [
+        (0, b"0"),
+        (9, b"9"),
+        (3, b"3"),
+        (7, b"7"),
+        (5, b"5"),
+        (3, b"3+w"),
+        (3, b"!"),
+    ]:
+        store.save_checkpoint(size, note)
+    reader = store_factory()
+
+    assert list(reader.checkpoints()) == [b"0", b"3+w", b"5", b"7", b"9"]
+    assert list(reader.checkpoints(4)) == [b"5", b"7", b"9"]
+    assert reader.checkpoint() == b"9"
+    assert [reader.checkpoint(most) for most in (0, 2, 3, 8, 9, 10)] == [
+        b"0",
+        b"0",
+        b"3+w",
+        b"7",
+        b"9",
+        b"9",
+    ]
+
+
+def test_a_snapshot_shows_one_moment(store_factory: StoreFactory) -> None:
+    """A verification that saw the tree of one moment and the entries of another finds forgeries."""
+    store, other = store_factory(), store_factory()
+    chain = Chain(store_factory.origin)
+    store.append(chain.take(3))
+    sequence(store, 2)
+    store.save_checkpoint(2, b"two")
+    with store.snapshot() as view:
+        moment = view.head()
+        other.append(chain.take(2))
+        other.append(Chain(store_factory.origin, "later").take(1))
+        sequence(other)
+        other.save_checkpoint(6, b"six")
+
+        assert view.origin == store_factory.origin
+        assert view.head() == moment == Head(3, root_of([r.leaf for r in chain.records[:3]]))
+        assert list(view.entries(0, 4)) == [*data_of(chain.records[:3]), None]
+        assert list(view.strand("run", "main")) == data_of(chain.records[:3])
+        assert view.runs("", 9) == ["run"]
+        assert list(view.checkpoints()) == [b"two"]
+        assert view.last("run", "main") == chain.records[2].data
+    with store.snapshot() as view:
+        assert view.head().size == 6
+        assert view.checkpoint() == b"six"
+
+
+def test_entries_wait_until_they_have_an_index(store_factory: StoreFactory) -> None:
+    """The backlog is what pushes writers back; it must count what waits and nothing else."""
+    store, other = store_factory(), store_factory.beside()
+    stranger = other()
+    chain = Chain(store_factory.origin)
+    sizes = []
+    for size in (3, 2, 4):
+        store.append(chain.take(size))
+        stranger.append(Chain(other.origin, f"{size}").take(50))
+        sizes.append(store.backlog())
+    Sequencer(store).step(5)
+    sizes.append(store.backlog())
+    unsequenced = list(store.unsequenced())
+    sequence(store)
+    sizes.append(store.backlog())
+    other.close()
+
+    assert sizes == [3, 5, 9, 4, 0]
+    assert unsequenced == data_of(chain.records[5:])
+    assert list(store.unsequenced()) == []
+
+
+def test_batches_are_no_larger_than_asked_but_by_one_commit(store_factory: StoreFactory) -> None:
+    """A sequencer that could be made to take everything at once would hold everything at once."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    for _ in range(10):
+        store.append(chain.take(3))
+    lengths = [len(store.waiting(limit).leaves) for limit in (1, 3, 4, 30, 100)]
+
+    assert all(limit <= n < limit + 3 for limit, n in zip((1, 3, 4, 30), lengths, strict=False))
+    assert lengths[-1] == 30
+
+
+def test_logs_of_one_database_do_not_see_each_other(store_factory: StoreFactory) -> None:
+    """The same run, strand and position in another log is another entry."""
+    factories = [store_factory, store_factory.beside()]
+    stores = [factory() for factory in factories]
+    chains = [Chain(factory.origin) for factory in factories]
+    for _ in range(3):
+        for store, chain in zip(stores, chains, strict=True):
+            store.append([chain.next(text=text(store.origin))])
+    for store in stores:
+        sequence(store, 2)
+        store.save_checkpoint(3, store.origin.encode())
+
+    for store, chain in zip(stores, chains, strict=True):
+        body = store.body(Position("run", "main", 1), "text")
+        assert list(store.entries(0, 4)) == [*data_of(chain.records), None]
+        assert list(store.strand("run", "main")) == data_of(chain.records)
+        assert list(store.checkpoints()) == [store.origin.encode()]
+        assert body is not None
+        assert b"".join(body.read()) == store.origin.encode()
+    factories[1].close()
+
+
+def test_some_process_may_always_lead(store_factory: StoreFactory) -> None:
+    """And when it is gone, another one: entries must not wait for a process that is dead."""
+    store, other = store_factory(), store_factory()
+    held = store.lead()
+    store.close()
+
+    assert held
+    assert other.lead()
+    assert other.lead()

@@ -1,0 +1,90 @@
+"""Strands: what is recorded is played, what is new is recorded, and what is taken is adopted."""
+
+import asyncio
+
+import pytest
+
+from forum.errors import Malformed, Overtaken, StepMismatch
+from forum.ledger import Attachment, Draft, Recorded, Remark, Strand, text
+from tests.support import StoreFactory, ledger_on
+
+
+def draft(step: str, actor: str = "tester") -> Draft:
+    """Return a draft of a step."""
+    return Draft(step, actor, Remark(), bodies=(Attachment("text", text(step)),))
+
+
+def append(strand: Strand, way: str, *drafts: Draft) -> tuple[Recorded, ...]:
+    """Append as a thread does, or as a task does."""
+    if way == "thread":
+        return strand.append(*drafts)
+    return asyncio.run(strand.append_async(*drafts))
+
+
+ways = pytest.mark.parametrize("way", ["thread", "task"])
+
+
+@ways
+def test_a_strand_is_played_and_then_goes_on(store_factory: StoreFactory, way: str) -> None:
+    """A process that starts again does nothing twice, and everything that was not done."""
+    first = ledger_on(store_factory()).strand("run")
+    written = append(first, way, draft("a"), draft("b"))
+    second = ledger_on(store_factory()).strand("run")
+    played = [second.recorded("a"), second.recorded("b"), second.recorded("c")]
+    (third,) = append(second, way, draft("c"))
+
+    assert played == [*written, None]
+    assert (third.entry.n, third.entry.prev) == (2, written[1].leaf.hex())
+    assert (second.head, second.length) == (third.leaf, 3)
+
+
+@ways
+def test_a_step_that_somebody_else_recorded_is_adopted(
+    store_factory: StoreFactory, way: str
+) -> None:
+    """Whoever took the position did this very work: what it found is what counts."""
+    slow, fast = (ledger_on(store_factory()).strand("run") for _ in range(2))
+    theirs = append(fast, way, draft("a", "fast"), draft("b", "fast"))
+    adopted = append(slow, way, draft("a", "slow"))
+
+    assert adopted == theirs[:1]
+    assert slow.recorded("b") == theirs[1]
+    assert [r.entry.actor for r in append(slow, way, draft("c", "slow"))] == ["slow"]
+
+
+@ways
+def test_a_writer_that_was_overtaken_stops(store_factory: StoreFactory, way: str) -> None:
+    """Another step in its place, or half of its batch: it does not know what has happened."""
+    slow, late, fast = (ledger_on(store_factory()).strand("run") for _ in range(3))
+    append(fast, way, draft("a"))
+
+    with pytest.raises(StepMismatch, match="'a', not 'b'"):
+        append(slow, way, draft("b"))
+    with pytest.raises(Overtaken, match="run/main"):
+        append(late, way, draft("a"), draft("b"))
+    assert fast.length == 1
+
+
+@ways
+def test_nothing_is_recorded_before_the_record_is_played(
+    store_factory: StoreFactory, way: str
+) -> None:
+    """A program that forgets to look would do its work again."""
+    append(ledger_on(store_factory()).strand("run"), way, draft("a"))
+    again = ledger_on(store_factory()).strand("run")
+
+    with pytest.raises(StepMismatch):
+        append(again, way, draft("a"))
+    with pytest.raises(StepMismatch, match="does not follow its own record"):
+        again.recorded("b")
+
+
+@ways
+def test_an_entry_cannot_have_two_bodies_of_one_name(store_factory: StoreFactory, way: str) -> None:
+    """It would commit to one of them only, and the database would take the other for a rival."""
+    strand = ledger_on(store_factory()).strand("run")
+    twice = (Attachment("text", text("one")), Attachment("text", text("two")))
+
+    with pytest.raises(Malformed, match="text"):
+        append(strand, way, Draft("a", "tester", Remark(), bodies=twice))
+    assert strand.length == 0
