@@ -4,8 +4,9 @@ Every ratio is of two things measured in turns in this run, because the machine 
 last line that `--json` prints is one object.
 
 append     200 tasks, each with a strand of its own, through `Strand.append_async` and one
-           committer, while a keeper sequences and signs.  Bare: the same bytes by the driver's own bulk
-           insert (`executemany` in one transaction) through one connection, as the committer has.
+           committer, while a keeper sequences and signs.  Bare: the same bytes by the driver's
+           own bulk insert (`executemany` in one transaction) through one connection, as the
+           committer has; and, beside it, by one statement for the whole batch.
 verify     `verify_ledger` with every check, in CPU seconds, against SHA-256 over the same bytes.
 growth     one append at a time, in turns to a small and to a large ledger.
 open       a new process opens the large ledger and reads its head and newest checkpoint.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 from forum.backends.postgres import PostgresStore, upgrade
@@ -25,6 +26,17 @@ from forum.ledger import (
     leaf_of,
 )
 from forum.tlog import Hash, SigningKey
+
+SOON = 30.0
+"""Seconds after which somebody who waits has been forgotten."""
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait for something that must come about soon."""
+    deadline = monotonic() + SOON
+    while not holds():
+        assert monotonic() < deadline
+        sleep(0.005)
 
 
 def fresh_origin() -> str:

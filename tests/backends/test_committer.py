@@ -11,10 +11,7 @@ from forum.backends import committer as module
 from forum.backends.committer import Committer
 from forum.errors import Backlogged, PositionTaken, StoreFailed, StoreLost
 from forum.ledger import Draft, Record, Remark, Sequencer
-from tests.support import Chain, StoreFactory, Wrapped, data_of, ledger_on
-
-SOON = 30.0
-"""Seconds after which somebody who waits has been forgotten."""
+from tests.support import SOON, Chain, StoreFactory, Wrapped, data_of, ledger_on
 
 
 @pytest.fixture

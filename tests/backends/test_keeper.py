@@ -1,9 +1,8 @@
 """The keeper: a log is sequenced and signed without anybody asking, whatever gets in the way."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
-from time import monotonic, sleep
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +13,8 @@ from forum.backends.keeper import Keeper
 from forum.errors import GuardMissing, StoreFailed, StoreLost, Unreachable
 from forum.ledger import Cosigner, Publication, Publisher, Sequencer, Store
 from forum.tlog import Checkpoint, Note, Policy, root_of
-from tests.support import Chain, StoreFactory, Wrapped, key_of
+from tests.support import SOON, Chain, StoreFactory, Wrapped, key_of, wait_until
 
-SOON = 30.0
 NO_WITNESSES = Policy((), (), (), "none")
 
 
@@ -50,14 +48,6 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     log = Log(tmp_path)
     yield log
     log.factory.close()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait for something that must come about soon."""
-    deadline = monotonic() + SOON
-    while not holds():
-        assert monotonic() < deadline
-        sleep(0.005)
 
 
 def test_a_log_is_sequenced_and_signed_by_itself(log: Log) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
 
-from forum.errors import ForumError, Overtaken, StoreFailed
+from forum.errors import Overtaken, StoreFailed
 from forum.ledger import Publication, Publisher, Sequencer, Store
 
 SEQUENCE_SECONDS = 0.1
@@ -29,7 +29,7 @@ class Keeper:
         self._heard = heard
         self._stop = Event()
         self._signed = self._published = -1
-        self.failure: ForumError | None = None
+        self.failure: Exception | None = None
         """Why this log is not kept any more, if something is wrong with it."""
         self._troubles: dict[str, StoreFailed] = {}
         self._threads = [
@@ -69,7 +69,7 @@ class Keeper:
                 pass  # somebody else sequences: look again
             except StoreFailed as error:
                 self._troubles[name] = error  # a full disk, a database that restarts: look again
-            except ForumError as error:
+            except Exception as error:  # noqa: BLE001  raised again by whoever closes
                 self.failure = error
                 self._stop.set()
             self._stop.wait(max(0.0, pause - (monotonic() - begun)))

@@ -112,13 +112,12 @@ class PostgresStore(SqlReader):
     def erase(self, position: Position, name: str) -> None:
         """Erase a body and its salt.
 
-        Postgres frees the space, but overwrites it only as it is used again; its write-ahead log
-        and backups keep the row for as long as they are kept.
+        Postgres frees the space when it vacuums, and overwrites it as it is used again; its
+        write-ahead log and backups keep the row for as long as they are kept.
         """
         key = self._body_key(position, name)
         with self._connection("erasing") as db:
             db.execute(_SQL["erase"], key)
-            db.execute(_SQL["vacuum"])
 
     def lead(self) -> bool:
         """Tell whether this process may sequence: one session of the database at a time."""
@@ -142,6 +141,7 @@ class PostgresStore(SqlReader):
         with _typed("reading"), psycopg.connect(self._url) as db:
             db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             db.read_only = True
+            db.execute("SELECT 1")  # the moment is that of the first statement
             yield PostgresReader(db, self._origin, self._log)
 
     def close(self) -> None:
@@ -151,6 +151,14 @@ class PostgresStore(SqlReader):
         self._pool.close()
 
     def _rows(self, query: str, **parameters: object) -> list[Any]:
+        try:
+            return self._fetch(query, parameters)
+        except StoreLost:
+            # The server was restarted: let go of all connections that it closed, and ask again.
+            self._pool.check()
+            return self._fetch(query, parameters)
+
+    def _fetch(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
         with self._connection(f"reading ({query})") as db:
             return _fetch(db, query, parameters)
 
@@ -182,7 +190,7 @@ class PostgresStore(SqlReader):
                 if record.bodies:
                     self._append_bodies(db, record, ids)
         # Only now: had the transaction failed, these ids would not exist.
-        self._strand_ids.update(added)
+        self._know(added)
 
     def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
         # In one order for all: two transactions that add the same strands cannot deadlock.

@@ -17,6 +17,9 @@ from forum.tlog import Hash, TileId
 PAGE = 1000
 """How many rows are read at a time."""
 
+MOST_STRANDS = 100_000
+"""How many strands a store knows without asking."""
+
 
 class Migration(NamedTuple):
     """One step of a schema."""
@@ -154,6 +157,12 @@ class SqlReader(ABC):
         return (
             known if known is not None else self._one("strand", log=self._log, run=run, name=name)
         )
+
+    def _know(self, strands: dict[tuple[str, str], int]) -> None:
+        """Remember the keys of strands that were committed; a process may see very many."""
+        if len(self._strand_ids) > MOST_STRANDS:
+            self._strand_ids.clear()
+        self._strand_ids.update(strands)
 
     def _body_key(self, position: Position, name: str) -> dict[str, Any]:
         strand = self._strand(position.run, position.strand)

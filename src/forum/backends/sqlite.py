@@ -70,7 +70,7 @@ class SqliteStore(SqliteReader):
                     for part, data in enumerate(body.content.chunks()):
                         row = (strand, n, body.name, part, body.salt, data)
                         self._db.execute(_SQL["add_body"], row)
-        self._strand_ids.update(found)
+        self._know(found)
 
     def waiting(self, limit: int) -> Waiting:
         """Return the next entries without an index; commits are serial, so ids follow them."""

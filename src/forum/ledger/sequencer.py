@@ -188,5 +188,7 @@ class Publisher:
             # An empty line in the answer makes all that stands above it part of the text.
             raise WitnessRefused(cosigner.name, "its answer does not belong below this checkpoint")
         known = {(key.name, key.key_id) for key in self._policy.witness_keys}
-        added = (s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known)
+        added = [s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known]
+        if not added:
+            raise WitnessRefused(cosigner.name, "it answered without its cosignature")
         return Note(text, (*own, *added)).encode()

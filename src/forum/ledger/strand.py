@@ -98,6 +98,8 @@ class Strand:
     def append(self, *drafts: Draft) -> tuple[Recorded, ...]:
         """Record these at the next positions, all or none, and return what is recorded there."""
         records, written = self._prepare(drafts)
+        if not records:
+            return ()
         try:
             self._pen.append(records)
         except PositionTaken:
@@ -107,6 +109,8 @@ class Strand:
     async def append_async(self, *drafts: Draft) -> tuple[Recorded, ...]:
         """Do the same for a task: others go on while the entries become durable."""
         records, written = self._prepare(drafts)
+        if not records:
+            return ()
         try:
             await self._pen.append_async(records)
         except PositionTaken:
@@ -119,7 +123,7 @@ class Strand:
 
     def _prepare(self, drafts: Sequence[Draft]) -> tuple[list[Record], tuple[Recorded, ...]]:
         """Make the entries of these drafts, each linked to the one before it."""
-        if self._played < len(self._recorded):
+        if drafts and self._played < len(self._recorded):
             ahead = self._recorded[self._played].entry
             raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
         prev, records, written = self._head, [], []

@@ -970,8 +970,7 @@ class Verification:
 
     def _check_memories(self, newest: Checkpoint) -> None:
         """Compare with what the reader saw before, where a bundle can tell: at the same size."""
-        for note in self._memories:
-            old = self._open(note)
+        for old in dict.fromkeys([self._open(note) for note in self._memories]):
             if old and (old.origin, old.size) == newest[:2] and old.root != newest.root:
                 detail = f"another tree of size {old.size} was seen before"
                 self._findings.add("history-replaced", detail)
@@ -1002,20 +1001,19 @@ class Verification:
     def _answers(self) -> dict[str, dict[str, str]]:
         """Answer the three claims, each with a reason."""
         answer, run, names = self._findings.answer, self._run, {c.key.name for c in self._seen}
-        undecided = "the run was open, or its list of strands redacted, when this was exported"
-        reason = f"cosigned by {', '.join(sorted(names))}"
-        if names and all(is_local(name) for name in names):
-            reason += ", a witness on the writer's own machine: as strong as that machine's owner"
-        proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
-        closed = "the run is closed, and no strand has a gap"
         no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
         no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
+        proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
+        closed = "the run is closed, and no strand has a gap"
+        listed = run.closed and not run.unlisted
+        unknown = "the run was open, or its list of strands redacted, when this was exported"
+        cosigned = f"cosigned by {', '.join(sorted(names))}"
+        if names and all(is_local(name) for name in names):
+            cosigned += ", a witness on the writer's own machine: as strong as that machine's owner"
         return {
             INTACT: answer(INTACT, proven) if self._keys else no_key,
-            COMPLETE: answer(
-                COMPLETE, closed, "" if run.closed and not run.unlisted else undecided
-            ),
-            INDEPENDENT: answer(INDEPENDENT, reason) if self._policy else no_policy,
+            COMPLETE: answer(COMPLETE, closed, "" if listed else unknown) if self._keys else no_key,
+            INDEPENDENT: answer(INDEPENDENT, cosigned) if self._policy else no_policy,
         }
 
     def _report(self) -> dict[str, Any]:

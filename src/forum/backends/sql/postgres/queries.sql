@@ -73,8 +73,6 @@ AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = %(part)s
 -- name: erase
 DELETE FROM forum.body
 WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s
--- name: vacuum
-VACUUM forum.body
 -- name: checkpoints
 SELECT size, note FROM forum.checkpoint
 WHERE log = %(log)s AND size >= %(size)s ORDER BY size LIMIT %(limit)s

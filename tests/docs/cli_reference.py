@@ -1,0 +1,86 @@
+"""Writes docs/reference/cli.md from the commands themselves; `just docs` runs it."""
+
+import inspect
+from collections.abc import Iterator
+
+import click
+
+from forum.surfaces.cli import cli
+from tests.docs.pages import REFERENCE
+
+_HEAD = """\
+# The command line
+
+Generated from the commands by `just docs`; do not edit.
+
+Data go to standard output, talk to standard error, the verdict into the exit status:
+0 all is well, 1 failed, 2 wrong usage, 3 verification found something.
+With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
+
+Settings come from the environment, then from the nearest `forum.toml` upward, then from defaults:
+
+| variable | in forum.toml | means |
+|---|---|---|
+| `FORUM_DATABASE_URL` | `[database] url` | a Postgres database instead of a file |
+| `FORUM_KEY_FILE` | `[keys] log` | the file with the log's private key |
+| `FORUM_POLICY_FILE` | `[witness] policy` | the logs and witnesses to trust |
+| | `[ledger] origin` | the name of a new log |
+| `FORUM_DATA_DIR` | | where data are without a `forum.toml` |
+| `FORUM_STATE_DIR` | | where guard, witness and memories are |
+| `NO_COLOR` | | no colours |
+"""
+
+
+def render() -> str:
+    """Return the whole page."""
+    context = click.Context(cli, info_name="forum")
+    sections = [_HEAD, *(_section(*found) for found in _walk(cli, context))]
+    return "\n".join(sections)
+
+
+def _walk(
+    command: click.Command, context: click.Context
+) -> Iterator[tuple[click.Command, click.Context]]:
+    yield command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from _walk(child, click.Context(child, info_name=name, parent=context))
+
+
+def _section(command: click.Command, context: click.Context) -> str:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    text = inspect.cleandoc(command.help or "").replace(".  ", ". ")
+    parts = [f"## {context.command_path}", f"```text\n{usage}\n```", text]
+    rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
+    if rows:
+        parts.append("\n".join(["| option | means |", "|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(option: click.Option) -> str:
+    names = ", ".join(f"`{name}{_value(option)}`" for name in option.opts)
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    facts = [
+        option.help or "",
+        f"One of {', '.join(map(str, choices))}." if choices else "",
+        f"Default: {option.default}." if option.show_default or choices else "",
+        "May be given several times." if option.multiple else "",
+    ]
+    return f"| {names} | {' '.join(fact for fact in facts if fact)} |"
+
+
+def _value(option: click.Option) -> str:
+    if option.is_flag:
+        return ""
+    return (
+        " N"
+        if isinstance(option.type, click.types.IntParamType)
+        else " " + option.type.name.upper()
+    )
+
+
+if __name__ == "__main__":
+    REFERENCE.parent.mkdir(parents=True, exist_ok=True)
+    REFERENCE.write_text(render())

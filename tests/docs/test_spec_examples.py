@@ -1,0 +1,157 @@
+"""The specification says what the code does: its examples, its tables, its arithmetic."""
+
+import json
+import re
+from base64 import b64decode
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, get_origin
+
+import msgspec
+import pytest
+
+from forum.ledger import LEDGER_KINDS
+from forum.verify import Problem
+from tests.docs.examples import BLOCK, SPEC, examples
+from tests.ledger.samples import members_of
+from tests.verify.samples import TRUST, as_json, make_bundle, verify_both
+
+ENTRY, BUNDLE = (SPEC / "entry.md").read_text(), (SPEC / "bundle.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    """Return the examples as the code makes them now."""
+    return examples()
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, str]:
+    """Return the examples as the pages show them."""
+    return {block[2]: block[3] for page in (ENTRY, BUNDLE) for block in BLOCK.finditer(page)}
+
+
+def test_the_examples_are_what_the_code_makes(made: dict[str, str], shown: dict[str, str]) -> None:
+    """Whoever writes a verifier tries it on these first.  `python -m tests.docs.examples`."""
+    assert shown == made
+
+
+# The arithmetic of the examples, with nothing but hashlib: what a stranger would do by hand.
+
+
+def test_the_id_of_the_example_is_its_leaf_hash(shown: dict[str, str]) -> None:
+    """SHA-256 over a zero byte and the bytes."""
+    digest = sha256(b"\0" + shown["answer"].strip().encode()).hexdigest()
+
+    assert digest == shown["answer-id"].strip()
+
+
+@pytest.mark.parametrize(("entry", "name", "salt"), [("answer", "text", "answer-salt")])
+def test_the_commitment_of_the_example(
+    shown: dict[str, str], entry: str, name: str, salt: str
+) -> None:
+    """Domain, salt, length, body."""
+    commitment = json.loads(shown[entry])["bodies"][name]
+    message = b"forum/body/1\0" + bytes.fromhex(shown[salt].strip())
+
+    assert commitment["size"] == 2
+    assert sha256(message + (2).to_bytes(8, "big") + b"42").hexdigest() == commitment["h"]
+
+
+def test_the_proof_of_the_example_leads_to_its_root(shown: dict[str, str]) -> None:
+    """Entry 5 of 12: its neighbours stand left, left, right... from the leaf up to the root."""
+    nodes = [b64decode(line) for line in shown["proof"].split("\n\n")[0].split("\n")[2:]]
+    root = b64decode(shown["checkpoint"].split("\n")[2])
+    node = bytes.fromhex(shown["answer-id"].strip())
+
+    # 5 is odd; above it 2 is even, then 1 is odd, and 0 is even.
+    for sibling, on_the_left in zip(nodes, (True, False, True, False), strict=True):
+        node = sha256(b"\1" + (sibling + node if on_the_left else node + sibling)).digest()
+
+    assert node == root
+    assert nodes[-1] == b64decode(shown["consistency"])
+
+
+def test_the_example_is_one_run(shown: dict[str, str]) -> None:
+    """The close names the end of the strand, and the redaction a body of the entry before it."""
+    close, strands = json.loads(shown["close"]), json.loads(shown["strands"])
+    redaction, answer = json.loads(shown["redaction"]), json.loads(shown["answer"])
+
+    assert strands == [[answer["strand"], answer["n"], shown["answer-id"].strip()]]
+    assert close["facts"]["strands"] == len(strands)
+    assert close["bodies"]["strands"]["size"] == len(shown["strands"].strip())
+    assert redaction["facts"]["entry"] == redaction["parents"][0] == answer["prev"]
+
+
+# Tables
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table below a heading that begins like this."""
+    below = page[page.index(f"| {heading}") :]
+    table = below[: below.index("\n\n")].split("\n")[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def type_of(hint: Any) -> str:  # noqa: ANN401  a type of any form
+    """Return the type of a fact as the table writes it."""
+    if get_origin(hint) is Annotated:
+        return "count"
+    if issubclass(hint, Enum):
+        return ", ".join(f"`{member.value}`" for member in hint)
+    return "string"
+
+
+def test_the_table_of_kinds_is_complete() -> None:
+    """Each kind with each member, its type, its default and its bodies."""
+    expected = []
+    for kind in LEDGER_KINDS:
+        bodies = ", ".join(f"`{name}`" for name in sorted(kind.bodies))
+        cells = [[f"`{kind.name}`", "", "", "", bodies]]
+        for nth, field in enumerate(msgspec.structs.fields(kind.facts)):
+            default = "" if field.default is msgspec.NODEFAULT else f"`{json.dumps(field.default)}`"
+            member = [f"`{field.name}`", type_of(members_of(kind.facts)[field.name]), default]
+            cells[nth:] = [[f"`{kind.name}`" if nth == 0 else "", *member, "" if nth else bodies]]
+        expected += cells
+
+    assert rows(ENTRY, "kind | member") == expected
+
+
+def test_the_table_of_findings_is_complete() -> None:
+    """Under the claim that each refutes; what only a whole ledger can show stands below it."""
+    listed = {name.strip("`"): claim for name, claim in rows(BUNDLE, "finding | refutes")}
+    others = BUNDLE[BUNDLE.index("A whole ledger can have others") :].split("\n")[0]
+
+    assert listed == {str(p): str(p.claim) for p in Problem if p not in set(in_code(others))}
+    assert {*listed, *in_code(others)} == {str(problem) for problem in Problem}
+
+
+def test_the_table_of_checks_names_real_findings() -> None:
+    """A check that is described must be one that can be found broken."""
+    checks = rows(ENTRY, "check | finding")
+
+    for _, name, claim in checks:
+        assert Problem(name.strip("`")).claim == claim
+
+
+def test_every_finding_is_explained() -> None:
+    """Each is the outcome of a step of the procedure, or of a check of entries."""
+    steps = BUNDLE[BUNDLE.index("## Verification") : BUNDLE.index("### Findings")]
+    explained = {*in_code(steps), *(name.strip("`") for _, name, _ in rows(ENTRY, "check | f"))}
+
+    assert {name.strip("`") for name, _ in rows(BUNDLE, "finding | refutes")} <= explained
+
+
+def test_the_table_of_the_report_is_complete(tmp_path: Path) -> None:
+    """A program that reads reports finds every member described."""
+    described = [name for cell, _ in rows(BUNDLE, "member |") for name in in_code(cell)]
+
+    report = as_json(verify_both(make_bundle(tmp_path), TRUST))
+
+    assert described == list(report)
+
+
+def in_code(text: str) -> list[str]:
+    """Return what stands between backticks."""
+    return re.findall(r"`([^`]+)`", text)

@@ -1,0 +1,151 @@
+"""A small world for verification: one log, its signer, its witnesses, and a clock to turn."""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from forum.backends.sqlite import SqliteStore
+from forum.errors import Overtaken
+from forum.ledger import (
+    LEDGER_KINDS,
+    Attachment,
+    Cosigner,
+    Draft,
+    Kinds,
+    Ledger,
+    Outcome,
+    Publication,
+    Publisher,
+    Recorded,
+    Remark,
+    Sequencer,
+    Strand,
+    text,
+)
+from forum.tlog import (
+    ED25519_COSIGNATURE,
+    Hash,
+    KnownLog,
+    KnownWitness,
+    Policy,
+    SigningKey,
+    WitnessGroup,
+)
+from forum.verify import Problem, Report, Trust, verify_ledger
+from forum.witness import Witness, WitnessClient
+from tests.support import fresh_origin, key_of
+
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+LOCAL, REMOTE = "forum.local/witness/1", "witness.example/w"
+
+
+class Kept:
+    """A memory that is lost with the process."""
+
+    def __init__(self, note: bytes | None = None) -> None:
+        self.note = note
+
+    def latest(self) -> bytes | None:
+        """Return the note, or nothing when there never was one."""
+        return self.note
+
+    def advance(self, old: bytes | None, new: bytes) -> None:
+        """Replace old by new."""
+        if self.note != old:
+            raise Overtaken("what is kept")
+        self.note = new
+
+
+def witness_key(name: str) -> SigningKey:
+    """Return the key of a witness, another for each name."""
+    return SigningKey(name.encode().ljust(32, b".")[:32], name, ED25519_COSIGNATURE)
+
+
+def policy_of(log: SigningKey, *witnesses: SigningKey, url: str | None = None) -> Policy:
+    """Return the policy that asks for all of these witnesses."""
+    known = tuple(KnownWitness(f"w{n}", w.verifier(), url) for n, w in enumerate(witnesses))
+    names = tuple(witness.name for witness in known)
+    groups = (WitnessGroup("all", len(names), names),) if names else ()
+    return Policy((KnownLog(log.verifier()),), known, groups, "all" if names else "none")
+
+
+class World:
+    """One log and everybody who has to do with it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *witnesses: str,
+        origin: str | None = None,
+        kinds: Kinds = LEDGER_KINDS,
+        begun: bool = True,
+    ) -> None:
+        self.now, self.skew = START, 0
+        self.key = key_of(origin or fresh_origin())
+        self.store = SqliteStore(folder / "ledger.db", self.key.name)
+        self.ledger = Ledger(
+            self.store, kinds, lambda: self.now + self.skew, lambda: secrets.token_bytes(32)
+        )
+        self.guard = Kept()
+        self.memory = {name: Kept() for name in witnesses}
+        self.witnesses = {name: self._witness(name) for name in witnesses}
+        self.policy = policy_of(self.key, *map(witness_key, witnesses))
+        if begun:
+            self.ledger.begin("tests/1", self.key.verifier())
+
+    def _witness(self, name: str) -> Witness:
+        logs = {self.key.name: (self.key.verifier(),)}
+        memory = self.memory[name]
+        return Witness(witness_key(name), lambda: logs, lambda _: memory, lambda: self.now)
+
+    @property
+    def trust(self) -> Trust:
+        """What a reader trusts who knows the log and its witnesses."""
+        return Trust(policy=self.policy)
+
+    def settle(self, *asked: Cosigner) -> Publication:
+        """Sequence, sign, and ask the witnesses; or those who are given."""
+        Sequencer(self.store).drain()
+        own = [WitnessClient(name, w.add_checkpoint) for name, w in self.witnesses.items()]
+        return Publisher(self.store, self.key, self.guard, self.policy, asked or own).publish()
+
+    def sign(self) -> bytes:
+        """Sequence and sign, and ask nobody."""
+        Sequencer(self.store).drain()
+        return Publisher(self.store, self.key, self.guard, self.policy).sign()
+
+    def verify(
+        self, trust: Trust | None = None, after: float = 0, remembered: Sequence[bytes] = ()
+    ) -> Report:
+        """Verify the log, some seconds from now."""
+        trust = trust or Trust(policy=self.policy, remembered=tuple(remembered))
+        now = self.now + int(after * SECOND)
+        with self.store.snapshot() as reader:
+            return verify_ledger(reader, LEDGER_KINDS, trust, now)
+
+    def open(self, run: str = "run") -> Strand:
+        """Open a run."""
+        return self.ledger.open_run(run, "tester")
+
+    def close(self, main: Strand) -> None:
+        """Close a run."""
+        self.ledger.close_run(main, "tester", Outcome.OK)
+
+    def run(self, run: str = "run", words: str = "hello") -> Recorded:
+        """Write a run with one remark, and return that."""
+        main = self.open(run)
+        (recorded,) = main.append(remark("note", words))
+        self.close(main)
+        return recorded
+
+
+def remark(step: str, words: str | None = None, *parents: Hash) -> Draft:
+    """Return a remark, with a body if there are words."""
+    bodies = (Attachment("text", text(words)),) if words is not None else ()
+    return Draft(step, "tester", Remark(), parents, bodies)
+
+
+def problems(report: Report) -> list[Problem]:
+    """Return what was found, in the order in which it was found."""
+    return [finding.problem for finding in report.findings]
