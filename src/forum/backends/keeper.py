@@ -27,7 +27,7 @@ class Keeper:
     ) -> None:
         self._store, self._sequencer, self._publisher = store, sequencer, publisher
         self._heard = heard
-        self._stop = Event()
+        self._stop, self._caught_up = Event(), Event()
         self._signed = self._published = -1
         self.failure: Exception | None = None
         """Why this log is not kept any more, if something is wrong with it."""
@@ -50,6 +50,7 @@ class Keeper:
             thread.join()
         if self.failure is None:
             self._sequencer.drain()
+            self._caught_up.set()
             self._publish()
         else:
             raise self.failure
@@ -78,6 +79,7 @@ class Keeper:
         if self._store.lead():
             while self._sequencer.step() and not self._stop.is_set():
                 pass
+            self._caught_up.set()
 
     def _sign(self) -> None:
         size = self._store.head().size
@@ -86,6 +88,10 @@ class Keeper:
             self._signed = size
 
     def _publish(self) -> None:
+        # Entries that a crash left waiting get their indexes first: behind an old checkpoint that
+        # is cosigned only now, they would seem to have been written after that.
+        if not self._caught_up.is_set():
+            return
         if self._store.lead() and self._store.head().size != self._published:
             publication = self._publisher.publish()
             # Ask again as long as a witness is missing.

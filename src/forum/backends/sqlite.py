@@ -11,8 +11,8 @@ from typing import Any
 
 from forum.backends.sql import SqlReader, migrations, prefix_of, queries
 from forum.errors import NoSuchLog, NotDurable, Overtaken, PositionTaken, StoreFailed
-from forum.ledger import Head, Position, Reader, Record, Waiting, leaf_of
-from forum.tlog import EMPTY_ROOT, TileId
+from forum.ledger import Head, Position, Reader, Record, Waiting
+from forum.tlog import EMPTY_ROOT, TileId, hash_leaves
 
 _SQL = queries("sqlite")
 _BUSY_SECONDS = 20.0
@@ -75,7 +75,7 @@ class SqliteStore(SqliteReader):
     def waiting(self, limit: int) -> Waiting:
         """Return the next entries without an index; commits are serial, so ids follow them."""
         rows = self._rows("waiting", log=self._log, limit=limit)
-        return Waiting([leaf_of(row[1]) for row in rows], [row[0] for row in rows])
+        return Waiting(hash_leaves(row[1] for row in rows), [row[0] for row in rows])
 
     def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""

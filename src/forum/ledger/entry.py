@@ -31,7 +31,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=_LIMIT)]
 """An integer that every JSON reader reads exactly."""
 
 
-class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """The small typed facts of one kind of entry.  They outlive the redaction of its bodies.
 
     Members are `str`, `Count`, string enums, lists of those, and structs of those; a member
@@ -41,13 +41,24 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 F_co = TypeVar("F_co", covariant=True)
 
-_LABEL = r"[!#-\[\]-~]{1,128}"
+_LABEL = r"[!#-\[\]-~]{1,128}+"
 _LABELS = re.compile(rf"{_LABEL}(?: {_LABEL}){{4}} [a-z][a-z.]*/[1-9][0-9]*").fullmatch
 _HASH = re.compile(r"[0-9a-f]{64}").fullmatch
 _BODY = re.compile(r"[a-z][a-z0-9._-]{0,31} [0-9a-f]{64} [!#-\[\]-~]{1,64}").fullmatch
 
+# The grammar of an entry but for the insides of facts and bodies.  The repeats are possessive:
+# where one of them fails, no shorter match could succeed.
+_SHAPE = re.compile(
+    rb'\{"v":"forum/entry/1","log":"LABEL","run":"LABEL","strand":"LABEL"'
+    rb',"n":(?:0,"prev":""|[1-9][0-9]{0,15}+,"prev":"[0-9a-f]{64}")'
+    rb',"step":"LABEL","ts":(?:0|[1-9][0-9]{0,15}+),"actor":"LABEL"'
+    rb',"kind":"[a-z][a-z.]*+/[1-9][0-9]*+","parents":\[(?:"[0-9a-f]{64}"(?:,"[0-9a-f]{64}")*+)?\]'
+    rb',"facts":(\{.*\}),"bodies":\{.*\}\}'.replace(b"LABEL", _LABEL.encode()),
+    re.DOTALL,
+).fullmatch
 
-class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+
+class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What an entry says of a body that it does not hold: hash, length and media type."""
 
     h: str
@@ -55,7 +66,7 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: str
 
 
-class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=True):
+class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=True, gc=False):
     """One recorded step.  The order of the members is the order of the bytes."""
 
     v: Literal["forum/entry/1"]
@@ -72,19 +83,19 @@ class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=Tr
     facts: F_co
     bodies: dict[str, Commitment]
 
-    def __post_init__(self) -> None:
-        # One match over all labels: they cannot hold the space that joins them here.
-        labels = f"{self.log} {self.run} {self.strand} {self.step} {self.actor} {self.kind}"
-        if not _LABELS(labels):
-            raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
-        if not (_HASH(self.prev) if self.n else self.prev == ""):
-            raise Malformed("entry", "prev is a leaf hash, and empty at n = 0 only")
-        if not (0 <= self.n < _LIMIT and 0 <= self.ts < _LIMIT):
-            raise Malformed("entry", "n and ts are integers from 0 to 2^53 - 1")
-        if self.parents:
-            _check_parents(self.parents)
-        if self.bodies:
-            _check_bodies(self.bodies)
+
+def _check_entry(entry: Entry[Any]) -> None:
+    """Say which rule an entry breaks.  The shape of its bytes has told whether it keeps most."""
+    # One match over all labels: they cannot hold the space that joins them here.
+    labels = f"{entry.log} {entry.run} {entry.strand} {entry.step} {entry.actor} {entry.kind}"
+    if not _LABELS(labels):
+        raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
+    if not (_HASH(entry.prev) if entry.n else entry.prev == ""):
+        raise Malformed("entry", "prev is a leaf hash, and empty at n = 0 only")
+    if not (0 <= entry.n < _LIMIT and 0 <= entry.ts < _LIMIT):
+        raise Malformed("entry", "n and ts are integers from 0 to 2^53 - 1")
+    _check_parents(entry.parents)
+    _check_bodies(entry.bodies)
 
 
 def _check_parents(parents: tuple[str, ...]) -> None:
@@ -108,19 +119,25 @@ _encoder = msgspec.json.Encoder()
 _raw_decoder = msgspec.json.Decoder(Entry[msgspec.Raw])
 
 
-def write_entry(entry: Entry[Any], facts: "msgspec.json.Decoder[Any]") -> bytes:
-    """Return the bytes of an entry, having read its facts back.
-
-    The types of facts are not checked when they are made, only when they are read: what cannot
-    be read must not be written.
-    """
+def write_entry(entry: Entry[Any]) -> tuple[bytes, bytes]:
+    """Return the bytes of an entry, and those of its facts among them, which are not checked."""
     try:
-        facts.decode(_encoder.encode(entry.facts))
         data = _encoder.encode(entry)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("entry", str(error)) from None
-    check_bytes(data)
-    return data
+    return data, _facts_of(data, entry)
+
+
+def _facts_of(data: bytes, entry: Entry[Any]) -> bytes:
+    """Return the bytes of an entry's facts, having checked all the rest of it."""
+    shape = _SHAPE(data)
+    small = max(entry.n, entry.ts) < _LIMIT and len(data) <= MAX_ENTRY_SIZE
+    if shape is None or not small or entry.bodies or len(entry.parents) > 1:
+        check_bytes(data)
+        _check_entry(entry)
+    if shape is None:
+        raise Malformed("entry", "not of the shape that every entry has")
+    return shape[1]
 
 
 def read_entry(
@@ -139,16 +156,16 @@ def read_entry(
         raise Malformed("entry", str(error)) from None
     if again != data:
         raise Malformed("entry", "its bytes are not the only form of what they say")
+    _facts_of(data, entry)
     if decoder is None:
         _check_raw(entry.facts)
     return entry
 
 
-# Possessive repeats: where one of them fails, no shorter match could succeed.
 _PLAIN = re.compile(
     rb'\{"v":"forum/entry/1","log":"([^"]++","run":"[^"]++","strand":"[^"]++)"'
-    rb',"n":([1-9][0-9]{0,15}+),"prev":"([^"]++)","step":"LABEL+","ts":([1-9][0-9]{0,15}+)'
-    rb',"actor":"LABEL+","kind":"([^"]++)","parents":\[([^\]]*+)\],"facts":(\{.*\})'
+    rb',"n":([1-9][0-9]{0,15}+),"prev":"([^"]++)","step":"LABEL","ts":([1-9][0-9]{0,15}+)'
+    rb',"actor":"LABEL","kind":"([^"]++)","parents":\[([^\]]*+)\],"facts":(\{.*\})'
     rb',"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
 )
 

@@ -67,7 +67,7 @@ class Kinds:
         return entry
 
     def knows(self, kind: bytes, facts: bytes) -> bool:
-        """Tell whether these are the only bytes of some facts of a known kind without bodies."""
+        """Tell whether these are the only bytes of some facts of a known kind."""
         key = (kind, facts)
         if key in self._known:
             return True
@@ -81,12 +81,16 @@ class Kinds:
 
     def write(self, entry: Entry[Any]) -> bytes:
         """Return the bytes of an entry of a known kind, which can be read again."""
-        facts = self._facts.get(entry.kind)
-        if facts is None:
+        if entry.kind not in self._kinds:
             raise Malformed("entry", f"no such kind: {entry.kind}")
         if entry.bodies:
             self._check_names(entry)
-        return write_entry(entry, facts)
+        data, facts = write_entry(entry)
+        # The types of facts are not checked when they are made, only when they are read: what
+        # cannot be read must not be written.
+        if not self.knows(entry.kind.encode(), facts):
+            raise Malformed("entry", f"these are no facts of {entry.kind}: {facts!r}")
+        return data
 
     def _check_names(self, entry: Entry[Any]) -> None:
         kind = self._kinds.get(entry.kind)

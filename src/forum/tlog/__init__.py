@@ -17,7 +17,14 @@ that tools which other people wrote can check what Forum records.
 
 from forum.tlog.checkpoint import Checkpoint, open_checkpoint, sign_checkpoint
 from forum.tlog.cosignature import Cosignature, cosign, cosignatures
-from forum.tlog.hashing import EMPTY_ROOT, Hash, hash_children, hash_leaf, root_of
+from forum.tlog.hashing import (
+    EMPTY_ROOT,
+    Hash,
+    hash_children,
+    hash_leaf,
+    hash_leaves,
+    root_of,
+)
 from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, SigningKey, VerifierKey
 from forum.tlog.note import Note, Signature, sign_note, verified_by
 from forum.tlog.policy import KnownLog, KnownWitness, Policy, WitnessGroup
@@ -74,6 +81,7 @@ __all__ = [
     "entry_bundle",
     "hash_children",
     "hash_leaf",
+    "hash_leaves",
     "open_checkpoint",
     "parse_entries_path",
     "parse_tile_path",

@@ -15,6 +15,7 @@ from forum.tlog import (
     TreeView,
     check_consistency,
     hash_leaf,
+    hash_leaves,
     prove_consistency,
 )
 from forum.verify.chronicle import FOREVER, TOLERANCE, Chronicle, unknown_kinds
@@ -25,7 +26,9 @@ GRACE = 10 * 1_000_000
 """How long, in microseconds, an entry may go without an index or a cosignature."""
 
 _CHUNK = 16 * TILE_WIDTH
-_NO_LEAF = bytes(32)
+_NOTHING = b""
+_NO_LEAF = hash_leaf(_NOTHING)
+"""Stands for an entry that is not there; no entry is empty."""
 
 Progress = Callable[[int, int], None]
 
@@ -85,7 +88,7 @@ class _Audit:
 
     def _take_chunk(self, start: int, stop: int) -> None:
         entries = list(self._reader.entries(start, stop))
-        leaves = [_NO_LEAF if data is None else hash_leaf(data) for data in entries]
+        leaves = hash_leaves(data or _NOTHING for data in entries)
         # The leaves first: what was altered is named before what follows from it.
         self._compare_tiles(leaves)
         follow, kinds = self._chronicle.follow, self._kinds
