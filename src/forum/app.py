@@ -19,6 +19,7 @@ from forum import __version__
 from forum.config import Settings
 from forum.errors import (
     KeyUnreadable,
+    Malformed,
     MissingExtra,
     NoLedger,
     NoSuchEntry,
@@ -229,11 +230,18 @@ class Forum:
         publication = self.settle()
         return Redaction(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
 
+    def run_of(self, what: str) -> str:
+        """Return the run that is meant: by its own name, or by any entry of it."""
+        if self.store.strands(what):
+            return what
+        try:
+            return self.ledger.find(what).entry.run
+        except (Malformed, NoSuchEntry):
+            raise NoSuchEntry(f"the log has no run {what}, and no such entry") from None
+
     def export(self, run: str) -> bytes:
         """Return the evidence bundle of a run; that it was exported is an entry."""
         strands = self.store.strands(run)
-        if not strands:
-            raise NoSuchEntry(f"the log has no run {run}")
         entries = sum(1 for strand in strands for _ in self.store.strand(run, strand))
         self.ledger.record_export(run, entries, self.store.head().size, OPERATOR)
         self.settle()

@@ -19,7 +19,7 @@ from forum.tlog import (
     prove_consistency,
 )
 from forum.verify.chronicle import FOREVER, TOLERANCE, Chronicle, unknown_kinds
-from forum.verify.report import Answer, Bodies, Claim, Findings, Problem, Report, State
+from forum.verify.report import Answer, Claim, Findings, Problem, Report, State, empty_report
 from forum.verify.trust import Trust, sightings
 
 GRACE = 10 * 1_000_000
@@ -65,7 +65,9 @@ class _Audit:
     def run(self, progress: Progress) -> Report:
         """Read the checkpoints, then every entry, then what only the end can tell."""
         if not self._trust.log_keys:
-            return self._unchecked()
+            # There is nothing to compare with, for a reader who trusts nobody.
+            unknown = Answer(State.NOT_CHECKED, "no key was given: name the log's key with --key")
+            return empty_report(self._reader.origin, unknown, unknown, self._findings)
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
         stops = iter([*(c.size for c in self._signed), 0])
@@ -242,27 +244,6 @@ class _Audit:
             return self._kinds.read(data or b"").ts
         except Malformed:
             return 0
-
-    def _unchecked(self) -> Report:
-        """Return the report of a reader who trusts nobody: there is nothing to compare with."""
-        unknown = Answer(State.NOT_CHECKED, "no key was given: name the log's key with --key")
-        return Report(
-            origin=self._reader.origin,
-            size=0,
-            root="",
-            intact=unknown,
-            complete=unknown,
-            independent=unknown,
-            findings=(),
-            found=0,
-            not_checked=("everything in the ledger",),
-            entries=0,
-            runs=0,
-            open_runs=(),
-            bodies=Bodies(),
-            pending=0,
-            sightings=(),
-        )
 
     def _report(self, size: int, pending: int) -> Report:
         bodies = self._chronicle.finish()

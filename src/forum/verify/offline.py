@@ -6,7 +6,7 @@ from forum.errors import Malformed, ProofRejected
 from forum.ledger import Bundle, Bytes, Kinds, Position, StoredBody
 from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
 from forum.verify.chronicle import FOREVER, Chronicle, unknown_kinds
-from forum.verify.report import Answer, Bodies, Claim, Findings, Problem, Report, State
+from forum.verify.report import Answer, Claim, Findings, Problem, Report, State, empty_report
 from forum.verify.trust import Trust, sightings
 
 
@@ -17,7 +17,8 @@ def verify_bundle(data: bytes, kinds: Kinds, trust: Trust) -> Report:
         bundle = Bundle.parse(data)
     except Malformed as error:
         findings.add(Problem.BUNDLE_ALTERED, str(error))
-        return _unreadable(findings)
+        unknown = Answer(State.NOT_CHECKED, "the bundle could not be read")
+        return empty_report("", findings.answer(Claim.INTACT, ""), unknown, findings)
     return _Check(bundle, kinds, trust, findings).run()
 
 
@@ -152,25 +153,3 @@ class _Check:
                 entry = None
             if entry is None or entry.run != self._bundle.run or name not in entry.bodies:
                 self._findings.add(Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index)
-
-
-def _unreadable(findings: Findings) -> Report:
-    answer = findings.answer(Claim.INTACT, "")
-    unknown = Answer(State.NOT_CHECKED, "the bundle could not be read")
-    return Report(
-        origin="",
-        size=0,
-        root="",
-        intact=answer,
-        complete=unknown,
-        independent=unknown,
-        findings=tuple(findings.listed),
-        found=findings.count,
-        not_checked=("everything in the bundle",),
-        entries=0,
-        runs=0,
-        open_runs=(),
-        bodies=Bodies(),
-        pending=0,
-        sightings=(),
-    )

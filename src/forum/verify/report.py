@@ -165,3 +165,24 @@ class Findings:
         if finding is not None:
             return Answer(State.FAILS, str(finding))
         return Answer(State.HOLDS, holds)
+
+
+def empty_report(origin: str, intact: Answer, others: Answer, findings: Findings) -> Report:
+    """Return the report of something of which nothing could be checked."""
+    return Report(
+        origin=origin,
+        size=0,
+        root="",
+        intact=intact,
+        complete=others,
+        independent=others,
+        findings=tuple(findings.listed),
+        found=findings.count,
+        not_checked=("everything in it",),
+        entries=0,
+        runs=0,
+        open_runs=(),
+        bodies=Bodies(),
+        pending=0,
+        sightings=(),
+    )

@@ -1057,7 +1057,7 @@ def unread_report(findings: Findings) -> dict[str, Any]:
         INDEPENDENT: unknown,
         "findings": findings.listed,
         "found": findings.count,
-        "not_checked": ["everything in the bundle"],
+        "not_checked": ["everything in it"],
         "entries": 0,
         "runs": 0,
         "open_runs": [],

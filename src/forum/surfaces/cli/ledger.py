@@ -231,21 +231,35 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("run")
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Where to write it; default: RUN.zip"
-)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Default: RUN.zip")
 @options.as_json
 def export(run: str, output: Path | None, *, as_json: bool) -> None:
-    """Write the evidence bundle of a RUN: one file that a stranger can check offline."""
-    path = output or Path(f"{run}.zip")
+    """Write the evidence bundle of a RUN: one file that a stranger can check offline.
+
+    RUN is the id of a run, or any ENTRY of it.
+    """
     with options.forum() as forum:
+        run = forum.run_of(run)
+        path = output or Path(f"{run}.zip")
         path.write_bytes(forum.export(run))
-        policy = forum.policy_file
     if as_json:
-        print_json("forum.export/1", {"run": run, "path": str(path), "policy": str(policy)})
+        print_json("forum.export/1", {"run": run, "path": str(path)})
     else:
         click.echo(str(path))
-        click.echo(f"check it with: forum verify {path} --policy {policy}", err=True)
+        click.echo("hand out the keys by another way: forum ledger policy > policy", err=True)
+        click.echo(f"then anybody can check: forum verify {path} --policy policy", err=True)
+
+
+@ledger.command()
+@options.as_json
+def policy(*, as_json: bool) -> None:
+    """Print the policy: the keys of this log and of its witnesses, for those who verify it."""
+    with options.forum() as forum:
+        lines = forum.policy.encode().decode(errors="replace")
+    if as_json:
+        print_json("forum.policy/1", {"policy": lines})
+    else:
+        click.echo(lines, nl=False)
 
 
 @ledger.command()
