@@ -149,6 +149,25 @@ class Forum:
         return Ledger(self.store, KINDS, now, new_salt)
 
     @contextmanager
+    def writing(self) -> Iterator[Ledger]:
+        """Keep the ledger for many writers: threads with `append`, tasks with `append_async`.
+
+        What they hand in at about the same time is one commit; indexes, signatures and
+        cosignatures are given in the background, and to all that was written at the end.
+        """
+        from forum.backends.committer import Committer
+        from forum.backends.keeper import Keeper
+
+        committer = Committer(self.store)
+        keeper = Keeper(self.store, Sequencer(self.store), self.publisher)
+        try:
+            append = (committer.append, committer.append_async)
+            yield Ledger(self.store, KINDS, now, new_salt, *append)
+        finally:
+            committer.close()
+            keeper.close()
+
+    @contextmanager
     def reading(self) -> Iterator[Reader]:
         """Read the ledger as of one moment, without being able to change it."""
         with self._snapshot() as reader:

@@ -51,7 +51,6 @@ class _Audit:
         self._reader, self._kinds, self._trust, self._now = reader, kinds, trust, now
         self._findings = Findings()
         self._tree = Tree()
-        self._leaves: list[bytes] = []
         self._unknown: Counter[str] = Counter()
         self._seen: dict[int, tuple[Cosignature, ...]] = {}
         self._signed: list[Checkpoint] = []

@@ -9,7 +9,7 @@ import click
 from forum import __version__
 from forum.errors import ForumError
 
-FAILED, USAGE, REJECTED = 1, 2, 3
+FAILED, REJECTED = 1, 3
 
 _COMMANDS = {
     "init": ("start", "Make a ledger here: key, policy, local witness."),
