@@ -228,3 +228,23 @@ def test_what_has_no_such_body_cannot_be_redacted(office: Office) -> None:
     with pytest.raises(NoSuchEntry, match="text"):
         office.ledger.request_redaction(target, "text", "tester", RedactReason.SECRET)
     assert list(office.store.strand(LOG_RUN, "main")) == []
+
+
+def test_a_redaction_names_every_export_however_many(office: Office) -> None:
+    """Whoever was given the body can still prove it: the record must lead to all of them."""
+    run = office.ledger.open_run("run", "tester")
+    (said,) = run.append(SAID)
+    office.sign()
+    exports = {office.ledger.record_export("run", 2, 2, "tester").leaf.hex() for _ in range(40)}
+    target = office.ledger.find(said.leaf.hex())
+    redaction = office.ledger.request_redaction(target, "text", "tester", RedactReason.LEGAL)
+    office.sign()
+    reached: set[str] = set()
+    open_ends = [redaction.leaf.hex()]
+    while open_ends:
+        entry = office.ledger.find(open_ends.pop()).entry
+        reached.update(entry.parents)
+        open_ends += [p for p in entry.parents if p not in exports | {said.leaf.hex()}]
+
+    assert said.leaf.hex() in redaction.entry.parents
+    assert exports <= reached

@@ -15,9 +15,10 @@ from forum.errors import (
     StepMismatch,
 )
 from forum.ledger.body import Bytes
-from forum.ledger.entry import LOG_RUN, MAIN, Count, Entry, leaf_of
+from forum.ledger.entry import LOG_RUN, MAIN, MAX_PARENTS, Count, Entry, leaf_of
 from forum.ledger.kinds import (
     Export,
+    Join,
     KeyAdd,
     Kinds,
     LogOpen,
@@ -144,10 +145,10 @@ class Ledger:
         """Record that a body is to be erased; `erase` may follow once this is in a checkpoint."""
         if body not in target.entry.bodies:
             raise NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        exports = tuple(r.leaf for r in self._exports(target.entry.run))
+        exports = self._joined([r.leaf for r in self._exports(target.entry.run)])
         step = f"redact/{target.leaf.hex()}/{body}"
         facts = Redact(target.leaf.hex(), body, reason)
-        return self.log_entry(Draft(step, actor, facts, (target.leaf, *exports[-15:])))
+        return self.log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
     def erase_redacted(self) -> list[Position]:
         """Erase every body whose redaction is in a signed checkpoint; say which."""
@@ -187,6 +188,14 @@ class Ledger:
             last = self.store.last(run, name)
             if name != MAIN and last is not None:
                 yield StrandEnd(name, self.kinds.read(last).n, leaf_of(last).hex())
+
+    def _joined(self, causes: list[Hash]) -> list[Hash]:
+        """Return what stands for these causes beside one more in a single entry."""
+        while len(causes) >= MAX_PARENTS:
+            gathered, rest = causes[:MAX_PARENTS], causes[MAX_PARENTS:]
+            step = f"join/{gathered[-1].hex()}"
+            causes = [*rest, self.log_entry(Draft(step, SYSTEM, Join(), tuple(gathered))).leaf]
+        return causes
 
     def _log_entries(self) -> Iterator[Recorded]:
         for data in self.store.strand(LOG_RUN, MAIN):
