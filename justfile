@@ -27,8 +27,8 @@ fix:
     {{bin}}/ruff format .
 
 # Measure
-bench *args:
-    {{bin}}/python -m benchmarks {{args}}
+bench name="ledger" *args:
+    {{bin}}/python -m benchmarks {{name}} {{args}}
 
 # Write the reference of the command line anew, and check all documents: links, forms, commands
 docs:

@@ -27,7 +27,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
     parser.add_argument("--full", action="store_true", help="a million entries, not 100,000")
     options = parser.parse_args(arguments)
-    entries = 1_000_000 if options.full else 100_000
     with tempfile.TemporaryDirectory() as scratch:
-        figures = measure(Path(scratch), entries, options.full)
+        figures = measure(Path(scratch), FULL if options.full else QUICK)
     if options.json:
         print(json.dumps(figures))
     else:
@@ -74,27 +73,41 @@ def main(arguments: list[str]) -> None:
             print(f"{name:<28} {value}")
 
 
-def measure(folder: Path, entries: int, full: bool) -> dict[str, Any]:  # noqa: FBT001
+@dataclass(frozen=True)
+class Sizes:
+    """How much is written: in the large ledger, in batches of 1 and of 100, by the reference."""
+
+    entries: int
+    single: int
+    batched: int
+    reference: int
+
+
+QUICK = Sizes(100_000, 2_000, 40_000, 5_000)
+FULL = Sizes(1_000_000, 20_000, 400_000, 1_000_000)
+
+
+def measure(folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Return all figures; what a reader compares with the goals comes first."""
     say("appending to Postgres")
-    postgres = append_figures("postgres", folder, full)
+    postgres = append_figures("postgres", folder, sizes)
     say("appending to SQLite")
-    sqlite = append_figures("sqlite", folder, full)
-    say(f"writing a ledger of {entries} entries")
+    sqlite = append_figures("sqlite", folder, sizes)
+    say(f"writing a ledger of {sizes.entries} entries")
     large = Bench(folder / "large", "sqlite")
-    fill(large, entries)
+    fill(large, sizes.entries)
     say("verifying it")
     verified = verify_figures(large)
     say("appending to it, and to a small one")
     growth = {
         "sqlite": growth_figures(large, Bench(folder / "small", "sqlite")),
-        "postgres": growth_figures(*postgres_pair(folder, entries)),
+        "postgres": growth_figures(*postgres_pair(folder, sizes.entries)),
     }
     large.close()
     say("opening it")
     opened = open_figures(large)
     say("the same work on forum-engine")
-    theirs = reference.measure(entries if full else 5_000)
+    theirs = reference.measure(sizes.reference)
     return {
         "append_postgres_ratio": worst(postgres),
         "append_sqlite_ratio": worst(sqlite),
@@ -102,7 +115,7 @@ def measure(folder: Path, entries: int, full: bool) -> dict[str, Any]:  # noqa: 
         "append_growth": max(growth.values()),
         "open_seconds": opened["seconds"],
         "open_rss_mb": opened["rss_mb"],
-        "entries": entries,
+        "entries": sizes.entries,
         "postgres": postgres,
         "sqlite": sqlite,
         "verify": verified,
@@ -182,12 +195,11 @@ def drafts(strand: Strand, count: int) -> list[Draft]:
 # Appending
 
 
-def append_figures(database: str, folder: Path, full: bool) -> dict[str, Any]:  # noqa: FBT001
+def append_figures(database: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Measure appends in batches of 1 and of 100 against bare inserts, in turns."""
     figures: dict[str, Any] = {}
     bare = {"postgres": bare_postgres, "sqlite": bare_sqlite}[database]
-    for batch, least in ((1, 2_000), (100, 40_000)):
-        total = least * 10 if full else least
+    for batch, total in ((1, sizes.single), (100, sizes.batched)):
         own, alone, plain, tuned = [], [], [], []
         for round_ in range(ROUNDS):
             home = folder / f"{database}-{batch}-{round_}"

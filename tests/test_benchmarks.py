@@ -1,0 +1,33 @@
+"""The benchmarks run, at a size that shows nothing else; for figures there is `just bench`."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import frauds, ledger, reference
+from forum.surfaces.cli.cheat import FRAUDS
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_the_ledger_benchmark_has_every_figure(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A benchmark that has rotted is noticed here, and not when somebody asks for a figure."""
+    monkeypatch.setattr(ledger, "URL", postgres_url)
+    monkeypatch.setattr(ledger, "ROUNDS", 1)
+    figures = ledger.measure(tmp_path, ledger.Sizes(2_000, 200, 20_000, 200))
+
+    ratios = ("append_postgres_ratio", "append_sqlite_ratio", "verify_ratio", "append_growth")
+    assert all(figures[name] > 0 for name in (*ratios, "open_seconds", "open_rss_mb"))
+    assert figures["open"]["entries"] >= 2_000
+
+
+@pytest.mark.slow
+def test_the_reference_is_asked_about_the_same_frauds() -> None:
+    """A comparison is fair only if it is of the same things, with the reference at its best."""
+    outcomes = {outcome.name: outcome.caught for outcome in reference.frauds()}
+
+    assert set(frauds.SAME) <= {fraud.name for fraud in FRAUDS}
+    assert set(frauds.SAME.values()) == set(outcomes)
+    assert True in outcomes.values()
