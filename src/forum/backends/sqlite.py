@@ -16,8 +16,8 @@ from forum.tlog import EMPTY_ROOT, TileId, hash_leaves
 
 _SQL = queries("sqlite")
 _BUSY_SECONDS = 20.0
-_ROWS = 250
-"""How many rows one statement inserts; SQLite allows for three times as many parameters."""
+_ROWS = 240
+"""How many rows one statement inserts: four parameters each, and every SQLite takes 999."""
 _PAUSE_SECONDS = 0.01
 
 
@@ -61,8 +61,7 @@ class SqliteStore(SqliteReader):
                 for r in records
             ]
             try:
-                for start in range(0, len(rows), _ROWS):
-                    self._insert(rows[start : start + _ROWS])
+                self._insert("add_entries", rows)
             except sqlite3.IntegrityError:
                 raise PositionTaken(str(records[0].position)) from None
             for record, (strand, n, _) in zip(records, rows, strict=True):
@@ -87,9 +86,8 @@ class SqliteStore(SqliteReader):
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
             if self._db.execute(_SQL["swap"], head).rowcount != 1:
                 raise Overtaken(f"the tree of {self._origin}")
-            self._db.executemany(
-                _SQL["add_leaf"], ((self._log, i, entry, prefix_of(h)) for i, entry, h in leaves)
-            )
+            rows = [(self._log, i, entry, prefix_of(leaf)) for i, entry, leaf in leaves]
+            self._insert("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())
             )
@@ -133,11 +131,14 @@ class SqliteStore(SqliteReader):
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
-    def _insert(self, rows: list[tuple[int, int, bytes]]) -> None:
+    def _insert(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
         # Many rows in one statement: between statements the interpreter lets other threads run,
         # and the writers behind this commit would each make it wait.
-        values = ",".join(["(?,?,?)"] * len(rows))
-        self._db.execute(_SQL["add_entries"] + values, list(chain.from_iterable(rows)))
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
+            marks = f"({','.join('?' * len(part[0]))})"
+            values = ",".join([marks] * len(part))
+            self._db.execute(_SQL[query] + values, list(chain.from_iterable(part)))
 
     def _strand_id(self, run: str, name: str, found: dict[tuple[str, str], int]) -> int:
         key = (run, name)

@@ -59,8 +59,8 @@ SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand
 WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log
 -- name: swap
 UPDATE log SET size = ?, root = ?, last = ? WHERE id = ? AND size = ? AND root = ? AND last < ?
--- name: add_leaf
-INSERT INTO leaf (log, idx, entry, prefix) VALUES (?, ?, ?, ?)
+-- name: add_leaves
+INSERT INTO leaf (log, idx, entry, prefix) VALUES 
 -- name: put_tile
 INSERT INTO tile (log, level, idx, hashes) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET hashes = excluded.hashes
