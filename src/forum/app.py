@@ -6,7 +6,7 @@ arguments, and imports backends inside functions, so that a command loads only w
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +37,7 @@ from forum.ledger import (
     Publication,
     Publisher,
     Reader,
+    Record,
     RedactReason,
     Remark,
     Sequencer,
@@ -158,11 +159,20 @@ class Forum:
         from forum.backends.committer import Committer
         from forum.backends.keeper import Keeper
 
+        publisher = self.publisher
         committer = Committer(self.store)
-        keeper = Keeper(self.store, Sequencer(self.store), self.publisher)
+        keeper = Keeper(self.store, Sequencer(self.store), publisher)
+
+        def append(records: Sequence[Record]) -> None:
+            keeper.check()
+            committer.append(records)
+
+        async def append_async(records: Sequence[Record]) -> None:
+            keeper.check()
+            await committer.append_async(records)
+
         try:
-            append = (committer.append, committer.append_async)
-            yield Ledger(self.store, KINDS, now, new_salt, *append)
+            yield Ledger(self.store, KINDS, now, new_salt, append, append_async)
         finally:
             committer.close()
             keeper.close()
@@ -188,19 +198,26 @@ class Forum:
 
     def initialise(self) -> bool:
         """Make key, policy, witness and log where they are missing; tell whether any was."""
-        from forum.backends.files import write_key
+        from forum.backends.files import locked
 
-        fresh = not self.settings.key_file.exists()
-        if fresh:
-            self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-            (self.settings.data / ".gitignore").write_text("*\n")
-            origin = self.settings.origin or f"forum.local/{os.urandom(4).hex()}"
-            write_key(self.settings.key_file, SigningKey(os.urandom(32), origin))
-        self._trust_locally()
+        # One process at a time: of two keys, one would be lost, and all that it had signed.
+        with locked(self.settings.key_file):
+            fresh = not self.settings.key_file.exists()
+            if fresh:
+                self._make_key()
+            self._trust_locally()
         self.ledger.begin(f"forumd/{__version__}", self.key.verifier())
         if fresh:
             self.settle()
         return fresh
+
+    def _make_key(self) -> None:
+        from forum.backends.files import write_key
+
+        self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.settings.data / ".gitignore").write_text("*\n")
+        origin = self.settings.origin or f"forum.local/{os.urandom(4).hex()}"
+        write_key(self.settings.key_file, SigningKey(os.urandom(32), origin))
 
     def new_epoch(self) -> str:
         """Leave the log at the last checkpoint that was signed, and begin its next epoch."""
@@ -211,12 +228,14 @@ class Forum:
         base, _, number = self.origin.rpartition("/epoch-")
         following = int(number) + 1 if base and number.isdecimal() else 2
         key = SigningKey(self.key.seed, f"{base or self.origin}/epoch-{following}")
-        # The old key is kept first: stopped in between, the log has one key and a copy of it.
-        write_key(self.settings.key_file.with_suffix(f".{following - 1}"), self.key)
-        write_key(self.settings.key_file, key)
         with Forum(self.settings) as successor:
+            successor.key = key
             successor._trust_locally()
             successor.ledger.begin(f"forumd/{__version__}", key.verifier(), left)
+            # The key comes last: stopped before it, the old log is still the one, and all of this
+            # is found when it is tried again.
+            write_key(self.settings.key_file.with_suffix(f".{following - 1}"), self.key)
+            write_key(self.settings.key_file, key)
             successor.settle()
         return key.name
 
@@ -374,14 +393,16 @@ def upgrade_database(settings: Settings) -> list[int]:
 
 def open_witness(folder: Path, name: str | None = None) -> "Witness":
     """Open the witness that lives in a folder, making its key if there is none."""
-    from forum.backends.files import read_key, write_key
+    from forum.backends.files import locked, read_key, write_key
     from forum.verify import LOCAL_WITNESS
     from forum.witness import Witness
 
     path = folder / "witness.key"
     if not path.exists():
-        name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
-        write_key(path, SigningKey(os.urandom(32), name, ED25519_COSIGNATURE))
+        with locked(path):
+            if not path.exists():
+                name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
+                write_key(path, SigningKey(os.urandom(32), name, ED25519_COSIGNATURE))
     return Witness(
         read_key(path), lambda: trusted_logs(folder), lambda o: witness_memory(folder, o), now
     )
@@ -407,15 +428,15 @@ def witness_memory(folder: Path, origin: str) -> "FileMemory":
 
 def trust_log(folder: Path, key: VerifierKey) -> None:
     """Let a witness cosign the log with this key."""
-    from forum.backends.files import write_durably
+    from forum.backends.files import locked, write_durably
 
     path = folder / "logs" / f"{_file_name(key.name)}.vkey"
-    known = trusted_logs(folder).get(key.name, (key,))
-    if known != (key,):
-        raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(path, f"{key}\n".encode())
+    with locked(path):
+        known = trusted_logs(folder).get(key.name, (key,))
+        if known != (key,):
+            raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
+        if not path.exists():
+            write_durably(path, f"{key}\n".encode())
 
 
 def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:

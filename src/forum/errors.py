@@ -11,6 +11,7 @@
     ├── RolledBack           the database does not continue what was signed before
     ├── GuardMissing         signed checkpoints, but no memory of them on this machine
     ├── NoSuchEntry          the log has no such entry
+    ├── EntryLost            the database no longer has an entry that was acknowledged
     ├── NoSuchLog            the database does not hold this log
     ├── AmbiguousEntry       a shortened id fits several entries
     ├── NotYetSigned         durable, but in no signed checkpoint yet
@@ -157,6 +158,17 @@ class NoSuchEntry(ForumError):
 
     def __str__(self) -> str:
         return f"no such entry: {self.what}"
+
+
+class EntryLost(ForumError):
+    """An entry that was acknowledged is not in the database any more."""
+
+    def __init__(self, origin: str, which: str) -> None:
+        super().__init__(origin, which)
+        self.origin, self.which = origin, which
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.which}; nothing is signed. See: forum ledger verify"
 
 
 class NoSuchLog(ForumError):

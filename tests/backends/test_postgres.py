@@ -9,8 +9,16 @@ from psycopg.conninfo import make_conninfo
 
 from forum.backends.committer import Committer
 from forum.backends.postgres import PostgresStore, upgrade
-from forum.errors import NotDurable, SchemaTooNew, SchemaTooOld, StoreFailed, StoreLost
-from forum.ledger import text
+from forum.errors import (
+    BadSettings,
+    EntryLost,
+    NotDurable,
+    SchemaTooNew,
+    SchemaTooOld,
+    StoreFailed,
+    StoreLost,
+)
+from forum.ledger import Sequencer, text
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -127,3 +135,27 @@ def test_an_append_survives_a_lost_connection(postgres_url: str) -> None:
 
     assert list(reader.unsequenced()) == data_of(chain.records)
     reader.close()
+
+
+@pytest.mark.parametrize("address", ["postgres//forum:hunter2@db/forum", "postgresql://a:%zz2@h/x"])
+def test_a_wrong_address_is_refused_without_repeating_it(address: str) -> None:
+    """It may hold a password, and what an error says ends up in logs."""
+    with pytest.raises(BadSettings) as caught:
+        PostgresStore(address, "test.example/log")
+
+    assert "hunter2" not in str(caught.value)
+    assert "%zz2" not in str(caught.value)
+
+
+def test_an_entry_that_is_gone_before_it_was_sequenced_is_named(postgres_url: str) -> None:
+    """It was acknowledged: nothing may be signed as if it had never been."""
+    store = PostgresStore(upgraded(postgres_url), fresh_origin())
+    store.append(Chain(store.origin).take(2))
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        log = db.execute("SELECT id FROM forum.log WHERE origin = %s", (store.origin,)).fetchone()
+        db.execute("DELETE FROM forum.entry WHERE log = %s AND n = 0", log)
+
+    with pytest.raises(EntryLost, match="was acknowledged and is gone"):
+        Sequencer(store).step()
+    assert None in list(store.unsequenced())
+    store.close()

@@ -203,7 +203,7 @@ class StrandMachine(RuleBasedStateMachine):
         """... and then swap, if it is still allowed to."""
         assert self.plan is not None
         old, new, batch, _ = self.plan
-        before = self.reader.head(), list(self.reader.unsequenced())
+        before = self.reader.head(), [data for data in self.reader.unsequenced() if data]
         first = [leaf_of(data) for data in before[1][: len(batch.leaves)]]
         try:
             self.stores[1].swap(*self.plan)
@@ -236,7 +236,8 @@ class StrandMachine(RuleBasedStateMachine):
     @invariant()
     def the_tree_is_over_the_entries(self) -> None:
         """Every entry has one index or waits; the root is that of the leaves in their order."""
-        sequenced, waiting = entries_of(self.reader), list(self.reader.unsequenced())
+        sequenced = entries_of(self.reader)
+        waiting = [data for data in self.reader.unsequenced() if data]
         stored = [data for name in STRANDS for data in self.stored(name)]
         order: dict[str, list[bytes]] = {name: [] for name in STRANDS}
         for data in (*sequenced, *waiting):

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from forum.errors import ForumError, NoSuchLog, StoreFailed
 from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
@@ -24,7 +25,7 @@ from forum.ledger import (
     leaf_of,
     text,
 )
-from forum.tlog import Checkpoint, Hash, sign_checkpoint
+from forum.tlog import Checkpoint, Hash, SigningKey, sign_checkpoint
 from forum.verify import Claim, Problem, State, Trust
 from tests.verify.world import LOCAL, REMOTE, SECOND, World, problems, remark
 
@@ -495,3 +496,56 @@ def test_an_earlier_epoch_is_named(tmp_path: Path) -> None:
     world.settle()
 
     assert any("test.example/left" in missing for missing in world.verify().not_checked)
+
+
+def test_a_checkpoint_of_another_log_is_no_checkpoint_of_this(tmp_path: Path) -> None:
+    """A reader may trust two logs; the key of one must not speak for the other."""
+    world, other = World(tmp_path, REMOTE), SigningKey(bytes(31) + b"\7", "test.example/other")
+    world.run()
+    world.settle()
+    head = world.store.head()
+    forged = sign_checkpoint(Checkpoint(other.name, head.size, head.root), other).encode()
+    with sqlite3.connect(tmp_path / "ledger.db") as db:
+        db.execute("UPDATE checkpoint SET note = ? WHERE size = ?", (forged, head.size))
+    db.close()
+    report = world.verify(Trust(keys=(world.key.verifier(), other.verifier())))
+
+    assert Problem.SIGNATURE_REJECTED in problems(report)
+    assert report.intact.state is State.FAILS
+
+
+@pytest.mark.parametrize("table", ["entry", "checkpoint", "tile", "body", "log", "strand", "leaf"])
+def test_whatever_is_in_a_row_a_report_comes_of_it(
+    world: World, tmp_path: Path, table: str
+) -> None:
+    """Whoever holds the database writes what he likes; that must end in a finding, not a crash."""
+    world.open("second").append(remark("note", None, world.ledger.find("0").leaf))
+    world.settle()
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as db:
+        rows = db.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
+        names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    db.close()
+    for column, name in enumerate(names):
+        for value in (-1, 2**40, "text", b"\xff\xfe", rows[-1][column]):
+            with sqlite3.connect(path, isolation_level=None) as db:
+                db.execute("BEGIN")
+                try:
+                    db.execute(f"UPDATE OR IGNORE {table} SET {name} = ?", (value,))  # noqa: S608
+                except sqlite3.IntegrityError:
+                    db.execute("ROLLBACK")
+                    continue
+                db.execute("COMMIT")
+            db.close()
+            try:
+                report = world.verify()
+                assert report.found or report.ok
+            except ForumError as error:
+                assert isinstance(error, (StoreFailed, NoSuchLog)), error  # noqa: PT017
+            finally:
+                with sqlite3.connect(path, isolation_level=None) as db:
+                    db.execute("PRAGMA foreign_keys = OFF")
+                    db.execute(f"DELETE FROM {table}")  # noqa: S608
+                    marks = ",".join("?" * len(names))
+                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608
+                db.close()

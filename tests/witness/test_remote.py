@@ -73,7 +73,7 @@ def test_a_restored_log_is_refused_though_its_guard_is_gone(
     before = log.settle(WitnessClient(REMOTE, over_http(REMOTE, served.url)))
     restored = World(tmp_path / "restored", REMOTE, origin=log.key.name)
     for n in range(runs):
-        restored.run(f"again/{n}")
+        restored.run(f"again-{n}")
     after = restored.settle(WitnessClient(REMOTE, over_http(REMOTE, served.url)))
 
     assert (before.witnessed, after.witnessed) == (True, False)

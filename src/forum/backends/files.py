@@ -26,9 +26,7 @@ class FileMemory:
 
     def advance(self, old: bytes | None, new: bytes) -> None:
         """Replace old by new durably, whatever other processes try at the same time."""
-        with _typed("writing", self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(_beside(self._path, ".lock")):
+        with locked(self._path):
             if self.latest() != old:
                 raise Overtaken(f"what {self._path.name} remembers")
             write_durably(self._path, new)
@@ -84,9 +82,11 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time do something about a file; the folder is made if need be."""
     with _typed("locking", path):
-        file = path.open("ab")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = _beside(path, ".lock").open("ab")
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -48,11 +48,14 @@ class Keeper:
         self._stop.set()
         for thread in self._threads:
             thread.join()
-        if self.failure is None:
-            self._sequencer.drain()
-            self._caught_up.set()
-            self._publish()
-        else:
+        self.check()
+        self._sequencer.drain()
+        self._caught_up.set()
+        self._publish()
+
+    def check(self) -> None:
+        """Raise what stopped the keeping of this log: whoever writes on must know."""
+        if self.failure is not None:
             raise self.failure
 
     @property

@@ -4,7 +4,6 @@ Committing an entry takes no lock that another strand waits for; the sequencer's
 the only statement that changes a shared row.
 """
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -15,13 +14,23 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from forum.backends.sql import SqlReader, migrations, prefix_of, queries
-from forum.errors import NotDurable, Overtaken, PositionTaken, SchemaTooOld, StoreFailed, StoreLost
+from forum.errors import (
+    BadSettings,
+    EntryLost,
+    NotDurable,
+    Overtaken,
+    PositionTaken,
+    SchemaTooOld,
+    StoreFailed,
+    StoreLost,
+)
 from forum.ledger import Head, Position, Reader, Record, Waiting
 from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("postgres")
 _CONNECTIONS = 8
 _PATIENCE_SECONDS = 10.0
+_CONNECT_SECONDS = 10
 
 Connection = psycopg.Connection[TupleRow]
 StrandKey = tuple[str, str]
@@ -43,6 +52,7 @@ class PostgresStore(SqlReader):
 
     def __init__(self, url: str, origin: str, connections: int = _CONNECTIONS) -> None:
         super().__init__(origin)
+        check_address(url)
         self._url = url
         self._pool = ConnectionPool(
             url,
@@ -57,7 +67,7 @@ class PostgresStore(SqlReader):
         try:
             with _typed("connecting"):
                 # Once by hand: a pool tries again in silence, and forgets to say why.
-                psycopg.connect(url, connect_timeout=int(_PATIENCE_SECONDS)).close()
+                psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
                 self._pool.open(wait=True, timeout=_PATIENCE_SECONDS)
             self._begin()
         except BaseException:
@@ -68,19 +78,23 @@ class PostgresStore(SqlReader):
         """Commit all of these or none, durably."""
         # Looked up one by one: a process may know a million strands, and appends to one of them.
         strands = {(r.position.run, r.position.strand) for r in records}
-        wanted = {key for key in strands if key not in self._strand_ids}
+        known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
         with self._connection("appending") as db:
             try:
-                if wanted or any(r.bodies for r in records):
-                    self._append_all(db, records, wanted)
+                if len(known) < len(strands) or any(r.bodies for r in records):
+                    self._append_all(db, records, known, strands - known.keys())
                 else:
-                    self._append_entries(db, records, self._strand_ids)
+                    self._append_entries(db, records, known)
             except psycopg.errors.UniqueViolation:
                 raise PositionTaken(str(records[0].position)) from None
 
     def waiting(self, limit: int) -> Waiting:
         """Return some entries without an index, in the order of their commits."""
         rows = self._rows("waiting", log=self._log, limit=limit)
+        for _, strand, n, leaf in rows:
+            if leaf is None:
+                why = f"entry {n} of strand {strand} was acknowledged and is gone"
+                raise EntryLost(self._origin, why)
         return Waiting([row[3] for row in rows], rows)
 
     def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
@@ -127,8 +141,12 @@ class PostgresStore(SqlReader):
                     return True
                 self._leading.close()
                 self._leading = None
-            db = psycopg.connect(self._url, autocommit=True)
-            row = db.execute(_SQL["lead"], (self._log,)).fetchone()
+            db = psycopg.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
+            try:
+                row = db.execute(_SQL["lead"], (self._log,)).fetchone()
+            except BaseException:
+                db.close()
+                raise
             if row is None or not row[0]:
                 db.close()
                 return False
@@ -138,7 +156,10 @@ class PostgresStore(SqlReader):
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
         """Read everything as of one moment, in one transaction of its own."""
-        with _typed("reading"), psycopg.connect(self._url) as db:
+        with (
+            _typed("reading"),
+            psycopg.connect(self._url, connect_timeout=_CONNECT_SECONDS) as db,
+        ):
             db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             db.read_only = True
             db.execute("SELECT 1")  # the moment is that of the first statement
@@ -180,11 +201,15 @@ class PostgresStore(SqlReader):
         self._log = self._one("log", origin=self._origin)
 
     def _append_all(
-        self, db: Connection, records: Sequence[Record], wanted: set[StrandKey]
+        self,
+        db: Connection,
+        records: Sequence[Record],
+        known: dict[StrandKey, int],
+        wanted: set[StrandKey],
     ) -> None:
         with db.transaction():
             added = self._add_strands(db, wanted) if wanted else {}
-            ids = ChainMap(added, self._strand_ids)
+            ids = known | added
             self._append_entries(db, records, ids)
             for record in records:
                 if record.bodies:
@@ -225,8 +250,18 @@ class PostgresStore(SqlReader):
         db.execute(_SQL["add_leaves"], (self._log, *columns))
 
 
+def check_address(url: str) -> None:
+    """Refuse what is no address of a database, without repeating it: it may hold a password."""
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        why = "not of the form postgresql://user@host/database"
+        raise BadSettings("the database's address", why) from None
+
+
 def upgrade(url: str) -> list[int]:
     """Bring the schema up to what this release knows, and return the migrations applied."""
+    check_address(url)
     with _typed("upgrading the schema"), psycopg.connect(url) as db:
         db.execute("SELECT pg_advisory_xact_lock(hashtext('forum.upgrade'))")
         known = _fetch(db, "has_schema", {})[0][0]

@@ -102,11 +102,9 @@ class SqlReader(ABC):
     def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
         key = self._strand(run, strand)
-        page: list[Any] = [(start - 1, b"")]
-        while key is not None and page:
-            following = {"log": self._log, "strand": key, "n": page[-1][0] + 1}
-            page = self._rows("strand_entries", **following, limit=PAGE)
-            yield from (row[1] for row in page)
+        if key is not None:
+            place = {"log": self._log, "strand": key}
+            yield from self._paged("strand_entries", "n", start, **place)
 
     def last(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand."""
@@ -129,10 +127,7 @@ class SqlReader(ABC):
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the signed notes of trees of at least this size, smallest first."""
-        page: list[Any] = [(start - 1, b"")]
-        while page:
-            page = self._rows("checkpoints", log=self._log, size=page[-1][0] + 1, limit=PAGE)
-            yield from (row[1] for row in page)
+        yield from self._paged("checkpoints", "size", start, log=self._log)
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
         """Return the signed note of the largest tree, or of the largest up to a size."""
@@ -140,8 +135,8 @@ class SqlReader(ABC):
         found: bytes | None = self._one("checkpoint", log=self._log, size=size)
         return found
 
-    def unsequenced(self) -> Iterator[bytes]:
-        """Yield the entries that have no index yet."""
+    def unsequenced(self) -> Iterator[bytes | None]:
+        """Yield the entries that have no index yet; nothing where one is not there."""
         yield from (row[0] for row in self._rows("unsequenced", log=self._log))
 
     def stored(self) -> int:
@@ -151,6 +146,14 @@ class SqlReader(ABC):
     def backlog(self) -> int:
         """Return about how many entries wait for an index."""
         return int(self._one("backlog", log=self._log) or 0)
+
+    def _paged(self, query: str, name: str, start: int, **place: object) -> Iterator[bytes]:
+        """Yield what a query finds from a number on, page by page."""
+        while page := self._rows(query, **place, **{name: start}, limit=PAGE):
+            yield from [row[1] for row in page]
+            if page[-1][0] < start:
+                return  # a row that lies about its number would be found for ever
+            start = page[-1][0] + 1
 
     def _strand(self, run: str, name: str) -> int | None:
         known = self._strand_ids.get((run, name))

@@ -8,6 +8,7 @@ would enclose his own.  See docs/spec/bundle.md.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
@@ -27,6 +28,7 @@ from forum.tlog import (
     Policy,
     TlogProof,
     TreeView,
+    cosignatures,
     prove_consistency,
     prove_inclusion,
 )
@@ -170,31 +172,30 @@ def _read_hashes(data: bytes) -> tuple[Hash, ...]:
 def gather_bundle(
     reader: Reader, kinds: Kinds, run: str, policy: Policy, verifier: bytes
 ) -> Bundle:
-    """Collect the evidence of one run, as of the newest checkpoint of one snapshot."""
-    data = reader.checkpoint()
-    if data is None:
-        raise NotYetSigned(run)
+    """Collect the evidence of one run, as far as it is signed in one snapshot."""
+    newest = reader.checkpoint()
+    size = Checkpoint.parse(Note.parse(newest).text).size if newest else 0
+    own = [e for strand in reader.strands(run) for e in _signed(reader, kinds, run, strand, size)]
+    if not own or newest is None:
+        raise NotYetSigned(run) if reader.strands(run) else NoSuchEntry(f"the log has no run {run}")
+    data = _witnessed(reader, policy, max(index for index, _ in own)) or newest
     note = Note.parse(data)
     view = TreeView(Checkpoint.parse(note.text).size, reader.read_tile)
-    own = [
-        _indexed(reader, kinds, data)
-        for strand in reader.strands(run)
-        for data in reader.strand(run, strand)
-    ]
-    if not own:
-        raise NoSuchEntry(f"the log has no run {run}")
-    others = [*_referred(reader, kinds, own), *_redactions(reader, kinds, own)]
-    entries = {index: e.data for e in [*own, *others] if (index := e.index) is not None}
-    if max(entries) >= view.size:
-        raise NotYetSigned(str(max(entries)))
+    run_entries = [entry for _, entry in own]
+    others = [*_referred(reader, kinds, run_entries), *_redactions(reader, kinds, run_entries)]
+    entries = {
+        index: e.data
+        for e in [*run_entries, *others]
+        if (index := e.index) is not None and index < view.size
+    }
     return Bundle(
         origin=reader.origin,
         run=run,
         checkpoint=data,
         entries=entries,
         proofs={i: TlogProof(i, tuple(prove_inclusion(view, i)), note) for i in entries},
-        bodies=dict(_bodies(reader, own)),
-        past=tuple(_past(reader, view, own)),
+        bodies=dict(_bodies(reader, run_entries)),
+        past=tuple(_past(reader, view, run_entries)),
         extras={
             "README.txt": README.encode(),
             "policy": policy.encode(),
@@ -203,12 +204,33 @@ def gather_bundle(
     )
 
 
-def _indexed(reader: Reader, kinds: Kinds, data: bytes) -> Located:
-    leaf = leaf_of(data).hex()
-    try:
-        return find(reader, kinds, leaf)
-    except NoSuchEntry:
-        raise NotYetSigned(leaf) from None
+def _signed(
+    reader: Reader, kinds: Kinds, run: str, strand: str, size: int
+) -> Iterator[tuple[int, Located]]:
+    """Yield the entries of a strand that a tree of this size has."""
+    for data in reader.strand(run, strand):
+        try:
+            located = find(reader, kinds, leaf_of(data).hex())
+        except NoSuchEntry:
+            return
+        if located.index is None or located.index >= size:
+            return
+        yield located.index, located
+
+
+def _witnessed(reader: Reader, policy: Policy, last: int) -> bytes | None:
+    """Return the newest checkpoint behind an entry that the policy accepts."""
+    data = reader.checkpoint()
+    while data is not None:
+        note = Note.parse(data)
+        size = Checkpoint.parse(note.text).size
+        if size <= last:
+            return None
+        seen = cosignatures(note, policy.witness_keys)
+        if policy.satisfied_by([cosignature.key for cosignature in seen]):
+            return data
+        data = reader.checkpoint(size - 1)
+    return None
 
 
 def _referred(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterator[Located]:
@@ -223,7 +245,8 @@ def _redactions(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterato
     for data in reader.strand(LOG_RUN, MAIN) if ids else ():
         entry = kinds.read(data)
         if isinstance(entry.facts, Redact) and entry.facts.entry in ids:
-            yield _indexed(reader, kinds, data)
+            with suppress(NoSuchEntry):  # it waits for its index: the body is still there
+                yield find(reader, kinds, leaf_of(data).hex())
 
 
 def _bodies(

@@ -41,7 +41,7 @@ class Kinds:
             for kind in self._kinds.values()
         }
         self._known: set[tuple[bytes, bytes]] = set()
-        self._facts = {k.name: msgspec.json.Decoder(k.facts) for k in self._kinds.values()}
+        self._facts = {k.name.encode(): msgspec.json.Decoder(k.facts) for k in self}
 
     def __iter__(self) -> Iterator[Kind[Any]]:
         return iter(self._kinds.values())
@@ -71,7 +71,7 @@ class Kinds:
         key = (kind, facts)
         if key in self._known:
             return True
-        decoder = self._facts.get(kind.decode())
+        decoder = self._facts.get(kind)
         if decoder is None or not _reads(decoder, facts):
             return False
         if len(self._known) >= _REMEMBERED:

@@ -41,6 +41,8 @@ from forum.tlog import (
 )
 
 SYSTEM = "system"
+MAX_RUN_NAME = 64
+"""A run is named in the steps of others, and before a slash in positions."""
 
 
 class StrandEnd(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -98,6 +100,9 @@ class Ledger:
 
     def begin(self, program: str, key: VerifierKey, left: Checkpoint | None = None) -> None:
         """Write the first entries of a log, unless they are there."""
+        last = self.store.last(LOG_RUN, MAIN)
+        if last is not None and self.kinds.read(last).n > 0:
+            return
         strand = self.strand(LOG_RUN)
         opening = LogOpen(program)
         if left is not None:
@@ -109,6 +114,8 @@ class Ledger:
 
     def open_run(self, run: str, actor: str) -> Strand:
         """Open a run, or take it up again; it names the newest checkpoint as its past."""
+        if "/" in run or len(run) > MAX_RUN_NAME:
+            raise Malformed("run", f"its name has a slash, or more than {MAX_RUN_NAME} characters")
         strand = self.strand(run)
         if strand.recorded("run/open") is None:
             newest = self.store.checkpoint()

@@ -117,8 +117,8 @@ class Reader(Protocol):
         """Return the signed note of the largest tree, or of the largest up to a size."""
         ...
 
-    def unsequenced(self) -> Iterator[bytes]:
-        """Yield the entries that have no index yet."""
+    def unsequenced(self) -> Iterator[bytes | None]:
+        """Yield the entries that have no index yet; nothing where one is not there."""
         ...
 
     def stored(self) -> int:

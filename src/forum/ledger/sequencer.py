@@ -118,6 +118,13 @@ class Publisher:
 
     def publish(self) -> Publication:
         """Sign the tree as it stands and ask every witness for its cosignature."""
+        publication = self._publish()
+        if publication.refused and self._store.head().size > publication.checkpoint.size:
+            # Another process was faster: the witness has seen a larger tree.  Ask about that.
+            return self._publish()
+        return publication
+
+    def _publish(self) -> Publication:
         note = self.sign()
         refused, unreachable = [], []
         for cosigner in self._cosigners:

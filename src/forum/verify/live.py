@@ -3,6 +3,7 @@
 from binascii import hexlify
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 from forum.errors import Malformed, ProofRejected
 from forum.ledger import Kinds, Reader
@@ -69,23 +70,21 @@ class _Audit:
             return empty_report(self._reader.origin, unknown, unknown, self._findings)
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
-        stops = iter([*(c.size for c in self._signed), 0])
-        self._advance(next(stops), stops, size, progress)
+        self._advance(size, progress)
         pending = self._check_pending(size)
         self._check_memories()
         return self._report(size, pending)
 
-    def _advance(self, stop: int, stops: Iterator[int], size: int, progress: Progress) -> None:
+    def _advance(self, size: int, progress: Progress) -> None:
         """Take in all entries, stopping at each checkpoint to compare its root."""
-        checkpoints = iter(self._signed)
         start = 0
-        while start < size:
-            self._chronicle.bound(self._floor(start), self._ceiling(stop))
-            for low in range(start, stop, _CHUNK):
-                self._take_chunk(low, min(low + _CHUNK, stop))
-                progress(min(low + _CHUNK, stop), size)
-            self._compare_root(next(checkpoints))
-            start, stop = stop, next(stops)
+        for checkpoint, bounds in zip(self._signed, self._bounds(), strict=True):
+            self._chronicle.bound(*bounds)
+            for low in range(start, checkpoint.size, _CHUNK):
+                self._take_chunk(low, min(low + _CHUNK, checkpoint.size))
+                progress(min(low + _CHUNK, checkpoint.size), size)
+            self._compare_root(checkpoint)
+            start = checkpoint.size
 
     def _take_chunk(self, start: int, stop: int) -> None:
         entries = list(self._reader.entries(start, stop))
@@ -140,24 +139,35 @@ class _Audit:
             checkpoint = self._trust.open(data, self._findings)
             if checkpoint is None or not checkpoint.size:
                 continue
+            if checkpoint.origin != self._reader.origin:
+                # Its key may well be trusted, but for the log that it speaks of.
+                detail = f"checkpoint: it is of {checkpoint.origin}, another log"
+                self._findings.add(Problem.SIGNATURE_REJECTED, detail)
+                continue
             self._signed.append(checkpoint)
             seen = self._trust.seen_by(data, self._findings)
             if self._trust.satisfied_by(seen):
                 self._seen[checkpoint.size] = seen
             time = self._time(checkpoint.size)
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+        # The row says one size and the note may say another.
+        self._signed.sort(key=lambda checkpoint: checkpoint.size)
 
     def _time(self, size: int) -> int:
         """Return when the checkpoint of a size was cosigned, or 0 if it was not."""
         return min((c.time for c in self._seen.get(size, ())), default=0) * 1_000_000
 
-    def _floor(self, start: int) -> int:
-        """Return when the last witnessed checkpoint before these entries was cosigned."""
-        return max((self._time(size) for size in self._seen if size <= start), default=0)
+    def _bounds(self) -> Iterator[tuple[int, int]]:
+        """Yield for the entries up to each checkpoint when they can have got their indexes.
 
-    def _ceiling(self, stop: int) -> int:
-        """Return when the first witnessed checkpoint that covers these entries was cosigned."""
-        return min((self._time(size) for size in self._seen if size >= stop), default=FOREVER)
+        That is after the last witnessed checkpoint before them, and before the first that covers
+        them.
+        """
+        times = [self._time(checkpoint.size) for checkpoint in self._signed]
+        floors = accumulate(times, max, initial=0)
+        later = accumulate((time or FOREVER for time in reversed(times)), min)
+        # One floor too many: nothing is bounded by what comes after it.
+        yield from zip(list(floors)[:-1], reversed(list(later)), strict=True)
 
     def _check_pending(self, size: int) -> int:
         """Count what is not signed yet; it is a finding only when it has waited for long."""
@@ -165,7 +175,7 @@ class _Audit:
             self._findings.add(Problem.NOTHING_SIGNED, "there is no checkpoint by a trusted key")
         stored = self._reader.stored()
         # The head is a row of the database, and may say anything: no more can be there.
-        end = min(self._reader.head().size, stored)
+        end = min(self._head_size(), stored)
         sequenced = (e for e in self._reader.entries(size, max(size, end)) if e is not None)
         waiting = [*sequenced, *self._reader.unsequenced()]
         for data in waiting:
@@ -178,7 +188,18 @@ class _Audit:
             self._findings.add(Problem.STRAY_ENTRY, detail)
         return len(waiting)
 
-    def _check_waiting(self, data: bytes) -> None:
+    def _head_size(self) -> int:
+        try:
+            return self._reader.head().size
+        except Malformed as error:
+            self._findings.add(Problem.ROOT_MISMATCH, f"the head of the log: {error}")
+            return 0
+
+    def _check_waiting(self, data: bytes | None) -> None:
+        if data is None:
+            detail = "an entry that waits for its index is not there"
+            self._findings.add(Problem.ENTRY_MISSING, detail)
+            return
         try:
             entry = self._kinds.read(data)
         except Malformed as error:
@@ -216,7 +237,7 @@ class _Audit:
         """Look up a parent that is not among the recent entries."""
         leaf = bytes.fromhex(parent)
         view = TreeView(self._tree.size, self._reader.read_tile)
-        earlier = (i for i in self._reader.find(leaf[:8]) if i < min(index, self._tree.size))
+        earlier = (i for i in self._reader.find(leaf[:8]) if 0 <= i < min(index, self._tree.size))
         try:
             return any(view.leaf(i) == leaf for i in earlier)
         except Malformed:

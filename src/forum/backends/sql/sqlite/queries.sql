@@ -15,7 +15,7 @@ INSERT INTO entry (strand, n, bytes) VALUES
 -- name: add_body
 INSERT INTO body (strand, n, name, part, salt, data) VALUES (?, ?, ?, ?, ?, ?)
 -- name: head
-SELECT size, root FROM log WHERE id = :log
+SELECT CAST(size AS INTEGER), CAST(root AS BLOB) FROM log WHERE id = :log
 -- name: tile
 SELECT CAST(substr(hashes, 1, :length) AS BLOB) FROM tile
 WHERE log = :log AND level = :level AND idx = :idx
@@ -23,9 +23,9 @@ WHERE log = :log AND level = :level AND idx = :idx
 SELECT leaf.idx, CAST(entry.bytes AS BLOB) FROM leaf LEFT JOIN entry ON entry.id = leaf.entry
 WHERE leaf.log = :log AND leaf.idx >= :start AND leaf.idx < :stop ORDER BY leaf.idx
 -- name: find
-SELECT idx FROM leaf WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
+SELECT CAST(idx AS INTEGER) FROM leaf WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
 -- name: strand_entries
-SELECT n, CAST(bytes AS BLOB) FROM entry WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
+SELECT CAST(n AS INTEGER), CAST(bytes AS BLOB) FROM entry WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
 -- name: last
 SELECT CAST(bytes AS BLOB) FROM entry WHERE strand = :strand ORDER BY n DESC LIMIT 1
 -- name: strands
@@ -39,7 +39,7 @@ SELECT CAST(data AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name =
 -- name: erase
 DELETE FROM body WHERE strand = :strand AND n = :n AND name = :name
 -- name: checkpoints
-SELECT size, CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size >= :size ORDER BY size LIMIT :limit
+SELECT CAST(size AS INTEGER), CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size >= :size ORDER BY size LIMIT :limit
 -- name: checkpoint
 SELECT CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size <= :size ORDER BY size DESC LIMIT 1
 -- name: save_checkpoint
