@@ -46,13 +46,12 @@ from forum.ledger import (
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
-    Checkpoint,
     KnownLog,
     KnownWitness,
-    Note,
     Policy,
     SigningKey,
     VerifierKey,
+    checkpoint_of,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ class Forum:
         from forum.backends.files import write_key
 
         last = self._guard.latest() or self.store.checkpoint()
-        left = Checkpoint.parse(Note.parse(last).text) if last else None
+        left = checkpoint_of(last) if last else None
         base, _, number = self.origin.rpartition("/epoch-")
         following = int(number) + 1 if base and number.isdecimal() else 2
         key = SigningKey(self.key.seed, f"{base or self.origin}/epoch-{following}")

@@ -28,6 +28,7 @@ from forum.tlog import (
     Policy,
     TlogProof,
     TreeView,
+    checkpoint_of,
     cosignatures,
     prove_consistency,
     prove_inclusion,
@@ -110,7 +111,7 @@ class Bundle:
             yield f"bodies/{index:016}/{name}", content
             yield f"salts/{index:016}/{name}", salt
         for earlier in self.past:
-            size = Checkpoint.parse(Note.parse(earlier.note).text).size
+            size = checkpoint_of(earlier.note).size
             yield f"past/{size:016}.note", earlier.note
             lines = "".join(f"{node.base64()}\n" for node in earlier.proof)
             yield f"past/{size:016}.consistency", lines.encode()
@@ -174,7 +175,7 @@ def gather_bundle(
 ) -> Bundle:
     """Collect the evidence of one run, as far as it is signed in one snapshot."""
     newest = reader.checkpoint()
-    size = Checkpoint.parse(Note.parse(newest).text).size if newest else 0
+    size = checkpoint_of(newest).size if newest else 0
     own = [e for strand in reader.strands(run) for e in _signed(reader, kinds, run, strand, size)]
     if not own or newest is None:
         raise NotYetSigned(run) if reader.strands(run) else NoSuchEntry(f"the log has no run {run}")
@@ -266,6 +267,6 @@ def _past(reader: Reader, view: TreeView, own: list[Located]) -> Iterator[PastCh
     notes = [reader.checkpoint(size) for size in (*named, min(indexes))]
     notes.append(next(reader.checkpoints(max(indexes) + 1), None))
     for note in dict.fromkeys(note for note in notes if note is not None):
-        size = Checkpoint.parse(Note.parse(note).text).size
+        size = checkpoint_of(note).size
         if 0 < size < view.size:
             yield PastCheckpoint(note, tuple(prove_consistency(view, size)))

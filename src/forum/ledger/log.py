@@ -37,6 +37,7 @@ from forum.tlog import (
     TlogProof,
     TreeView,
     VerifierKey,
+    checkpoint_of,
     prove_inclusion,
 )
 
@@ -121,7 +122,7 @@ class Ledger:
             newest = self.store.checkpoint()
             facts = RunOpen()
             if newest is not None:
-                past = Checkpoint.parse(Note.parse(newest).text)
+                past = checkpoint_of(newest)
                 facts = RunOpen(past.size, past.root.hex())
             strand.append(Draft("run/open", actor, facts))
         return strand
@@ -160,7 +161,7 @@ class Ledger:
     def erase_redacted(self) -> list[Position]:
         """Erase every body whose redaction is in a signed checkpoint; say which."""
         note = self.store.checkpoint()
-        size = Checkpoint.parse(Note.parse(note).text).size if note else 0
+        size = checkpoint_of(note).size if note else 0
         erased = []
         for recorded in self._log_entries():
             if not isinstance(recorded.entry.facts, Redact):

@@ -29,6 +29,7 @@ from forum.tlog import (
     Tree,
     TreeView,
     check_consistency,
+    checkpoint_of,
     cosignatures,
     prove_consistency,
     sign_checkpoint,
@@ -150,10 +151,10 @@ class Publisher:
         last = self._guard.latest()
         head = self._store.head()
         if last is None and kept is not None:
-            raise GuardMissing(self._store.origin, Checkpoint.parse(Note.parse(kept).text).size)
+            raise GuardMissing(self._store.origin, checkpoint_of(kept).size)
         if last is not None and self._continues(last, head):
             # The same tree as before.  If we were stopped before it was published, it is now.
-            if kept is None or Checkpoint.parse(Note.parse(kept).text).size != head.size:
+            if kept is None or checkpoint_of(kept).size != head.size:
                 self._store.save_checkpoint(head.size, last)
                 return last
             return kept
@@ -168,7 +169,7 @@ class Publisher:
 
     def _continues(self, last: bytes, head: Head) -> bool:
         """Tell whether the tree is the one last signed; raise if it does not continue it."""
-        signed = Checkpoint.parse(Note.parse(last).text)
+        signed = checkpoint_of(last)
         try:
             if signed.size:
                 proof = self._prove(signed.size, head.size) if signed.size <= head.size else []

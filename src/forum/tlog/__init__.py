@@ -15,7 +15,7 @@ that tools which other people wrote can check what Forum records.
     policy       whom the reader believes
 """
 
-from forum.tlog.checkpoint import Checkpoint, open_checkpoint, sign_checkpoint
+from forum.tlog.checkpoint import Checkpoint, checkpoint_of, open_checkpoint, sign_checkpoint
 from forum.tlog.cosignature import Cosignature, cosign, cosignatures
 from forum.tlog.hashing import (
     EMPTY_ROOT,
@@ -75,6 +75,7 @@ __all__ = [
     "check_inclusion",
     "check_subtree_consistency",
     "check_subtree_inclusion",
+    "checkpoint_of",
     "cosign",
     "cosignatures",
     "entries_path",

@@ -40,6 +40,11 @@ class Checkpoint:
         return f"{self.origin}\n{self.size}\n{self.root.base64()}\n"
 
 
+def checkpoint_of(data: bytes) -> Checkpoint:
+    """Read what a note commits to, without asking who has signed it."""
+    return Checkpoint.parse(Note.parse(data).text)
+
+
 def sign_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> Note:
     """Sign a checkpoint with the log's own key."""
     if key.name != checkpoint.origin:

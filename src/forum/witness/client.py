@@ -12,7 +12,10 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPErrorProcessor, Request, build_opener
 
 from forum.errors import Malformed, Unreachable, WitnessRefused
-from forum.tlog import Checkpoint, Hash, Note
+from forum.tlog import (
+    Hash,
+    checkpoint_of,
+)
 from forum.witness.core import Reply, write_request
 
 _MOST_BYTES = 1 << 16
@@ -36,7 +39,7 @@ class WitnessClient:
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
         """Return the cosignature lines for a checkpoint."""
-        size = Checkpoint.parse(Note.parse(note).text).size
+        size = checkpoint_of(note).size
         reply = self._ask(note, min(self._known, size), size, prove)
         if reply.status == 409:
             known = _size(reply)

@@ -16,6 +16,7 @@ from forum.tlog import (
     SigningKey,
     VerifierKey,
     check_consistency,
+    checkpoint_of,
     cosign,
     verified_by,
 )
@@ -99,7 +100,7 @@ class Witness:
             raise _Refused(400, "the old size is larger than the checkpoint's")
         memory = self._memory(checkpoint.origin)
         latest = memory.latest()
-        past = Checkpoint.parse(Note.parse(latest).text) if latest else None
+        past = checkpoint_of(latest) if latest else None
         known = past.size if past else 0
         if old_size != known:
             return Reply(409, f"{known}\n".encode(), SIZE)
@@ -151,4 +152,4 @@ class Witness:
 
     def _known_size(self, memory: Memory) -> int:
         latest = memory.latest()
-        return Checkpoint.parse(Note.parse(latest).text).size if latest else 0
+        return checkpoint_of(latest).size if latest else 0

@@ -26,7 +26,13 @@ from forum.ledger import (
     leaf_of,
     text,
 )
-from forum.tlog import Checkpoint, Hash, Note, SigningKey, sign_checkpoint
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    SigningKey,
+    checkpoint_of,
+    sign_checkpoint,
+)
 from forum.verify import Problem
 
 CLERK, AGENT = "agent:clerk", "agent:payments"
@@ -125,7 +131,7 @@ def _sign(scene: Scene, key: SigningKey) -> None:
 def _checkpoints(scene: Scene) -> dict[int, bytes]:
     """Return the signed notes in the database, by the size of their trees."""
     notes = scene.forum.store.checkpoints()
-    return {Checkpoint.parse(Note.parse(note).text).size: note for note in notes}
+    return {checkpoint_of(note).size: note for note in notes}
 
 
 def _go_back(scene: Scene) -> None:
