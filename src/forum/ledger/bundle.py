@@ -29,7 +29,7 @@ from forum.tlog import (
     TlogProof,
     TreeView,
     checkpoint_of,
-    cosignatures,
+    is_witnessed,
     prove_consistency,
     prove_inclusion,
 )
@@ -95,11 +95,7 @@ class Bundle:
     def encode(self) -> bytes:
         """Return the bundle as one deterministic zip."""
         files = dict(self._files())
-        lines = tuple(
-            FileLine(name, len(files[name]), sha256(files[name]).hexdigest())
-            for name in sorted(files)
-        )
-        manifest = Manifest(FORMAT, self.origin, self.run, lines)
+        manifest = Manifest(FORMAT, self.origin, self.run, _listing(files))
         return pack({**files, "manifest.json": msgspec.json.encode(manifest)})
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
@@ -122,16 +118,18 @@ class Bundle:
         """Read a bundle; every file must be listed, have its digest, and be of a known kind."""
         files = unpack(data)
         manifest = _read_manifest(files.pop("manifest.json", b""))
-        listed = tuple(
-            FileLine(name, len(files[name]), sha256(files[name]).hexdigest())
-            for name in sorted(files)
-        )
-        if manifest.files != listed:
+        if manifest.files != _listing(files):
             raise Malformed("bundle", "its files are not those that its manifest lists")
         bundle = _from_files(manifest, files)
         if bundle.encode() != data:
             raise Malformed("bundle", "its bytes are not the only form of its contents")
         return bundle
+
+
+def _listing(files: Mapping[str, bytes]) -> tuple[FileLine, ...]:
+    return tuple(
+        FileLine(name, len(files[name]), sha256(files[name]).hexdigest()) for name in sorted(files)
+    )
 
 
 def _read_manifest(data: bytes) -> Manifest:
@@ -227,8 +225,7 @@ def _witnessed(reader: Reader, policy: Policy, last: int) -> bytes | None:
         size = Checkpoint.parse(note.text).size
         if size <= last:
             return None
-        seen = cosignatures(note, policy.witness_keys)
-        if policy.satisfied_by([cosignature.key for cosignature in seen]):
+        if is_witnessed(note, policy):
             return data
         data = reader.checkpoint(size - 1)
     return None

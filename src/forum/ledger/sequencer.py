@@ -31,6 +31,7 @@ from forum.tlog import (
     check_consistency,
     checkpoint_of,
     cosignatures,
+    is_witnessed,
     prove_consistency,
     sign_checkpoint,
 )
@@ -139,8 +140,7 @@ class Publisher:
         checkpoint = Checkpoint.parse(parsed.text)
         # Stopped before this: the next publication asks the witnesses again.
         self._store.save_checkpoint(checkpoint.size, note)
-        seen = cosignatures(parsed, self._policy.witness_keys)
-        witnessed = self._policy.satisfied_by([c.key for c in seen])
+        witnessed = is_witnessed(parsed, self._policy)
         return Publication(note, checkpoint, witnessed, tuple(refused), tuple(unreachable))
 
     def _sign(self) -> bytes:
@@ -183,7 +183,8 @@ class Publisher:
 
     def _ask(self, cosigner: Cosigner, note: bytes) -> bytes:
         """Return the note with what this witness adds to it."""
-        text, own = Note.parse(note).text, Note.parse(note).signatures
+        parsed = Note.parse(note)
+        text, own = parsed.text, parsed.signatures
         if any(signature.name == cosigner.name for signature in own):
             return note  # its first cosignature is the earlier, and so the better, evidence
         try:

@@ -16,7 +16,7 @@ that tools which other people wrote can check what Forum records.
 """
 
 from forum.tlog.checkpoint import Checkpoint, checkpoint_of, open_checkpoint, sign_checkpoint
-from forum.tlog.cosignature import Cosignature, cosign, cosignatures
+from forum.tlog.cosignature import Cosignature, cosign, cosignatures, is_witnessed
 from forum.tlog.hashing import (
     EMPTY_ROOT,
     Hash,
@@ -83,6 +83,7 @@ __all__ = [
     "hash_children",
     "hash_leaf",
     "hash_leaves",
+    "is_witnessed",
     "open_checkpoint",
     "parse_entries_path",
     "parse_tile_path",

@@ -13,6 +13,7 @@ from forum.tlog.canonical import MAX_INT, check_number
 from forum.tlog.checkpoint import Checkpoint
 from forum.tlog.keys import ED25519_COSIGNATURE, SigningKey, VerifierKey
 from forum.tlog.note import Note, Signature
+from forum.tlog.policy import Policy
 
 BLOB_SIZE = 8 + 64
 
@@ -61,3 +62,8 @@ def _verified(text: str, blob: bytes, key: VerifierKey) -> Cosignature:
 
 def _message(text: str, time: int) -> bytes:
     return f"cosignature/v1\ntime {time}\n{text}".encode()
+
+
+def is_witnessed(note: Note, policy: Policy) -> bool:
+    """Tell whether the witnesses that a policy asks for have cosigned a checkpoint."""
+    return policy.satisfied_by([c.key for c in cosignatures(note, policy.witness_keys)])

@@ -20,7 +20,7 @@ from forum.surfaces.cli.output import (
     print_report,
     progress,
 )
-from forum.tlog import Checkpoint, Note, cosignatures
+from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
 
 
@@ -169,8 +169,7 @@ def checkpoint(*, as_json: bool) -> None:
             raise NoSuchEntry("a signed checkpoint: nothing was recorded yet")
         note = Note.parse(data)
         signed = Checkpoint.parse(note.text)
-        seen = cosignatures(note, forum.policy.witness_keys)
-        witnessed = forum.policy.satisfied_by([cosignature.key for cosignature in seen])
+        witnessed = is_witnessed(note, forum.policy)
     if as_json:
         facts = {"origin": signed.origin, "size": signed.size, "root": signed.root.hex()}
         print_json("forum.checkpoint/1", {**facts, "witnessed": witnessed, "note": data.decode()})
