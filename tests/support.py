@@ -16,6 +16,7 @@ from forum.ledger import (
     LEDGER_KINDS,
     Body,
     Content,
+    Effect,
     Entry,
     Ledger,
     Position,
@@ -95,7 +96,9 @@ class Chain:
         """Return the next entries."""
         return [self.next() for _ in range(entries)]
 
-    def next(self, *parents: Hash, text: Content | None = None) -> Record:
+    def next(
+        self, *parents: Hash, text: Content | None = None, effects: tuple[Effect, ...] = ()
+    ) -> Record:
         """Return the next entry, with a body if there is a text."""
         n = len(self.records)
         bodies = (Body("text", "text/plain", text, secrets.token_bytes(32)),) if text else ()
@@ -115,7 +118,7 @@ class Chain:
             bodies={body.name: body.commitment() for body in bodies},
         )
         data = LEDGER_KINDS.write(entry)
-        record = Record(Position(self.run, self.strand, n), data, leaf_of(data), bodies)
+        record = Record(Position(self.run, self.strand, n), data, leaf_of(data), bodies, effects)
         self.records.append(record)
         return record
 

@@ -53,14 +53,16 @@ from forum.tlog import (
     VerifierKey,
     checkpoint_of,
 )
+from forum.work import WORK_KINDS
 
 if TYPE_CHECKING:
     from forum.backends.files import FileMemory
     from forum.backends.tamper import Tamper
+    from forum.backends.worker import Capacity, Worker
     from forum.verify import Report, Trust
     from forum.witness import Witness, WitnessClient
 
-KINDS = LEDGER_KINDS
+KINDS = LEDGER_KINDS | WORK_KINDS
 """Every kind of entry that this release knows."""
 
 OPERATOR = "operator"
@@ -175,6 +177,28 @@ class Forum:
         finally:
             committer.close()
             keeper.close()
+
+    @contextmanager
+    def working(
+        self,
+        capacity: "Capacity | None" = None,
+        report: Callable[[Exception], None] = lambda _: None,
+        patience: int = 0,
+    ) -> "Iterator[Worker]":
+        """Carry out runs in this process, beside all others that do, until the end of the block."""
+        from forum.backends.worker import Worker, sqlite_url
+        from forum.engine import Engine
+        from forum.models import make_model, make_tool
+
+        url = self.settings.database or sqlite_url(self.settings.engine_file)
+        with self.writing() as ledger:
+            engine = Engine(ledger, make_model, make_tool)
+            worker = Worker(engine, self.store, capacity, report)
+            worker.start(url)
+            try:
+                yield worker
+            finally:
+                worker.close(patience)
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:

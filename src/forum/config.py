@@ -33,6 +33,11 @@ class Settings:
         """The ledger of an installation without Postgres."""
         return self.data / "ledger.db"
 
+    @property
+    def engine_file(self) -> Path:
+        """The queues of an installation without Postgres."""
+        return self.data / "engine.db"
+
 
 def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     """Read the settings that hold in a folder: environment before project file before default."""

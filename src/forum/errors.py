@@ -5,12 +5,20 @@
     ├── ProofRejected        a Merkle proof does not lead to the root that it was given
     ├── SignatureRejected    a note is not signed by a key that the reader trusts
     ├── PositionTaken        another writer has recorded this position of the strand
+    ├── OverBudget           what was asked for would pass the cap of a run
     ├── Overtaken            somebody else has moved on what we were about to move
     ├── StepMismatch         the record has another step than the one asked for
     ├── Backlogged           too many entries wait for an index
     ├── RolledBack           the database does not continue what was signed before
     ├── GuardMissing         signed checkpoints, but no memory of them on this machine
     ├── NoSuchEntry          the log has no such entry
+    ├── NoSuchRun            the log has no such run
+    ├── RunEnded             the run is closed: nothing can be asked of it
+    ├── NoSuchGate           nothing waits there for a decision
+    ├── GateClosed           somebody, or the deadline, has decided already
+    ├── GateMoved            what waits for approval is not what was looked at
+    ├── BodyGone             a body that is needed was erased, or is missing
+    ├── ReplayMiss           the record has no reply to a call that is played again
     ├── EntryLost            the database no longer has an entry that was acknowledged
     ├── NoSuchLog            the database does not hold this log
     ├── AmbiguousEntry       a shortened id fits several entries
@@ -20,6 +28,7 @@
     ├── SchemaTooOld         the database has to be upgraded first
     ├── NotDurable           the database is set up to lose what it acknowledged
     ├── SchemaTooNew         the database was written by a newer release
+    ├── BadPlan              a plan, or the policy for it, that could never be carried out
     ├── BadSettings          forum.toml cannot be read as settings
     ├── MissingExtra         an optional part is not installed
     ├── NoLedger             there is no ledger here yet
@@ -78,6 +87,20 @@ class PositionTaken(ForumError):
 
     def __str__(self) -> str:
         return f"position {self.position} is taken: another writer has gone on with this strand"
+
+
+class OverBudget(ForumError):
+    """A reservation would pass the cap of its run; nothing was recorded."""
+
+    def __init__(self, run: str, limit: str, asked: int, used: int, cap: int) -> None:
+        super().__init__(run, limit, asked, used, cap)
+        self.run, self.limit, self.asked, self.used, self.cap = run, limit, asked, used, cap
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run}: {self.asked} more {self.limit} would pass its cap: "
+            f"{self.used} of {self.cap} are spent or reserved"
+        )
 
 
 class Overtaken(ForumError):
@@ -158,6 +181,88 @@ class NoSuchEntry(ForumError):
 
     def __str__(self) -> str:
         return f"no such entry: {self.what}"
+
+
+class NoSuchRun(ForumError):
+    """The log has no such run."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return f"no such run: {self.run}; forum runs lists them"
+
+
+class RunEnded(ForumError):
+    """A run is closed."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return f"run {self.run} has ended; forum show {self.run} tells how"
+
+
+class NoSuchGate(ForumError):
+    """Nothing waits for a decision there."""
+
+    def __init__(self, run: str, subject: str) -> None:
+        super().__init__(run, subject)
+        self.run, self.subject = run, subject
+
+    def __str__(self) -> str:
+        return f"run {self.run} has no gate {self.subject}; forum gate list shows what waits"
+
+
+class GateClosed(ForumError):
+    """A gate was decided already; there is no second decision."""
+
+    def __init__(self, run: str, subject: str, answer: str, by: str) -> None:
+        super().__init__(run, subject, answer, by)
+        self.run, self.subject, self.answer, self.by = run, subject, answer, by
+
+    def __str__(self) -> str:
+        return f"run {self.run}, gate {self.subject}: decided already ({self.answer}, by {self.by})"
+
+
+class GateMoved(ForumError):
+    """What waits for approval is not what was looked at."""
+
+    def __init__(self, run: str, subject: str, digest: str) -> None:
+        super().__init__(run, subject, digest)
+        self.run, self.subject, self.digest = run, subject, digest
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run}, gate {self.subject}: it was edited since, and now has the digest "
+            f"{self.digest[:16]}; look again with forum gate show, then decide"
+        )
+
+
+class BodyGone(ForumError):
+    """A body that is needed was erased, or is missing."""
+
+    def __init__(self, position: str, name: str) -> None:
+        super().__init__(position, name)
+        self.position, self.name = position, name
+
+    def __str__(self) -> str:
+        return f"entry {self.position}: its body {self.name!r} is gone; it cannot be gone on with"
+
+
+class ReplayMiss(ForumError):
+    """The record has no reply to a call that is played again."""
+
+    def __init__(self, task: str, step: str) -> None:
+        super().__init__(task, step)
+        self.task, self.step = task, step
+
+    def __str__(self) -> str:
+        return (
+            f"the record has no {self.step} of task {self.task}: nothing is made up, nobody asked"
+        )
 
 
 class EntryLost(ForumError):
@@ -253,6 +358,17 @@ class SchemaTooNew(ForumError):
 
     def __str__(self) -> str:
         return f"the schema is version {self.found}, this release knows {self.known}: upgrade forum"
+
+
+class BadPlan(ForumError, ValueError):
+    """A plan, or the policy for it, could never be carried out."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"this plan cannot be run: {self.why}"
 
 
 class BadSettings(ForumError):

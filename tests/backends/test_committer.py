@@ -10,7 +10,16 @@ import pytest
 from forum.backends import committer as module
 from forum.backends.committer import Committer
 from forum.errors import Backlogged, PositionTaken, StoreFailed, StoreLost
-from forum.ledger import Draft, Record, Remark, Sequencer
+from forum.ledger import (
+    Account,
+    Amount,
+    Charge,
+    Draft,
+    OpenAccount,
+    Record,
+    Remark,
+    Sequencer,
+)
 from tests.support import SOON, Chain, StoreFactory, Wrapped, data_of, ledger_on
 
 
@@ -31,8 +40,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("persisted", [False, True], ids=["failed", "failed but persisted"])
 def test_a_lost_commit_is_found_or_made_again(factory: StoreFactory, *, persisted: bool) -> None:
-    """Nobody can know which of the two it was; the position tells, and the record is there once."""
+    """Nobody can know which of the two it was; the position tells: recorded once, charged once."""
     store, lost = factory(), iter([True, True, False, True])
+    effects = (OpenAccount("run", Amount(calls=3)), Charge("run", Amount(calls=1)))
 
     def append(records: Sequence[Record]) -> None:
         losing = next(lost, False)
@@ -43,11 +53,13 @@ def test_a_lost_commit_is_found_or_made_again(factory: StoreFactory, *, persiste
 
     committer = Committer(Wrapped(store, append=append))
     strand = ledger_on(store, committer.append).strand("run")
-    recorded = [strand.append(Draft(f"step/{n}", "tester", Remark()))[0] for n in range(3)]
+    drafts = [Draft(f"step/{n}", "tester", Remark(), effects=effects) for n in range(3)]
+    recorded = [strand.append(draft)[0] for draft in drafts]
     committer.close()
 
     assert [entry.leaf for entry in recorded] == store.waiting(9).leaves
     assert [strand.head, strand.length] == [recorded[-1].leaf, 3]
+    assert store.account("run") == Account(Amount(calls=3), Amount(calls=3))
 
 
 def test_a_store_that_stays_away_is_given_up(

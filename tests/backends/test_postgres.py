@@ -2,13 +2,16 @@
 
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from forum.backends import postgres
 from forum.backends.committer import Committer
 from forum.backends.postgres import PostgresStore, upgrade
+from forum.backends.sql import migrations
 from forum.errors import (
     BadSettings,
     EntryLost,
@@ -18,7 +21,7 @@ from forum.errors import (
     StoreFailed,
     StoreLost,
 )
-from forum.ledger import Sequencer, text
+from forum.ledger import Account, Amount, Charge, OpenAccount, Sequencer, text
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -61,6 +64,76 @@ def test_the_schema_has_to_be_made_and_to_be_known(empty_database: str) -> None:
     for call in (upgrade, lambda url: PostgresStore(url, "o")):
         with pytest.raises(SchemaTooNew, match="9999"):
             call(empty_database)
+
+
+def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entries stay as they are; what this release needs beside them is made."""
+    chain = Chain("o")
+    with monkeypatch.context() as old:
+        old.setattr(postgres, "migrations", lambda *args: migrations(*args)[:1])
+        first = upgrade(empty_database)
+        old.setattr(postgres, "migrations", lambda *_: [])
+        store = PostgresStore(empty_database, "o")
+        store.append(chain.take(2))
+        store.close()
+    with pytest.raises(SchemaTooOld, match="version 1"):
+        PostgresStore(empty_database, "o")
+    rest = upgrade(empty_database)
+    store = PostgresStore(empty_database, "o")
+    store.append([chain.next(effects=(OpenAccount("run", Amount()),))])
+    found, account = list(store.strand("run", "main")), store.account("run")
+    store.close()
+
+    assert [first, rest[:1]] == [[1], [2]]
+    assert found == data_of(chain.records)
+    assert account == Account(Amount(), Amount())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_deadlock_with_a_stranger_is_tried_again(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, attempts: int
+) -> None:
+    """Whoever works on the tables by hand knows nothing of our order, and may stand in the way.
+
+    Nothing was committed, and that is known: to call the connection lost would be wrong.
+    """
+    monkeypatch.setattr(postgres, "_ATTEMPTS", attempts)
+    url, name = named(postgres_url)
+    store = PostgresStore(url, fresh_origin())
+    chain, cap = Chain(store.origin), Amount(calls=9)
+    store.append([chain.next(effects=(OpenAccount("a", cap), OpenAccount("b", cap)))])
+    charges = tuple(Charge(run, Amount(calls=1)) for run in "ab")
+    # Of the two, the one whose patience ends first is told.
+    patient = make_conninfo(postgres_url, options="-c deadlock_timeout=60s")
+    hold = (
+        "UPDATE forum.account SET calls = calls + 1 WHERE run = %s"
+        " AND log = (SELECT id FROM forum.log WHERE origin = %s)"
+    )
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE application_name = %s AND wait_event_type = 'Lock'"
+    )
+
+    def waiting() -> bool:
+        with psycopg.connect(postgres_url, autocommit=True) as db:
+            return db.execute(waits, (name,)).fetchone() == (1,)
+
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(patient) as stranger:
+        stranger.execute(hold, ("b", store.origin))
+        appending = pool.submit(store.append, [chain.next(effects=charges)])
+        wait_until(waiting)
+        stranger.execute(hold, ("a", store.origin))
+        stranger.commit()
+        error = appending.exception()
+    accounts, entries = [store.account(run) for run in "ab"], list(store.strand("run", "main"))
+    store.close()
+
+    assert type(error) is (StoreFailed if attempts == 1 else type(None))
+    assert accounts == [Account(cap, Amount(calls=attempts))] * 2
+    assert entries == data_of(chain.records[:attempts])
 
 
 def test_a_server_that_loses_commits_is_refused(postgres_url: str) -> None:

@@ -9,9 +9,10 @@ from threading import Barrier
 import pytest
 
 from forum.backends import sqlite
+from forum.backends.sql import migrations
 from forum.backends.sqlite import SqliteStore, open_reader, origins
 from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
-from forum.ledger import CHUNK_SIZE, Bytes
+from forum.ledger import CHUNK_SIZE, Account, Amount, Bytes, OpenAccount
 from tests.support import Chain, StoreFactory, data_of
 
 
@@ -143,6 +144,28 @@ def test_a_file_that_is_no_ledger_is_refused(path: Path, content: bytes) -> None
         with pytest.raises(StoreFailed):
             SqliteStore(path, "o")
         assert path.read_bytes() == content
+
+
+def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever verifies it need not write into it; whoever goes on with it need not do anything."""
+    factory = StoreFactory(path)
+    chain = Chain(factory.origin)
+    with monkeypatch.context() as old:
+        old.setattr(sqlite, "migrations", lambda *args: migrations(*args)[:1])
+        store = factory()
+        store.append(chain.take(2))
+        store.close()
+    with open_reader(path, factory.origin) as reader:
+        found = list(reader.strand("run", "main"))
+    store = factory()
+    store.append([chain.next(effects=(OpenAccount("run", Amount()),))])
+
+    assert found == data_of(chain.records[:2])
+    assert list(store.strand("run", "main")) == data_of(chain.records)
+    assert store.account("run") == Account(Amount(), Amount())
+    factory.close()
 
 
 def test_a_newer_schema_is_refused(path: Path) -> None:

@@ -7,14 +7,20 @@ from threading import Event
 
 import pytest
 
-from forum.backends import sql
+from forum.backends import postgres, sql
 from forum.backends.committer import Committer
-from forum.errors import Overtaken, PositionTaken
+from forum.errors import OverBudget, Overtaken, PositionTaken
 from forum.ledger import (
     CHUNK_SIZE,
     LEDGER_KINDS,
+    NO_LIMIT,
+    Account,
+    Alarm,
+    Amount,
     Bytes,
+    Charge,
     Head,
+    OpenAccount,
     Position,
     Record,
     Sequencer,
@@ -33,6 +39,8 @@ from tests.support import (
     leaves_of,
     wait_until,
 )
+
+CALL = Charge("run", Amount(calls=1))
 
 
 def sequence(store: Store, *limits: int) -> None:
@@ -57,6 +65,11 @@ def state(store: Store) -> tuple[object, ...]:
     tiles = [store.read_tile(tile, width) for tile, width in tile_widths(head.size)]
     found = [store.find(leaf[:8]) for leaf in leaves_of(store)]
     return head, tiles, found, list(store.entries(0, head.size + 10)), list(store.unsequenced())
+
+
+def beside(store: Store, *runs: str) -> tuple[object, ...]:
+    """Return all that effects could change."""
+    return *(store.account(run) for run in runs), *store.alarms(None, 100, due=False)
 
 
 class TornContent:
@@ -158,8 +171,9 @@ def test_a_position_is_taken_once_whoever_races_for_it(store_factory: StoreFacto
     assert list(stores[0].strand("run", "main")) == [data for [data] in winners]
 
 
-def test_one_that_comes_too_late_does_not_cost_the_others_of_its_group(
-    store_factory: StoreFactory,
+@pytest.mark.parametrize("refusal", [PositionTaken, OverBudget])
+def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
+    store_factory: StoreFactory, refusal: type[Exception]
 ) -> None:
     """A group is a matter of speed only: what is all or none is one append."""
     store, origin, begun, gate = store_factory(), store_factory.origin, Event(), Event()
@@ -171,13 +185,17 @@ def test_one_that_comes_too_late_does_not_cost_the_others_of_its_group(
         sizes.append(len(records))
         store.append(records)
 
-    late, early = Chain(origin, strand="late"), Chain(origin, strand="late")
+    refused, early = Chain(origin, strand="refused"), Chain(origin, strand="refused")
     others = [Chain(origin, strand=f"{n}") for n in range(3)]
-    store.append(early.take(1))
+    store.append([early.next(effects=(OpenAccount("run", Amount(calls=5)),))])
+    if refusal is OverBudget:
+        refused.take(1)
+    asks = [[chain.next(effects=(CALL,)), *chain.take(1)] for chain in others]
+    asks.insert(1, [*refused.take(1), refused.next(effects=(Charge("run", Amount(calls=6)),))])
     committer = Committer(Wrapped(store, append=append))
     first = committer.submit(Chain(origin, strand="first").take(1))
     begun.wait()
-    futures = [committer.submit(chain.take(2)) for chain in (others[0], late, *others[1:])]
+    futures = [committer.submit(records) for records in asks]
     gate.set()
     committer.close()
 
@@ -185,13 +203,14 @@ def test_one_that_comes_too_late_does_not_cost_the_others_of_its_group(
     assert [type(future.exception()) for future in (first, *futures)] == [
         type(None),
         type(None),
-        PositionTaken,
+        refusal,
         type(None),
         type(None),
     ]
-    assert list(store.strand("run", "late")) == data_of(early.records)
+    assert list(store.strand("run", "refused")) == data_of(early.records)
     for chain in others:
         assert list(store.strand("run", chain.strand)) == data_of(chain.records)
+    assert store.account("run") == Account(Amount(calls=5), Amount(calls=3))
 
 
 def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
@@ -344,11 +363,13 @@ def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
             chain = Chain(store_factory.origin, name, strand)
             if store.last(name, strand) is None:
                 store.append(chain.take(1))
-    pages = [store.runs("", 3)]
+    pages, backwards = [store.runs("", 3)], [store.runs_before(None, 3)]
     while pages[-1]:
         pages.append(store.runs(pages[-1][-1], 3))
+        backwards.append(store.runs_before(backwards[-1][-1], 3))
 
     assert pages == [names[:3], names[3:6], names[6:], []]
+    assert backwards == [names[:3:-1], names[3:0:-1], names[:1], []]
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE, CHUNK_SIZE + 1, 3 * CHUNK_SIZE + 17])
@@ -490,14 +511,17 @@ def test_batches_are_no_larger_than_asked_but_by_one_commit(store_factory: Store
 
 
 def test_logs_of_one_database_do_not_see_each_other(store_factory: StoreFactory) -> None:
-    """The same run, strand and position in another log is another entry."""
+    """The same run, strand and position in another log is another entry, and another account."""
     factories = [store_factory, store_factory.beside()]
     stores = [factory() for factory in factories]
     chains = [Chain(factory.origin) for factory in factories]
     for _ in range(3):
         for store, chain in zip(stores, chains, strict=True):
-            store.append([chain.next(text=text(store.origin))])
+            opened = OpenAccount("run", Amount(calls=3))
+            effects = (opened, CALL, Alarm("run", store.origin, 1))
+            store.append([chain.next(text=text(store.origin), effects=effects)])
     for store in stores:
+        store.hold_lease(store.origin, -1.0)
         sequence(store, 2)
         store.save_checkpoint(3, store.origin.encode())
 
@@ -506,9 +530,236 @@ def test_logs_of_one_database_do_not_see_each_other(store_factory: StoreFactory)
         assert list(store.entries(0, 4)) == [*data_of(chain.records), None]
         assert list(store.strand("run", "main")) == data_of(chain.records)
         assert list(store.checkpoints()) == [store.origin.encode()]
+        assert store.account("run") == Account(Amount(calls=3), Amount(calls=3))
+        assert store.alarms(None, 9, due=True) == [Alarm("run", store.origin, 1)]
+        assert store.lost_workers() == [store.origin]
         assert body is not None
         assert b"".join(body.read()) == store.origin.encode()
     factories[1].close()
+
+
+def test_effects_are_committed_with_their_entries_or_not_at_all(
+    store_factory: StoreFactory,
+) -> None:
+    """A charge without its entry is for nothing, and an entry without its charge is for free."""
+    store, origin = store_factory(), store_factory.origin
+    chain, late, poor = Chain(origin), Chain(origin), Chain(origin, strand="poor")
+    opened, too_much = OpenAccount("run", Amount(calls=3)), Charge("run", Amount(calls=3))
+    store.append([chain.next(effects=(CALL, Alarm("run", "main", 7), opened))])
+    before = beside(store_factory(), "run", "other")
+    others = (OpenAccount("other", Amount()), Alarm("run", "main", None), Alarm("run", "poor", 8))
+
+    # Who comes too late is told so, rather than how little is left: it may find its own entries.
+    with pytest.raises(PositionTaken):
+        store.append([late.next(effects=(*others, too_much))])
+    with pytest.raises(OverBudget):
+        store.append([poor.next(text=text("!"), effects=(*others, CALL, CALL, CALL)), poor.next()])
+    assert beside(store, "run", "other") == before
+    assert before == (
+        Account(Amount(calls=3), Amount(calls=1)),
+        None,
+        Alarm("run", "main", 7),
+    )
+    assert list(store.unsequenced()) == data_of(chain.records)
+    assert store.strands("run") == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (Amount(6, 6, 6), ("usd", 6, 5, 10)),
+        (Amount(5, 6, 6), ("tokens", 6, 5, 10)),
+        (Amount(5, -9, 6), ("calls", 6, 5, 10)),
+    ],
+)
+def test_a_refusal_names_the_first_limit_that_would_be_passed(
+    store_factory: StoreFactory, asked: Amount, told: tuple[object, ...]
+) -> None:
+    """It ends up in the record as the reason why a run stopped, so it has to be exact."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    opened = OpenAccount("run", Amount(10, 10, 10))
+    store.append([chain.next(effects=(opened, Charge("run", Amount(5, 5, 5))))])
+    opened_again = OpenAccount("run", Amount(99, 99, 99))
+    refused = chain.next(effects=(opened_again, Charge("run", asked)))
+
+    with pytest.raises(OverBudget) as caught:
+        store.append([refused])
+    assert caught.value.args == ("run", *told)
+    store.append([refused._replace(effects=(opened_again, Charge("run", Amount(5, 5, 5))))])
+    assert store.account("run") == Account(Amount(10, 10, 10), Amount(10, 10, 10))
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_run_without_an_account_spends_nothing(
+    store_factory: StoreFactory, *, guarded: bool
+) -> None:
+    """Whoever forgot to open one would spend without limit, and nobody would count it."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+
+    with pytest.raises(OverBudget) as caught:
+        store.append([chain.next(effects=(Charge("run", Amount(usd=1, calls=2), guarded),))])
+    assert caught.value.args == ("run", "calls", 2, 0, 0)
+    assert store.account("run") is None
+    assert list(store.unsequenced()) == []
+
+
+def test_an_overrun_is_counted_and_stops_only_what_would_add_to_it(
+    store_factory: StoreFactory,
+) -> None:
+    """Money that is gone is counted, whatever the cap says; giving back is never refused."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    cap = Amount(10, 10, NO_LIMIT)
+    used = []
+    for effect in (
+        OpenAccount("run", cap),
+        Charge("run", Amount(usd=10, calls=NO_LIMIT)),
+        Charge("run", Amount(usd=5), guarded=False),
+        Charge("run", Amount(usd=0, tokens=10)),
+        Charge("run", Amount(usd=-8, tokens=-9, calls=-1)),
+        Charge("run", Amount(usd=3, tokens=9, calls=1)),
+    ):
+        store.append([chain.next(effects=(effect,))])
+        account = store.account("run")
+        assert account is not None
+        used.append(account.used)
+        if account.used.usd > cap.usd:
+            with pytest.raises(OverBudget):
+                store.append(
+                    [Chain(store.origin, "more").next(effects=(Charge("run", Amount(1)),))]
+                )
+
+    assert used == [
+        Amount(),
+        Amount(10, 0, NO_LIMIT),
+        Amount(15, 0, NO_LIMIT),
+        Amount(15, 10, NO_LIMIT),
+        Amount(7, 1, NO_LIMIT - 1),
+        Amount(10, 10, NO_LIMIT),
+    ]
+
+
+def test_a_cap_is_never_passed_whoever_races_for_the_rest(store_factory: StoreFactory) -> None:
+    """Two processes with many agents each: what they were granted is what was counted."""
+    stores = [store_factory() for _ in range(2)]
+    committers = [Committer(store) for store in stores]
+    cap, refusals = Amount(usd=200), []
+    stores[0].append([Chain(store_factory.origin).next(effects=(OpenAccount("run", cap),))])
+
+    def spend(agent: int) -> tuple[int, int]:
+        """Reserve, and give some of it back; return what was spent, and the most that was seen."""
+        committer, store, chance = committers[agent % 2], stores[agent % 2], Random(agent)
+        chain, spent, seen = Chain(store.origin, strand=f"{agent}"), 0, 0
+        for _ in range(8):
+            reserved = chance.randint(1, 9)
+            unused = chance.randint(0, reserved)
+            record = chain.next(effects=(Charge("run", Amount(usd=reserved)),))
+            try:
+                committer.append([record])
+            except OverBudget as error:
+                refusals.append(error)
+                chain.records.pop()
+                continue
+            settled = Charge("run", Amount(usd=-unused), guarded=False)
+            committer.append([chain.next(effects=(settled,))])
+            spent += reserved - unused
+            account = store.account("run")
+            seen = max(seen, account.used.usd if account else 0)
+        assert list(store.strand("run", chain.strand)) == data_of(chain.records)
+        return spent, seen
+
+    with ThreadPoolExecutor(32) as pool:
+        results = list(pool.map(spend, range(32)))
+    for committer in committers:
+        committer.close()
+
+    assert stores[0].account("run") == Account(cap, Amount(usd=sum(spent for spent, _ in results)))
+    assert 0 < max(seen for _, seen in results) <= cap.usd
+    assert refusals
+    assert all(error.used + error.asked > error.cap for error in refusals)
+
+
+def test_groups_that_charge_the_same_runs_do_not_stand_in_each_others_way(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes come to the same runs in opposite orders; locked as they come: a deadlock."""
+    monkeypatch.setattr(postgres, "_ATTEMPTS", 1)
+    stores, runs = [store_factory() for _ in range(2)], [f"{n}" for n in range(8)]
+    opened = tuple(OpenAccount(run, Amount(calls=NO_LIMIT)) for run in runs)
+    stores[0].append([Chain(store_factory.origin).next(effects=opened)])
+
+    def work(store: Store, order: int) -> None:
+        chains = [Chain(store.origin, run, f"{order}") for run in runs[::order]]
+        for n in range(25):
+            store.append(
+                [
+                    chain.next(effects=(Alarm(chain.run, "", n), Charge(chain.run, CALL.amount)))
+                    for chain in chains
+                ]
+            )
+            store.snooze([Alarm(run, "", n) for run in runs[::order]], 60.0)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, stores, [1, -1]))
+
+    for run in runs:
+        assert stores[0].account(run) == Account(Amount(calls=NO_LIMIT), Amount(calls=50))
+
+
+def test_alarms_are_read_in_pages_and_by_their_time(store_factory: StoreFactory) -> None:
+    """Nobody holds a million of them at once, and only the store's clock says which ring."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    places = [(run, strand) for run in ("A", "a", "b") for strand in ("Z", "main", "~")]
+    past, future = 1, store.now() + 3_600_000_000
+    alarms = [Alarm(*place, future if n % 3 else past) for n, place in enumerate(places)]
+    store.append([chain.next(effects=tuple(alarms[::-1]))])
+    pages = [store.alarms(None, 4, due=False)]
+    while pages[-1]:
+        pages.append(store.alarms(pages[-1][-1], 4, due=False))
+    due = store.alarms(None, 2, due=True)
+
+    assert pages == [alarms[:4], alarms[4:8], alarms[8:], []]
+    assert due == [alarms[0], alarms[3]]
+    assert store.alarms(due[-1], 2, due=True) == [alarms[6]]
+    store.append([chain.next(effects=(Alarm("A", "Z", None), Alarm("b", "Z", future)))])
+    assert store.alarms(None, 9, due=True) == [alarms[3]]
+    assert len(store.alarms(None, 9, due=False)) == 8
+
+
+def test_an_alarm_is_snoozed_unless_it_was_changed(store_factory: StoreFactory) -> None:
+    """Whoever looked at a run puts off its own alarm only, never the one of what came after."""
+    store, worker, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store.append([chain.next(effects=tuple(Alarm("run", name, 1) for name in "abc"))])
+    read = worker.alarms(None, 9, due=True)
+    store.append([chain.next(effects=(Alarm("run", "b", 2), Alarm("run", "c", None)))])
+    begun = store.now()
+    worker.snooze(read, 3600.0)
+    found = [store.alarm("run", name) for name in "abc"]
+    ringing = store.alarms(None, 9, due=True)
+    [put_off] = [alarm for alarm in found if alarm and alarm.strand == "a"]
+
+    assert found == [put_off, Alarm("run", "b", 2), None]
+    assert ringing == [Alarm("run", "b", 2)]
+    assert begun <= (put_off.at or 0) - 3_600_000_000 <= store.now()
+    worker.snooze([put_off], 0.05)
+    wait_until(lambda: len(store.alarms(None, 9, due=True)) == 2)
+    worker.snooze([*read, *ringing], None)
+    assert [store.alarm("run", name) is None for name in "abc"] == [False, True, True]
+
+
+def test_a_worker_is_lost_when_its_lease_runs_out(store_factory: StoreFactory) -> None:
+    """One that is killed says nothing any more; the work that it held must not wait for it."""
+    store, other = store_factory(), store_factory()
+    for worker in ("killed", "stopped", "working"):
+        store.hold_lease(worker, 60.0)
+    lost = other.lost_workers()
+    store.hold_lease("stopped", 0.0)
+    store.drop_lease("stopped")
+    store.hold_lease("killed", 0.05)
+
+    assert lost == []
+    wait_until(lambda: other.lost_workers() == ["killed"])
+    store.hold_lease("killed", 60.0)
+    assert other.lost_workers() == []
 
 
 def test_some_process_may_always_lead(store_factory: StoreFactory) -> None:

@@ -9,7 +9,7 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from forum.errors import Backlogged, PositionTaken, StoreFailed, StoreLost
+from forum.errors import Backlogged, OverBudget, PositionTaken, StoreFailed, StoreLost
 from forum.ledger import Record, Store
 
 _MOST_ENTRIES = 4000
@@ -97,11 +97,12 @@ class Committer:
     def _commit(self, group: list[_Handed]) -> None:
         try:
             self._persist([record for handed in group for record in handed.records])
-        except PositionTaken as error:
+        except (PositionTaken, OverBudget) as error:
             if len(group) == 1:
                 _tell(group, error)
                 return
-            # All of the group or none of it: one that comes too late must not cost the others.
+            # All of the group or none of it: one that comes too late, or asks for too much, must
+            # not cost the others.
             for item in group:
                 self._commit([item])
         except Exception as error:  # noqa: BLE001  it belongs to those who wait for this commit

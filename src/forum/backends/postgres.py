@@ -1,11 +1,13 @@
 """Ledgers in Postgres: many logs, many writing processes, one row lock only for the sequencer.
 
 Committing an entry takes no lock that another strand waits for; the sequencer's compare-and-set is
-the only statement that changes a shared row.
+the only statement that changes a shared row of the log.  Beside the log, an account is shared by
+the strands of one run: whoever charges it holds it from then on to the end of the transaction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -13,7 +15,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from forum.backends.sql import SqlReader, migrations, prefix_of, queries
+from forum.backends.sql import Execute, SqlReader, SqlStore, migrations, prefix_of, queries
 from forum.errors import (
     BadSettings,
     EntryLost,
@@ -31,6 +33,9 @@ _SQL = queries("postgres")
 _CONNECTIONS = 8
 _PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 10
+_ATTEMPTS = 5
+_IN_THE_WAY = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+"""What others can do to a transaction: all of it was taken back, and it can be made again."""
 
 Connection = psycopg.Connection[TupleRow]
 StrandKey = tuple[str, str]
@@ -47,7 +52,7 @@ class PostgresReader(SqlReader):
         return _fetch(self._db, query, parameters)
 
 
-class PostgresStore(SqlReader):
+class PostgresStore(SqlStore):
     """One log in a Postgres database that this process may write."""
 
     def __init__(self, url: str, origin: str, connections: int = _CONNECTIONS) -> None:
@@ -76,17 +81,15 @@ class PostgresStore(SqlReader):
 
     def append(self, records: Sequence[Record]) -> None:
         """Commit all of these or none, durably."""
-        # Looked up one by one: a process may know a million strands, and appends to one of them.
-        strands = {(r.position.run, r.position.strand) for r in records}
-        known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
         with self._connection("appending") as db:
-            try:
-                if len(known) < len(strands) or any(r.bodies for r in records):
-                    self._append_all(db, records, known, strands - known.keys())
+            for left in reversed(range(_ATTEMPTS)):
+                try:
+                    self._append(db, records)
+                except _IN_THE_WAY as error:
+                    if not left:
+                        raise StoreFailed("appending", str(error).strip()) from error
                 else:
-                    self._append_entries(db, records, known)
-            except psycopg.errors.UniqueViolation:
-                raise PositionTaken(str(records[0].position)) from None
+                    return
 
     def waiting(self, limit: int) -> Waiting:
         """Return some entries without an index, in the order of their commits."""
@@ -188,6 +191,11 @@ class PostgresStore(SqlReader):
         with _typed(doing), self._pool.connection() as db:
             yield db
 
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[Execute]:
+        with self._connection(doing) as db, db.transaction():
+            yield partial(_execute, db)
+
     def _begin(self) -> None:
         applied = self._one("version") if self._one("has_schema") else 0
         missing = migrations("postgres", applied)
@@ -199,6 +207,18 @@ class PostgresStore(SqlReader):
         with self._connection("opening the log") as db:
             db.execute(_SQL["add_log"], (self._origin, EMPTY_ROOT))
         self._log = self._one("log", origin=self._origin)
+
+    def _append(self, db: Connection, records: Sequence[Record]) -> None:
+        # Looked up one by one: a process may know a million strands, and appends to one of them.
+        strands = {(r.position.run, r.position.strand) for r in records}
+        known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
+        try:
+            if len(known) < len(strands) or any(r.bodies or r.effects for r in records):
+                self._append_all(db, records, known, strands - known.keys())
+            else:
+                self._append_entries(db, records, known)
+        except psycopg.errors.UniqueViolation:
+            raise PositionTaken(str(records[0].position)) from None
 
     def _append_all(
         self,
@@ -214,6 +234,10 @@ class PostgresStore(SqlReader):
             for record in records:
                 if record.bodies:
                     self._append_bodies(db, record, ids)
+            # Strands, entries, accounts, alarms: all transactions lock in this order, so that none
+            # waits for another in a circle.  Only entries are locked as they come: of two that
+            # race for the same positions the wrong way round, one is made again by `append`.
+            self._apply_effects(partial(_execute, db), records)
         # Only now: had the transaction failed, these ids would not exist.
         self._know(added)
 
@@ -274,6 +298,10 @@ def upgrade(url: str) -> list[int]:
 
 def _fetch(db: Connection, query: str, parameters: Mapping[str, Any]) -> list[Any]:
     return db.execute(_SQL[query], parameters, binary=True).fetchall()
+
+
+def _execute(db: Connection, query: str, **parameters: object) -> psycopg.Cursor[TupleRow]:
+    return db.execute(_SQL[query], parameters)
 
 
 def _alive(db: Connection) -> bool:

@@ -1,4 +1,4 @@
-"""What the SQL backends share: SQL lives in files, and reading a log is the same in both.
+"""What the SQL backends share: SQL lives in files, and what is done with it is the same in both.
 
 Each database has numbered migrations, applied once and never edited after their release, and one
 file of named queries.  The queries have the same names and parameters everywhere.
@@ -6,12 +6,24 @@ file of named queries.  The queries have the same names and parameters everywher
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from forum.errors import SchemaTooNew
-from forum.ledger import Head, Position, StoredBody
+from forum.errors import OverBudget, SchemaTooNew, StoreFailed
+from forum.ledger import (
+    Account,
+    Alarm,
+    Amount,
+    Charge,
+    Effect,
+    Head,
+    OpenAccount,
+    Position,
+    Record,
+    StoredBody,
+)
 from forum.tlog import Hash, TileId
 
 PAGE = 1000
@@ -19,6 +31,9 @@ PAGE = 1000
 
 MOST_STRANDS = 100_000
 """How many strands a store knows without asking."""
+
+_ATTEMPTS = 5
+"""How often a charge is tried while others give back what it needs."""
 
 
 class Migration(NamedTuple):
@@ -119,6 +134,11 @@ class SqlReader(ABC):
         """Return the next runs in the order of their names."""
         return [row[0] for row in self._rows("runs", log=self._log, run=after, limit=limit)]
 
+    def runs_before(self, before: str | None, limit: int) -> list[str]:
+        """Return runs in the opposite order, beginning before one of them, or with the last."""
+        query = "last_runs" if before is None else "runs_before"
+        return [row[0] for row in self._rows(query, log=self._log, run=before, limit=limit)]
+
     def body(self, position: Position, name: str) -> StoredBody | None:
         """Return a body, or nothing when it is not there."""
         key = self._body_key(position, name)
@@ -176,3 +196,129 @@ class SqlReader(ABC):
         while (data := self._one("body_part", **key, part=part)) is not None:
             yield data
             part += 1
+
+
+class Result(Protocol):
+    """What a statement found or changed."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows."""
+        ...
+
+
+class Execute(Protocol):
+    """Runs a named query in a transaction that is under way."""
+
+    def __call__(self, query: str, **parameters: object) -> Result:
+        """Run it and return what came of it."""
+        ...
+
+
+class SqlStore(SqlReader):
+    """What stands beside a log, kept with the named queries of some database."""
+
+    @abstractmethod
+    def _writing(self, doing: str) -> AbstractContextManager[Execute]:
+        """Begin a transaction; it is committed at the end, unless something was raised."""
+
+    def account(self, run: str) -> Account | None:
+        """Return what a run may spend and has used."""
+        return _account(self._rows("account", log=self._log, run=run))
+
+    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
+        """Return alarms in the order of run and strand, beginning behind one of them."""
+        run, strand = ("", "") if after is None else (after.run, after.strand)
+        query = "due_alarms" if due else "alarms"
+        rows = self._rows(query, log=self._log, run=run, strand=strand, limit=limit)
+        return [Alarm(*row) for row in rows]
+
+    def alarm(self, run: str, strand: str) -> Alarm | None:
+        """Return one alarm."""
+        rows = self._rows("alarm", log=self._log, run=run, strand=strand)
+        return Alarm(*rows[0]) if rows else None
+
+    def now(self) -> int:
+        """Return the time by the store's own clock, in microseconds since 1970."""
+        return int(self._one("now"))
+
+    def snooze(self, alarms: Sequence[Alarm], seconds: float | None) -> None:
+        """Let these ring after some seconds, or never, unless they were changed since then."""
+        micros = None if seconds is None else _micros(seconds)
+        query = "silence" if micros is None else "snooze"
+        with self._writing("snoozing") as execute:
+            for alarm in sorted(alarms, key=_place):
+                execute(query, log=self._log, micros=micros, **alarm._asdict())
+
+    def hold_lease(self, worker: str, seconds: float) -> None:
+        """Let others know, for some seconds, that this worker lives."""
+        with self._writing("holding a lease") as execute:
+            execute("hold_lease", log=self._log, worker=worker, micros=_micros(seconds))
+
+    def drop_lease(self, worker: str) -> None:
+        """Let others know that this worker is gone."""
+        with self._writing("dropping a lease") as execute:
+            execute("drop_lease", log=self._log, worker=worker)
+
+    def lost_workers(self) -> list[str]:
+        """Return those whose lease has run out, by the store's own clock, and was not dropped."""
+        return [row[0] for row in self._rows("lost_workers", log=self._log)]
+
+    def _apply_effects(self, execute: Execute, records: Sequence[Record]) -> None:
+        # After the entries: a commit that is made again, because nobody knows what became of it,
+        # finds its positions taken before it could charge twice.
+        effects = [effect for record in records for effect in record.effects]
+        # In one order for all, accounts before alarms, each by run and strand: two transactions
+        # that change the same rows cannot deadlock.
+        for effect in sorted(effects, key=_place):
+            match effect:
+                case OpenAccount(run, cap):
+                    execute("open_account", log=self._log, run=run, **cap._asdict())
+                case Charge():
+                    self._charge(execute, effect)
+                case Alarm(run, strand, None):
+                    execute("clear_alarm", log=self._log, run=run, strand=strand)
+                case Alarm(run, strand, at):
+                    execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
+
+    def _charge(self, execute: Execute, charge: Charge) -> None:
+        account = {"log": self._log, "run": charge.run}
+        amount = charge.amount._asdict()
+        for _ in range(_ATTEMPTS):
+            if execute("charge", **account, **amount, guarded=charge.guarded).rowcount == 1:
+                return
+            # Where the refusal took no lock, others may have given back what was missing.
+            _check_room(_account(execute("account", **account).fetchall()), charge)
+        raise StoreFailed("charging", f"the account of run {charge.run} does not hold still")
+
+
+def _place(effect: Effect) -> tuple[bool, str, str, bool]:
+    """Return where an effect stands among others; charges of one account stay as they came."""
+    match effect:
+        case Alarm(run, strand, _):
+            return True, run, strand, False
+        case OpenAccount(run, _) | Charge(run, _, _):
+            return False, run, "", isinstance(effect, Charge)
+
+
+def _account(rows: list[Any]) -> Account | None:
+    return Account(Amount(*rows[0][:3]), Amount(*rows[0][3:])) if rows else None
+
+
+def _check_room(account: Account | None, charge: Charge) -> None:
+    """Name the first limit that a refused charge would pass, or let it try again."""
+    if account is None:
+        raise OverBudget(charge.run, "calls", charge.amount.calls, 0, 0)
+    limits = zip(Amount._fields, charge.amount, account.used, account.cap, strict=True)
+    for limit, asked, used, cap in limits:
+        # What is given back must not be refused because of an overrun.
+        if asked > 0 and used + asked > cap:
+            raise OverBudget(charge.run, limit, asked, used, cap)
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)

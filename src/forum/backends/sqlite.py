@@ -9,7 +9,7 @@ from threading import RLock
 from time import monotonic, sleep
 from typing import Any
 
-from forum.backends.sql import SqlReader, migrations, prefix_of, queries
+from forum.backends.sql import Execute, SqlReader, SqlStore, migrations, prefix_of, queries
 from forum.errors import NoSuchLog, NotDurable, Overtaken, PositionTaken, StoreFailed
 from forum.ledger import Head, Position, Reader, Record, Waiting
 from forum.tlog import EMPTY_ROOT, TileId, hash_leaves
@@ -37,7 +37,7 @@ class SqliteReader(SqlReader):
             return self._db.execute(_SQL[query], parameters).fetchall()
 
 
-class SqliteStore(SqliteReader):
+class SqliteStore(SqliteReader, SqlStore):
     """One log of a ledger file that this process may write."""
 
     def __init__(self, path: Path, origin: str) -> None:
@@ -55,7 +55,7 @@ class SqliteStore(SqliteReader):
     def append(self, records: Sequence[Record]) -> None:
         """Commit all of these or none, durably."""
         found: dict[tuple[str, str], int] = {}
-        with self._lock, _typed("appending"), _transaction(self._db):
+        with self._writing("appending") as execute:
             rows = [
                 (self._strand_id(r.position.run, r.position.strand, found), r.position.n, r.data)
                 for r in records
@@ -69,6 +69,7 @@ class SqliteStore(SqliteReader):
                     for part, data in enumerate(body.content.chunks()):
                         row = (strand, n, body.name, part, body.salt, data)
                         self._db.execute(_SQL["add_body"], row)
+            self._apply_effects(execute, records)
         self._know(found)
 
     def waiting(self, limit: int) -> Waiting:
@@ -80,7 +81,7 @@ class SqliteStore(SqliteReader):
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
         ids: Any = batch.token
         leaves = zip(range(old.size, new.size), ids, batch.leaves, strict=True)
-        with self._lock, _typed("sequencing"), _transaction(self._db):
+        with self._writing("sequencing"):
             # The ids take part in the comparison: the tree may be the old one only if these
             # entries are still waiting.
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
@@ -94,7 +95,7 @@ class SqliteStore(SqliteReader):
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed note; one with more cosignatures replaces the one of that size."""
-        with self._lock, _typed("publishing"), _transaction(self._db):
+        with self._writing("publishing"):
             self._db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
     def erase(self, position: Position, name: str) -> None:
@@ -125,6 +126,14 @@ class SqliteStore(SqliteReader):
         """Let go of the file."""
         with self._lock:
             self._db.close()
+
+    @contextmanager
+    def _writing(self, doing: str) -> Iterator[Execute]:
+        with self._lock, _typed(doing), _transaction(self._db):
+            yield self._execute
+
+    def _execute(self, query: str, **parameters: object) -> sqlite3.Cursor:
+        return self._db.execute(_SQL[query], parameters)
 
     def _empty_log(self) -> None:
         """Move all of the write-ahead log into the file, and make it empty."""

@@ -1,10 +1,47 @@
-"""What drives a run: each step is recorded before the next one begins.
+"""Drives a run through its ports, recording each step before the next begins."""
 
-The engine reaches the world through ports that it declares itself (model, runner, clock,
-store), so that it can be driven in a test without any of them.  The room may import
-`forum.deliberation`, `forum.work`, `forum.ledger` and what lies beneath them, but never
-`forum.verify`: the judged is not the judge.  The adapters (`forum.models`, `forum.backends`,
-`forum.witness`), `forum.app` and the surfaces may import it.
-"""
+from forum.engine.case import Case, entries_of, read_body, read_case, read_run
+from forum.engine.engine import Engine, Order, accept, cancel
+from forum.engine.gates import ENGINE, decide, edit, find_gate
+from forum.engine.local import LocalRunner
+from forum.engine.ports import (
+    FREE,
+    NOTHING,
+    Call,
+    Deed,
+    Halt,
+    Model,
+    Models,
+    Reply,
+    Runner,
+    ToolPort,
+    Tools,
+)
 
-__all__: list[str] = []
+__all__ = [
+    "ENGINE",
+    "FREE",
+    "NOTHING",
+    "Call",
+    "Case",
+    "Deed",
+    "Engine",
+    "Halt",
+    "LocalRunner",
+    "Model",
+    "Models",
+    "Order",
+    "Reply",
+    "Runner",
+    "ToolPort",
+    "Tools",
+    "accept",
+    "cancel",
+    "decide",
+    "edit",
+    "entries_of",
+    "find_gate",
+    "read_body",
+    "read_case",
+    "read_run",
+]

@@ -28,7 +28,17 @@ from forum.ledger.kinds import (
     RunClose,
     RunOpen,
 )
-from forum.ledger.ports import Append, AppendAsync, Clock, Position, Reader, Record, Salts, Store
+from forum.ledger.ports import (
+    Append,
+    AppendAsync,
+    Clock,
+    Effect,
+    Position,
+    Reader,
+    Record,
+    Salts,
+    Store,
+)
 from forum.ledger.strand import Attachment, Draft, Pen, Recorded, Strand
 from forum.tlog import (
     Checkpoint,
@@ -99,6 +109,14 @@ class Ledger:
         """Take up a strand where its record ends."""
         return Strand(self._pen, run, name)
 
+    def end_of(self, run: str, name: str) -> Strand:
+        """Take up a strand behind what is recorded, without playing it."""
+        return Strand(self._pen, run, name, at_end=True)
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970, as this writer believes it to be."""
+        return self._pen.clock()
+
     def begin(self, program: str, key: VerifierKey, left: Checkpoint | None = None) -> None:
         """Write the first entries of a log, unless they are there."""
         last = self.store.last(LOG_RUN, MAIN)
@@ -113,8 +131,11 @@ class Ledger:
         if strand.recorded("log/key") is None:
             strand.append(Draft("log/key", SYSTEM, KeyAdd(str(key))))
 
-    def open_run(self, run: str, actor: str) -> Strand:
-        """Open a run, or take it up again; it names the newest checkpoint as its past."""
+    def open_run(self, run: str, actor: str, *first: Draft) -> Strand:
+        """Open a run together with its first steps, or take it up again.
+
+        It names the newest checkpoint as its past.
+        """
         if "/" in run or len(run) > MAX_RUN_NAME:
             raise Malformed("run", f"its name has a slash, or more than {MAX_RUN_NAME} characters")
         strand = self.strand(run)
@@ -124,10 +145,12 @@ class Ledger:
             if newest is not None:
                 past = checkpoint_of(newest)
                 facts = RunOpen(past.size, past.root.hex())
-            strand.append(Draft("run/open", actor, facts))
+            strand.append(Draft("run/open", actor, facts), *first)
         return strand
 
-    def close_run(self, main: Strand, actor: str, outcome: Outcome) -> Recorded:
+    def close_run(
+        self, main: Strand, actor: str, outcome: Outcome, effects: tuple[Effect, ...] = ()
+    ) -> Recorded:
         """Close a run; nothing may be added to any of its strands afterwards."""
         found = main.recorded("run/close")
         if found is not None:
@@ -136,12 +159,12 @@ class Ledger:
         parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
         body = Attachment("strands", Bytes(msgspec.json.encode(ends)), "application/json")
         facts = RunClose(outcome, len(ends))
-        return main.append(Draft("run/close", actor, facts, parents, (body,)))[0]
+        return main.append(Draft("run/close", actor, facts, parents, (body,), effects))[0]
 
     def log_entry(self, draft: Draft) -> Recorded:
         """Record something in the life of the log, behind whatever others record there."""
         while True:
-            strand = Strand(self._pen, LOG_RUN, MAIN, at_end=True)
+            strand = self.end_of(LOG_RUN, MAIN)
             try:
                 return strand.append(draft)[0]
             except (Overtaken, StepMismatch):

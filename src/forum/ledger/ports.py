@@ -30,6 +30,68 @@ class Position(NamedTuple):
         return f"{self.run}/{self.strand}/{self.n}"
 
 
+NO_LIMIT = 2**53 - 1
+"""The cap of an account that has none."""
+
+
+class Amount(NamedTuple):
+    """What a step of work costs: nano-dollars, tokens, calls."""
+
+    usd: int = 0
+    tokens: int = 0
+    calls: int = 0
+
+    def plus(self, other: "Amount") -> "Amount":
+        """Return both together."""
+        return Amount(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def minus(self, other: "Amount") -> "Amount":
+        """Return what is left of this without the other."""
+        return Amount(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+    def exceeds(self, cap: "Amount") -> bool:
+        """Tell whether any of the three is more than a cap allows."""
+        return any(mine > its for mine, its in zip(self, cap, strict=True))
+
+
+class Account(NamedTuple):
+    """What a run may spend, and what is spent or reserved of it."""
+
+    cap: Amount
+    used: Amount
+
+
+class OpenAccount(NamedTuple):
+    """A run gets an account; one that is there stays as it is."""
+
+    run: str
+    cap: Amount
+
+
+class Charge(NamedTuple):
+    """An amount is added to what a run has used, or, where negative, given back.
+
+    A guarded one is refused when the cap would be passed; one that settles what was already
+    spent is not, for the money is gone.
+    """
+
+    run: str
+    amount: Amount
+    guarded: bool = True
+
+
+class Alarm(NamedTuple):
+    """Somebody must look at a run at a time (in microseconds since 1970), or need not any more."""
+
+    run: str
+    strand: str
+    at: int | None
+
+
+Effect = OpenAccount | Charge | Alarm
+"""What is changed beside the log, in the very transaction that commits an entry."""
+
+
 class Record(NamedTuple):
     """An entry on its way to the store, with the bodies that it commits to."""
 
@@ -37,6 +99,7 @@ class Record(NamedTuple):
     data: bytes
     leaf: Hash
     bodies: tuple[Body, ...] = ()
+    effects: tuple[Effect, ...] = ()
 
 
 Append = Callable[[Sequence[Record]], None]
@@ -105,6 +168,10 @@ class Reader(Protocol):
         """Return the next runs in the order of their names."""
         ...
 
+    def runs_before(self, before: str | None, limit: int) -> list[str]:
+        """Return runs in the opposite order, beginning before one of them, or with the last."""
+        ...
+
     def body(self, position: Position, name: str) -> StoredBody | None:
         """Return a body, or nothing when it is not there."""
         ...
@@ -130,7 +197,45 @@ class Store(Reader, Protocol):
     """One log as it can be written."""
 
     def append(self, records: Sequence[Record]) -> None:
-        """Commit all of these or none, durably.  Raises `PositionTaken`."""
+        """Commit all of these or none, durably.  Raises `PositionTaken`, `OverBudget`."""
+        ...
+
+    def account(self, run: str) -> Account | None:
+        """Return what a run may spend and has used."""
+        ...
+
+    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
+        """Return alarms in the order of run and strand, beginning behind one of them.
+
+        With `due` only those whose time has come by the store's own clock.
+        """
+        ...
+
+    def alarm(self, run: str, strand: str) -> Alarm | None:
+        """Return one alarm."""
+        ...
+
+    def now(self) -> int:
+        """Return the time by the store's own clock, in microseconds since 1970."""
+        ...
+
+    def snooze(self, alarms: Sequence[Alarm], seconds: float | None) -> None:
+        """Let these ring after some seconds, or never, unless they were changed since then.
+
+        The entries tell what happened; an alarm only tells when to look.
+        """
+        ...
+
+    def hold_lease(self, worker: str, seconds: float) -> None:
+        """Let others know, for some seconds, that this worker lives."""
+        ...
+
+    def drop_lease(self, worker: str) -> None:
+        """Let others know that this worker is gone."""
+        ...
+
+    def lost_workers(self) -> list[str]:
+        """Return those whose lease has run out, by the store's own clock, and was not dropped."""
         ...
 
     def waiting(self, limit: int) -> Waiting:

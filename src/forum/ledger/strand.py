@@ -9,13 +9,23 @@ successor has gone on with, and nobody has to be told about it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from forum.errors import Malformed, Overtaken, PositionTaken, StepMismatch
 from forum.ledger.body import Body, Content
 from forum.ledger.entry import FORMAT, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
-from forum.ledger.ports import Append, AppendAsync, Clock, Position, Reader, Record, Salts
+from forum.ledger.ports import (
+    Append,
+    AppendAsync,
+    Clock,
+    Effect,
+    Position,
+    Reader,
+    Record,
+    Salts,
+)
 from forum.tlog import Hash
 
 
@@ -37,6 +47,7 @@ class Draft:
     facts: Facts
     parents: tuple[Hash, ...] = ()
     bodies: tuple[Attachment, ...] = ()
+    effects: tuple[Effect, ...] = ()
 
 
 class Recorded(NamedTuple):
@@ -81,6 +92,11 @@ class Strand:
         """The number of entries in the strand, as far as this writer knows."""
         return self._n
 
+    @property
+    def loaded(self) -> tuple[Recorded, ...]:
+        """What was recorded when this writer took the strand up."""
+        return tuple(self._recorded)
+
     def recorded(self, step: str) -> Recorded | None:
         """Return the record of the next step, or nothing when the step has yet to be done.
 
@@ -117,6 +133,35 @@ class Strand:
             return self._adopt(drafts)
         return self._advance(written)
 
+    def claim(self, *drafts: Draft) -> tuple[Recorded, ...]:
+        """Record these, or raise `Overtaken` where another writer was first.
+
+        For those who act upon what they record: whoever adopted another writer's intent would
+        have its effect a second time.
+        """
+        records, written = self._prepare(drafts)
+        try:
+            self._pen.append(records)
+        except PositionTaken:
+            self._check_ours(written)
+        return self._advance(written)
+
+    async def claim_async(self, *drafts: Draft) -> tuple[Recorded, ...]:
+        """Do the same for a task."""
+        records, written = self._prepare(drafts)
+        try:
+            await self._pen.append_async(records)
+        except PositionTaken:
+            self._check_ours(written)
+        return self._advance(written)
+
+    def _check_ours(self, written: tuple[Recorded, ...]) -> None:
+        """Refuse to go on unless the writer was oneself, and only word of the commit was lost."""
+        there = self._pen.store.strand(self.run, self.name, self._n)
+        found = [leaf_of(data) for data in islice(there, len(written))]
+        if found != [record.leaf for record in written]:
+            raise Overtaken(f"strand {self.run}/{self.name}")
+
     def _advance(self, written: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
         self._n, self._head = self._n + len(written), written[-1].leaf.hex()
         return written
@@ -132,7 +177,7 @@ class Strand:
             entry = self._entry(n, prev, draft, bodies)
             data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
-            records.append(Record(self._position(n), data, leaf, bodies))
+            records.append(Record(self._position(n), data, leaf, bodies, draft.effects))
             written.append(Recorded(leaf, entry))
             prev = leaf.hex()
         return records, tuple(written)

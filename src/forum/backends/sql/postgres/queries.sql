@@ -1,3 +1,7 @@
+-- The time is statement_timestamp(): that of the server, and one for all rows of a statement, so
+-- that an index can serve.  clock_timestamp() is another for each row; now() is as old as the
+-- transaction.
+
 -- name: version
 SELECT coalesce(max(number), 0) FROM forum.migration
 -- name: has_schema
@@ -64,6 +68,11 @@ SELECT name FROM forum.strand WHERE log = %(log)s AND run = %(run)s ORDER BY nam
 -- name: runs
 SELECT DISTINCT run FROM forum.strand
 WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
+-- name: runs_before
+SELECT DISTINCT run FROM forum.strand
+WHERE log = %(log)s AND run < %(run)s ORDER BY run DESC LIMIT %(limit)s
+-- name: last_runs
+SELECT DISTINCT run FROM forum.strand WHERE log = %(log)s ORDER BY run DESC LIMIT %(limit)s
 -- name: body_salt
 SELECT salt FROM forum.body
 WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s AND name = %(name)s AND part = 0
@@ -118,3 +127,58 @@ SELECT %s, prefix, idx FROM unnest(%b::bigint[], %b::bigint[]) AS u (prefix, idx
 -- name: put_tile
 INSERT INTO forum.tile (log, level, idx, hashes) VALUES (%s, %s, %s, %s)
 ON CONFLICT (log, level, idx) DO UPDATE SET hashes = excluded.hashes
+-- name: now
+SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+-- name: open_account
+INSERT INTO forum.account (log, run, usd_cap, tokens_cap, calls_cap)
+VALUES (%(log)s, %(run)s, %(usd)s, %(tokens)s, %(calls)s) ON CONFLICT DO NOTHING
+-- name: charge
+UPDATE forum.account SET
+    usd = usd + %(usd)s, tokens = tokens + %(tokens)s, calls = calls + %(calls)s
+WHERE log = %(log)s AND run = %(run)s AND (NOT %(guarded)s OR (
+    (%(usd)s <= 0 OR usd + %(usd)s <= usd_cap)
+    AND (%(tokens)s <= 0 OR tokens + %(tokens)s <= tokens_cap)
+    AND (%(calls)s <= 0 OR calls + %(calls)s <= calls_cap)
+))
+-- name: account
+SELECT usd_cap, tokens_cap, calls_cap, usd, tokens, calls
+FROM forum.account WHERE log = %(log)s AND run = %(run)s
+-- name: set_alarm
+INSERT INTO forum.alarm (log, run, strand, at)
+VALUES (%(log)s, %(run)s, %(strand)s, %(at)s)
+ON CONFLICT (log, run, strand) DO UPDATE SET at = excluded.at
+-- name: clear_alarm
+DELETE FROM forum.alarm WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+-- name: alarms
+SELECT run, strand, at FROM forum.alarm
+WHERE log = %(log)s AND (run, strand) > (%(run)s, %(strand)s)
+ORDER BY run, strand LIMIT %(limit)s
+-- name: alarm
+SELECT run, strand, at FROM forum.alarm
+WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+-- name: due_alarms
+-- What is due is few of many: found by its time, whatever a planner expects of the limit.
+WITH due AS MATERIALIZED (
+    SELECT run, strand, at FROM forum.alarm
+    WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+)
+SELECT run, strand, at FROM due WHERE (run, strand) > (%(run)s, %(strand)s)
+ORDER BY run, strand LIMIT %(limit)s
+-- name: snooze
+UPDATE forum.alarm
+SET at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(micros)s
+WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s AND at = %(at)s
+-- name: silence
+DELETE FROM forum.alarm
+WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s AND at = %(at)s
+-- name: hold_lease
+INSERT INTO forum.lease (log, worker, until) VALUES (
+    %(log)s, %(worker)s,
+    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(micros)s
+)
+ON CONFLICT (log, worker) DO UPDATE SET until = excluded.until
+-- name: drop_lease
+DELETE FROM forum.lease WHERE log = %(log)s AND worker = %(worker)s
+-- name: lost_workers
+SELECT worker FROM forum.lease
+WHERE log = %(log)s AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint

@@ -1,4 +1,5 @@
 -- SQLite lets any type stand in any column: what is read as bytes is cast to bytes.
+-- The time is taken from julianday, of which every SQLite has the fractions of a second.
 
 -- name: add_log
 INSERT INTO log (origin, root) VALUES (:origin, :root) ON CONFLICT DO NOTHING
@@ -32,6 +33,10 @@ SELECT CAST(bytes AS BLOB) FROM entry WHERE strand = :strand ORDER BY n DESC LIM
 SELECT name FROM strand WHERE log = :log AND run = :run ORDER BY name
 -- name: runs
 SELECT DISTINCT run FROM strand WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
+-- name: runs_before
+SELECT DISTINCT run FROM strand WHERE log = :log AND run < :run ORDER BY run DESC LIMIT :limit
+-- name: last_runs
+SELECT DISTINCT run FROM strand WHERE log = :log ORDER BY run DESC LIMIT :limit
 -- name: body_salt
 SELECT CAST(salt AS BLOB) FROM body WHERE strand = :strand AND n = :n AND name = :name AND part = 0
 -- name: body_part
@@ -64,3 +69,49 @@ INSERT INTO leaf (log, idx, entry, prefix) VALUES
 -- name: put_tile
 INSERT INTO tile (log, level, idx, hashes) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET hashes = excluded.hashes
+-- name: now
+SELECT CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+-- name: open_account
+INSERT INTO account (log, run, usd_cap, tokens_cap, calls_cap)
+VALUES (:log, :run, :usd, :tokens, :calls) ON CONFLICT DO NOTHING
+-- name: charge
+UPDATE account SET usd = usd + :usd, tokens = tokens + :tokens, calls = calls + :calls
+WHERE log = :log AND run = :run AND (NOT :guarded OR (
+    (:usd <= 0 OR usd + :usd <= usd_cap)
+    AND (:tokens <= 0 OR tokens + :tokens <= tokens_cap)
+    AND (:calls <= 0 OR calls + :calls <= calls_cap)
+))
+-- name: account
+SELECT CAST(usd_cap AS INTEGER), CAST(tokens_cap AS INTEGER), CAST(calls_cap AS INTEGER),
+    CAST(usd AS INTEGER), CAST(tokens AS INTEGER), CAST(calls AS INTEGER)
+FROM account WHERE log = :log AND run = :run
+-- name: set_alarm
+INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
+ON CONFLICT DO UPDATE SET at = excluded.at
+-- name: clear_alarm
+DELETE FROM alarm WHERE log = :log AND run = :run AND strand = :strand
+-- name: alarms
+SELECT run, strand, CAST(at AS INTEGER) FROM alarm
+WHERE log = :log AND (run, strand) > (:run, :strand) ORDER BY run, strand LIMIT :limit
+-- name: alarm
+SELECT run, strand, CAST(at AS INTEGER) FROM alarm
+WHERE log = :log AND run = :run AND strand = :strand
+-- name: due_alarms
+SELECT run, strand, CAST(at AS INTEGER) FROM alarm INDEXED BY alarm_due
+WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+    AND (run, strand) > (:run, :strand)
+ORDER BY run, strand LIMIT :limit
+-- name: snooze
+UPDATE alarm SET at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :micros
+WHERE log = :log AND run = :run AND strand = :strand AND at = :at
+-- name: silence
+DELETE FROM alarm WHERE log = :log AND run = :run AND strand = :strand AND at = :at
+-- name: hold_lease
+INSERT INTO lease (log, worker, until)
+VALUES (:log, :worker, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :micros)
+ON CONFLICT DO UPDATE SET until = excluded.until
+-- name: drop_lease
+DELETE FROM lease WHERE log = :log AND worker = :worker
+-- name: lost_workers
+SELECT worker FROM lease
+WHERE log = :log AND until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)

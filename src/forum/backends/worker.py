@@ -1,0 +1,238 @@
+"""The runner over DBOS: durable queues that call the engine, here or in another process.
+
+DBOS says who works on what, and hands it on when a worker is gone.  What was done says the ledger
+alone: a workflow has no steps, its arguments are names, and it returns nothing.  So the rows of
+DBOS hold no content, can be deleted at any time, and a run goes on even if all of them are lost.
+"""
+
+import asyncio
+import os
+import socket
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import msgspec
+from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
+from dbos import error as dbos_error
+
+from forum.engine import Engine
+from forum.errors import NotDurable, StoreFailed
+from forum.ledger import Store
+
+PROTOCOL = "1"
+"""The version of what workflows expect of each other: not that of the package, or a deploy would
+strand every run that was begun before it."""
+
+LEASE_SECONDS = 3.0
+_RENEW_SECONDS = 0.7
+_ATTEND_SECONDS = 0.2
+_POLL_SECONDS = 0.1
+KEEP_SECONDS = 86_400.0
+"""How long DBOS remembers what has ended: of use to nobody but those who debug it."""
+_CLEAN_SECONDS = 600
+_CLEAN_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How much one worker does at once."""
+
+    runs: int = 500
+    tasks: int = 64
+
+
+class Json(Serializer):
+    """Lets nothing but JSON into the database: what can be read is never code."""
+
+    def serialize(self, data: Any) -> str:  # noqa: ANN401  whatever DBOS keeps
+        """Write a value; what JSON cannot say raises."""
+        return msgspec.json.encode(data).decode()
+
+    def deserialize(self, serialized_data: str) -> Any:  # noqa: ANN401
+        """Read a value."""
+        return msgspec.json.decode(serialized_data)
+
+    def name(self) -> str:
+        """Return under which name rows say how they are written."""
+        return "forum_json"
+
+
+class Worker:
+    """One process's share of the work on one ledger."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        capacity: Capacity | None = None,
+        report: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        self._engine, self._store, self._report = engine, store, report
+        self._capacity = capacity or Capacity()
+        self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
+        # Several ledgers may share a database: each has queues of its own.
+        self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
+        self._stop = Event()
+        self._threads: list[Thread] = []
+        self.trouble: Exception | None = None
+        """What went wrong last; it is tried again all the time."""
+
+    async def enqueue_run(self, run: str) -> None:
+        """Have a run driven, unless that is going on somewhere."""
+        await self._enqueue("runs", run, run)
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Have tasks driven, but for those that are being driven somewhere."""
+        await asyncio.gather(*(self._enqueue("tasks", f"{run}/{t}", run, t) for t in tasks))
+
+    async def _enqueue(self, queue: str, key: str, *names: str) -> None:
+        options: EnqueueOptions = {
+            "workflow_name": f"forum-{queue}",
+            "queue_name": f"{self.name}-{queue}",
+            "deduplication_id": key,
+            "app_version": PROTOCOL,
+        }
+
+        def enqueue() -> None:
+            with suppress(dbos_error.DBOSQueueDeduplicatedError):
+                DBOS.enqueue_workflow_with_options(options, *names)
+
+        # An executor, not asyncio.to_thread: that one would take the context of the workflow
+        # along, and DBOS would count this as one of its steps.
+        await asyncio.get_running_loop().run_in_executor(None, enqueue)
+
+    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do a share of the work; what goes wrong is tried again when an alarm rings."""
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001  told, and nothing of it reaches the database
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        self.trouble = error
+        self._report(error)
+
+    # Serving
+
+    def start(self, url: str) -> None:
+        """Take part in the work until closed."""
+        self._store.hold_lease(self.id, LEASE_SECONDS)
+        _serving.append(self)
+        try:
+            DBOS(config=self._config(url))
+            DBOS.launch()
+            for queue, most in (("runs", self._capacity.runs), ("tasks", self._capacity.tasks)):
+                DBOS.register_queue(
+                    f"{self.name}-{queue}",
+                    worker_concurrency=most,
+                    polling_interval_sec=_POLL_SECONDS,
+                    on_conflict="always_update",
+                )
+        except BaseException:
+            self.close()
+            raise
+        for name, step, pause in (
+            ("lease", self._renew, _RENEW_SECONDS),
+            ("heir", self._take_over, _RENEW_SECONDS),
+            ("alarm", self._attend, _ATTEND_SECONDS),
+            ("broom", self._clean, _CLEAN_SECONDS),
+        ):
+            thread = Thread(target=self._repeat, args=(step, pause), name=f"forum-{name}")
+            thread.daemon = True
+            thread.start()
+            self._threads.append(thread)
+
+    def close(self, patience: int = 0) -> None:
+        """Stop, having waited some seconds for what is going on; others take over the rest."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        DBOS.destroy(workflow_completion_timeout_sec=patience)
+        _serving.remove(self)
+        with suppress(StoreFailed):  # then it runs out by itself
+            self._store.hold_lease(self.id, 0)
+
+    def _config(self, url: str) -> DBOSConfig:
+        return {
+            "name": self.name,
+            "system_database_url": url,
+            "executor_id": self.id,
+            "application_version": PROTOCOL,
+            "serializer": Json(),
+            "use_listen_notify": False,
+            "log_level": "CRITICAL",
+        }
+
+    def _repeat(self, step: Callable[[], None], pause: float) -> None:
+        while not self._stop.is_set():
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001  told; a database that restarts comes back
+                self._tell(error)
+            self._stop.wait(pause)
+
+    # Looking after runs, and after each other
+
+    def _renew(self) -> None:
+        """Say that this worker lives."""
+        self._store.hold_lease(self.id, LEASE_SECONDS)
+
+    def _take_over(self) -> None:
+        """Hand on what those left behind who live no more."""
+        for worker in self._store.lost_workers():
+            DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
+            self._store.drop_lease(worker)
+
+    def _attend(self) -> None:
+        asyncio.run(self._engine.attend(self))
+
+    def _clean(self) -> None:
+        """Delete what DBOS remembers of work that ended long ago."""
+        before = datetime.fromtimestamp(self._store.now() / 1e6 - KEEP_SECONDS, UTC).isoformat()
+        while old := DBOS.list_workflows(
+            status=["SUCCESS", "ERROR", "CANCELLED"],
+            completed_before=before,
+            limit=_CLEAN_AT_ONCE,
+            load_input=False,
+            load_output=False,
+        ):
+            DBOS.delete_workflows([workflow.workflow_id for workflow in old])
+
+
+_serving: list[Worker] = []
+"""The worker of this process, while it serves: DBOS is one per process."""
+
+
+@DBOS.workflow(name="forum-runs", max_recovery_attempts=None)
+async def _drive_run(run: str) -> None:
+    worker = _serving[-1]
+    await worker.drive(lambda: worker._engine.drive_run(run, worker))  # noqa: SLF001
+
+
+@DBOS.workflow(name="forum-tasks", max_recovery_attempts=None)
+async def _drive_task(run: str, task: str) -> None:
+    worker = _serving[-1]
+    await worker.drive(lambda: worker._engine.drive_task(run, task))  # noqa: SLF001
+
+
+def sqlite_url(path: Path) -> str:
+    """Prepare the file in which DBOS keeps its queues, and return its address."""
+    path.touch(mode=0o600, exist_ok=True)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
+        level = db.execute("PRAGMA synchronous").fetchone()[0]
+    if level < _FULL:
+        # DBOS leaves it at the default of the library: with less, a queue could lose what was
+        # handed to it.
+        raise NotDurable(f"{path.name}: synchronous is {level}")
+    return f"sqlite:///{path}"
+
+
+_FULL = 2

@@ -1,0 +1,106 @@
+"""How those who work on a run in one process hear of each other, and from outside.
+
+For liveness only: who misses a word learns the same from the ledger a little later.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Something happened in a run: in some of its tasks, or in any."""
+
+    tasks: frozenset[str]
+
+
+class Attention:
+    """The ear of one who drives a run."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._tasks: set[str] = set()
+        self._anything = False
+
+    async def wait(self, seconds: float) -> Heard | None:
+        """Wait until something happens, but no longer than this."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return None
+        self._event.clear()
+        heard = Heard(frozenset() if self._anything else frozenset(self._tasks))
+        self._tasks.clear()
+        self._anything = False
+        return heard
+
+    def tell(self, task: str | None) -> None:
+        """Let the driver know, from any thread."""
+        self._loop.call_soon_threadsafe(self._hear, task)
+
+    def _hear(self, task: str | None) -> None:
+        if task is None:
+            self._anything = True
+        else:
+            self._tasks.add(task)
+        self._event.set()
+
+
+class Switchboard:
+    """Who listens to which run in this process, and which runs are to stop."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._ears: dict[str, list[Attention]] = {}
+        self._stops: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+
+    @contextmanager
+    def listening(self, run: str) -> Iterator[Attention]:
+        """Listen to a run."""
+        ear = Attention()
+        with self._lock:
+            self._ears.setdefault(run, []).append(ear)
+        try:
+            yield ear
+        finally:
+            self._forget(self._ears, run, ear)
+
+    @contextmanager
+    def working(self, run: str) -> Iterator[asyncio.Event]:
+        """Work on a run, as long as nobody stops it."""
+        stop = asyncio.Event()
+        ear = (asyncio.get_running_loop(), stop)
+        with self._lock:
+            self._stops.setdefault(run, []).append(ear)
+        try:
+            yield stop
+        finally:
+            self._forget(self._stops, run, ear)
+
+    def tell(self, run: str, task: str | None = None) -> bool:
+        """Let whoever drives a run know that something happened; tell whether anybody does."""
+        with self._lock:
+            ears = list(self._ears.get(run, ()))
+        for ear in ears:
+            ear.tell(task)
+        return bool(ears)
+
+    def stop(self, run: str) -> None:
+        """End the calls of a run in this process."""
+        with self._lock:
+            stops = list(self._stops.get(run, ()))
+        for loop, event in stops:
+            loop.call_soon_threadsafe(event.set)
+
+    def _forget(self, table: dict[str, list[T]], run: str, one: T) -> None:
+        with self._lock:
+            table[run].remove(one)
+            if not table[run]:
+                del table[run]

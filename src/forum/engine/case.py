@@ -1,0 +1,100 @@
+"""What everybody who works on a run has to know of it: read once, the same for all."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from forum.errors import BodyGone, NoSuchEntry
+from forum.ledger import Ledger, Position, Recorded, leaf_of
+from forum.tlog import Hash
+from forum.work import (
+    Accepted,
+    Plan,
+    Planned,
+    Policy,
+    Run,
+    Told,
+    fold,
+    read_plan,
+    read_policy,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run: what was asked for, how it may be done, and the plan."""
+
+    run: str
+    accepted: Accepted
+    accepted_entry: Hash
+    begun: int
+    policy: Policy
+    plan: Plan
+    plan_entry: Hash
+
+    @property
+    def deadline(self) -> int | None:
+        """When its time is over, in microseconds since 1970."""
+        return Run(self.accepted, self.begun).deadline
+
+
+def read_case(ledger: Ledger, run: str) -> Case:
+    """Read what was recorded when a run was accepted, and the plan that holds now."""
+    accepted: Recorded | None = None
+    plan: Recorded | None = None
+    for leaf, entry in entries_of(ledger, run, "main"):
+        if isinstance(entry.facts, Accepted):
+            accepted = Recorded(leaf, entry)
+        elif isinstance(entry.facts, Planned):
+            plan = Recorded(leaf, entry)  # the last one: an approved plan may have been edited
+    if accepted is None or plan is None:
+        raise NoSuchEntry(f"run {run} has no request, or no plan")
+    policy = read_policy(read_body(ledger, position_of(accepted), "policy"))
+    return Case(
+        run,
+        accepted.entry.facts,
+        accepted.leaf,
+        accepted.entry.ts,
+        policy,
+        read_plan(read_body(ledger, position_of(plan), "plan")),
+        plan.leaf,
+    )
+
+
+def entries_of(ledger: Ledger, run: str, strand: str, start: int = 0) -> Iterator[Told]:
+    """Read a strand for the fold."""
+    for data in ledger.store.strand(run, strand, start):
+        yield leaf_of(data), ledger.kinds.read(data)
+
+
+def read_run(ledger: Ledger, run: str) -> Run:
+    """Fold all that is recorded of a run."""
+    return refresh(ledger, run, Run(), sorted(ledger.store.strands(run)))
+
+
+def refresh(ledger: Ledger, run: str, state: Run, strands: Iterable[str]) -> Run:
+    """Take in what was added to some strands of a run."""
+    fresh = [
+        told
+        for strand in strands
+        for told in entries_of(ledger, run, strand, state.lengths.get(strand, 0))
+    ]
+    return fold(fresh, state) if fresh else state
+
+
+def read_body(ledger: Ledger, position: Position, name: str, most: int | None = None) -> bytes:
+    """Return a body, or its beginning.  Raises `BodyGone` when it was erased."""
+    body = ledger.store.body(position, name)
+    if body is None:
+        raise BodyGone(str(position), name)
+    if most is None:
+        return b"".join(body.read())
+    head = b""
+    for chunk in islice(body.read(), 1 + most // (1 << 20)):
+        head += chunk
+    return head[:most]
+
+
+def position_of(recorded: Recorded) -> Position:
+    """Return where an entry stands."""
+    return Position(recorded.entry.run, recorded.entry.strand, recorded.entry.n)

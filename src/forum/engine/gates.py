@@ -1,0 +1,117 @@
+"""Gates: what waits for a person, and what the person said.
+
+A gate is a strand of its own: opened by the engine, edited by people, and decided once, by whoever
+takes the position of the decision first.  A decision names the digest of what was shown; one about
+anything else is refused.  What waits at a gate is rows: no process waits with it.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from forum.engine.case import entries_of, read_body
+from forum.errors import GateClosed, GateMoved, NoSuchGate, Overtaken
+from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand
+from forum.tlog import Hash
+from forum.work import (
+    Answer,
+    Decider,
+    Gate,
+    GateDecided,
+    GateEdited,
+    GateOpened,
+    Policy,
+    fold,
+    gate_strand,
+)
+
+ENGINE = "engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided, about what."""
+
+    answer: Answer
+    shown: bytes
+    entry: Hash
+    edited: bool
+
+
+def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
+    """Return a gate as it stands."""
+    strand = gate_strand(subject)
+    gate = fold(entries_of(ledger, run, strand)).gates.get(strand)
+    if gate is None:
+        raise NoSuchGate(run, subject)
+    return gate
+
+
+async def pass_gate(
+    ledger: Ledger, run: str, subject: str, shown: bytes, policy: Policy, cause: Hash
+) -> Decision | None:
+    """Return what was decided; nothing as long as nobody has.  Opens the gate if it is new."""
+    strand = ledger.strand(run, gate_strand(subject))
+    if strand.length == 0:
+        now = ledger.now()
+        facts = GateOpened(subject, policy.gate_milliseconds, policy.gate_default)
+        body = Attachment("shown", Bytes(shown), "application/octet-stream")
+        alarms = (
+            Alarm(run, strand.name, now + 1000 * policy.gate_milliseconds),
+            Alarm(run, MAIN, now),
+        )
+        await strand.claim_async(Draft("open", ENGINE, facts, (cause,), (body,), alarms))
+        return None
+    gate = find_gate(ledger, run, subject)
+    if gate.decided is None:
+        return None
+    shown = read_body(ledger, gate.shown_at, "shown")
+    return Decision(gate.decided.answer, shown, gate.entry, gate.shown_at.n > 0)
+
+
+def decide(ledger: Ledger, run: str, subject: str, decided: GateDecided, actor: str) -> None:
+    """Record the first decision about what has its digest."""
+    strand = _take_up(ledger, run, subject, decided.digest)
+    effects = (Alarm(run, strand.name, None), Alarm(run, MAIN, ledger.now()))
+    draft = Draft("decision", actor, decided, effects=effects)
+    _claim(ledger, strand, subject, decided.digest, draft)
+
+
+def edit(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
+    """Replace what waits for approval, and return its new digest."""
+    strand = _take_up(ledger, run, subject, digest)
+    body = Attachment("shown", Bytes(shown), "application/octet-stream")
+    draft = Draft(f"edit/{strand.length}", actor, GateEdited(digest), bodies=(body,))
+    _claim(ledger, strand, subject, digest, draft)
+    return find_gate(ledger, run, subject).digest
+
+
+def expire(ledger: Ledger, run: str, gate: Gate) -> None:
+    """Let the default hold if nobody has decided in time, by the clock of the database."""
+    if gate.decided is not None or ledger.store.now() < gate.deadline:
+        return
+    decided = GateDecided(gate.opened.default, gate.digest, Decider.DEADLINE)
+    with suppress(GateClosed, GateMoved):  # somebody came first
+        decide(ledger, run, gate.opened.subject, decided, ENGINE)
+
+
+def _take_up(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:
+    # The position first, the gate second: what anybody adds after this takes our position.
+    strand = ledger.end_of(run, gate_strand(subject))
+    _check(find_gate(ledger, run, subject), run, digest)
+    return strand
+
+
+def _check(gate: Gate, run: str, digest: str) -> None:
+    subject = gate.opened.subject
+    if gate.decided is not None:
+        raise GateClosed(run, subject, gate.decided.answer.value, gate.decided.by.value)
+    if gate.digest != digest:
+        raise GateMoved(run, subject, gate.digest)
+
+
+def _claim(ledger: Ledger, strand: Strand, subject: str, digest: str, draft: Draft) -> None:
+    try:
+        strand.claim(draft)
+    except Overtaken:
+        _check(find_gate(ledger, strand.run, subject), strand.run, digest)
+        raise

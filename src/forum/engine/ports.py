@@ -1,0 +1,114 @@
+"""What the engine needs from the world: models, tools, and somebody who calls it again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from forum.ledger import Amount, Bytes, Content, Outcome
+from forum.work import Agent, Skipped, Stopped, Tool, Use, Why
+
+NOTHING = Bytes(b"")
+FREE = Amount()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a model, as it is recorded before it is made."""
+
+    run: str
+    task: str
+    step: str
+    """The step under which its reply is recorded."""
+    number: int
+    """The n-th call of this agent in this task, not counting those whose replies were lost."""
+    prompt: Content
+    seconds: float
+    """The longest that it may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a call: always a value, never an exception."""
+
+    outcome: Outcome
+    output: Content = NOTHING
+    spent: Amount = FREE
+    milliseconds: int = 0
+    uses: tuple[Use, ...] = ()
+    why: Why = Why.NONE
+    code: str = ""
+    error: Content = NOTHING
+    """What the agent's system said of an error."""
+
+
+class Halt(Exception):
+    """A task goes no further."""
+
+    def __init__(self, facts: Stopped | Skipped) -> None:
+        super().__init__(facts)
+        self.facts = facts
+
+
+class Model(Protocol):
+    """Somebody who answers prompts."""
+
+    @property
+    def name(self) -> str:
+        """How the record calls it."""
+        ...
+
+    def bound(self, call: Call) -> Amount:
+        """Return the most that a call can cost.  It is reserved before the call is made.
+
+        Raises `Halt` where a record that is played again was stopped here.
+        """
+        ...
+
+    async def reply(self, call: Call) -> Reply:
+        """Make the call.  When cancelled, leave nothing running."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """An effect on the world that is about to happen, as it is recorded before."""
+
+    run: str
+    task: str
+    step: str
+    """The step under which its outcome is recorded."""
+    arguments: Content
+    key: str
+    """The id of the first intent of this effect, in every attempt: tools that can heed it."""
+
+
+class ToolPort(Protocol):
+    """Something with an effect on the world."""
+
+    async def use(self, deed: Deed) -> Reply:
+        """Have the effect."""
+        ...
+
+
+Models = Callable[[Agent], Model]
+"""Makes the model of an agent."""
+
+Tools = Callable[[Tool], ToolPort]
+"""Makes a tool."""
+
+
+class Runner(Protocol):
+    """Calls the engine for runs and tasks, on this machine or another, until they return.
+
+    It may call twice, and again after a crash: the ledger tells what was done already.  What it
+    is asked for while the same is still going on is dropped; the alarms of the ledger see to it
+    that nothing is forgotten.
+    """
+
+    async def enqueue_run(self, run: str) -> None:
+        """Have `Engine.drive_run` called."""
+        ...
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Have `Engine.drive_task` called for each."""
+        ...

@@ -1,0 +1,289 @@
+"""Carrying out a run: starting tasks as soon as they may, and bringing it to its one answer.
+
+The driver holds what it needs in memory and can lose it at any time: whoever drives the run next
+folds the entries, and goes on from there.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import msgspec
+
+from forum.engine.attention import Attention
+from forum.engine.case import Case, read_body, read_case, read_run, refresh
+from forum.engine.gates import ENGINE, decide, expire, pass_gate
+from forum.engine.ports import Runner
+from forum.errors import GateClosed, GateMoved, Overtaken
+from forum.ledger import (
+    MAIN,
+    MAX_PARENTS,
+    Alarm,
+    Attachment,
+    Bytes,
+    Draft,
+    Ledger,
+    Outcome,
+    Strand,
+)
+from forum.tlog import Hash
+from forum.work import (
+    CONTROL,
+    MOST_READ,
+    Answer,
+    Answered,
+    ControlClosed,
+    Decider,
+    GateDecided,
+    Planned,
+    Run,
+    Skipped,
+    Stopped,
+    StopReason,
+    TaskRun,
+    TaskState,
+    gate_strand,
+    is_finished,
+    next_steps,
+    read_plan,
+    task_strand,
+    write_plan,
+)
+
+_LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
+"""Limits of the whole run: a task that meets one stops all."""
+
+_FIRST_LOOK_SECONDS = 1.0
+_LONGEST_LOOK_SECONDS = 30.0
+
+_OUTCOMES = {
+    StopReason.BUDGET: Outcome.DENIED,
+    StopReason.DEPTH: Outcome.DENIED,
+    StopReason.REJECTED: Outcome.DENIED,
+    StopReason.DEADLINE: Outcome.TIMEOUT,
+    StopReason.CANCELLED: Outcome.CANCELLED,
+}
+
+
+class RunDriver:
+    """Carries out one run."""
+
+    def __init__(
+        self, ledger: Ledger, runner: Runner, attention: Attention, stop: Callable[[str], None]
+    ) -> None:
+        self._ledger, self._runner, self._attention = ledger, runner, attention
+        self._stop_tasks = stop
+        self._started: set[str] = set()
+
+    async def drive(self, run: str) -> None:
+        """Go on with a run until it has ended, or waits for somebody."""
+        while True:
+            # The alarm first, the entries second: what is decided in between changes the alarm,
+            # and then it is not put out.
+            alarm = await asyncio.to_thread(self._ledger.store.alarm, run, MAIN)
+            self._main: Strand = await asyncio.to_thread(self._play, run)
+            self._state = await asyncio.to_thread(self._look, run)
+            if self._state.outcome is not None:
+                return
+            case = await self._settle_plan(run)
+            if case is not None:
+                await self._carry_out(case)
+                if self._may_end(case):
+                    await self._finish(case)
+                    return
+            if alarm is None or await self._put_out(alarm, case):
+                return
+
+    async def _put_out(self, alarm: Alarm, case: Case | None) -> bool:
+        """Let the run be rows until somebody decides, or its time is over; or find it changed."""
+        store, seconds = self._ledger.store, None
+        if case is not None and case.deadline is not None:
+            seconds = max(0.0, (case.deadline - self._ledger.now()) / 1e6)
+        await asyncio.to_thread(store.snooze, [alarm], seconds)
+        left = await asyncio.to_thread(store.alarm, alarm.run, alarm.strand)
+        return left is None or (left.at or 0) > await asyncio.to_thread(store.now)
+
+    def _play(self, run: str) -> Strand:
+        strand = self._ledger.strand(run)
+        for recorded in strand.loaded:
+            if recorded.entry.step in _STEPS_OF_OTHERS:
+                strand.recorded(recorded.entry.step)
+        return strand
+
+    def _look(self, run: str) -> Run:
+        """Fold the run, having let the default hold where nobody decided in time."""
+        state = read_run(self._ledger, run)
+        gates = state.open_gates
+        for gate in gates:
+            expire(self._ledger, run, gate)
+        return refresh(self._ledger, run, state, [gate.strand for gate in gates])
+
+    async def _settle_plan(self, run: str) -> Case | None:
+        """Return the case once its plan may be carried out."""
+        case = await asyncio.to_thread(read_case, self._ledger, run)
+        if "plan" not in case.policy.gates:
+            return case
+        decision = await pass_gate(
+            self._ledger, run, "plan", write_plan(case.plan), case.policy, case.plan_entry
+        )
+        if decision is None:
+            return case if self._state.cancelled else None
+        if decision.answer is Answer.REJECT:
+            await self._stop(case, Stopped(StopReason.REJECTED, by="plan"))
+        elif decision.edited and self._main.recorded("plan/approved") is None:
+            plan = read_plan(decision.shown)
+            body = Attachment("plan", Bytes(decision.shown), "application/json")
+            facts, causes = Planned(len(plan.tasks)), (decision.entry,)
+            await self._main.claim_async(Draft("plan/approved", ENGINE, facts, causes, (body,)))
+            case = await asyncio.to_thread(read_case, self._ledger, run)
+        return case
+
+    async def _carry_out(self, case: Case) -> None:
+        """Start what may start, and follow it, until nothing is going on."""
+        look = _FIRST_LOOK_SECONDS
+        while True:
+            await self._consider_stopping(case)
+            steps = next_steps(case.plan, self._state, case.policy, frozenset(self._started))
+            for task, skipped in steps.skip:
+                await self._skip(case, task, skipped)
+            if steps.skip:
+                await self._take_in(case, [task for task, _ in steps.skip])
+                continue
+            if steps.start:
+                self._started.update(steps.start)
+                await self._runner.enqueue_tasks(case.run, steps.start)
+            if not self._started:
+                return
+            heard = await self._attention.wait(self._patience(case, look))
+            if heard:
+                look = _FIRST_LOOK_SECONDS
+                await self._take_in(case, heard.tasks or self._started, others=not heard.tasks)
+            else:
+                look = min(2 * look, _LONGEST_LOOK_SECONDS)
+                await self._take_in(case, self._started)
+                # Their workers may be gone; what is still going on is not started again.
+                await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
+
+    def _patience(self, case: Case, look: float) -> float:
+        if case.deadline is None:
+            return look
+        left = (case.deadline - self._ledger.now()) / 1e6
+        return max(0.05, min(look, left + 0.01)) if left > 0 else look
+
+    async def _take_in(self, case: Case, tasks: Iterable[str], *, others: bool = True) -> None:
+        """Learn what has become of these tasks, and what others want of the run."""
+        names = tuple(tasks)
+        self._state = await asyncio.to_thread(self._read_on, case, names, others=others)
+        for name in names:
+            state = self._task(name).state
+            if state.is_end or state is TaskState.WAITING:
+                self._started.discard(name)
+
+    def _read_on(self, case: Case, tasks: tuple[str, ...], *, others: bool) -> Run:
+        strands = [task_strand(name) for name in tasks]
+        if others:
+            strands.append(CONTROL)
+        if case.policy.gates or case.policy.tools:
+            known = self._ledger.store.strands(case.run)
+            strands += [name for name in known if name.startswith(gate_strand(""))]
+        return refresh(self._ledger, case.run, self._state, strands)
+
+    # Stopping
+
+    async def _consider_stopping(self, case: Case) -> None:
+        """Stop the run where somebody asked for it, or a task has met a limit of the whole."""
+        if self._state.stopped is not None:
+            return
+        if self._state.cancelled:
+            self._stop_tasks(case.run)
+            await self._stop(case, Stopped(StopReason.CANCELLED))
+            return
+        for task in self._state.tasks.values():
+            if task.stopped is not None and task.stopped.reason in _LIMITS:
+                await self._stop(case, task.stopped)
+                return
+        if case.deadline is not None and self._ledger.now() >= case.deadline:
+            cap = case.accepted.milliseconds
+            await self._stop(case, Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap))
+
+    async def _stop(self, case: Case, stopped: Stopped) -> None:
+        """Record the stop, with what was spent and by whom."""
+        if self._state.stopped is None:
+            table = {agent or "agent": spent for agent, spent in self._state.spent_by.items()}
+            body = Attachment("spent", Bytes(msgspec.json.encode(table)), "application/json")
+            causes = [
+                task.last
+                for task in self._state.tasks.values()
+                if task.last and task.stopped and task.id == stopped.by
+            ]
+            await self._main.claim_async(Draft("stop", ENGINE, stopped, tuple(causes), (body,)))
+            self._state = await asyncio.to_thread(
+                refresh, self._ledger, case.run, self._state, [MAIN]
+            )
+
+    async def _skip(self, case: Case, task: str, skipped: Skipped) -> None:
+        """Record that a task is not run, with what is to blame for it."""
+        cause = (
+            self._state.tasks[skipped.cause].last if skipped.cause in self._state.tasks else None
+        )
+        strand = await asyncio.to_thread(self._ledger.strand, case.run, task_strand(task))
+        draft = Draft("skip", ENGINE, skipped, (cause or case.plan_entry,))
+        if strand.length == 0:
+            with suppress(Overtaken):  # the one who drives it now has recorded something else
+                await strand.claim_async(draft)
+
+    # Ending
+
+    def _may_end(self, case: Case) -> bool:
+        return is_finished(case.plan, self._state)
+
+    async def _finish(self, case: Case) -> None:
+        """Answer, and close the run: first the strands that others could still add to."""
+        await asyncio.to_thread(self._close_gates, case.run)
+        control = await asyncio.to_thread(self._ledger.strand, case.run, CONTROL)
+        if control.length == 0:
+            closing = Draft("close", ENGINE, ControlClosed(), (case.accepted_entry,))
+            await control.claim_async(closing)
+        outcome = self._outcome(case)
+        answer, causes = await asyncio.to_thread(self._answer, case)
+        if self._main.recorded("answer") is None:
+            body = Attachment("answer", Bytes(answer), "text/plain")
+            facts = Answered(outcome, len(causes))
+            named = tuple(causes[:MAX_PARENTS])
+            await self._main.claim_async(Draft("answer", ENGINE, facts, named, (body,)))
+        alarms = [Alarm(case.run, MAIN, None)]
+        if case.accepted.parent_run:
+            alarms.append(Alarm(case.accepted.parent_run, MAIN, self._ledger.now()))
+        await asyncio.to_thread(self._ledger.close_run, self._main, ENGINE, outcome, tuple(alarms))
+
+    def _close_gates(self, run: str) -> None:
+        for gate in read_run(self._ledger, run).open_gates:
+            moot = GateDecided(Answer.REJECT, gate.digest, Decider.END)
+            with suppress(GateClosed, GateMoved):
+                decide(self._ledger, run, gate.opened.subject, moot, ENGINE)
+
+    def _outcome(self, case: Case) -> Outcome:
+        if self._state.stopped is not None:
+            return _OUTCOMES.get(self._state.stopped.reason, Outcome.FAILED)
+        passed = all(self._task(t.id).state is TaskState.PASSED for t in case.plan.tasks)
+        return Outcome.OK if passed else Outcome.FAILED
+
+    def _task(self, name: str) -> TaskRun:
+        return self._state.task(name)
+
+    def _answer(self, case: Case) -> tuple[bytes, list[Hash]]:
+        """Put the results together that nobody in the plan has used; partial ones are kept."""
+        parts, causes = [], []
+        for task in case.plan.last:
+            result = self._task(task.id).result
+            if self._task(task.id).state is TaskState.PASSED and result and result.reply_at:
+                said = read_body(self._ledger, result.reply_at, "output", MOST_READ)
+                parts.append((task.id, said))
+                causes.append(self._task(task.id).last or case.plan_entry)
+        if len(parts) == 1:
+            return parts[0][1], causes
+        return b"\n\n".join(f"## {name}\n\n".encode() + said for name, said in parts), causes
+
+
+_STEPS_OF_OTHERS = frozenset({"run/open", "accepted", "plan"})
+"""What is recorded when a run is accepted."""

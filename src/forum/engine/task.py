@@ -1,0 +1,546 @@
+"""Carrying out one task: attempts, calls, effects and verdicts, each recorded before the next.
+
+The strand of the task is played first: what is recorded is not done again.  A call that was
+recorded without its reply belonged to a worker that died: it is closed as lost, at the full price
+that was reserved for it, and made again under a new reservation.  An effect without its outcome
+may or may not have happened: a person is asked.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from forum.engine.case import Case, entries_of, position_of, read_body
+from forum.engine.gates import ENGINE, pass_gate
+from forum.engine.ports import FREE, NOTHING, Call, Deed, Halt, Model, Models, Reply, Tools
+from forum.errors import OverBudget
+from forum.ledger import (
+    MAIN,
+    MAX_PARENTS,
+    Alarm,
+    Amount,
+    Attachment,
+    Bytes,
+    Charge,
+    Content,
+    Draft,
+    Facts,
+    Join,
+    Ledger,
+    Outcome,
+    Recorded,
+    Strand,
+)
+from forum.tlog import Hash
+from forum.work import (
+    ASK,
+    MOST_READ,
+    Answer,
+    Called,
+    Happened,
+    Intended,
+    Judged,
+    Next,
+    Quoted,
+    Replied,
+    Source,
+    Stopped,
+    StopReason,
+    Use,
+    Why,
+    find_loop,
+    fold,
+    judge,
+    next_prompt,
+    rung_of,
+    task_prompt,
+    task_strand,
+    verdict_on,
+)
+
+MOST_LOST = 8
+"""How often in a row a worker may die in a call before the call is blamed for it."""
+
+_uses = msgspec.json.Decoder(tuple[Use, ...])
+
+
+class Waiting(Exception):
+    """A person has the word."""
+
+
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the tool by which one agent asks another."""
+
+    agent: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a task is carried out with."""
+
+    ledger: Ledger
+    models: Models
+    tools: Tools
+    recorded: Callable[[Case, Call], "Reply | None"]
+    """The reply that a fork takes from the run that it forks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A call and its reply; the reply may not be recorded yet."""
+
+    replied: Replied
+    output: bytes
+    """The beginning of what was said."""
+    size: int
+    uses: tuple[Use, ...]
+    unrecorded: tuple[Draft, ...] = ()
+
+
+class TaskDriver:
+    """Carries out one task of one run."""
+
+    def __init__(self, world: World, case: Case, task: str, stop: asyncio.Event) -> None:
+        self._world, self._ledger, self._case = world, world.ledger, case
+        self._task, self._policy = case.plan.by_id[task], case.policy
+        self._stop = stop
+        self._said: list[tuple[str, bytes]] = []
+        self._answered: dict[str, int] = {}
+        self._verdicts: tuple[Judged, ...] = ()
+        self._first: dict[tuple[Use, int], Hash] = {}
+        self._known: dict[str, Recorded] = {}
+        self._used = 0
+        self._lost = 0
+
+    async def drive(self) -> None:
+        """Go on with the task until it has ended, or waits for somebody."""
+        name = task_strand(self._task.id)
+        self._strand: Strand = await asyncio.to_thread(self._ledger.strand, self._case.run, name)
+        state = fold((r.leaf, r.entry) for r in self._strand.loaded).task(self._task.id)
+        if state.state.is_end:
+            return
+        try:
+            await self._attempts()
+        except Waiting:
+            if self._stop.is_set():
+                await self._end(Stopped(StopReason.CANCELLED, by=self._task.id))
+        except Halt as halt:
+            await self._end(halt.facts)
+
+    # Attempts
+
+    async def _attempts(self) -> None:
+        instruction, cause = await self._approved()
+        upstream = await asyncio.to_thread(self._upstream)
+        inputs = [quoted for quoted, _ in upstream.inputs]
+        prompt = task_prompt(instruction, self._task.done_when, inputs)
+        causes = await self._gather([cause, *upstream.causes])
+        while True:
+            verdict = await self._attempt(prompt, causes)
+            self._verdicts = (*self._verdicts, verdict)
+            if verdict.next in (Next.ACCEPT, Next.GIVE_UP):
+                return
+            causes = ()
+
+    async def _approved(self) -> tuple[str, Hash]:
+        """Return the instruction that may be carried out, and the entry that allows it."""
+        case = self._case
+        if not self._policy.guards(self._task.id):
+            return self._task.instruction, case.plan_entry
+        shown = self._task.instruction.encode()
+        decision = await pass_gate(
+            self._ledger, case.run, f"task/{self._task.id}", shown, self._policy, case.plan_entry
+        )
+        if decision is None:
+            raise Waiting
+        if decision.answer is Answer.REJECT:
+            raise Halt(Stopped(StopReason.REJECTED, by=self._task.id))
+        return decision.shown.decode(), decision.entry
+
+    async def _attempt(self, first: bytes, causes: tuple[Hash, ...]) -> Judged:
+        number = len(self._verdicts) + 1
+        ladder = self._policy.ladder_of(self._task.agent)
+        agent = ladder[rung_of(self._verdicts)]
+        prompt, turns = first, _Turns(number)
+        while True:
+            exchange = await self._exchange(turns, agent, prompt, causes)
+            causes = ()
+            if exchange.replied.outcome is not Outcome.OK or not exchange.uses:
+                return await self._judge(number, exchange)
+            await self._record(exchange)
+            results = [await self._use(turns, use) for use in exchange.uses]
+            prompt = next_prompt(prompt, exchange.output, results)
+
+    async def _judge(self, number: int, exchange: Exchange) -> Judged:
+        step = f"attempt/{number}/verdict"
+        found = self._strand.recorded(step)
+        if found is None:
+            outcome = exchange.replied.outcome
+            judgement = judge(self._task.done_when, outcome, exchange.output)
+            verdict = verdict_on(judgement, outcome, self._verdicts, self._policy, self._task.agent)
+            ends = verdict.next in (Next.ACCEPT, Next.GIVE_UP)
+            draft = Draft(step, ENGINE, verdict, effects=self._wake() if ends else ())
+            found = (await self._strand.claim_async(*exchange.unrecorded, draft))[-1]
+        judged: Judged = found.entry.facts
+        await self._pause(found.entry.ts + 1000 * judged.pause)
+        return judged
+
+    async def _pause(self, until: int) -> None:
+        """Wait before a retry; a deadline or a stop ends the wait."""
+        deadline = self._case.deadline
+        until = until if deadline is None else min(until, deadline)
+        seconds = (until - self._ledger.now()) / 1e6
+        if seconds > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), seconds)
+
+    # Calls
+
+    async def _exchange(
+        self, turns: "_Turns", agent: str, prompt: bytes, causes: tuple[Hash, ...] = ()
+    ) -> Exchange:
+        """Make a call until it is answered: one that was lost with its worker is made again."""
+        while True:
+            call_step, reply_step = turns.next_call()
+            call = self._strand.recorded(call_step)
+            reply = self._strand.recorded(reply_step) if call else None
+            if reply is not None:
+                exchange = self._replay(reply)
+            elif call is not None:
+                exchange = await self._lose(reply_step, call.entry.facts)
+            else:
+                self._check_limits(turns.calls)
+                exchange = await self._call(call_step, reply_step, turns, agent, prompt, causes)
+            causes = ()
+            if exchange.replied.why is not Why.LOST:
+                self._heard(agent, exchange)
+                return exchange
+
+    def _heard(self, agent: str, exchange: Exchange) -> None:
+        self._lost = 0
+        self._answered[agent] = self._answered.get(agent, 0) + 1
+        if exchange.replied.outcome is Outcome.OK:
+            digest = sha256(exchange.output + msgspec.json.encode(exchange.uses)).digest()
+            self._said.append((agent, digest))
+
+    def _replay(self, reply: Recorded) -> Exchange:
+        facts: Replied = reply.entry.facts
+        at, bodies = position_of(reply), reply.entry.bodies
+        output = read_body(self._ledger, at, "output", MOST_READ) if "output" in bodies else b""
+        size = bodies["output"].size if "output" in bodies else 0
+        uses = _uses.decode(read_body(self._ledger, at, "uses")) if "uses" in bodies else ()
+        if facts.why is Why.LOST:
+            self._lost += 1
+        return Exchange(facts, output, size, uses)
+
+    async def _lose(self, step: str, called: Called) -> Exchange:
+        """Close a call whose worker died: it may have been billed, so its price is gone."""
+        self._lost += 1
+        facts = Replied(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
+        await self._strand.claim_async(Draft(step, called.agent or ENGINE, facts))
+        return Exchange(facts, b"", 0, ())
+
+    async def _call(
+        self,
+        call_step: str,
+        reply_step: str,
+        turns: "_Turns",
+        agent: str,
+        prompt: bytes,
+        causes: tuple[Hash, ...],
+    ) -> Exchange:
+        model = self._world.models(self._policy.agents[agent])
+        number = self._answered.get(agent, 0) + 1
+        content = Bytes(prompt)
+        call = Call(
+            self._case.run, self._task.id, reply_step, number, content, self._seconds_left()
+        )
+        recorded = await asyncio.to_thread(self._world.recorded, self._case, call)
+        bound = FREE if recorded else model.bound(call)
+        facts = Called(
+            agent,
+            model.name,
+            turns.attempt,
+            turns.calls,
+            bound.usd,
+            bound.tokens,
+            min(self._policy.call_milliseconds, self._case.accepted.milliseconds),
+        )
+        draft = Draft(
+            call_step,
+            agent or ENGINE,
+            facts,
+            causes,
+            (Attachment("prompt", content),),
+            () if recorded else (Charge(self._case.run, bound),),
+        )
+        try:
+            await self._strand.claim_async(draft)
+        except OverBudget as refused:
+            raise Halt(_over_budget(refused, self._task.id)) from None
+        if recorded is not None:
+            return self._answer(reply_step, agent, FREE, recorded, Source.RECORDED)
+        return self._answer(reply_step, agent, bound, await self._live(model, call, bound))
+
+    def _answer(
+        self, step: str, agent: str, bound: Amount, reply: Reply, source: Source = Source.LIVE
+    ) -> Exchange:
+        """Prepare the record of a reply: what was reserved is settled with what was spent."""
+        spent = reply.spent if source is Source.LIVE else FREE
+        facts = Replied(
+            reply.outcome,
+            reply.why,
+            spent.usd,
+            spent.tokens,
+            reply.milliseconds,
+            reply.code,
+            max(0, spent.usd - bound.usd),
+            max(0, spent.tokens - bound.tokens),
+            source,
+        )
+        settled = spent.minus(bound)._replace(calls=0)
+        charge = Charge(self._case.run, settled, guarded=False)
+        bodies = [Attachment("output", reply.output, "application/octet-stream")]
+        if reply.uses:
+            encoded = Bytes(msgspec.json.encode(reply.uses))
+            bodies.append(Attachment("uses", encoded, "application/json"))
+        if reply.error.size:
+            bodies.append(Attachment("error", reply.error, "application/octet-stream"))
+        effects = (charge,) if any(settled) else ()
+        draft = Draft(step, agent or ENGINE, facts, (), tuple(bodies), effects)
+        head = _head(reply.output)
+        return Exchange(facts, head, reply.output.size, reply.uses, (draft,))
+
+    async def _live(self, model: Model, call: Call, bound: Amount) -> Reply:
+        """Make the call; a deadline or a stop ends it, and everything that it started."""
+        calling = asyncio.ensure_future(model.reply(call))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait(
+                (calling, stopping), timeout=call.seconds + 1, return_when=asyncio.FIRST_COMPLETED
+            )
+            if calling.done():
+                return calling.result()
+            cut = (Outcome.CANCELLED, Why.CANCELLED) if self._stop.is_set() else _LATE
+            return Reply(cut[0], NOTHING, bound, why=cut[1])
+        except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
+            said = Bytes(str(error).encode(errors="replace"))
+            return Reply(
+                Outcome.FAILED, NOTHING, bound, why=Why.ERROR, code=type(error).__name__, error=said
+            )
+        finally:
+            for future in (calling, stopping):
+                future.cancel()
+            await asyncio.gather(calling, stopping, return_exceptions=True)
+
+    async def _record(self, exchange: Exchange) -> None:
+        if exchange.unrecorded:
+            await self._strand.claim_async(*exchange.unrecorded)
+
+    def _check_limits(self, calls: int) -> None:
+        """Refuse to make another call where a limit other than the budget's is met."""
+        deadline = self._case.deadline
+        if self._stop.is_set():
+            raise Halt(Stopped(StopReason.CANCELLED, by=self._task.id))
+        if deadline is not None and self._ledger.now() >= deadline:
+            cap = self._case.accepted.milliseconds
+            raise Halt(Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self._task.id))
+        if self._lost > MOST_LOST:
+            raise Halt(Stopped(StopReason.LOST, "calls", 1, self._lost, MOST_LOST, self._task.id))
+        if calls > self._policy.turns:
+            most = self._policy.turns
+            raise Halt(Stopped(StopReason.TURNS, "turns", 1, most, most, self._task.id))
+        loop = find_loop(self._said, self._policy.repeats)
+        if loop is not None:
+            most = self._policy.repeats
+            raise Halt(Stopped(loop, "repeats", 1, most, most, self._task.id))
+
+    def _seconds_left(self) -> float:
+        seconds = self._policy.call_milliseconds / 1000
+        if self._case.deadline is None:
+            return seconds
+        return max(0.0, min(seconds, (self._case.deadline - self._ledger.now()) / 1e6))
+
+    # Effects
+
+    async def _use(self, turns: "_Turns", use: Use) -> Quoted:
+        """Have an effect, once, and return what came of it."""
+        if use.tool == ASK:
+            return await self._ask(turns, use)
+        self._used += 1
+        step, wanted = turns.next_use(use)
+        first = self._first.get(wanted)
+        intent = self._strand.recorded(step)
+        fresh = intent is None
+        if intent is None:
+            body = Attachment("arguments", Bytes(use.arguments.encode()))
+            facts = Intended(use.tool, first.hex() if first else "")
+            (intent,) = await self._strand.claim_async(
+                Draft(step, self._task.agent or ENGINE, facts, (), (body,))
+            )
+        key = self._first.setdefault(wanted, intent.leaf).hex()
+        outcome = self._strand.recorded(f"{step}/outcome")
+        if outcome is None:
+            outcome = await self._effect(use, key, step) if fresh else await self._doubt(step)
+        if outcome.entry.facts.outcome is Outcome.INDETERMINATE:
+            outcome = await self._settle(step, intent, outcome)
+        if outcome.entry.facts.outcome is Outcome.OK and not outcome.entry.facts.known:
+            self._known[key] = outcome
+        return self._result(use, outcome)
+
+    async def _effect(self, use: Use, key: str, step: str) -> Recorded:
+        before = self._known.get(key)
+        tool = self._policy.tools.get(use.tool)
+        if before is not None:
+            facts = Happened(Outcome.OK, known=before.leaf.hex())
+            return await self._happened(step, facts, NOTHING)
+        if tool is None:
+            facts = Happened(Outcome.DENIED, Why.ERROR, "no-such-tool")
+            return await self._happened(step, facts, NOTHING)
+        outcome_step = f"{step}/outcome"
+        deed = Deed(self._case.run, self._task.id, outcome_step, Bytes(use.arguments.encode()), key)
+        reply = await self._world.tools(tool).use(deed)
+        return await self._happened(
+            step, Happened(reply.outcome, reply.why, reply.code), reply.output
+        )
+
+    async def _happened(self, step: str, facts: Happened, result: Content) -> Recorded:
+        body = Attachment("result", result, "application/octet-stream")
+        draft = Draft(f"{step}/outcome", self._task.agent or ENGINE, facts, (), (body,))
+        return (await self._strand.claim_async(draft))[0]
+
+    async def _doubt(self, step: str) -> Recorded:
+        """Close an effect whose worker died: nobody here knows whether it happened."""
+        facts = Happened(Outcome.INDETERMINATE, Why.LOST)
+        return (await self._strand.claim_async(Draft(f"{step}/outcome", ENGINE, facts)))[0]
+
+    async def _settle(self, step: str, intent: Recorded, outcome: Recorded) -> Recorded:
+        """Ask a person whether an effect happened: approve for yes, reject for no."""
+        found = self._strand.recorded(f"{step}/settled")
+        if found is not None:
+            return found
+        shown = read_body(self._ledger, position_of(intent), "arguments")
+        subject = f"effect/{self._task.id}/{self._used}"
+        decision = await pass_gate(
+            self._ledger, self._case.run, subject, shown, self._policy, outcome.leaf
+        )
+        if decision is None:
+            raise Waiting
+        happened = Outcome.OK if decision.answer is Answer.APPROVE else Outcome.FAILED
+        facts = Happened(happened, Why.LOST, "by-decision")
+        draft = Draft(f"{step}/settled", ENGINE, facts, (decision.entry,))
+        return (await self._strand.claim_async(draft))[0]
+
+    def _result(self, use: Use, outcome: Recorded) -> Quoted:
+        facts: Happened = outcome.entry.facts
+        source = f"{use.tool}, {facts.outcome.value}"
+        if "result" not in outcome.entry.bodies:
+            return Quoted(source, b"", 0)
+        limit, size = self._policy.input_bytes, outcome.entry.bodies["result"].size
+        return Quoted(source, read_body(self._ledger, position_of(outcome), "result", limit), size)
+
+    async def _ask(self, turns: "_Turns", use: Use) -> Quoted:
+        """Let another agent say something: a call like every other, paid by the same run."""
+        try:
+            asked = msgspec.json.decode(use.arguments, type=Asked)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            return _quoted(f"{ASK}, failed", str(error).encode())
+        if asked.agent not in self._policy.agents:
+            return _quoted(f"{ASK}, denied", f"there is no agent {asked.agent!r}".encode())
+        exchange = await self._exchange(turns, asked.agent, asked.text.encode())
+        await self._record(exchange)
+        said = exchange.output[: self._policy.input_bytes]
+        return Quoted(f"{asked.agent}, {exchange.replied.outcome.value}", said, exchange.size)
+
+    # Causes and ends
+
+    def _upstream(self) -> "_Upstream":
+        """Read what the tasks before this one have said, as far as it is given on."""
+        inputs, causes = [], []
+        for name in self._task.upstream:
+            task = fold(entries_of(self._ledger, self._case.run, task_strand(name))).task(name)
+            if task.last is not None:
+                causes.append(task.last)
+            if name in self._task.needs and task.result and task.result.reply_at:
+                limit, at = self._policy.input_bytes, task.result.reply_at
+                entry = next(entries_of(self._ledger, at.run, at.strand, at.n))[1]
+                size = entry.bodies["output"].size if "output" in entry.bodies else 0
+                head = read_body(self._ledger, at, "output", limit) if size else b""
+                inputs.append((Quoted(f"task {name}", head, size), name))
+        return _Upstream(inputs, causes)
+
+    async def _gather(self, causes: list[Hash]) -> tuple[Hash, ...]:
+        """Return what stands for these causes: one entry can name sixteen."""
+        number = 0
+        while len(causes) > MAX_PARENTS:
+            number += 1
+            step, named = f"join/{number}", tuple(causes[:MAX_PARENTS])
+            found = self._strand.recorded(step)
+            if found is None:
+                (found,) = await self._strand.claim_async(Draft(step, ENGINE, Join(), named))
+            causes = [*causes[MAX_PARENTS:], found.leaf]
+        return tuple(dict.fromkeys(causes))
+
+    async def _end(self, facts: Facts) -> None:
+        """Record that the task goes no further."""
+        step = "stop" if isinstance(facts, Stopped) else "skip"
+        causes = () if self._strand.length else (self._case.plan_entry,)
+        draft = Draft(step, ENGINE, facts, causes, effects=self._wake())
+        await self._strand.claim_async(draft)
+
+    def _wake(self) -> tuple[Alarm, ...]:
+        return (Alarm(self._case.run, MAIN, self._ledger.now()),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Upstream:
+    inputs: list[tuple[Quoted, str]]
+    causes: list[Hash]
+
+
+class _Turns:
+    """Names the steps of one attempt."""
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt, self.calls, self._uses = attempt, 0, 0
+        self._seen: dict[Use, int] = {}
+
+    def next_call(self) -> tuple[str, str]:
+        self.calls += 1
+        name = f"attempt/{self.attempt}/call/{self.calls}"
+        return name, f"{name}/reply"
+
+    def next_use(self, use: Use) -> tuple[str, tuple[Use, int]]:
+        """Name the next effect, and say which one is wanted: whatever attempt it is wanted in.
+
+        The same thing wanted twice within one attempt is two effects.
+        """
+        self._uses += 1
+        self._seen[use] = self._seen.get(use, 0) + 1
+        return f"attempt/{self.attempt}/use/{self._uses}", (use, self._seen[use])
+
+
+_LATE = (Outcome.TIMEOUT, Why.DEADLINE)
+
+
+def _over_budget(refused: OverBudget, task: str) -> Stopped:
+    return Stopped(StopReason.BUDGET, refused.limit, refused.asked, refused.used, refused.cap, task)
+
+
+def _head(content: Content) -> bytes:
+    """Return the beginning of a content, as much as is judged and given on."""
+    head = b""
+    for chunk in content.chunks():
+        head += chunk
+        if len(head) >= MOST_READ:
+            break
+    return head[:MOST_READ]
+
+
+def _quoted(source: str, text: bytes) -> Quoted:
+    return Quoted(source, text, len(text))

@@ -1,0 +1,67 @@
+"""Agents and tools that are programs: the prompt or the arguments come in on standard input."""
+
+import os
+import re
+from pathlib import PurePath
+
+from forum.engine import Call, Deed, Reply
+from forum.ledger import Amount
+from forum.models.program import Program, run_program
+from forum.work import Command, Tool
+
+TOOL_BYTES = 1 << 30
+"""The most that is kept of what a tool prints."""
+
+_OWN = frozenset(
+    # What Forum alone may know, and what an outer Forum has said of its own runs.
+    {"FORUM_DATABASE_URL", "FORUM_KEY_FILE", "FORUM_KEY", "FORUM_RUN", "FORUM_TASK"}
+)
+_NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
+
+
+class CommandModel:
+    """An agent that is a program."""
+
+    def __init__(self, spec: Command) -> None:
+        self._spec = spec
+        self._price = Amount(spec.usd, spec.tokens, 1)
+
+    @property
+    def name(self) -> str:
+        """The program's name, as plain as the record wants names to be."""
+        program = PurePath(*self._spec.argv[:1]).name
+        return _NOT_PLAIN.sub("-", program)[:128] or "command"
+
+    def bound(self, call: Call) -> Amount:  # noqa: ARG002
+        """Return the declared price: a program is not asked for a bill."""
+        return self._price
+
+    async def reply(self, call: Call) -> Reply:
+        """Run the program.  FORUM_RUN and FORUM_TASK tell whoever finds it whose it is."""
+        return await run_program(
+            Program(
+                self._spec.argv,
+                _environment(FORUM_RUN=call.run, FORUM_TASK=call.task),
+                call.seconds,
+                self._spec.output_bytes,
+                self._price,
+            ),
+            call.prompt,
+        )
+
+
+class CommandTool:
+    """A tool that is a program."""
+
+    def __init__(self, spec: Tool) -> None:
+        self._spec = spec
+
+    async def use(self, deed: Deed) -> Reply:
+        """Run the program.  It finds the key in FORUM_KEY, and can tell a repetition by it."""
+        environment = _environment(FORUM_RUN=deed.run, FORUM_TASK=deed.task, FORUM_KEY=deed.key)
+        program = Program(self._spec.argv, environment, self._spec.seconds, TOOL_BYTES)
+        return await run_program(program, deed.arguments)
+
+
+def _environment(**told: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _OWN} | told

@@ -1,0 +1,327 @@
+"""Programs: run without a shell, heard through pipes, and gone in the end with all they started.
+
+Each program leads a process group of its own.  It is reaped only after that whole group was
+killed: until then its process id, which also names the group, cannot be given to anybody else, so
+that no signal of ours can hit a stranger.  A child that has left the group on purpose (setsid)
+lives on, but nobody waits for it, even if it keeps the pipes open.
+
+Nothing here needs a child watcher or the main thread: pipes and a process descriptor are enough.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from signal import SIGKILL, SIGTERM
+from subprocess import PIPE, Popen
+from threading import Thread
+from typing import IO, NamedTuple
+
+from forum.engine import FREE, NOTHING, Reply
+from forum.ledger import Amount, Bytes, Content, Outcome, text
+from forum.models.content import FileContent
+from forum.work import Why
+
+GRACE = 0.3
+"""Seconds to end in after SIGTERM, and to fall silent in after the end."""
+
+MOST_ERRORS = 1 << 16
+"""How much is kept of what a program says on its standard error."""
+
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run, and what it may use."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    seconds: float
+    output_bytes: int
+    price: Amount = FREE
+
+
+class _Verdict(NamedTuple):
+    """How a program ended."""
+
+    outcome: Outcome
+    why: Why = Why.NONE
+    code: str = ""
+    error: Content | None = None
+    """What we say of it, where the program itself cannot."""
+
+
+async def run_program(program: Program, given: Content) -> Reply:
+    """Give a program its input, and return what it said and how it ended.
+
+    Nothing of it runs any more when this returns, raises or is cancelled.
+    """
+    began, chunks = time.monotonic_ns(), given.chunks()
+    try:
+        output = FileContent()
+    except OSError as error:
+        return _unspent(_not_kept(error))
+    try:
+        process, handle = _start(program)
+    except (OSError, ValueError) as error:
+        return _unspent(_not_started(program.argv, error))
+    errors = bytearray()
+    stdin, stdout, stderr = filter(None, (process.stdin, process.stdout, process.stderr))
+    running = _Running(
+        process,
+        handle,
+        _Input(stdin, chunks),
+        _Stream(stdout, output.append, program.output_bytes),
+        _Stream(stderr, errors.extend, MOST_ERRORS),
+    )
+    try:
+        await running.finish(program.seconds)
+    finally:
+        await running.end()
+    verdict = running.verdict()
+    return Reply(
+        verdict.outcome,
+        output=output,
+        spent=program.price,
+        milliseconds=(time.monotonic_ns() - began) // 1_000_000,
+        why=verdict.why,
+        code=verdict.code,
+        error=verdict.error or Bytes(bytes(errors)),
+    )
+
+
+def _start(program: Program) -> tuple[Popen[bytes], int]:
+    """Start a program; return it, and a descriptor that can be read as soon as it has ended."""
+    if not program.argv:
+        raise FileNotFoundError(errno.ENOENT, "its argv is empty")
+    process = Popen(  # noqa: S603  # what was configured, and no shell reads it
+        program.argv,
+        bufsize=0,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=program.environment,
+        start_new_session=False,
+    )
+    try:
+        return process, os.pidfd_open(process.pid)
+    except OSError:
+        with process:
+            _signal(process, SIGKILL)
+        raise
+
+
+def _signal(process: Popen[bytes], number: int) -> None:
+    # Nobody is left in the group, or all of it has the rights of somebody else, like sudo.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+class _Input:
+    """What a program is given, as fast as it reads."""
+
+    def __init__(self, pipe: IO[bytes], chunks: Iterator[bytes]) -> None:
+        self.pipe, self._chunks, self._rest = pipe, chunks, memoryview(b"")
+        os.set_blocking(pipe.fileno(), False)
+
+    def write(self) -> bool:
+        """Write what the pipe takes now, and tell whether there is more to be written."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return False
+            self._rest = memoryview(chunk)
+        try:
+            self._rest = self._rest[self.pipe.write(self._rest) or 0 :]
+        except BrokenPipeError:
+            return False  # it does not want to know more, which is its own affair
+        return True
+
+
+class _Stream:
+    """What comes out of a program: the beginning is kept, the rest is dropped."""
+
+    def __init__(self, pipe: IO[bytes], keep: Callable[[bytes], object], most: int) -> None:
+        self.pipe, self._keep, self._room = pipe, keep, most
+        self.at_end = self.too_much = False
+        os.set_blocking(pipe.fileno(), False)
+
+    def read(self) -> int:
+        """Take a piece of what is there, and return how long it is."""
+        try:
+            piece = os.read(self.pipe.fileno(), _PIECE)
+        except BlockingIOError:  # empty, but not at its end
+            return 0
+        self.at_end = not piece
+        self.too_much |= len(piece) > self._room
+        kept = piece[: self._room]
+        self._room -= len(kept)
+        self._keep(kept)
+        return len(piece)
+
+
+class _Running:
+    """A program that was started: how it is listened to, and how it ends."""
+
+    def __init__(
+        self,
+        process: Popen[bytes],
+        handle: int,
+        given: _Input,
+        output: _Stream,
+        errors: _Stream,
+    ) -> None:
+        self._process, self._handle, self._given = process, handle, given
+        self._output, self._streams = output, (output, errors)
+        self._verdict: _Verdict | None = None
+        self._fault: Exception | None = None
+        self._exited, self._changed = False, asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(handle, self._on_exit)
+        self._loop.add_writer(given.pipe, self._on_room)
+        for stream in self._streams:
+            self._loop.add_reader(stream.pipe, self._on_output, stream)
+
+    async def finish(self, seconds: float) -> None:
+        """Let the program run until it ends, says too much, or is out of time."""
+        if not await self._until(lambda: self._exited or self._decided, seconds):
+            self._decide(_Verdict(Outcome.TIMEOUT, Why.DEADLINE))
+            _signal(self._process, SIGTERM)
+        elif self._decided:
+            return
+        await self._until(lambda: self._exited and all(s.at_end for s in self._streams), GRACE)
+
+    async def end(self) -> None:
+        """Kill the whole group, and let go of everything."""
+        _signal(self._process, SIGKILL)
+        try:
+            await self._until(lambda: self._exited, GRACE)
+        finally:
+            self._let_go()
+
+    def verdict(self) -> _Verdict:
+        """Return how it ended.  What its input raised is raised here."""
+        if self._fault is not None:
+            try:
+                raise self._fault
+            finally:
+                self._fault = None  # else it would hold, by its traceback, what holds it
+        return self._verdict or _verdict_on(None)
+
+    @property
+    def _decided(self) -> bool:
+        return self._verdict is not None or self._fault is not None
+
+    def _decide(self, verdict: _Verdict) -> None:
+        if self._verdict is None:
+            self._verdict = verdict
+        self._changed.set()
+
+    async def _until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait for so long, or until something holds; tell whether it does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    self._changed.clear()
+                    await self._changed.wait()
+        return holds()
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._handle)
+        self._exited = True
+        self._changed.set()
+
+    def _on_room(self) -> None:
+        try:
+            more = self._given.write()
+        except Exception as error:  # noqa: BLE001  # raised again by verdict()
+            more, self._fault = False, error
+            self._changed.set()
+        if not more:
+            self._loop.remove_writer(self._given.pipe)
+            self._given.pipe.close()
+
+    def _on_output(self, stream: _Stream) -> int:
+        length = 0
+        try:
+            length = stream.read()
+        except OSError as error:
+            self._decide(_not_kept(error))
+        if self._output.too_much:
+            self._decide(_Verdict(Outcome.FAILED, Why.OVERSIZE))
+        if stream.at_end:
+            self._loop.remove_reader(stream.pipe)
+            self._changed.set()
+        return length
+
+    def _let_go(self) -> None:
+        self._loop.remove_reader(self._handle)
+        if not self._given.pipe.closed:
+            self._loop.remove_writer(self._given.pipe)
+        for stream in self._streams:
+            # What the program wrote before it ended is in the pipe, however late we come.  There
+            # cannot be more of it than the pipe holds; more comes from somebody who lives on.
+            self._loop.remove_reader(stream.pipe)
+            rest = fcntl.fcntl(stream.pipe, fcntl.F_GETPIPE_SZ)
+            while rest > 0 and (length := self._on_output(stream)):
+                rest -= length
+        if self._exited:
+            self._decide(_verdict_on(_reap(self._process)))
+        else:
+            # It cannot be killed: it hangs in the kernel, or has the rights of somebody else.
+            Thread(target=self._process.wait, daemon=True).start()
+        for pipe in (self._given.pipe, *(stream.pipe for stream in self._streams)):
+            pipe.close()
+        os.close(self._handle)
+
+
+def _reap(process: Popen[bytes]) -> int | None:
+    """Return the exit status of a program that has ended, or nothing when nobody can know it.
+
+    `Popen` takes that for success.  It happens where SIGCHLD is ignored, which is inherited.
+    """
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        process.wait()
+        return None
+    return process.wait()
+
+
+def _verdict_on(status: int | None) -> _Verdict:
+    if status == 0:
+        return _Verdict(Outcome.OK)
+    if status is None:
+        return _Verdict(Outcome.FAILED, Why.ERROR, "exit unknown")
+    code = f"exit {status}" if status > 0 else f"signal {-status}"
+    return _Verdict(Outcome.FAILED, Why.ERROR, code)
+
+
+def _unspent(verdict: _Verdict) -> Reply:
+    error = verdict.error or NOTHING
+    return Reply(verdict.outcome, why=verdict.why, code=verdict.code, error=error)
+
+
+def _not_kept(error: OSError) -> _Verdict:
+    told = f"cannot keep what the program says: {error}; make room, or point TMPDIR elsewhere"
+    return _Verdict(Outcome.FAILED, Why.ERROR, "not-kept", text(told))
+
+
+def _not_started(argv: tuple[str, ...], error: OSError | ValueError) -> _Verdict:
+    name = repr(argv[0]) if argv else "without a name"
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            code, advice = "not-found", "install it, or put its full path first in argv"
+        case PermissionError() | OSError(errno=errno.ENOEXEC):
+            code, advice = "not-executable", "make it executable, with a #! line if it is a script"
+        case OSError():
+            code, advice = errno.errorcode.get(error.errno or 0, "error"), "try again later"
+        case ValueError():
+            code, advice = "not-executable", "take what is not text out of its argv"
+    told = f"cannot start the program {name}: {error}; {advice}"
+    return _Verdict(Outcome.FAILED, Why.ERROR, code, text(told))

@@ -1,0 +1,61 @@
+"""An agent that does what its script says: for tests, demonstrations and replay."""
+
+import asyncio
+
+from forum.engine import Call, Reply
+from forum.ledger import Amount, Bytes, Content, Outcome, text
+from forum.work import Move, Scripted, Why
+
+EVERY_TASK = "*"
+"""Whose moves are made in tasks that have none of their own."""
+
+
+class ScriptedModel:
+    """An agent whose reply depends on nothing but its script and the call."""
+
+    def __init__(self, spec: Scripted) -> None:
+        self._spec = spec
+
+    @property
+    def name(self) -> str:
+        """How the record calls it."""
+        return "scripted"
+
+    def bound(self, call: Call) -> Amount:  # noqa: ARG002
+        """Return the price that the script declares; a move may bill more."""
+        return Amount(self._spec.usd, self._spec.tokens, 1)
+
+    async def reply(self, call: Call) -> Reply:
+        """Make the move.  It is said to take as long as the script says, on every machine."""
+        moves = self._spec.moves.get(call.task) or self._spec.moves.get(EVERY_TASK)
+        move = moves[min(call.number, len(moves)) - 1] if moves else Move()
+        usd = self._spec.usd if move.usd is None else move.usd
+        spent = Amount(usd, move.tokens, 1)
+        seconds = move.milliseconds / 1000
+        await asyncio.sleep(min(seconds, call.seconds))
+        if seconds > call.seconds:
+            return Reply(
+                Outcome.TIMEOUT, spent=spent, milliseconds=move.milliseconds, why=Why.DEADLINE
+            )
+        output = text(move.say) if moves else Bytes(b"Done: " + _first_line(call.prompt))
+        if move.fail:
+            return Reply(
+                Outcome.FAILED,
+                output=output,
+                spent=spent,
+                milliseconds=move.milliseconds,
+                why=Why.ERROR,
+                code=move.fail,
+            )
+        return Reply(
+            Outcome.OK, output=output, spent=spent, milliseconds=move.milliseconds, uses=move.use
+        )
+
+
+def _first_line(prompt: Content) -> bytes:
+    line = b""
+    for chunk in prompt.chunks():
+        line, end, _ = (line + chunk).partition(b"\n")
+        if end:
+            break
+    return line

@@ -1,0 +1,157 @@
+"""What is to be done: a request, and the plan of tasks that answers it.
+
+A plan that cannot be run cannot be made: tasks have different names, wait only for tasks that are
+there, and never for themselves.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import msgspec
+
+from forum.errors import BadPlan, Malformed
+from forum.ledger import NO_LIMIT, Amount, Count
+
+MOST_TASKS = 10_000
+MOST_NESTING = 16
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}").fullmatch
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a run may use: nano-dollars, tokens, calls, milliseconds, and runs within runs."""
+
+    usd: Count = NO_LIMIT
+    tokens: Count = NO_LIMIT
+    calls: Count = NO_LIMIT
+    milliseconds: Count = NO_LIMIT
+    depth: Count = 3
+
+    @property
+    def cap(self) -> Amount:
+        """The part of it that is spent call by call."""
+        return Amount(self.usd, self.tokens, self.calls)
+
+
+class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One instruction to one agent, or a plan of its own, and how to tell that it was done."""
+
+    id: str
+    instruction: str
+    done_when: str = ""
+    needs: tuple[str, ...] = ()
+    """Tasks whose output it is given."""
+    after: tuple[str, ...] = ()
+    """Tasks that it only follows."""
+    agent: str = ""
+    tasks: tuple["Task", ...] = ()
+    """A plan within the plan: a run of its own, paid from an allotment."""
+    budget: Budget = Budget()
+    """The most that the plan within may use."""
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """Every task that must pass before this one starts."""
+        return tuple(dict.fromkeys((*self.needs, *self.after)))
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """Tasks that can be run: each as soon as those that it waits for have passed."""
+
+    tasks: tuple[Task, ...]
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise BadPlan("it has no tasks")
+        if len(self.tasks) > MOST_TASKS:
+            raise BadPlan(f"{len(self.tasks)} tasks; the most is {MOST_TASKS}")
+        if len(self.by_id) < len(self.tasks):
+            raise BadPlan(f"two tasks are called {_doubled(self.tasks)!r}")
+        for task in self.tasks:
+            self._check(task)
+        for name in _never_ready(self.tasks):
+            raise BadPlan(f"task {name!r} waits for itself, directly or through others")
+
+    def _check(self, task: Task) -> None:
+        if not _NAME(task.id):
+            raise BadPlan(
+                f"{task.id!r} is no name for a task: letters, digits, and _.- between them, "
+                "up to 40 of them"
+            )
+        if not task.instruction.strip():
+            raise BadPlan(f"task {task.id!r} has no instruction")
+        for name in task.upstream:
+            if name not in self.by_id:
+                raise BadPlan(f"task {task.id!r} waits for {name!r}, which is not in the plan")
+        if task.tasks:
+            Plan(task.tasks)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Task]:
+        """The tasks by their names."""
+        return {task.id: task for task in self.tasks}
+
+    @cached_property
+    def dependants(self) -> Mapping[str, tuple[str, ...]]:
+        """Who waits for each task, in the order of the plan."""
+        found: dict[str, list[str]] = {task.id: [] for task in self.tasks}
+        for task in self.tasks:
+            for name in task.upstream:
+                found[name].append(task.id)
+        return {name: tuple(waiting) for name, waiting in found.items()}
+
+    @property
+    def last(self) -> tuple[Task, ...]:
+        """The tasks that nobody waits for: their results are the answer."""
+        return tuple(task for task in self.tasks if not self.dependants[task.id])
+
+    @property
+    def agents(self) -> frozenset[str]:
+        """Every agent that a task names, those of plans within included."""
+        return frozenset(task.agent for task in _all(self.tasks))
+
+
+def one_task(request: str) -> Plan:
+    """Return the plan of a request that nobody has divided into tasks."""
+    return Plan((Task("answer", request),))
+
+
+def write_plan(plan: Plan) -> bytes:
+    """Return the recorded form of a plan."""
+    return msgspec.json.encode(plan)
+
+
+def read_plan(data: bytes) -> Plan:
+    """Return the plan with this recorded form."""
+    try:
+        return msgspec.json.decode(data, type=Plan)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed("plan", str(error)) from None
+
+
+def _doubled(tasks: tuple[Task, ...]) -> str:
+    names = [task.id for task in tasks]
+    return next(name for name in names if names.count(name) > 1)
+
+
+def _all(tasks: tuple[Task, ...]) -> Iterator[Task]:
+    for task in tasks:
+        yield task
+        yield from _all(task.tasks)
+
+
+def _never_ready(tasks: tuple[Task, ...]) -> list[str]:
+    """Return the tasks that a run would never reach: those in a cycle, and those behind one."""
+    missing = {task.id: len(task.upstream) for task in tasks}
+    behind: dict[str, list[str]] = {task.id: [] for task in tasks}
+    for task in tasks:
+        for name in task.upstream:
+            behind[name].append(task.id)
+    ready = [name for name, count in missing.items() if count == 0]
+    while ready:
+        for name in behind[ready.pop()]:
+            missing[name] -= 1
+            if missing[name] == 0:
+                ready.append(name)
+    return [name for name, count in missing.items() if count > 0]

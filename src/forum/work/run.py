@@ -1,0 +1,369 @@
+"""The one fold of entries into a run.
+
+Resuming, showing, steering and measuring a run all begin here.  The fold is total: entries of
+unknown kinds, or in an order that no engine would write, change nothing that they do not say.  It
+takes each strand's entries in their order, and the strands in any, in one sitting or in several.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, assert_never
+
+from forum.ledger import (
+    MAIN,
+    Amount,
+    Entry,
+    Outcome,
+    Position,
+    RunClose,
+)
+from forum.tlog import Hash
+from forum.work.kinds import (
+    CONTROL,
+    Accepted,
+    Answered,
+    Called,
+    CancelAsked,
+    Delegated,
+    GateDecided,
+    GateEdited,
+    GateOpened,
+    Happened,
+    Intended,
+    Judged,
+    Next,
+    Planned,
+    Replied,
+    Skipped,
+    Stopped,
+    gate_strand,
+)
+from forum.work.policy import Answer
+
+
+class TaskState(StrEnum):
+    """How far a task has come."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    STOPPED = "stopped"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing follows."""
+        match self:
+            case TaskState.PENDING | TaskState.RUNNING | TaskState.WAITING:
+                return False
+            case TaskState.PASSED | TaskState.FAILED | TaskState.SKIPPED | TaskState.STOPPED:
+                return True
+            case _:
+                assert_never(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a model, and its reply if there is one."""
+
+    at: Position
+    entry: Hash
+    called: Called
+    begun: int
+    replied: Replied | None = None
+    reply_at: Position | None = None
+    reply: Hash | None = None
+    ended: int = 0
+
+    @property
+    def spent(self) -> Amount:
+        """What it has cost, or can still cost."""
+        if self.replied is None:
+            return self.called.reserved
+        return Amount(self.replied.usd, self.replied.tokens, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class UseOfTool:
+    """One effect on the world, and what became of it if that is known."""
+
+    at: Position
+    entry: Hash
+    intended: Intended
+    happened: Happened | None = None
+    outcome_at: Position | None = None
+    outcome: Hash | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """A task as far as it has come."""
+
+    id: str
+    state: TaskState = TaskState.RUNNING
+    calls: tuple[Call, ...] = ()
+    uses: tuple[UseOfTool, ...] = ()
+    verdicts: tuple[Judged, ...] = ()
+    skipped: Skipped | None = None
+    stopped: Stopped | None = None
+    delegated: Delegated | None = None
+    last: Hash | None = None
+    """Its last entry: the cause of what waits for it."""
+
+    @property
+    def result(self) -> Call | None:
+        """The call whose reply was accepted, or came last."""
+        own = [call for call in self.calls if call.replied is not None]
+        return own[-1] if own else None
+
+    @property
+    def attempts(self) -> int:
+        """How often it was tried."""
+        return max((call.called.attempt for call in self.calls), default=0)
+
+    @property
+    def spent(self) -> Amount:
+        """What its calls have cost, or can still cost."""
+        return total(call.spent for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Something that waits, or waited, for a decision."""
+
+    strand: str
+    opened: GateOpened
+    shown_at: Position
+    digest: str
+    """The commitment to what is shown: a decision names it."""
+    begun: int
+    entry: Hash
+    """The last entry about it."""
+    decided: GateDecided | None = None
+
+    @property
+    def deadline(self) -> int:
+        """When its default holds, in microseconds since 1970."""
+        return self.begun + 1000 * self.opened.milliseconds
+
+
+class RunState(StrEnum):
+    """How far a run has come."""
+
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as its entries tell it."""
+
+    accepted: Accepted | None = None
+    begun: int = 0
+    ended: int = 0
+    plan: Hash | None = None
+    planned: int = 0
+    """How many tasks its plan has."""
+    tasks: Mapping[str, TaskRun] = field(default_factory=dict)
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    """By strand."""
+    cancelled: bool = False
+    stopped: Stopped | None = None
+    answered: Answered | None = None
+    answer_at: Position | None = None
+    outcome: Outcome | None = None
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How many entries of each strand were taken in."""
+
+    @property
+    def state(self) -> RunState:
+        """How far it has come."""
+        if self.outcome is not None:
+            return RunState.ENDED
+        if self.stopped is not None or self.cancelled:
+            return RunState.STOPPED
+        running = any(self.task(name).state is TaskState.RUNNING for name in self.tasks)
+        if self.open_gates and not running:
+            return RunState.WAITING
+        return RunState.RUNNING if self.plan else RunState.ACCEPTED
+
+    @property
+    def open_gates(self) -> tuple[Gate, ...]:
+        """What waits for a decision."""
+        return tuple(gate for gate in self.gates.values() if gate.decided is None)
+
+    @property
+    def deadline(self) -> int | None:
+        """When its time is over, in microseconds since 1970."""
+        if self.accepted is None or self.accepted.milliseconds == Accepted().milliseconds:
+            return None
+        return self.begun + 1000 * self.accepted.milliseconds
+
+    @property
+    def spent(self) -> Amount:
+        """What all calls have cost, or can still cost."""
+        return total(task.spent for task in self.tasks.values())
+
+    @property
+    def spent_by(self) -> Mapping[str, Amount]:
+        """The same by agent."""
+        found: dict[str, Amount] = {}
+        for task in self.tasks.values():
+            for call in task.calls:
+                agent = call.called.agent
+                found[agent] = found.get(agent, Amount()).plus(call.spent)
+        return dict(sorted(found.items()))
+
+    def task(self, name: str) -> TaskRun:
+        """Return a task as far as it has come, also when it has not begun."""
+        task = self.tasks.get(name) or TaskRun(name, TaskState.PENDING)
+        if task.state.is_end or not self._is_waiting(task):
+            return task
+        return replace(task, state=TaskState.WAITING)
+
+    def _is_waiting(self, task: TaskRun) -> bool:
+        """Tell whether a person, or a run of its own, has the word."""
+        subjects = (f"task/{task.id}", f"effect/{task.id}/{len(task.uses)}")
+        gates = (self.gates.get(gate_strand(subject)) for subject in subjects)
+        return any(gate is not None and gate.decided is None for gate in gates) or (
+            task.delegated is not None and not task.calls
+        )
+
+    def decision(self, strand: str) -> Answer | None:
+        """Return what was decided at a gate."""
+        gate = self.gates.get(strand)
+        return gate.decided.answer if gate and gate.decided else None
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    """Return all amounts together."""
+    usd = tokens = calls = 0
+    for amount in amounts:
+        usd, tokens, calls = usd + amount.usd, tokens + amount.tokens, calls + amount.calls
+    return Amount(usd, tokens, calls)
+
+
+Told = tuple[Hash, Entry[Any]]
+"""An entry, and its id."""
+
+
+def fold(entries: Iterable[Told], run: Run | None = None) -> Run:
+    """Return the run that these entries tell, going on from one that was folded before."""
+    before = run or Run()
+    folding = _Folding(before)
+    for leaf, entry in entries:
+        folding.take(leaf, entry)
+    return folding.result()
+
+
+class _Folding:
+    """A run while entries are added to it."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._tasks, self._gates = dict(run.tasks), dict(run.gates)
+        self._lengths = dict(run.lengths)
+
+    def result(self) -> Run:
+        return replace(self._run, tasks=self._tasks, gates=self._gates, lengths=self._lengths)
+
+    def take(self, leaf: Hash, entry: Entry[Any]) -> None:
+        self._lengths[entry.strand] = max(entry.n + 1, self._lengths.get(entry.strand, 0))
+        place, _, name = entry.strand.partition("/")
+        if entry.strand == MAIN:
+            self._main(leaf, entry)
+        elif entry.strand == CONTROL:
+            if isinstance(entry.facts, CancelAsked):
+                self._run = replace(self._run, cancelled=True)
+        elif place == "task" and name:
+            task = self._tasks.get(name) or TaskRun(name)
+            self._tasks[name] = replace(_task(task, leaf, entry), last=leaf)
+        elif place == "gate" and name:
+            self._gate(leaf, entry)
+
+    def _main(self, leaf: Hash, entry: Entry[Any]) -> None:
+        run = self._run
+        match entry.facts:
+            case Accepted() as facts:
+                self._run = replace(run, accepted=facts, begun=entry.ts)
+            case Planned() as facts:
+                self._run = replace(run, plan=leaf, planned=facts.tasks)
+            case Stopped() as facts:
+                self._run = replace(run, stopped=facts)
+            case Answered() as facts:
+                self._run = replace(run, answered=facts, answer_at=_at(entry))
+            case RunClose() as facts:
+                self._run = replace(run, outcome=facts.outcome, ended=entry.ts)
+            case _:
+                pass
+
+    def _gate(self, leaf: Hash, entry: Entry[Any]) -> None:
+        gate = self._gates.get(entry.strand)
+        match entry.facts:
+            case GateOpened() as facts if gate is None:
+                gate = Gate(entry.strand, facts, _at(entry), _shown(entry), entry.ts, leaf)
+            case GateEdited() if gate is not None and gate.decided is None:
+                gate = replace(gate, shown_at=_at(entry), digest=_shown(entry), entry=leaf)
+            case GateDecided() as facts if gate is not None and gate.decided is None:
+                gate = replace(gate, decided=facts, entry=leaf)
+            case _:
+                pass
+        if gate is not None:
+            self._gates[entry.strand] = gate
+
+
+def _task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
+    match entry.facts:
+        case Called() | Replied():
+            return replace(task, calls=_calls(task.calls, leaf, entry))
+        case Intended() | Happened():
+            return replace(task, uses=_uses(task.uses, leaf, entry))
+        case Judged() as facts:
+            state = {Next.ACCEPT: TaskState.PASSED, Next.GIVE_UP: TaskState.FAILED}
+            verdicts = (*task.verdicts, facts)
+            return replace(task, verdicts=verdicts, state=state.get(facts.next, task.state))
+        case Skipped() as facts:
+            task = replace(task, skipped=facts, state=TaskState.SKIPPED)
+        case Stopped() as facts:
+            task = replace(task, stopped=facts, state=TaskState.STOPPED)
+        case Delegated() as facts:
+            task = replace(task, delegated=facts)
+        case _:
+            pass
+    return task
+
+
+def _calls(calls: tuple[Call, ...], leaf: Hash, entry: Entry[Any]) -> tuple[Call, ...]:
+    if isinstance(entry.facts, Called):
+        return (*calls, Call(_at(entry), leaf, entry.facts, entry.ts))
+    if not calls or calls[-1].replied is not None:
+        return calls  # a reply to nothing
+    answered = replace(
+        calls[-1], replied=entry.facts, reply_at=_at(entry), reply=leaf, ended=entry.ts
+    )
+    return (*calls[:-1], answered)
+
+
+def _uses(uses: tuple[UseOfTool, ...], leaf: Hash, entry: Entry[Any]) -> tuple[UseOfTool, ...]:
+    if isinstance(entry.facts, Intended):
+        return (*uses, UseOfTool(_at(entry), leaf, entry.facts))
+    if not uses:
+        return uses
+    # A person's word may follow upon an outcome that nobody knew.
+    known = replace(uses[-1], happened=entry.facts, outcome_at=_at(entry), outcome=leaf)
+    return (*uses[:-1], known)
+
+
+def _at(entry: Entry[Any]) -> Position:
+    return Position(entry.run, entry.strand, entry.n)
+
+
+def _shown(entry: Entry[Any]) -> str:
+    body = entry.bodies.get("shown")
+    return body.h if body else ""

@@ -1,0 +1,133 @@
+"""What may happen next in a run: pure decisions, from the plan and what is recorded.
+
+They depend on nothing but their arguments, so whoever takes a run over decides the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forum.ledger import Outcome
+from forum.work.judge import Judgement
+from forum.work.kinds import Judged, Next, Skipped, StopReason
+from forum.work.plan import Plan
+from forum.work.policy import Policy
+from forum.work.run import Run, TaskState
+
+STOP = "stop"
+"""The cause of a skipped task that no other task is to blame for."""
+
+
+_MAY_START = frozenset({TaskState.PENDING, TaskState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What to do now."""
+
+    skip: tuple[tuple[str, Skipped], ...] = ()
+    start: tuple[str, ...] = ()
+
+
+def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) -> Steps:
+    """Return which tasks to skip and which to start, in the order of the plan.
+
+    A task starts as soon as all that it waits for have passed, and there is room; nobody waits
+    for a whole level of the plan.
+    """
+    if run.stopped is not None or run.cancelled:
+        return _wind_up(plan, run, started)
+    room = policy.parallel - len(started)
+    skip, start = [], []
+    for task in plan.tasks:
+        if task.id in started or run.task(task.id).state not in _MAY_START:
+            continue
+        cause = _blocked_by(plan, run, task.id)
+        if cause is not None:
+            skip.append((task.id, Skipped(cause)))
+        elif room > 0 and _is_ready(plan, run, task.id):
+            start.append(task.id)
+            room -= 1
+    return Steps(tuple(skip), tuple(start))
+
+
+def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> Steps:
+    """Skip what has not begun, and have what has begun brought to its end."""
+    left = [name for name in unfinished(plan, run) if name not in started]
+    skip = tuple((name, Skipped(STOP)) for name in left if name not in run.tasks)
+    return Steps(skip, tuple(name for name in left if name in run.tasks))
+
+
+def _blocked_by(plan: Plan, run: Run, task: str) -> str | None:
+    for name in plan.by_id[task].upstream:
+        state = run.task(name).state
+        if state.is_end and state is not TaskState.PASSED:
+            return name
+    return None
+
+
+def _is_ready(plan: Plan, run: Run, task: str) -> bool:
+    upstream = plan.by_id[task].upstream
+    return all(run.task(name).state is TaskState.PASSED for name in upstream)
+
+
+def is_finished(plan: Plan, run: Run) -> bool:
+    """Tell whether every task has come to its end."""
+    return all(run.task(task.id).state.is_end for task in plan.tasks)
+
+
+def unfinished(plan: Plan, run: Run) -> Iterator[str]:
+    """Yield the tasks that have not come to their end."""
+    return (task.id for task in plan.tasks if not run.task(task.id).state.is_end)
+
+
+def verdict_on(
+    judgement: Judgement, outcome: Outcome, before: tuple[Judged, ...], policy: Policy, agent: str
+) -> Judged:
+    """Return the verdict on the next attempt of a task of this agent, and what follows from it.
+
+    What failed is tried again by the same agent, what did not satisfy goes to a stronger one where
+    there is one.  Both end: retries are counted for each agent, and the ladder has a top.
+    """
+    attempt = len(before) + 1
+    if judgement.passed:
+        return Judged(attempt, Outcome.OK, judgement.check, Next.ACCEPT)
+    rung, retries = rung_of(before), _retries(before)
+    stronger = rung + 1 < len(policy.ladder_of(agent))
+    answered = outcome is Outcome.OK
+    ended = Outcome.FAILED if answered else outcome
+    if stronger and (answered or retries >= policy.retries):
+        following, pause = Next.ESCALATE, 0
+    elif retries < policy.retries:
+        following, pause = Next.RETRY, policy.pause(retries + 1)
+    else:
+        following, pause = Next.GIVE_UP, 0
+    return Judged(attempt, ended, judgement.check, following, judgement.reason, pause)
+
+
+def rung_of(verdicts: tuple[Judged, ...]) -> int:
+    """Return how often a task was handed to a stronger agent."""
+    return sum(1 for verdict in verdicts if verdict.next is Next.ESCALATE)
+
+
+def _retries(verdicts: tuple[Judged, ...]) -> int:
+    """Count how often the agent whose turn it is has tried again."""
+    count = 0
+    for verdict in reversed(verdicts):
+        if verdict.next is not Next.RETRY:
+            break
+        count += 1
+    return count
+
+
+def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> StopReason | None:
+    """Tell whether agents go round in circles, by who said what in a task so far.
+
+    The same agent says the same again and again, or two agents take turns in doing so.
+    """
+    if repeats and len(said) >= repeats and len(set(said[-repeats:])) == 1:
+        return StopReason.REPEAT
+    turns = said[-2 * repeats :]
+    two = len(turns) == 2 * repeats and len({agent for agent, _ in turns}) > 1
+    if repeats and two and len(set(turns[::2])) == 1 and len(set(turns[1::2])) == 1:
+        return StopReason.PING_PONG
+    return None
