@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from forum.errors import BodyGone, NoSuchEntry
-from forum.ledger import Ledger, Position, Recorded, leaf_of
+from forum.ledger import Content, Ledger, Position, Recorded, StoredBody, leaf_of
 from forum.tlog import Hash
 from forum.work import (
     Accepted,
@@ -93,6 +93,27 @@ def read_body(ledger: Ledger, position: Position, name: str, most: int | None = 
     for chunk in islice(body.read(), 1 + most // (1 << 20)):
         head += chunk
     return head[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A body of the ledger as content."""
+
+    size: int
+    body: StoredBody
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read it piece by piece."""
+        return iter(self.body.read())
+
+
+def stored(ledger: Ledger, position: Position, name: str) -> Content:
+    """Return a body without reading it.  Raises `BodyGone` when it was erased."""
+    _, entry = next(entries_of(ledger, position.run, position.strand, position.n))
+    body = ledger.store.body(position, name)
+    if body is None or name not in entry.bodies:
+        raise BodyGone(str(position), name)
+    return Stored(entry.bodies[name].size, body)
 
 
 def position_of(recorded: Recorded) -> Position:

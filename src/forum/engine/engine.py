@@ -3,37 +3,22 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from threading import Lock
 
 from forum.engine.attention import Switchboard
 from forum.engine.case import Case, read_case
-from forum.engine.ports import Call, Models, Reply, Runner, Tools
+from forum.engine.ports import Models, Prior, Runner, Tools
 from forum.engine.run import RunDriver
 from forum.engine.task import TaskDriver, World
-from forum.errors import NoSuchRun, Overtaken, RunEnded
+from forum.errors import Overtaken
 from forum.ledger import (
     MAIN,
     Alarm,
-    Attachment,
-    Bytes,
-    Draft,
     Ledger,
-    OpenAccount,
-    text,
 )
-from forum.tlog import Hash
 from forum.work import (
     CONTROL,
-    Accepted,
-    Budget,
-    CancelAsked,
-    Plan,
-    Planned,
-    Policy,
     Stopped,
-    write_plan,
-    write_policy,
 )
 
 _REMEMBERED = 1000
@@ -41,67 +26,6 @@ _REMEMBERED = 1000
 
 HEARTBEAT_SECONDS = 15.0
 """How long a run that is being driven may go without anybody looking whether it still is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What somebody wants done."""
-
-    request: str
-    plan: Plan
-    policy: Policy = field(default_factory=Policy)
-    budget: Budget = field(default_factory=Budget)
-
-
-def accept(
-    ledger: Ledger, run: str, order: Order, actor: str, origin: Accepted | None = None
-) -> None:
-    """Take a request on: when this returns, the run will be carried out, whatever happens.
-
-    Request, policy, plan, account and the alarm that has it begun are one commit.
-    """
-    order.policy.check(order.plan)
-    budget, origin = order.budget, origin or Accepted()
-    facts = Accepted(
-        budget.usd,
-        budget.tokens,
-        budget.calls,
-        budget.milliseconds,
-        budget.depth,
-        origin.parent_run,
-        origin.parent_task,
-        origin.fork_run,
-        origin.fork_index,
-    )
-    request = Attachment("request", text(order.request))
-    policy = Attachment("policy", Bytes(write_policy(order.policy)), "application/json")
-    plan = Attachment("plan", Bytes(write_plan(order.plan)), "application/json")
-    effects = (OpenAccount(run, budget.cap), Alarm(run, MAIN, ledger.now()))
-    ledger.open_run(
-        run,
-        actor,
-        Draft("accepted", actor, facts, (), (request, policy), effects),
-        Draft("plan", actor, Planned(len(order.plan.tasks)), (), (plan,)),
-    )
-
-
-def cancel(ledger: Ledger, run: str, actor: str) -> None:
-    """Ask a run to end.  Its calls are ended wherever they are made."""
-    control = ledger.end_of(run, CONTROL)
-    cause = _accepted(ledger, run)
-    if control.length:
-        raise RunEnded(run)
-    alarms = (Alarm(run, CONTROL, ledger.now()), Alarm(run, MAIN, ledger.now()))
-    try:
-        control.claim(Draft("cancel", actor, CancelAsked(), (cause,), effects=alarms))
-    except Overtaken:
-        raise RunEnded(run) from None
-
-
-def _accepted(ledger: Ledger, run: str) -> Hash:
-    if not ledger.store.strands(run):
-        raise NoSuchRun(run)
-    return read_case(ledger, run).accepted_entry
 
 
 class Engine:
@@ -112,10 +36,12 @@ class Engine:
         ledger: Ledger,
         models: Models,
         tools: Tools,
-        recorded: Callable[[Case, Call], Reply | None] = lambda _case, _call: None,
+        prior: Callable[[Case], Prior | None] = lambda _: None,
+        *,
+        unhurried: bool = True,
     ) -> None:
         self._ledger = ledger
-        self._world = World(ledger, models, tools, recorded)
+        self._world = World(ledger, models, tools, prior, unhurried)
         self._board = Switchboard()
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()

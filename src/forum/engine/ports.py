@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forum.ledger import Amount, Bytes, Content, Outcome
-from forum.work import Agent, Skipped, Stopped, Tool, Use, Why
+from forum.work import Agent, Skipped, Source, Stopped, Tool, Use, Why
 
 NOTHING = Bytes(b"")
 FREE = Amount()
@@ -58,10 +58,7 @@ class Model(Protocol):
         ...
 
     def bound(self, call: Call) -> Amount:
-        """Return the most that a call can cost.  It is reserved before the call is made.
-
-        Raises `Halt` where a record that is played again was stopped here.
-        """
+        """Return the most that a call can cost.  It is reserved before the call is made."""
         ...
 
     async def reply(self, call: Call) -> Reply:
@@ -95,6 +92,30 @@ Models = Callable[[Agent], Model]
 
 Tools = Callable[[Tool], ToolPort]
 """Makes a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply that is on record already, and what was reserved for it there."""
+
+    reply: Reply
+    bound: Amount
+    source: Source
+
+
+class Prior(Protocol):
+    """What an earlier run says of calls and effects that are due again.
+
+    A fork takes some replies from the run that it forks; a replay takes all, and nothing else.
+    """
+
+    def answer(self, call: Call) -> Answer | None:
+        """Return the reply to a call; without one it is made.  Raises `Halt`, `ReplayMiss`."""
+        ...
+
+    def outcome(self, deed: Deed) -> Reply | None:
+        """Return what became of an effect; without that it is had.  Raises `ReplayMiss`."""
+        ...
 
 
 class Runner(Protocol):

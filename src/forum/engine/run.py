@@ -149,9 +149,10 @@ class RunDriver:
             if steps.skip:
                 await self._take_in(case, [task for task, _ in steps.skip])
                 continue
-            if steps.start:
-                self._started.update(steps.start)
-                await self._runner.enqueue_tasks(case.run, steps.start)
+            start = (*steps.start, *await asyncio.to_thread(self._returned))
+            if start:
+                self._started.update(start)
+                await self._runner.enqueue_tasks(case.run, start)
             if not self._started:
                 return
             heard = await self._attention.wait(self._patience(case, look))
@@ -187,6 +188,20 @@ class RunDriver:
             known = self._ledger.store.strands(case.run)
             strands += [name for name in known if name.startswith(gate_strand(""))]
         return refresh(self._ledger, case.run, self._state, strands)
+
+    def _returned(self) -> tuple[str, ...]:
+        """Return the tasks whose runs within have ended."""
+        waiting = (
+            (name, task.delegated.run)
+            for name, task in self._state.tasks.items()
+            if task.delegated is not None and name not in self._started
+        )
+        return tuple(
+            name
+            for name, child in waiting
+            if self._task(name).state is TaskState.WAITING
+            and read_run(self._ledger, child).outcome is not None
+        )
 
     # Stopping
 

@@ -15,8 +15,19 @@ from hashlib import sha256
 import msgspec
 
 from forum.engine.case import Case, entries_of, position_of, read_body
+from forum.engine.child import RUN, allot, child_reply, open_child, reserve_for
 from forum.engine.gates import ENGINE, pass_gate
-from forum.engine.ports import FREE, NOTHING, Call, Deed, Halt, Model, Models, Reply, Tools
+from forum.engine.ports import (
+    NOTHING,
+    Call,
+    Deed,
+    Halt,
+    Model,
+    Models,
+    Prior,
+    Reply,
+    Tools,
+)
 from forum.errors import OverBudget
 from forum.ledger import (
     MAIN,
@@ -41,10 +52,12 @@ from forum.work import (
     MOST_READ,
     Answer,
     Called,
+    Delegated,
     Happened,
     Intended,
     Judged,
     Next,
+    Policy,
     Quoted,
     Replied,
     Source,
@@ -86,8 +99,10 @@ class World:
     ledger: Ledger
     models: Models
     tools: Tools
-    recorded: Callable[[Case, Call], "Reply | None"]
-    """The reply that a fork takes from the run that it forks."""
+    prior: Callable[[Case], "Prior | None"]
+    """What an earlier run says of the same calls, where there is one."""
+    unhurried: bool = True
+    """Whether pauses are made: a replay makes none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +123,7 @@ class TaskDriver:
     def __init__(self, world: World, case: Case, task: str, stop: asyncio.Event) -> None:
         self._world, self._ledger, self._case = world, world.ledger, case
         self._task, self._policy = case.plan.by_id[task], case.policy
-        self._stop = stop
+        self._stop, self._prior = stop, world.prior(case)
         self._said: list[tuple[str, bytes]] = []
         self._answered: dict[str, int] = {}
         self._verdicts: tuple[Judged, ...] = ()
@@ -140,6 +155,9 @@ class TaskDriver:
         inputs = [quoted for quoted, _ in upstream.inputs]
         prompt = task_prompt(instruction, self._task.done_when, inputs)
         causes = await self._gather([cause, *upstream.causes])
+        if self._task.tasks:
+            await self._delegate(prompt, causes)
+            return
         while True:
             verdict = await self._attempt(prompt, causes)
             self._verdicts = (*self._verdicts, verdict)
@@ -176,13 +194,14 @@ class TaskDriver:
             results = [await self._use(turns, use) for use in exchange.uses]
             prompt = next_prompt(prompt, exchange.output, results)
 
-    async def _judge(self, number: int, exchange: Exchange) -> Judged:
+    async def _judge(self, number: int, exchange: Exchange, policy: Policy | None = None) -> Judged:
         step = f"attempt/{number}/verdict"
         found = self._strand.recorded(step)
         if found is None:
             outcome = exchange.replied.outcome
             judgement = judge(self._task.done_when, outcome, exchange.output)
-            verdict = verdict_on(judgement, outcome, self._verdicts, self._policy, self._task.agent)
+            rules = policy or self._policy
+            verdict = verdict_on(judgement, outcome, self._verdicts, rules, self._task.agent)
             ends = verdict.next in (Next.ACCEPT, Next.GIVE_UP)
             draft = Draft(step, ENGINE, verdict, effects=self._wake() if ends else ())
             found = (await self._strand.claim_async(*exchange.unrecorded, draft))[-1]
@@ -195,7 +214,7 @@ class TaskDriver:
         deadline = self._case.deadline
         until = until if deadline is None else min(until, deadline)
         seconds = (until - self._ledger.now()) / 1e6
-        if seconds > 0:
+        if seconds > 0 and self._world.unhurried:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)
 
@@ -256,12 +275,16 @@ class TaskDriver:
     ) -> Exchange:
         model = self._world.models(self._policy.agents[agent])
         number = self._answered.get(agent, 0) + 1
-        content = Bytes(prompt)
         call = Call(
-            self._case.run, self._task.id, reply_step, number, content, self._seconds_left()
+            self._case.run,
+            self._task.id,
+            reply_step,
+            number,
+            Bytes(prompt),
+            self._seconds_left(),
         )
-        recorded = await asyncio.to_thread(self._world.recorded, self._case, call)
-        bound = FREE if recorded else model.bound(call)
+        known = await asyncio.to_thread(self._prior.answer, call) if self._prior else None
+        bound = known.bound if known else model.bound(call)
         facts = Called(
             agent,
             model.name,
@@ -271,27 +294,35 @@ class TaskDriver:
             bound.tokens,
             min(self._policy.call_milliseconds, self._case.accepted.milliseconds),
         )
-        draft = Draft(
-            call_step,
-            agent or ENGINE,
-            facts,
-            causes,
-            (Attachment("prompt", content),),
-            () if recorded else (Charge(self._case.run, bound),),
-        )
+        await self._reserve(call_step, agent, facts, prompt, causes, bound)
+        if known is not None:
+            return self._answer(reply_step, agent, bound, known.reply, known.source)
+        return self._answer(reply_step, agent, bound, await self._live(model, call, bound))
+
+    async def _reserve(
+        self,
+        step: str,
+        agent: str,
+        facts: Called,
+        prompt: bytes,
+        causes: tuple[Hash, ...],
+        amount: Amount,
+        *before: Draft,
+    ) -> tuple[Recorded, ...]:
+        """Record a call before it is made, in one commit with what it can cost."""
+        body = Attachment("prompt", Bytes(prompt))
+        charges = (Charge(self._case.run, amount),) if any(amount) else ()
+        draft = Draft(step, agent or ENGINE, facts, causes, (body,), charges)
         try:
-            await self._strand.claim_async(draft)
+            return await self._strand.claim_async(*before, draft)
         except OverBudget as refused:
             raise Halt(_over_budget(refused, self._task.id)) from None
-        if recorded is not None:
-            return self._answer(reply_step, agent, FREE, recorded, Source.RECORDED)
-        return self._answer(reply_step, agent, bound, await self._live(model, call, bound))
 
     def _answer(
         self, step: str, agent: str, bound: Amount, reply: Reply, source: Source = Source.LIVE
     ) -> Exchange:
         """Prepare the record of a reply: what was reserved is settled with what was spent."""
-        spent = reply.spent if source is Source.LIVE else FREE
+        spent = reply.spent
         facts = Replied(
             reply.outcome,
             reply.why,
@@ -303,7 +334,7 @@ class TaskDriver:
             max(0, spent.tokens - bound.tokens),
             source,
         )
-        settled = spent.minus(bound)._replace(calls=0)
+        settled = spent.minus(bound)
         charge = Charge(self._case.run, settled, guarded=False)
         bodies = [Attachment("output", reply.output, "application/octet-stream")]
         if reply.uses:
@@ -366,6 +397,50 @@ class TaskDriver:
             return seconds
         return max(0.0, min(seconds, (self._case.deadline - self._ledger.now()) / 1e6))
 
+    # A plan within the plan
+
+    async def _delegate(self, prompt: bytes, causes: tuple[Hash, ...]) -> None:
+        """Have the plan within carried out by a run of its own, and judge what it says."""
+        call_step, reply_step = _Turns(1).next_call()
+        found = self._strand.recorded("delegate")
+        if found is None:
+            found = await self._allot(call_step, prompt, causes)
+        else:
+            self._strand.recorded(call_step)
+        recorded = self._strand.recorded(reply_step)
+        if recorded is not None:
+            exchange = self._replay(recorded)
+        else:
+            delegated: Delegated = found.entry.facts
+            reply = await asyncio.to_thread(self._follow, delegated, prompt, reply_step)
+            exchange = self._answer(reply_step, RUN, reserve_for(delegated), reply)
+        await self._judge(1, exchange, self._policy.once())
+
+    async def _allot(self, step: str, prompt: bytes, causes: tuple[Hash, ...]) -> Recorded:
+        """Set aside what the run within may use, and record which run it is."""
+        self._check_limits(1)
+        if self._case.accepted.depth == 0:
+            raise Halt(Stopped(StopReason.DEPTH, "depth", 1, 0, 0, self._task.id))
+        account = await asyncio.to_thread(self._ledger.store.account, self._case.run)
+        delegated = allot(self._case.run, self._task, account)
+        amount = reserve_for(delegated)
+        facts = Called(RUN, RUN, 1, 1, amount.usd, amount.tokens)
+        naming = Draft("delegate", ENGINE, delegated, causes)
+        return (await self._reserve(step, RUN, facts, prompt, (), amount, naming))[0]
+
+    def _follow(self, delegated: Delegated, prompt: bytes, step: str) -> Reply:
+        """Return what came of the run within; it is opened first, where that is yet to be done."""
+        if self._prior is not None:
+            call = Call(self._case.run, self._task.id, step, 1, Bytes(prompt), 0.0)
+            known = self._prior.answer(call)
+            if known is not None:
+                return known.reply
+        open_child(self._ledger, self._case, self._task, delegated, prompt.decode())
+        reply = child_reply(self._ledger, delegated)
+        if reply is None:
+            raise Waiting
+        return reply
+
     # Effects
 
     async def _use(self, turns: "_Turns", use: Use) -> Quoted:
@@ -404,10 +479,13 @@ class TaskDriver:
             return await self._happened(step, facts, NOTHING)
         outcome_step = f"{step}/outcome"
         deed = Deed(self._case.run, self._task.id, outcome_step, Bytes(use.arguments.encode()), key)
-        reply = await self._world.tools(tool).use(deed)
-        return await self._happened(
-            step, Happened(reply.outcome, reply.why, reply.code), reply.output
-        )
+        known = await asyncio.to_thread(self._prior.outcome, deed) if self._prior else None
+        reply = known or await self._world.tools(tool).use(deed)
+        # One that was cut off may have happened all the same.
+        unknown = reply.outcome in (Outcome.TIMEOUT, Outcome.CANCELLED)
+        outcome = Outcome.INDETERMINATE if unknown else reply.outcome
+        facts = Happened(outcome, reply.why, reply.code)
+        return await self._happened(step, facts, reply.output)
 
     async def _happened(self, step: str, facts: Happened, result: Content) -> Recorded:
         body = Attachment("result", result, "application/octet-stream")

@@ -59,7 +59,7 @@ class _Verdict(NamedTuple):
 async def run_program(program: Program, given: Content) -> Reply:
     """Give a program its input, and return what it said and how it ended.
 
-    Nothing of it runs any more when this returns, raises or is cancelled.
+    Its whole group has been killed when this returns, raises or is cancelled.
     """
     began, chunks = time.monotonic_ns(), given.chunks()
     try:
@@ -106,7 +106,7 @@ def _start(program: Program) -> tuple[Popen[bytes], int]:
         stdout=PIPE,
         stderr=PIPE,
         env=program.environment,
-        start_new_session=False,
+        start_new_session=True,
     )
     try:
         return process, os.pidfd_open(process.pid)

@@ -3,7 +3,8 @@
 Pure, and with the one `fold` by which entries become a run again.
 """
 
-from forum.work.judge import MOST_READ, Judgement, judge
+from forum.work.comparison import Divergence, Parting, Step, compare, facts_of
+from forum.work.judging import MOST_READ, Judgement, judge
 from forum.work.kinds import (
     CONTROL,
     WORK_KINDS,
@@ -89,6 +90,7 @@ __all__ = [
     "ControlClosed",
     "Decider",
     "Delegated",
+    "Divergence",
     "Gate",
     "GateDecided",
     "GateEdited",
@@ -99,6 +101,7 @@ __all__ = [
     "Judgement",
     "Move",
     "Next",
+    "Parting",
     "Plan",
     "Planned",
     "Policy",
@@ -109,6 +112,7 @@ __all__ = [
     "Scripted",
     "Skipped",
     "Source",
+    "Step",
     "Steps",
     "StopReason",
     "Stopped",
@@ -120,6 +124,8 @@ __all__ = [
     "Use",
     "UseOfTool",
     "Why",
+    "compare",
+    "facts_of",
     "find_loop",
     "fold",
     "gate_strand",

@@ -135,6 +135,14 @@ class Policy(_Recorded, frozen=True):
         above = self.ladder
         return (name, *(above[above.index(name) + 1 :] if name in above else above))
 
+    def with_gates(self, gates: tuple[str, ...]) -> "Policy":
+        """Return the same policy with other gates."""
+        return msgspec.structs.replace(self, gates=gates)
+
+    def once(self) -> "Policy":
+        """Return the same policy for a task that is not tried again."""
+        return msgspec.structs.replace(self, retries=0, ladder=())
+
     def pause(self, retry: int) -> int:
         """Return for how many milliseconds to wait before a retry, the first being 1."""
         return min(self.backoff_milliseconds << min(retry - 1, 20), 60_000)

@@ -232,7 +232,7 @@ class Run:
         subjects = (f"task/{task.id}", f"effect/{task.id}/{len(task.uses)}")
         gates = (self.gates.get(gate_strand(subject)) for subject in subjects)
         return any(gate is not None and gate.decided is None for gate in gates) or (
-            task.delegated is not None and not task.calls
+            task.delegated is not None and any(call.replied is None for call in task.calls)
         )
 
     def decision(self, strand: str) -> Answer | None:

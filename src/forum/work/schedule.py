@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from forum.ledger import Outcome
-from forum.work.judge import Judgement
+from forum.work.judging import Judgement
 from forum.work.kinds import Judged, Next, Skipped, StopReason
 from forum.work.plan import Plan
 from forum.work.policy import Policy

@@ -1,0 +1,89 @@
+"""Taking a request on, and asking a run to end: what anybody may do who can write the ledger."""
+
+from dataclasses import dataclass, field
+
+from forum.engine.case import read_case
+from forum.errors import NoSuchRun, Overtaken, RunEnded
+from forum.ledger import (
+    MAIN,
+    Alarm,
+    Attachment,
+    Bytes,
+    Draft,
+    Ledger,
+    OpenAccount,
+    text,
+)
+from forum.tlog import Hash
+from forum.work import (
+    CONTROL,
+    Accepted,
+    Budget,
+    CancelAsked,
+    Plan,
+    Planned,
+    Policy,
+    write_plan,
+    write_policy,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What somebody wants done."""
+
+    request: str
+    plan: Plan
+    policy: Policy = field(default_factory=Policy)
+    budget: Budget = field(default_factory=Budget)
+
+
+def accept(
+    ledger: Ledger, run: str, order: Order, actor: str, origin: Accepted | None = None
+) -> None:
+    """Take a request on: when this returns, the run will be carried out, whatever happens.
+
+    Request, policy, plan, account and the alarm that has it begun are one commit.
+    """
+    order.policy.check(order.plan)
+    budget, origin = order.budget, origin or Accepted()
+    facts = Accepted(
+        budget.usd,
+        budget.tokens,
+        budget.calls,
+        budget.milliseconds,
+        budget.depth,
+        origin.parent_run,
+        origin.parent_task,
+        origin.fork_run,
+        origin.fork_index,
+    )
+    request = Attachment("request", text(order.request))
+    policy = Attachment("policy", Bytes(write_policy(order.policy)), "application/json")
+    plan = Attachment("plan", Bytes(write_plan(order.plan)), "application/json")
+    effects = (OpenAccount(run, budget.cap), Alarm(run, MAIN, ledger.now()))
+    ledger.open_run(
+        run,
+        actor,
+        Draft("accepted", actor, facts, (), (request, policy), effects),
+        Draft("plan", actor, Planned(len(order.plan.tasks)), (), (plan,)),
+    )
+
+
+def cancel(ledger: Ledger, run: str, actor: str) -> None:
+    """Ask a run to end.  Its calls are ended wherever they are made."""
+    control = ledger.end_of(run, CONTROL)
+    cause = _accepted(ledger, run)
+    if control.length:
+        raise RunEnded(run)
+    alarms = (Alarm(run, CONTROL, ledger.now()), Alarm(run, MAIN, ledger.now()))
+    try:
+        control.claim(Draft("cancel", actor, CancelAsked(), (cause,), effects=alarms))
+    except Overtaken:
+        raise RunEnded(run) from None
+
+
+def _accepted(ledger: Ledger, run: str) -> Hash:
+    if not ledger.store.strands(run):
+        raise NoSuchRun(run)
+    return read_case(ledger, run).accepted_entry

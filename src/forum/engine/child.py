@@ -1,0 +1,79 @@
+"""Runs within runs: a task that has a plan of its own gets a run of its own for it.
+
+The run gets an allotment, which its parent has reserved, and gives back what it leaves.  It wakes
+its parent when it ends; nobody waits for it meanwhile.
+"""
+
+from hashlib import sha256
+
+from forum.engine.accept import Order, accept
+from forum.engine.case import Case, read_run, stored
+from forum.engine.ports import FREE, NOTHING, Reply
+from forum.ledger import NO_LIMIT, Account, Amount, Ledger, Outcome
+from forum.work import Accepted, Budget, Delegated, Plan, Policy, Task, Why
+
+RUN = "run"
+"""Who answers for a plan within a plan."""
+
+
+def allot(run: str, task: Task, account: Account | None) -> Delegated:
+    """Return which run carries out the plan within a task, and the most that it may use."""
+    cap, used = account or Account(FREE, FREE)
+    members = (
+        wish if whole == NO_LIMIT else min(wish, max(0, whole - spent))
+        for wish, whole, spent in zip(task.budget.cap, cap, used, strict=True)
+    )
+    return Delegated(_name(run, task.id), *members)
+
+
+def reserve_for(delegated: Delegated) -> Amount:
+    """Return what the parent has to set aside: what has no limit is charged when it is known."""
+    return Amount(*(0 if most == NO_LIMIT else most for most in delegated.allotment))
+
+
+def open_child(ledger: Ledger, case: Case, task: Task, delegated: Delegated, prompt: str) -> None:
+    """Have the plan within carried out, unless that was begun."""
+    if ledger.store.strands(delegated.run):
+        return
+    plan = Plan(task.tasks)
+    left = NO_LIMIT
+    if case.deadline is not None:
+        left = max(0, (case.deadline - ledger.now()) // 1000)
+    budget = Budget(
+        *delegated.allotment, min(left, task.budget.milliseconds), case.accepted.depth - 1
+    )
+    origin = Accepted(parent_run=case.run, parent_task=task.id)
+    accept(
+        ledger, delegated.run, Order(prompt, plan, _policy(case.policy, plan), budget), RUN, origin
+    )
+
+
+def child_reply(ledger: Ledger, delegated: Delegated) -> Reply | None:
+    """Return what came of the run, once it has ended."""
+    state = read_run(ledger, delegated.run)
+    if state.outcome is None:
+        return None
+    account = ledger.store.account(delegated.run)
+    output = stored(ledger, state.answer_at, "answer") if state.answer_at else NOTHING
+    return Reply(
+        state.outcome,
+        output,
+        account.used if account else FREE,
+        (state.ended - state.begun) // 1000,
+        why=Why.NONE if state.outcome is Outcome.OK else Why.ERROR,
+    )
+
+
+def _policy(policy: Policy, plan: Plan) -> Policy:
+    gates = tuple(
+        gate
+        for gate in policy.gates
+        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in plan.by_id)
+    )
+    return policy.with_gates(gates)
+
+
+def _name(run: str, task: str) -> str:
+    """Name a run within a run: the same for everybody, and in order right behind its parent."""
+    digest = sha256(f"{run}/{task}".encode()).hexdigest()
+    return f"{run[:13]}-8{digest[:3]}-a{digest[3:6]}-{digest[6:18]}"

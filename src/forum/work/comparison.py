@@ -1,0 +1,76 @@
+"""Two runs side by side: step by step, and where they part."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from forum.ledger import Facts
+from forum.work.kinds import Accepted, Delegated, GateDecided, GateEdited, Happened, Intended
+
+_OWN: Mapping[type[Facts], frozenset[str]] = {
+    Accepted: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
+    Delegated: frozenset({"run"}),
+    GateDecided: frozenset({"digest"}),
+    GateEdited: frozenset({"replaces"}),
+    Happened: frozenset({"known"}),
+    Intended: frozenset({"again"}),
+}
+"""Facts that name other entries or runs: no two runs have the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one entry says, apart from when, where and under which hashes it says it."""
+
+    strand: str
+    step: str
+    kind: str
+    facts: bytes
+    bodies: tuple[tuple[str, str], ...]
+    """Names and digests of the contents."""
+
+
+class Parting(StrEnum):
+    """How two runs differ at a step."""
+
+    MISSING = "missing"
+    """Only the first run has it."""
+    ADDED = "added"
+    """Only the second run has it."""
+    FACTS = "facts"
+    BODIES = "bodies"
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """One step that two runs do not share."""
+
+    parting: Parting
+    strand: str
+    step: str
+    first: Step | None
+    second: Step | None
+
+
+def facts_of(facts: Facts, *, ignoring: frozenset[str] = frozenset()) -> bytes:
+    """Return the bytes of what an entry says of its own run."""
+    said = msgspec.to_builtins(facts)
+    left_out = _OWN.get(type(facts), frozenset()) | ignoring
+    return msgspec.json.encode({name: said[name] for name in said if name not in left_out})
+
+
+def compare(first: Sequence[Step], second: Sequence[Step]) -> Iterable[Divergence]:
+    """Yield where two runs part, in the order of the first; what only the second has comes last."""
+    there = {(step.strand, step.step): step for step in second}
+    for step in first:
+        other = there.pop((step.strand, step.step), None)
+        if other is None:
+            yield Divergence(Parting.MISSING, step.strand, step.step, step, None)
+        elif (step.kind, step.facts) != (other.kind, other.facts):
+            yield Divergence(Parting.FACTS, step.strand, step.step, step, other)
+        elif step.bodies != other.bodies:
+            yield Divergence(Parting.BODIES, step.strand, step.step, step, other)
+    for step in there.values():
+        yield Divergence(Parting.ADDED, step.strand, step.step, None, step)
