@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -23,11 +23,14 @@ from forum.errors import (
     MissingExtra,
     NoLedger,
     NoSuchEntry,
+    NoSuchRun,
     Overtaken,
+    RunEnded,
     WitnessRefused,
 )
 from forum.ledger import (
     LEDGER_KINDS,
+    MAIN,
     Attachment,
     Content,
     Draft,
@@ -53,19 +56,36 @@ from forum.tlog import (
     VerifierKey,
     checkpoint_of,
 )
-from forum.work import WORK_KINDS
+from forum.work import (
+    WORK_KINDS,
+    Accepted,
+    Answer,
+    Decider,
+    Divergence,
+    Gate,
+    GateDecided,
+    Run,
+    RunState,
+    compare,
+    fold,
+    gate_strand,
+    read_plan,
+)
 
 if TYPE_CHECKING:
     from forum.backends.files import FileMemory
     from forum.backends.tamper import Tamper
     from forum.backends.worker import Capacity, Worker
+    from forum.engine import Case, Order
     from forum.verify import Report, Trust
     from forum.witness import Witness, WitnessClient
+    from forum.work import Policy as WorkPolicy
 
 KINDS = LEDGER_KINDS | WORK_KINDS
 """Every kind of entry that this release knows."""
 
 OPERATOR = "operator"
+_LOOK_SECONDS = 0.1
 
 
 def now() -> int:
@@ -309,6 +329,142 @@ class Forum:
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
         with self.reading() as reader:
             return gather_bundle(reader, KINDS, run, self.policy, verifier).encode()
+
+    # Running
+
+    def submit(self, order: "Order", origin: Accepted | None = None) -> str:
+        """Take a request on, and return the run that will answer it, whatever happens now."""
+        from forum.engine import accept
+
+        run = new_run()
+        accept(self.ledger, run, order, OPERATOR, origin)
+        return run
+
+    def read_run(self, run: str, until: int | None = None) -> Run:
+        """Return a run as it stands, or as it stood when an entry of this index was the last."""
+        from forum.engine import entries_of, is_before
+
+        if not self.store.strands(run):
+            raise NoSuchRun(run)
+        told = (
+            t for strand in self.store.strands(run) for t in entries_of(self.ledger, run, strand)
+        )
+        return fold(t for t in told if until is None or is_before(self.ledger, t[0], until))
+
+    def read_case(self, run: str) -> "Case":
+        """Return what was asked for in a run, and its plan."""
+        from forum.engine import read_case
+
+        return read_case(self.ledger, run)
+
+    def recent_runs(self, before: str | None, limit: int) -> list[tuple[str, Run]]:
+        """Return the runs that were accepted last, the newest first."""
+        found: list[tuple[str, Run]] = []
+        while len(found) < limit and (page := self.store.runs_before(before, limit)):
+            states = [(run, self.read_run(run)) for run in page]
+            found += [(run, state) for run, state in states if state.accepted is not None]
+            before = page[-1]
+        return found[:limit]
+
+    def follow(
+        self, run: str, watch: Callable[[Run], None] = lambda _: None, patience: float | None = None
+    ) -> Run:
+        """Watch a run until it has ended or waits for a person, or patience is over."""
+        begun = time.monotonic()
+        while True:
+            state = self.read_run(run)
+            watch(state)
+            waits = state.state is RunState.WAITING and self.store.alarm(run, MAIN) is None
+            late = patience is not None and time.monotonic() - begun > patience
+            if state.outcome is not None or waits or late:
+                return state
+            time.sleep(_LOOK_SECONDS)
+
+    def cancel(self, run: str) -> None:
+        """Ask a run to end."""
+        from forum.engine import cancel
+
+        cancel(self.ledger, run, OPERATOR)
+
+    def resume(self, run: str) -> None:
+        """Have a run looked after now, if nobody does; what is done already is not done again."""
+        state = self.read_run(run)
+        if state.outcome is not None:
+            raise RunEnded(run)
+        alarm = self.store.alarm(run, MAIN)
+        if alarm is not None:
+            self.store.snooze([alarm], 0)
+
+    def fork(self, run: str, at: int, policy: "WorkPolicy | None" = None) -> str:
+        """Begin a run that takes over another one's replies up to an index, and goes on itself."""
+        from forum.engine import order_of
+
+        order = order_of(self.ledger, run)
+        if policy is not None:
+            order = replace(order, policy=policy)
+        return self.submit(order, Accepted(fork_run=run, fork_index=at))
+
+    def replay(self, run: str) -> list[Divergence]:
+        """Play a run again from its record alone, and return where it then says something else."""
+        import asyncio
+        from tempfile import TemporaryDirectory
+
+        from forum.backends.sqlite import SqliteStore
+        from forum.engine import replay
+        from forum.models import make_model, make_tool
+
+        with TemporaryDirectory() as folder:
+            store = SqliteStore(Path(folder) / "replay.db", self.origin)
+            try:
+                scratch = Ledger(store, KINDS, now, new_salt)
+                return asyncio.run(replay(self.ledger, run, scratch, make_model, make_tool))
+            finally:
+                store.close()
+
+    def diff(self, first: str, second: str) -> list[Divergence]:
+        """Return where two runs part; how long something took is no difference."""
+        from forum.engine import steps_of
+
+        timings = frozenset({"milliseconds"})
+        a, b = (steps_of(self.ledger, run, ignoring=timings) for run in (first, second))
+        return list(compare(a, b))
+
+    # Gates
+
+    def waiting_gates(self) -> list[tuple[str, Gate]]:
+        """Return everything that waits for a person."""
+        from forum.engine import find_gate
+
+        found, after = [], None
+        while page := self.store.alarms(after, 1000, due=False):
+            after = page[-1]
+            for alarm in page:
+                if alarm.strand.startswith(gate_strand("")):
+                    subject = alarm.strand.removeprefix(gate_strand(""))
+                    found.append((alarm.run, find_gate(self.ledger, alarm.run, subject)))
+        return found
+
+    def gate(self, run: str, subject: str) -> tuple[Gate, bytes]:
+        """Return a gate and what it shows."""
+        from forum.engine import find_gate, read_body
+
+        gate = find_gate(self.ledger, run, subject)
+        return gate, read_body(self.ledger, gate.shown_at, "shown")
+
+    def decide(self, run: str, subject: str, answer: Answer, digest: str) -> None:
+        """Approve or reject what has this digest."""
+        from forum.engine import decide
+
+        decided = GateDecided(answer, digest, Decider.PERSON)
+        decide(self.ledger, run, subject, decided, OPERATOR)
+
+    def edit_gate(self, run: str, subject: str, digest: str, shown: bytes) -> str:
+        """Replace what waits for approval, and return the digest of what now does."""
+        from forum.engine import edit
+
+        if subject == "plan":
+            self.read_case(run).policy.check(read_plan(shown))
+        return edit(self.ledger, run, subject, digest, shown, OPERATOR)
 
     # Verifying
 

@@ -1,17 +1,18 @@
 """Drives a run through its ports, recording each step before the next begins."""
 
-from forum.engine.accept import Order, accept, cancel
+from forum.engine.accepting import Order, accept, cancel
 from forum.engine.case import Case, entries_of, read_body, read_case, read_run
 from forum.engine.engine import Engine
 from forum.engine.gates import ENGINE, decide, edit, find_gate
 from forum.engine.local import LocalRunner
+from forum.engine.past import is_before, order_of, steps_of
 from forum.engine.ports import (
     FREE,
     NOTHING,
-    Answer,
     Call,
     Deed,
     Halt,
+    Known,
     Model,
     Models,
     Prior,
@@ -20,17 +21,18 @@ from forum.engine.ports import (
     ToolPort,
     Tools,
 )
+from forum.engine.replaying import replay
 
 __all__ = [
     "ENGINE",
     "FREE",
     "NOTHING",
-    "Answer",
     "Call",
     "Case",
     "Deed",
     "Engine",
     "Halt",
+    "Known",
     "LocalRunner",
     "Model",
     "Models",
@@ -46,7 +48,11 @@ __all__ = [
     "edit",
     "entries_of",
     "find_gate",
+    "is_before",
+    "order_of",
     "read_body",
     "read_case",
     "read_run",
+    "replay",
+    "steps_of",
 ]

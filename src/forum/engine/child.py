@@ -6,7 +6,7 @@ its parent when it ends; nobody waits for it meanwhile.
 
 from hashlib import sha256
 
-from forum.engine.accept import Order, accept
+from forum.engine.accepting import Order, accept
 from forum.engine.case import Case, read_run, stored
 from forum.engine.ports import FREE, NOTHING, Reply
 from forum.ledger import NO_LIMIT, Account, Amount, Ledger, Outcome

@@ -7,6 +7,7 @@ from threading import Lock
 
 from forum.engine.attention import Switchboard
 from forum.engine.case import Case, read_case
+from forum.engine.past import Fork
 from forum.engine.ports import Models, Prior, Runner, Tools
 from forum.engine.run import RunDriver
 from forum.engine.task import TaskDriver, World
@@ -36,15 +37,22 @@ class Engine:
         ledger: Ledger,
         models: Models,
         tools: Tools,
-        prior: Callable[[Case], Prior | None] = lambda _: None,
+        prior: Callable[[Case], Prior | None] | None = None,
         *,
         unhurried: bool = True,
     ) -> None:
         self._ledger = ledger
-        self._world = World(ledger, models, tools, prior, unhurried)
+        self._world = World(ledger, models, tools, prior or self._forked, unhurried)
         self._board = Switchboard()
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()
+
+    def _forked(self, case: Case) -> Prior | None:
+        """Return what a fork takes from the run that it forks."""
+        origin = case.accepted
+        if not origin.fork_run:
+            return None
+        return Fork(self._ledger, origin.fork_run, origin.fork_index)
 
     async def drive_run(self, run: str, runner: Runner) -> None:
         """Go on with a run until it has ended, or waits for somebody."""

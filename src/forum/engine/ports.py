@@ -95,7 +95,7 @@ Tools = Callable[[Tool], ToolPort]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Known:
     """A reply that is on record already, and what was reserved for it there."""
 
     reply: Reply
@@ -109,7 +109,7 @@ class Prior(Protocol):
     A fork takes some replies from the run that it forks; a replay takes all, and nothing else.
     """
 
-    def answer(self, call: Call) -> Answer | None:
+    def answer(self, call: Call) -> Known | None:
         """Return the reply to a call; without one it is made.  Raises `Halt`, `ReplayMiss`."""
         ...
 

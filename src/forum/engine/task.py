@@ -295,6 +295,8 @@ class TaskDriver:
             min(self._policy.call_milliseconds, self._case.accepted.milliseconds),
         )
         await self._reserve(call_step, agent, facts, prompt, causes, bound)
+        if known is not None and known.reply.why is Why.LOST:
+            return await self._lose(reply_step, facts)
         if known is not None:
             return self._answer(reply_step, agent, bound, known.reply, known.source)
         return self._answer(reply_step, agent, bound, await self._live(model, call, bound))

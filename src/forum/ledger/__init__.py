@@ -34,7 +34,7 @@ from forum.ledger.kinds import (
     RunClose,
     RunOpen,
 )
-from forum.ledger.log import Ledger, Located, StrandEnd, causes, find, prove
+from forum.ledger.log import Ledger, Located, StrandEnd, causes, find, index_of, prove
 from forum.ledger.ports import (
     NO_LIMIT,
     Account,
@@ -118,6 +118,7 @@ __all__ = [
     "commit",
     "find",
     "gather_bundle",
+    "index_of",
     "leaf_of",
     "outline",
     "place_of",

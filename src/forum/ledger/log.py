@@ -189,7 +189,7 @@ class Ledger:
         for recorded in self._log_entries():
             if not isinstance(recorded.entry.facts, Redact):
                 continue
-            index = _index(self.store, recorded.leaf)
+            index = index_of(self.store, recorded.leaf)
             # Erase second: a body that is gone without a word in a signed tree is a finding.
             if index is None or index >= size:
                 continue
@@ -301,7 +301,7 @@ def _at_position(reader: Reader, kinds: Kinds, what: str) -> Located:
     for data in reader.strand(run, strand, int(n)):
         entry = kinds.read(data)
         if entry.n == int(n):
-            return Located(_index(reader, leaf_of(data)), data, entry)
+            return Located(index_of(reader, leaf_of(data)), data, entry)
         break
     raise NoSuchEntry(what)
 
@@ -327,6 +327,7 @@ def _matching(reader: Reader, digits: str) -> Sequence[int]:
     return [i for i, data in found if data and leaf_of(data).hex().startswith(digits)]
 
 
-def _index(reader: Reader, leaf: Hash) -> int | None:
+def index_of(reader: Reader, leaf: Hash) -> int | None:
+    """Return the index of an entry, or nothing when it has none yet."""
     found = _matching(reader, leaf.hex())
     return found[0] if found else None

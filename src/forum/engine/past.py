@@ -1,0 +1,217 @@
+"""What a run has said, for those who do it again: forks, replays and comparisons."""
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from forum.engine.accepting import Order
+from forum.engine.case import entries_of, read_body, read_case, stored
+from forum.engine.ports import FREE, NOTHING, Call, Deed, Halt, Known, Reply
+from forum.errors import NoSuchRun, ReplayMiss
+from forum.ledger import (
+    MAIN,
+    Amount,
+    Content,
+    Entry,
+    Join,
+    Ledger,
+    Position,
+    RunClose,
+    RunOpen,
+    index_of,
+)
+from forum.tlog import Hash
+from forum.work import (
+    Accepted,
+    Budget,
+    Called,
+    Happened,
+    Planned,
+    Replied,
+    Skipped,
+    Source,
+    Step,
+    Stopped,
+    Use,
+    facts_of,
+    read_plan,
+    task_strand,
+)
+
+_uses = msgspec.json.Decoder(tuple[Use, ...])
+_FRAME = (RunOpen, RunClose, Join)
+"""What every run has, and no two runs have alike."""
+
+
+class Past:
+    """The recorded steps of one run."""
+
+    def __init__(self, ledger: Ledger, run: str) -> None:
+        self._ledger, self._run = ledger, run
+        self._strands: dict[str, dict[str, tuple[Hash, Entry[Any]]]] = {}
+
+    def step(self, task: str, step: str) -> tuple[Hash, Entry[Any]] | None:
+        """Return what is recorded under a step of a task."""
+        return self._steps(task).get(step)
+
+    def last(self, task: str) -> Entry[Any] | None:
+        """Return what a task ended with."""
+        steps = list(self._steps(task).values())
+        return steps[-1][1] if steps else None
+
+    def reply(self, entry: Entry[Any]) -> Reply:
+        """Return a recorded reply as it once came."""
+        facts: Replied = entry.facts
+        uses = self._body(entry, "uses")
+        return Reply(
+            facts.outcome,
+            self.content(entry, "output"),
+            Amount(facts.usd, facts.tokens, 1),
+            facts.milliseconds,
+            _uses.decode(uses) if uses else (),
+            facts.why,
+            facts.code,
+            self.content(entry, "error"),
+        )
+
+    def outcome(self, entry: Entry[Any]) -> Reply:
+        """Return a recorded outcome of an effect as it once came."""
+        facts: Happened = entry.facts
+        result = self.content(entry, "result")
+        return Reply(facts.outcome, result, why=facts.why, code=facts.code)
+
+    def prompt(self, entry: Entry[Any]) -> bytes:
+        """Return what was said in a recorded call."""
+        return self._body(entry, "prompt")
+
+    def content(self, entry: Entry[Any], name: str) -> Content:
+        """Return a recorded body, or nothing where there was none."""
+        return stored(self._ledger, _at(entry), name) if name in entry.bodies else NOTHING
+
+    def _body(self, entry: Entry[Any], name: str) -> bytes:
+        return read_body(self._ledger, _at(entry), name) if name in entry.bodies else b""
+
+    def _steps(self, task: str) -> dict[str, tuple[Hash, Entry[Any]]]:
+        if task not in self._strands:
+            told = entries_of(self._ledger, self._run, task_strand(task))
+            self._strands[task] = {entry.step: (leaf, entry) for leaf, entry in told}
+        return self._strands[task]
+
+
+class Fork:
+    """Takes replies from the run that is forked, up to an index, and leaves the rest to be made.
+
+    They were paid there.  A call whose prompt is another one than it was then is another call.
+    """
+
+    def __init__(self, ledger: Ledger, run: str, most: int) -> None:
+        self._ledger, self._past, self._most = ledger, Past(ledger, run), most
+
+    def answer(self, call: Call) -> Known | None:
+        """Return the reply of the forked run, where it had one in time."""
+        reply = self._past.step(call.task, call.step)
+        made = self._past.step(call.task, call.step.removesuffix("/reply"))
+        if reply is None or made is None or not self._in_time(reply[0]):
+            return None
+        if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
+            return None
+        paid_there = replace(self._past.reply(reply[1]), spent=FREE)
+        return Known(paid_there, FREE, Source.RECORDED)
+
+    def outcome(self, deed: Deed) -> Reply | None:
+        """Return what became of an effect of the forked run: it happened, and not again."""
+        found = self._past.step(deed.task, deed.step)
+        if found is None or not self._in_time(found[0]):
+            return None
+        return self._past.outcome(found[1])
+
+    def _in_time(self, leaf: Hash) -> bool:
+        index = index_of(self._ledger.store, leaf)
+        return index is not None and index <= self._most
+
+
+class Replay:
+    """Takes everything from the record: what is not there is an error, and nothing is done."""
+
+    def __init__(self, ledger: Ledger, run: str) -> None:
+        self._past = Past(ledger, run)
+
+    def answer(self, call: Call) -> Known:
+        """Return the recorded reply; where the record was stopped instead, stop."""
+        made = self._past.step(call.task, call.step.removesuffix("/reply"))
+        reply = self._past.step(call.task, call.step)
+        if made is None:
+            last = self._past.last(call.task)
+            if last is not None and isinstance(last.facts, Stopped | Skipped):
+                raise Halt(last.facts)
+            raise ReplayMiss(call.task, call.step.removesuffix("/reply"))
+        if reply is None:
+            raise ReplayMiss(call.task, call.step)
+        called: Called = made[1].facts
+        return Known(self._past.reply(reply[1]), called.reserved, reply[1].facts.source)
+
+    def outcome(self, deed: Deed) -> Reply:
+        """Return the recorded outcome of an effect."""
+        found = self._past.step(deed.task, deed.step)
+        if found is None:
+            raise ReplayMiss(deed.task, deed.step)
+        return self._past.outcome(found[1])
+
+
+def order_of(ledger: Ledger, run: str) -> Order:
+    """Return what was asked for in a run, with the plan as it was before anybody edited it."""
+    if not ledger.store.strands(run):
+        raise NoSuchRun(run)
+    case, request, plans = read_case(ledger, run), "", []
+    for _, entry in entries_of(ledger, run, MAIN):
+        if isinstance(entry.facts, Accepted):
+            request = read_body(ledger, _at(entry), "request").decode()
+        elif isinstance(entry.facts, Planned):
+            plans.append(read_plan(read_body(ledger, _at(entry), "plan")))
+    facts = case.accepted
+    budget = Budget(facts.usd, facts.tokens, facts.calls, facts.milliseconds, facts.depth)
+    return Order(request, plans[0], case.policy, budget)
+
+
+def steps_of(
+    ledger: Ledger, run: str, *, until: int | None = None, ignoring: frozenset[str] = frozenset()
+) -> list[Step]:
+    """Return what a run says, in the order in which it says so to have done it."""
+    told = [
+        (entry.ts, entry.strand, entry.n, leaf, entry)
+        for strand in ledger.store.strands(run)
+        for leaf, entry in entries_of(ledger, run, strand)
+        if not isinstance(entry.facts, _FRAME)
+    ]
+    if until is not None:
+        told = [each for each in told if is_before(ledger, each[3], until)]
+    return [_step(ledger, each[4], ignoring) for each in sorted(told, key=lambda each: each[:3])]
+
+
+def is_before(ledger: Ledger, leaf: Hash, until: int) -> bool:
+    """Tell whether an entry has an index up to this one."""
+    index = index_of(ledger.store, leaf)
+    return index is not None and index <= until
+
+
+def _step(ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str]) -> Step:
+    bodies = tuple((name, _digest(ledger, entry, name)) for name in entry.bodies)
+    facts = facts_of(entry.facts, ignoring=ignoring)
+    return Step(entry.strand, entry.step, entry.kind, facts, bodies)
+
+
+def _digest(ledger: Ledger, entry: Entry[Any], name: str) -> str:
+    """Return the digest of a content; one that was erased is told by its commitment alone."""
+    body = ledger.store.body(_at(entry), name)
+    if body is None:
+        return f"erased {entry.bodies[name].h}"
+    digest = sha256()
+    for chunk in body.read():
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _at(entry: Entry[Any]) -> Position:
+    return Position(entry.run, entry.strand, entry.n)
