@@ -43,6 +43,10 @@ lock *args:
 soak-ledger *args:
     {{bin}}/python -m tests.soak.ledger {{args}}
 
+# Kill, stop and restart workers and their database while runs go on, and audit what they leave
+soak-engine *args:
+    {{bin}}/python -m tests.soak.engine {{args}}
+
 # Flip every bit of a bundle, one at a time, and verify each
 flip-bundle *args:
     {{bin}}/python -m tests.soak.flip {{args}}
