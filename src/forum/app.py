@@ -65,7 +65,6 @@ from forum.work import (
     Gate,
     GateDecided,
     Run,
-    RunState,
     compare,
     fold,
     gate_strand,
@@ -374,7 +373,7 @@ class Forum:
         while True:
             state = self.read_run(run)
             watch(state)
-            waits = state.state is RunState.WAITING and self.store.alarm(run, MAIN) is None
+            waits = bool(state.open_gates) and self.store.alarm(run, MAIN) is None
             late = patience is not None and time.monotonic() - begun > patience
             if state.outcome is not None or waits or late:
                 return state

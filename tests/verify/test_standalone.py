@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forum.app import KINDS
 from forum.errors import Malformed, ProofRejected, SignatureRejected
 from forum.ledger import LEDGER_KINDS, Entry, Facts
 from forum.ledger.entry import MAX_ENTRY_SIZE, MAX_NESTING, MAX_PARENTS
@@ -115,7 +116,7 @@ def test_it_knows_the_released_kinds() -> None:
             },
             set(kind.bodies),
         )
-        for kind in LEDGER_KINDS
+        for kind in KINDS
     }
 
     assert table == standalone.KINDS

@@ -10,11 +10,12 @@ from contextlib import suppress
 
 import msgspec
 
+from forum.engine.accepting import cancel
 from forum.engine.attention import Attention
 from forum.engine.case import Case, read_body, read_case, read_run, refresh
 from forum.engine.gates import ENGINE, decide, expire, pass_gate
 from forum.engine.ports import Runner
-from forum.errors import GateClosed, GateMoved, Overtaken
+from forum.errors import GateClosed, GateMoved, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
     MAX_PARENTS,
@@ -232,9 +233,17 @@ class RunDriver:
                 if task.last and task.stopped and task.id == stopped.by
             ]
             await self._main.claim_async(Draft("stop", ENGINE, stopped, tuple(causes), (body,)))
+            await asyncio.to_thread(self._cancel_children)
             self._state = await asyncio.to_thread(
                 refresh, self._ledger, case.run, self._state, [MAIN]
             )
+
+    def _cancel_children(self) -> None:
+        """Ask the runs within to end; each wakes this one when it has."""
+        for task in self._state.tasks.values():
+            if task.delegated is not None and not task.state.is_end:
+                with suppress(RunEnded, NoSuchRun):
+                    cancel(self._ledger, task.delegated.run, ENGINE)
 
     async def _skip(self, case: Case, task: str, skipped: Skipped) -> None:
         """Record that a task is not run, with what is to blame for it."""

@@ -28,7 +28,7 @@ from forum.engine.ports import (
     Reply,
     Tools,
 )
-from forum.errors import OverBudget
+from forum.errors import BodyGone, Malformed, OverBudget
 from forum.ledger import (
     MAIN,
     MAX_PARENTS,
@@ -142,10 +142,12 @@ class TaskDriver:
         try:
             await self._attempts()
         except Waiting:
-            if self._stop.is_set():
-                await self._end(Stopped(StopReason.CANCELLED, by=self._task.id))
+            return
         except Halt as halt:
             await self._end(halt.facts)
+        except (BodyGone, Malformed) as error:
+            why = type(error).__name__
+            await self._end(Stopped(StopReason.ERROR, why, by=self._task.id))
 
     # Attempts
 

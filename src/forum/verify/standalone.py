@@ -433,6 +433,24 @@ KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
 TEXT, COUNT = "text", "count"
 REASON = ("request", "retention", "secret", "legal")
 OUTCOME = ("ok", "failed", "denied", "timeout", "cancelled", "indeterminate")
+WHY = ("", "error", "lost", "deadline", "cancelled", "oversize")
+SOURCE = ("live", "recorded")
+CHECK = ("outcome", "contains", "matches")
+NEXT = ("accept", "retry", "escalate", "give-up")
+STOP_REASON = (
+    "budget",
+    "deadline",
+    "depth",
+    "repeat",
+    "ping-pong",
+    "turns",
+    "lost",
+    "cancelled",
+    "rejected",
+    "error",
+)
+ANSWER = ("approve", "reject")
+DECIDER = ("person", "deadline", "end")
 
 # The released kinds: the members of their facts in order, each with its type, and with its
 # default if it may be left out; and the names that their bodies may have.
@@ -454,6 +472,93 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     "run.close/1": ({"outcome": (OUTCOME,), "strands": (COUNT,)}, {"strands"}),
     "join/1": ({}, set()),
     "note/1": ({}, {"text"}),
+    "accepted/1": (
+        {
+            "usd": (COUNT, MAX_COUNT),
+            "tokens": (COUNT, MAX_COUNT),
+            "calls": (COUNT, MAX_COUNT),
+            "milliseconds": (COUNT, MAX_COUNT),
+            "depth": (COUNT, 0),
+            "parent_run": (TEXT, ""),
+            "parent_task": (TEXT, ""),
+            "fork_run": (TEXT, ""),
+            "fork_index": (COUNT, 0),
+        },
+        {"policy", "request"},
+    ),
+    "plan/1": ({"tasks": (COUNT,)}, {"plan"}),
+    "call/1": (
+        {
+            "agent": (TEXT,),
+            "model": (TEXT,),
+            "attempt": (COUNT,),
+            "turn": (COUNT,),
+            "usd": (COUNT, 0),
+            "tokens": (COUNT, 0),
+            "milliseconds": (COUNT, 0),
+        },
+        {"prompt"},
+    ),
+    "reply/1": (
+        {
+            "outcome": (OUTCOME,),
+            "why": (WHY, ""),
+            "usd": (COUNT, 0),
+            "tokens": (COUNT, 0),
+            "milliseconds": (COUNT, 0),
+            "code": (TEXT, ""),
+            "overrun_usd": (COUNT, 0),
+            "overrun_tokens": (COUNT, 0),
+            "source": (SOURCE, "live"),
+        },
+        {"error", "output", "uses"},
+    ),
+    "intent/1": ({"tool": (TEXT,), "again": (TEXT, "")}, {"arguments"}),
+    "outcome/1": (
+        {"outcome": (OUTCOME,), "why": (WHY, ""), "code": (TEXT, ""), "known": (TEXT, "")},
+        {"error", "result"},
+    ),
+    "verdict/1": (
+        {
+            "attempt": (COUNT,),
+            "outcome": (OUTCOME,),
+            "check": (CHECK,),
+            "next": (NEXT,),
+            "reason": (TEXT, ""),
+            "pause": (COUNT, 0),
+        },
+        set(),
+    ),
+    "skip/1": ({"cause": (TEXT,)}, set()),
+    "stop/1": (
+        {
+            "reason": (STOP_REASON,),
+            "limit": (TEXT, ""),
+            "asked": (COUNT, 0),
+            "used": (COUNT, 0),
+            "cap": (COUNT, 0),
+            "by": (TEXT, ""),
+        },
+        {"spent"},
+    ),
+    "gate.open/1": (
+        {"subject": (TEXT,), "milliseconds": (COUNT,), "default": (ANSWER,)},
+        {"shown"},
+    ),
+    "gate.edit/1": ({"replaces": (TEXT,)}, {"shown"}),
+    "gate.decision/1": ({"answer": (ANSWER,), "digest": (TEXT,), "by": (DECIDER,)}, set()),
+    "cancel/1": ({}, set()),
+    "control.close/1": ({}, set()),
+    "delegate/1": (
+        {
+            "run": (TEXT,),
+            "usd": (COUNT, MAX_COUNT),
+            "tokens": (COUNT, MAX_COUNT),
+            "calls": (COUNT, MAX_COUNT),
+        },
+        set(),
+    ),
+    "answer/1": ({"outcome": (OUTCOME,), "parts": (COUNT,)}, {"answer"}),
 }
 
 

@@ -178,6 +178,8 @@ class StopReason(StrEnum):
     """Workers died too often at the same step."""
     CANCELLED = "cancelled"
     REJECTED = "rejected"
+    ERROR = "error"
+    """What it needs of the record could not be read."""
 
 
 class Stopped(Facts, frozen=True):

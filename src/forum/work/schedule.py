@@ -51,10 +51,14 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
 
 
 def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> Steps:
-    """Skip what has not begun, and have what has begun brought to its end."""
+    """Skip what has not begun, and have what has begun brought to its end.
+
+    What waits for word of an effect goes on waiting: whether it happened stays a question.
+    """
     left = [name for name in unfinished(plan, run) if name not in started]
     skip = tuple((name, Skipped(STOP)) for name in left if name not in run.tasks)
-    return Steps(skip, tuple(name for name in left if name in run.tasks))
+    begun = (name for name in left if name in run.tasks)
+    return Steps(skip, tuple(n for n in begun if run.task(n).state is not TaskState.WAITING))
 
 
 def _blocked_by(plan: Plan, run: Run, task: str) -> str | None:

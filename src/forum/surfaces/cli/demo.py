@@ -2,15 +2,16 @@
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from forum.surfaces.cli import REJECTED, options
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli import FAILED, REJECTED, options
+from forum.surfaces.cli.output import dollars, print_json
 
 if TYPE_CHECKING:
     from forum.surfaces.cli.cheat import Verdict
+    from forum.surfaces.cli.crash import Tale
 
 
 @click.group()
@@ -47,6 +48,78 @@ def cheat(keep: Path | None, *, as_json: bool) -> None:
     else:
         _print_table(verdicts)
     raise SystemExit(0 if all(verdict.caught for _, verdict in verdicts) else REJECTED)
+
+
+@demo.command()
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the ledger in this new folder.")
+@options.as_json
+def crash(keep: Path | None, *, as_json: bool) -> None:
+    """Kill a fleet of agents twice while it pays and loops, and see what the ledger says.
+
+    A fleet with a planted loop, a pretend payment and a cap of $0.50.  The demo kills its own
+    worker with SIGKILL in the middle of a call, and its heir in the middle of the payment.
+    """
+    from forum.surfaces.cli.crash import play
+
+    with tempfile.TemporaryDirectory() as scratch:
+        tale = play(keep or Path(scratch), lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json("forum.crash/1", _tale_json(tale))
+    else:
+        _print_tale(tale, keep)
+    raise SystemExit(0 if _is_well(tale) else FAILED)
+
+
+def _is_well(tale: "Tale") -> bool:
+    return tale.verified and tale.spent.usd <= tale.cap and not tale.paid_twice + tale.sent_twice
+
+
+def _tale_json(tale: "Tale") -> dict[str, Any]:
+    return {
+        "run": tale.run,
+        "kills": tale.kills,
+        "calls": tale.calls,
+        "calls_paid_twice": tale.paid_twice,
+        "payments": tale.payments,
+        "payments_sent_twice": tale.sent_twice,
+        "calls_lost": [
+            {"task": task, "agent": agent, "reserved_usd": dollars(usd)}
+            for task, agent, usd in tale.lost
+        ],
+        "indeterminate": len(tale.indeterminate),
+        "stopped": tale.stopped,
+        "cap_usd": dollars(tale.cap),
+        "spent_usd": dollars(tale.spent.usd),
+        "cost_by_agent": {agent: dollars(amount.usd) for agent, amount in tale.by_agent.items()},
+        "verified": tale.verified,
+        "seconds": round(tale.seconds, 1),
+    }
+
+
+def _print_tale(tale: "Tale", keep: Path | None) -> None:
+    lines = [
+        ("kills of a worker", str(tale.kills)),
+        ("calls made", str(tale.calls)),
+        ("calls repeated after their reply was committed", str(tale.paid_twice)),
+        ("payments sent", str(tale.payments)),
+        ("payments sent twice", str(tale.sent_twice)),
+        ("calls lost in flight, their price counted as spent", str(len(tale.lost))),
+        *((f"  {task} ({agent})", f"${dollars(usd)}") for task, agent, usd in tale.lost),
+        ("stopped by", tale.stopped),
+        ("spent", f"${dollars(tale.spent.usd)} of ${dollars(tale.cap)}"),
+        *((f"  {agent}", f"${dollars(spent.usd)}") for agent, spent in tale.by_agent.items()),
+        ("ledger verified", "yes" if tale.verified else "NO"),
+    ]
+    click.echo("")
+    for name, value in lines:
+        click.echo(f"{name:<52}{value}")
+    for subject in tale.indeterminate:
+        click.echo(f"\nNobody here knows whether {subject} happened. It waits for your word:")
+        place = f"cd {keep} && " if keep else ""
+        click.echo(f"  {place}forum gate approve {tale.run} {subject}   # yes, it did")
+        click.echo(f"  {place}forum gate reject {tale.run} {subject}    # no, it did not")
+    if tale.indeterminate and not keep:
+        click.echo("(This ledger is gone now; with --keep DIR it stays, and you can answer.)")
 
 
 def _print_table(verdicts: "list[tuple[str, Verdict]]") -> None:

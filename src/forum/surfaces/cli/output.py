@@ -26,6 +26,13 @@ def print_json(schema: str, content: dict[str, Any]) -> None:
     click.echo(json.dumps({"schema": schema, **content}, ensure_ascii=False))
 
 
+def dollars(nano: int) -> str:
+    """Return nano-dollars as dollars: as exact as they are, with cents at least."""
+    whole, part = divmod(nano, 1_000_000_000)
+    digits = f"{part:09d}".rstrip("0")
+    return f"{whole}.{digits:0<2}"
+
+
 def report_json(report: Report) -> dict[str, Any]:
     """Return a report as JSON has it."""
     findings = [{**asdict(f), "claim": f.problem.claim} for f in report.findings]

@@ -1,0 +1,255 @@
+"""Traps around everything that a worker does: they end or stop their own process, when armed.
+
+`SIGKILL` before an effect, or after it and before anybody hears of it.  The product has no hooks
+for this: it is given these in place of its ports, and two functions of DBOS are replaced, because
+the moments in which a queue entry is taken and given back are nowhere else to be seen.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+from dbos._sys_db import SystemDatabase
+
+from forum.backends.worker import Worker
+from forum.engine import Call, Deed, Engine, Model, Models, Reply, Runner, ToolPort, Tools
+from forum.ledger import Alarm, Amount, Record, Store
+from forum.work import Agent, Tool
+from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point
+from tests.soak.traps import Journal, die
+
+T = TypeVar("T")
+
+_POINTS = {str(point): point for point in Point}
+
+
+class Diary:
+    """What one life does, with the time, as lines that survive it."""
+
+    def __init__(self, path: Path) -> None:
+        self._journal = Journal(path)
+
+    def write(self, what: str, *details: str | int) -> None:
+        """Note something down now."""
+        line = [time.monotonic_ns(), what, *details]
+        self._journal.write(msgspec.json.encode(line).decode())
+
+
+class Trap:
+    """Springs at the k-th pass of one boundary, counted from when it was armed."""
+
+    def __init__(self, diary: Diary) -> None:
+        self.diary = diary
+        self._plan: Plan | None = None
+        self._passes = 0
+        self._lock = threading.Lock()
+
+    def arm(self, plan: Plan | None) -> None:
+        """Set the trap, or take it away."""
+        with self._lock:
+            self._plan, self._passes = plan, 0
+
+    def before(self, *points: Point) -> None:
+        """Stand before an effect."""
+        plan = self._reached(points, Moment.BEFORE, Moment.STOP)
+        if plan is None:
+            return
+        if plan.moment is Moment.BEFORE:
+            self._spring(plan)
+        self.arm(None)
+        self.diary.write("stops", str(plan))
+        # To this very thread: it is stopped before the call returns, and the others with it.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+        self.diary.write("continues")
+
+    def after(self, *points: Point) -> None:
+        """Stand after an effect, before anybody hears of it."""
+        plan = self._reached(points, Moment.AFTER)
+        if plan is not None:
+            self._spring(plan)
+
+    def around(self, point: Point, effect: Callable[[], T]) -> T:
+        """Have an effect, between two traps."""
+        if point not in IF_FOUND:
+            self.before(point)
+        found = effect()
+        if found or point not in IF_FOUND:
+            self.after(point)
+        return found
+
+    def _spring(self, plan: Plan) -> None:
+        self.diary.write("dies", str(plan))
+        die()
+
+    def _reached(self, points: Sequence[Point], *moments: Moment) -> Plan | None:
+        plan = self._plan
+        if plan is None or plan.point not in points or plan.moment not in moments:
+            return None
+        with self._lock:
+            self._passes += 1
+            return plan if self._passes == plan.k else None
+
+
+class _TrappedStore:
+    def __init__(self, store: Store, trap: Trap) -> None:
+        self._store, self._trap = store, trap
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the store has
+        found = getattr(self._store, name)
+        point = _POINTS.get(name)
+        if point is None:
+            return found
+        return lambda *args, **named: self._trap.around(point, lambda: found(*args, **named))
+
+    def append(self, records: Sequence[Record]) -> None:
+        points = [_POINTS[kind] for kind in map(_kind, records) if kind in _POINTS]
+        self._trap.before(*points)
+        self._store.append(records)
+        for record in records:
+            self._trap.diary.write("commit", *record.position, _kind(record))
+        self._trap.after(*points)
+
+    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
+        return self._trap.around(
+            Point.ALARMS, lambda: self._store.alarms(after, limit, due=due)
+        )
+
+
+def _kind(record: Record) -> str:
+    return str(msgspec.json.decode(record.data)["kind"])
+
+
+class _TrappedModel:
+    """A model that tells when it is called, and when it has answered."""
+
+    def __init__(self, model: Model, trap: Trap) -> None:
+        self._model, self._trap = model, trap
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def bound(self, call: Call) -> Amount:
+        return self._model.bound(call)
+
+    async def reply(self, call: Call) -> Reply:
+        what = (call.run, call.task, call.step, call.number)
+        self._trap.diary.write("call+", *what)
+        self._trap.before(Point.MODEL)
+        reply = await self._model.reply(call)
+        self._trap.diary.write("call-", *what)
+        self._trap.after(Point.MODEL)
+        return reply
+
+
+class _TrappedTool:
+    """A tool that tells when it is used."""
+
+    def __init__(self, tool: ToolPort, trap: Trap) -> None:
+        self._tool, self._trap = tool, trap
+
+    async def use(self, deed: Deed) -> Reply:
+        self._trap.diary.write("tool+", deed.run, deed.task, deed.step, deed.key)
+        self._trap.before(Point.TOOL)
+        reply = await self._tool.use(deed)
+        self._trap.diary.write("tool-", deed.run, deed.task, deed.step, deed.key)
+        self._trap.after(Point.TOOL)
+        return reply
+
+
+def trapped_store(store: Store, trap: Trap) -> Store:
+    """Put a trap around a store."""
+    return cast("Store", _TrappedStore(store, trap))
+
+
+def trapped_models(make: Models, trap: Trap) -> Models:
+    """Put a trap around every model."""
+
+    def make_trapped(agent: Agent) -> Model:
+        return _TrappedModel(make(agent), trap)
+
+    return make_trapped
+
+
+def trapped_tools(make: Tools, trap: Trap) -> Tools:
+    """Put a trap around every tool."""
+
+    def make_trapped(tool: Tool) -> ToolPort:
+        return _TrappedTool(make(tool), trap)
+
+    return make_trapped
+
+
+class TrappedEngine:
+    """An engine that tells what it drives, with a trap at the end of each drive.
+
+    There the ledger has everything, and the durable queue does not know that it was done.
+    """
+
+    def __init__(self, engine: Engine, trap: Trap) -> None:
+        self._engine, self._trap = engine, trap
+
+    async def drive_run(self, run: str, runner: Runner) -> None:
+        """Go on with a run."""
+        self._trap.diary.write("run+", run)
+        self._trap.before(Point.DRIVE_RUN)
+        await self._engine.drive_run(run, runner)
+        self._trap.after(Point.DRIVE_RUN)
+        self._trap.diary.write("run-", run)
+
+    async def drive_task(self, run: str, task: str) -> None:
+        """Go on with a task."""
+        self._trap.diary.write("task+", run, task)
+        self._trap.before(Point.DRIVE_TASK)
+        await self._engine.drive_task(run, task)
+        self._trap.after(Point.DRIVE_TASK)
+        self._trap.diary.write("task-", run, task)
+
+    async def attend(self, runner: Runner) -> None:
+        """Look after every run whose time has come."""
+        await self._engine.attend(runner)
+
+
+class TrappedWorker(Worker):
+    """A worker with traps where it hands on work."""
+
+    trap: Trap
+
+    async def enqueue_run(self, run: str) -> None:
+        """Have a run driven."""
+        self.trap.before(Point.ENQUEUE_RUN)
+        await super().enqueue_run(run)
+        self.trap.after(Point.ENQUEUE_RUN)
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Have tasks driven."""
+        self.trap.before(Point.ENQUEUE_TASKS)
+        await super().enqueue_tasks(run, tasks)
+        self.trap.after(Point.ENQUEUE_TASKS)
+
+
+def trap_dbos(trap: Trap) -> None:
+    """Put traps around what DBOS writes when work is taken, ended, and taken over."""
+    _wrap(trap, "start_queued_workflows", Point.DEQUEUE, lambda claimed: bool(claimed[0]))
+    _wrap(trap, "update_workflow_outcome", Point.CHECKPOINT)
+    _wrap(trap, "reenqueue_for_recovery", Point.RECOVER)
+
+
+def _wrap(
+    trap: Trap, name: str, point: Point, counts: Callable[[Any], bool] = lambda _: True
+) -> None:
+    original = getattr(SystemDatabase, name)
+
+    def trapped(*args: object, **named: object) -> object:
+        if point not in IF_FOUND:
+            trap.before(point)
+        found = original(*args, **named)
+        if counts(found):
+            trap.after(point)
+        return found
+
+    setattr(SystemDatabase, name, trapped)

@@ -1,0 +1,92 @@
+"""One process that carries out runs until it is killed: `python -m tests.soak.engine.worker`.
+
+It is put together as `Forum.working` does it, with traps around its ports.  It loads everything
+first and begins when it is told to, so that the dead are replaced at once.
+"""
+
+import faulthandler
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+import msgspec
+
+from forum.app import Forum
+from forum.backends.worker import Capacity, sqlite_url
+from forum.engine import Engine
+from forum.errors import StoreLost
+from forum.ledger import Store
+from forum.models import make_model, make_tool
+from tests.soak.engine.orders import Orders, Word
+from tests.soak.engine.traps import (
+    Diary,
+    Trap,
+    TrappedEngine,
+    TrappedWorker,
+    trap_dbos,
+    trapped_models,
+    trapped_store,
+    trapped_tools,
+)
+
+PATIENCE_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
+
+
+def open_store(forum: Forum) -> Store:
+    """Open the ledger, and wait for a server that is just being restarted."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return forum.store
+        except StoreLost:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_SECONDS)
+
+
+def serve(orders: Orders, trap: Trap) -> None:
+    """Take part in the work until the parent has nothing more to say."""
+    settings = orders.settings
+    with Forum(settings) as forum:
+        forum.store = trapped_store(open_store(forum), trap)
+        with forum.writing() as ledger:
+            engine = Engine(
+                ledger, trapped_models(make_model, trap), trapped_tools(make_tool, trap)
+            )
+            worker = TrappedWorker(
+                TrappedEngine(engine, trap),  # type: ignore[arg-type]  it has what a worker calls
+                forum.store,
+                Capacity(),
+                lambda error: trap.diary.write("trouble", type(error).__name__, repr(error)),
+            )
+            worker.trap = trap
+            worker.start(settings.database or sqlite_url(settings.engine_file))
+            trap.diary.write("up", worker.id)
+            obey(trap)
+            worker.close()
+
+
+def obey(trap: Trap) -> None:
+    """Hear what the parent says, until it says no more."""
+    for line in sys.stdin:
+        trap.arm(msgspec.json.decode(line, type=Word).plan)
+
+
+def main() -> None:
+    """Live as the orders say."""
+    faulthandler.register(signal.SIGUSR1)
+    orders = msgspec.json.decode(sys.argv[1], type=Orders)
+    trap = Trap(Diary(orders.evidence))
+    trap_dbos(trap)
+    trap.diary.write("born", os.getpid())
+    if sys.stdin.readline():
+        with suppress(KeyboardInterrupt):
+            serve(orders, trap)
+    trap.diary.write("ends")
+
+
+if __name__ == "__main__":
+    main()
