@@ -17,7 +17,7 @@ from dbos._sys_db import SystemDatabase
 
 from forum.backends.worker import Worker
 from forum.engine import Call, Deed, Engine, Model, Models, Reply, Runner, ToolPort, Tools
-from forum.ledger import Alarm, Amount, Record, Store
+from forum.ledger import Amount, Record, Store
 from forum.work import Agent, Tool
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point
 from tests.soak.traps import Journal, die
@@ -113,11 +113,6 @@ class _TrappedStore:
             self._trap.diary.write("commit", *record.position, _kind(record))
         self._trap.after(*points)
 
-    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
-        return self._trap.around(
-            Point.ALARMS, lambda: self._store.alarms(after, limit, due=due)
-        )
-
 
 def _kind(record: Record) -> str:
     return str(msgspec.json.decode(record.data)["kind"])
@@ -197,17 +192,21 @@ class TrappedEngine:
         """Go on with a run."""
         self._trap.diary.write("run+", run)
         self._trap.before(Point.DRIVE_RUN)
-        await self._engine.drive_run(run, runner)
-        self._trap.after(Point.DRIVE_RUN)
-        self._trap.diary.write("run-", run)
+        try:
+            await self._engine.drive_run(run, runner)
+            self._trap.after(Point.DRIVE_RUN)
+        finally:
+            self._trap.diary.write("run-", run)
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task."""
         self._trap.diary.write("task+", run, task)
         self._trap.before(Point.DRIVE_TASK)
-        await self._engine.drive_task(run, task)
-        self._trap.after(Point.DRIVE_TASK)
-        self._trap.diary.write("task-", run, task)
+        try:
+            await self._engine.drive_task(run, task)
+            self._trap.after(Point.DRIVE_TASK)
+        finally:
+            self._trap.diary.write("task-", run, task)
 
     async def attend(self, runner: Runner) -> None:
         """Look after every run whose time has come."""

@@ -1,0 +1,197 @@
+"""Runs of every shape, and how each may end.
+
+What a lost worker may change is which calls are paid twice; never whether a run ends, and how only
+where its budget or its time was short to begin with.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+
+from forum.engine import Order
+from forum.ledger import Outcome
+from forum.work import ASK, Answer, Budget, Move, Plan, Policy, Scripted, Task, Tool, Use
+from tests.soak.engine.orders import CANARY
+
+LONGEST_CALL = 400
+BACKOFF = 100
+GATE_MILLISECONDS = 1500
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is asked for, and how it may end."""
+
+    name: str
+    order: Order
+    ends: frozenset[Outcome]
+    cancelled: bool = False
+    """Whether somebody asks it to end in the middle."""
+
+
+class Shapes:
+    """Makes one run after the other, of each shape in turn."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+        self._made = 0
+
+    def next(self) -> Shape:
+        """Make the next one."""
+        makers: list[Callable[[], Shape]] = [
+            self._chain,
+            self._fan,
+            self._tools,
+            self._diamond,
+            self._flaky,
+            self._nested,
+            self._gated,
+            self._ladder,
+            self._failing,
+            self._asking,
+            self._short_of_calls,
+            self._cancelled,
+            self._paying,
+            self._refused,
+            self._short_of_time,
+            self._deep,
+        ]
+        maker = makers[self._made % len(makers)]
+        self._made += 1
+        return maker()
+
+    # Plans
+
+    def _chain(self) -> Shape:
+        return self._shape("chain", _chain(self._random.randint(3, 5)), self._policy())
+
+    def _fan(self) -> Shape:
+        leaves = [_task(f"leaf{i}", "root") for i in range(self._random.randint(4, 8))]
+        join = _task("join", *(leaf.id for leaf in leaves))
+        return self._shape("fan", (_task("root"), *leaves, join), self._policy())
+
+    def _diamond(self) -> Shape:
+        tasks = (_task("a"), _task("b", "a"), _task("c", "a"), _task("d", "b", "c"))
+        return self._shape("diamond", tasks, self._policy())
+
+    def _nested(self) -> Shape:
+        within = Task("within", f"Do it. {CANARY}", tasks=_chain(2))
+        return self._shape("nested", (within, _task("after", "within")), self._policy())
+
+    def _deep(self) -> Shape:
+        inner = Task("inner", f"Do it. {CANARY}", tasks=(_task("a"), _task("b", "a")))
+        outer = Task("outer", f"Do it. {CANARY}", tasks=(inner, _task("c", "inner")))
+        return self._shape("deep", (outer, _task("beside")), self._policy())
+
+    # What can go wrong
+
+    def _flaky(self) -> Shape:
+        fails = tuple(Move(fail="busy") for _ in range(self._random.randint(1, 2)))
+        moves = {"t1": (*fails, self._move())}
+        return self._shape("flaky", _chain(3), self._policy(moves=moves))
+
+    def _failing(self) -> Shape:
+        policy = self._policy(moves={"t1": (Move(fail="broken"),)}, retries=1)
+        return self._shape("failing", _chain(4), policy, Outcome.FAILED)
+
+    def _ladder(self) -> Shape:
+        strong = Scripted({"*": (Move(say=f"strong {CANARY}", milliseconds=self._pause()),)})
+        policy = Policy(
+            agents={"": self._agent(), "strong": strong},
+            ladder=("strong",),
+            backoff_milliseconds=BACKOFF,
+        )
+        tasks = (Task("a", f"Do it. {CANARY}", "contains strong"), _task("b", "a"))
+        return self._shape("ladder", tasks, policy)
+
+    # Effects
+
+    def _tools(self) -> Shape:
+        uses = (Use("pay", f"one {CANARY}"), Use("pay", f"two {CANARY}"))
+        moves = {"t1": (self._move(use=uses), self._move())}
+        policy = self._policy(moves=moves, tools={"pay": Tool(("cat",))})
+        return self._shape("tools", _chain(3), policy)
+
+    def _paying(self) -> Shape:
+        """The attempt after a failed one wants the very payment that was made."""
+        pay = self._move(use=(Use("pay", f"rent {CANARY}"),))
+        moves = {"t0": (pay, Move(fail="forgot"), pay, self._move())}
+        policy = self._policy(moves=moves, tools={"pay": Tool(("cat",))})
+        return self._shape("paying", _chain(2), policy)
+
+    def _asking(self) -> Shape:
+        asked = msgspec.json.encode({"agent": "other", "text": f"Well? {CANARY}"}).decode()
+        first = Scripted({"*": (self._move(use=(Use(ASK, asked),)), self._move())})
+        policy = Policy(agents={"": first, "other": self._agent()}, backoff_milliseconds=BACKOFF)
+        return self._shape("asking", _chain(2), policy)
+
+    # Gates
+
+    def _gated(self) -> Shape:
+        policy = self._policy(gates=self._random.choice((("plan",), ("task:t1",), ("tasks",))))
+        return self._shape("gated", _chain(2), policy)
+
+    def _refused(self) -> Shape:
+        policy = self._policy(gates=("task:t1",), gate_default=Answer.REJECT)
+        return self._shape("refused", _chain(3), policy, Outcome.FAILED)
+
+    # Limits
+
+    def _short_of_calls(self) -> Shape:
+        budget = Budget(usd=10_000, calls=3)
+        return self._shape("short of calls", _chain(5), self._policy(), Outcome.DENIED, budget)
+
+    def _short_of_time(self) -> Shape:
+        budget = Budget(milliseconds=1500)
+        shape = self._shape("short of time", _chain(12), self._policy(), Outcome.TIMEOUT, budget)
+        return Shape(shape.name, shape.order, shape.ends | {Outcome.OK})
+
+    def _cancelled(self) -> Shape:
+        shape = self._shape("cancelled", _chain(8), self._policy(), Outcome.CANCELLED)
+        return Shape(shape.name, shape.order, shape.ends | {Outcome.OK}, cancelled=True)
+
+    # Parts
+
+    def _shape(
+        self,
+        name: str,
+        tasks: tuple[Task, ...],
+        policy: Policy,
+        ends: Outcome = Outcome.OK,
+        budget: Budget | None = None,
+    ) -> Shape:
+        budget = budget or Budget(usd=1_000_000, tokens=1_000_000, calls=1000)
+        order = Order(f"Do all of it. {CANARY}", Plan(tasks), policy, budget)
+        return Shape(name, order, frozenset({ends}))
+
+    def _policy(
+        self, moves: dict[str, tuple[Move, ...]] | None = None, **more: object
+    ) -> Policy:
+        policy = Policy(
+            agents={"": self._agent(moves)},
+            backoff_milliseconds=BACKOFF,
+            gate_milliseconds=GATE_MILLISECONDS,
+            gate_default=Answer.APPROVE,
+        )
+        return msgspec.structs.replace(policy, **more)
+
+    def _agent(self, moves: dict[str, tuple[Move, ...]] | None = None) -> Scripted:
+        everywhere = {"*": tuple(self._move() for _ in range(2))}
+        return Scripted(everywhere | (moves or {}), usd=100, tokens=50)
+
+    def _move(self, use: tuple[Use, ...] = ()) -> Move:
+        said = f"{CANARY} {self._random.random()}"
+        return Move(said, use, milliseconds=self._pause(), usd=70, tokens=20)
+
+    def _pause(self) -> int:
+        return self._random.randint(0, LONGEST_CALL)
+
+
+def _task(name: str, *needs: str) -> Task:
+    return Task(name, f"Do your part. {CANARY}", needs=needs)
+
+
+def _chain(length: int) -> tuple[Task, ...]:
+    return tuple(_task(f"t{i}", *((f"t{i - 1}",) if i else ())) for i in range(length))
