@@ -33,7 +33,7 @@ strand every run that was begun before it."""
 LEASE_SECONDS = 3.0
 _RENEW_SECONDS = 0.7
 _ATTEND_SECONDS = 0.2
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = {"runs": 0.1, "tasks": 0.05}
 KEEP_SECONDS = 86_400.0
 """How long DBOS remembers what has ended: of use to nobody but those who debug it."""
 _CLEAN_SECONDS = 600
@@ -79,6 +79,7 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
         # Several ledgers may share a database: each has queues of its own.
         self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
+        self._version = f"{self.name}-{PROTOCOL}"
         self._stop = Event()
         self._threads: list[Thread] = []
         self.trouble: Exception | None = None
@@ -97,7 +98,7 @@ class Worker:
             "workflow_name": f"forum-{queue}",
             "queue_name": f"{self.name}-{queue}",
             "deduplication_id": key,
-            "app_version": PROTOCOL,
+            "app_version": self._version,
         }
 
         def enqueue() -> None:
@@ -132,7 +133,7 @@ class Worker:
                 DBOS.register_queue(
                     f"{self.name}-{queue}",
                     worker_concurrency=most,
-                    polling_interval_sec=_POLL_SECONDS,
+                    polling_interval_sec=_POLL_SECONDS[queue],
                     on_conflict="always_update",
                 )
         except BaseException:
@@ -164,7 +165,7 @@ class Worker:
             "name": self.name,
             "system_database_url": url,
             "executor_id": self.id,
-            "application_version": PROTOCOL,
+            "application_version": self._version,
             "serializer": Json(),
             "use_listen_notify": False,
             "log_level": "CRITICAL",

@@ -77,12 +77,12 @@ class Shapes:
         return self._shape("diamond", tasks, self._policy())
 
     def _nested(self) -> Shape:
-        within = Task("within", f"Do it. {CANARY}", tasks=_chain(2))
+        within = _within("within", 100, *_chain(2))
         return self._shape("nested", (within, _task("after", "within")), self._policy())
 
     def _deep(self) -> Shape:
-        inner = Task("inner", f"Do it. {CANARY}", tasks=(_task("a"), _task("b", "a")))
-        outer = Task("outer", f"Do it. {CANARY}", tasks=(inner, _task("c", "inner")))
+        inner = _within("inner", 100, _task("a"), _task("b", "a"))
+        outer = _within("outer", 300, inner, _task("c", "inner"))
         return self._shape("deep", (outer, _task("beside")), self._policy())
 
     # What can go wrong
@@ -191,6 +191,11 @@ class Shapes:
 
 def _task(name: str, *needs: str) -> Task:
     return Task(name, f"Do your part. {CANARY}", needs=needs)
+
+
+def _within(name: str, calls: int, *tasks: Task) -> Task:
+    budget = Budget(usd=1000 * calls, tokens=1000 * calls, calls=calls)
+    return Task(name, f"Do it. {CANARY}", tasks=tasks, budget=budget)
 
 
 def _chain(length: int) -> tuple[Task, ...]:

@@ -1,0 +1,110 @@
+"""The two deployments under test, as the parent handles them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+import sqlite3
+
+import psycopg
+
+from forum.app import upgrade_database
+from tests.soak.cluster import Cluster
+from tests.soak.engine.orders import Orders
+
+
+class Bench(ABC):
+    """A ledger and the queues of its engine, in the parent's hands."""
+
+    name: str
+    can_crash: bool
+    """Whether there is a server that can be stopped under load."""
+
+    def __init__(self, folder: Path, database: str | None) -> None:
+        self.folder, self.database = folder, database
+        (folder / "evidence").mkdir()
+        self.settings = Orders(str(folder), database, "parent").settings
+
+    @abstractmethod
+    def crash(self) -> None:
+        """Stop the server at once, and start it again."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Delete all that DBOS remembers; no worker may live."""
+
+    @abstractmethod
+    def memory(self) -> Iterator[tuple[str, str]]:
+        """Yield all that DBOS remembers: where it stands, and its text."""
+
+
+class SqliteBench(Bench):
+    """Two files."""
+
+    name = "sqlite"
+    can_crash = False
+
+    def crash(self) -> None:
+        """Do nothing: there is no server."""
+
+    def forget(self) -> None:
+        """Delete the file of the queues, and all that stands beside it."""
+        for path in self.settings.data.glob(f"{self.settings.engine_file.name}*"):
+            path.unlink()
+
+    def memory(self) -> Iterator[tuple[str, str]]:
+        """Yield every value of every table."""
+        with closing(sqlite3.connect(self.settings.engine_file)) as db:
+            found = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in found:
+                rows = db.execute(f'SELECT * FROM "{table}"')  # noqa: S608  a name of DBOS's own
+                columns = [column[0] for column in rows.description]
+                for row in rows:
+                    for column, value in zip(columns, row, strict=True):
+                        yield f"{table}.{column}", _text(value)
+
+
+class PostgresBench(Bench):
+    """One database in a private cluster."""
+
+    name = "postgres"
+    can_crash = True
+
+    def __init__(self, folder: Path, cluster: Cluster) -> None:
+        super().__init__(folder, cluster.url)
+        self._cluster = cluster
+        upgrade_database(self.settings)
+
+    def crash(self) -> None:
+        """Stop the server as a crash would, and start it again: it recovers from its log."""
+        self._cluster.restart("immediate")
+
+    def forget(self) -> None:
+        """Drop the schema of the queues."""
+        with psycopg.connect(self._cluster.url) as db:
+            db.execute("DROP SCHEMA IF EXISTS dbos CASCADE")
+
+    def memory(self) -> Iterator[tuple[str, str]]:
+        """Yield every row of every table."""
+        with psycopg.connect(self._cluster.url) as db:
+            tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'dbos'"
+            for (table,) in db.execute(tables).fetchall():
+                rows = db.execute(f'SELECT * FROM dbos."{table}"'.encode())  # noqa: S608  likewise
+                columns = [column.name for column in rows.description or ()]
+                for row in rows:
+                    for column, value in zip(columns, row, strict=True):
+                        yield f"{table}.{column}", _text(value)
+
+
+@contextmanager
+def open_bench(database: str, folder: Path) -> Iterator[Bench]:
+    """Set up a deployment that nobody else uses."""
+    if database == "sqlite":
+        yield SqliteBench(folder, None)
+        return
+    with Cluster() as cluster:
+        yield PostgresBench(folder, cluster)
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
