@@ -6,7 +6,7 @@ arguments, and imports backends inside functions, so that a command loads only w
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from forum import __version__
 from forum.config import Settings
 from forum.errors import (
+    AmbiguousRun,
     KeyUnreadable,
     Malformed,
     MissingExtra,
@@ -37,6 +38,7 @@ from forum.ledger import (
     Ledger,
     Located,
     Outcome,
+    Position,
     Publication,
     Publisher,
     Reader,
@@ -64,11 +66,14 @@ from forum.work import (
     Divergence,
     Gate,
     GateDecided,
+    Plan,
     Run,
+    TaskState,
     compare,
     fold,
     gate_strand,
     read_plan,
+    task_strand,
 )
 
 if TYPE_CHECKING:
@@ -85,6 +90,9 @@ KINDS = LEDGER_KINDS | WORK_KINDS
 
 OPERATOR = "operator"
 _LOOK_SECONDS = 0.1
+_MOST_OF_AN_ERROR = 2000
+_MOST_ERRORS = 100
+_SHORTEST_RUN = 8
 
 
 def now() -> int:
@@ -114,6 +122,23 @@ class Redaction:
     entry: str
     erased: int
     publication: Publication
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run with what its entries commit to, as far as nobody has erased it."""
+
+    run: str
+    state: Run
+    at: int
+    """The moment in which it is seen, in microseconds since 1970."""
+    request: str | None
+    plan: Plan | None
+    answer: bytes | None
+    errors: Mapping[str, str]
+    """What the systems of agents said last of an error, by task."""
+    gates: tuple[tuple[str, Gate], ...]
+    """What waits for a person, in it and in the runs within it."""
 
 
 class Forum:
@@ -311,13 +336,30 @@ class Forum:
         return Redaction(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
 
     def run_of(self, what: str) -> str:
-        """Return the run that is meant: by its own name, or by any entry of it."""
+        """Return the run that is meant: by its name, the beginning of it, or any entry of it."""
         if self.store.strands(what):
             return what
+        found = self._runs_beginning(what)
+        if len(found) > 1:
+            # Runs within a run are named after it: whoever does not say more means the outer one.
+            found = [run for run in found if not self._parent_of(run)] or found
+        if len(found) > 1:
+            raise AmbiguousRun(what, len(found))
+        if found:
+            return found[0]
         try:
             return self.ledger.find(what).entry.run
         except (Malformed, NoSuchEntry):
             raise NoSuchEntry(f"the log has no run {what}, and no such entry") from None
+
+    def _runs_beginning(self, prefix: str) -> list[str]:
+        if len(prefix) < _SHORTEST_RUN:  # or every index would be the beginning of some run
+            return []
+        return [run for run in self.store.runs(prefix, 100) if run.startswith(prefix)]
+
+    def _parent_of(self, run: str) -> str:
+        accepted = self.read_run(run).accepted
+        return accepted.parent_run if accepted else ""
 
     def export(self, run: str) -> bytes:
         """Return the evidence bundle of a run; that it was exported is an entry."""
@@ -365,19 +407,107 @@ class Forum:
             before = page[-1]
         return found[:limit]
 
+    def view(self, run: str, until: Located | None = None) -> RunView:
+        """Return all that can be told of a run, or could be when an entry was the last."""
+        state = self.read_run(run, until.index if until else None)
+        bodies = self._main_bodies(run, state)
+        request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
+        failed = [task for task in state.tasks.values() if task.result][:_MOST_ERRORS]
+        errors = {task.id: self._error(task.result.reply_at) for task in failed if task.result}
+        return RunView(
+            run,
+            state,
+            until.entry.ts if until else now(),
+            request.decode(errors="replace") if request is not None else None,
+            read_plan(plan) if plan is not None else None,
+            answer,
+            {task: error for task, error in errors.items() if error},
+            tuple(self.open_gates(run, state)),
+        )
+
+    def request_of(self, run: str) -> str | None:
+        """Return what was asked for in a run, unless that was erased."""
+        request = self._main_bodies(run, Run()).get("request")
+        return request.decode(errors="replace") if request is not None else None
+
+    def _main_bodies(self, run: str, state: Run) -> dict[str, bytes]:
+        """Return request, plan and answer of a run in this state."""
+        from forum.engine import entries_of
+
+        found: dict[str, bytes] = {}
+        for leaf, entry in entries_of(self.ledger, run, MAIN):
+            at = Position(run, MAIN, entry.n)
+            named = {"request"} if isinstance(entry.facts, Accepted) else set()
+            named |= {"plan"} if leaf == state.plan else set()
+            named |= {"answer"} if at == state.answer_at else set()
+            for name in named:
+                body = self.store.body(at, name)
+                if body is not None:
+                    found[name] = b"".join(body.read())
+        return found
+
+    def _error(self, at: Position | None) -> str:
+        body = self.store.body(at, "error") if at else None
+        head = next(iter(body.read()), b"") if body else b""
+        return head[:_MOST_OF_AN_ERROR].decode(errors="replace").strip()
+
     def follow(
         self, run: str, watch: Callable[[Run], None] = lambda _: None, patience: float | None = None
     ) -> Run:
         """Watch a run until it has ended or waits for a person, or patience is over."""
-        begun = time.monotonic()
+        begun, state = time.monotonic(), self.read_run(run)
         while True:
-            state = self.read_run(run)
+            looked = time.monotonic()
+            state = self._read_on(run, state)
+            if state.outcome is not None:
+                # Once more from the beginning: a task may have begun after we asked which have.
+                state = self.read_run(run)
             watch(state)
-            waits = bool(state.open_gates) and self.store.alarm(run, MAIN) is None
-            late = patience is not None and time.monotonic() - begun > patience
-            if state.outcome is not None or waits or late:
+            late = patience is not None and looked - begun > patience
+            if state.outcome is not None or late or self._waits(run, state):
                 return state
-            time.sleep(_LOOK_SECONDS)
+            # To look takes longer the more there is to see; not all of the time goes into it.
+            time.sleep(max(_LOOK_SECONDS, 2 * (time.monotonic() - looked)))
+
+    def _read_on(self, run: str, state: Run) -> Run:
+        """Take in what was added to a run; a task that has ended gets nothing added."""
+        from forum.engine import entries_of
+
+        ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
+        fresh = [
+            told
+            for strand in self.store.strands(run)
+            if strand not in ended
+            for told in entries_of(self.ledger, run, strand, state.lengths.get(strand, 0))
+        ]
+        return fold(fresh, state) if fresh else state
+
+    def _waits(self, run: str, state: Run) -> bool:
+        """Tell whether a run can only be gone on with after a person has decided something."""
+        tasks = [state.task(name) for name in state.tasks]
+        if any(task.state is TaskState.RUNNING for task in tasks):
+            return False
+        alarm = self.store.alarm(run, MAIN)
+        # Whoever drove it has put its alarm out, or left it to ring when its time is over.
+        at = None if alarm is None else alarm.at
+        if at is not None and abs(at - (state.deadline or 0)) > 1_000_000:
+            return False
+        within = [t.delegated.run for t in tasks if t.delegated and t.state is TaskState.WAITING]
+        children = [(child, self.read_run(child)) for child in within if self.store.strands(child)]
+        if len(children) < len(within) or not (state.open_gates or children):
+            return False
+        return all(self._waits(child, inner) for child, inner in children)
+
+    def open_gates(self, run: str, state: Run) -> list[tuple[str, Gate]]:
+        """Return what waits for a person, in a run and in the runs within it."""
+        found = [(run, gate) for gate in state.open_gates]
+        for name in state.tasks:
+            task = state.task(name)
+            if task.delegated and task.state is TaskState.WAITING:
+                child = task.delegated.run
+                if self.store.strands(child):
+                    found += self.open_gates(child, self.read_run(child))
+        return found
 
     def cancel(self, run: str) -> None:
         """Ask a run to end."""
@@ -428,6 +558,17 @@ class Forum:
         a, b = (steps_of(self.ledger, run, ignoring=timings) for run in (first, second))
         return list(compare(a, b))
 
+    def bodies_at(self, run: str, strand: str, step: str) -> dict[str, bytes]:
+        """Return the bodies that are left of a step."""
+        from forum.engine import entries_of
+
+        for _, entry in entries_of(self.ledger, run, strand):
+            if entry.step == step:
+                at = Position(run, strand, entry.n)
+                stored = {name: self.store.body(at, name) for name in entry.bodies}
+                return {n: b"".join(body.read()) for n, body in stored.items() if body}
+        return {}
+
     # Gates
 
     def waiting_gates(self) -> list[tuple[str, Gate]]:
@@ -463,6 +604,10 @@ class Forum:
 
         if subject == "plan":
             self.read_case(run).policy.check(read_plan(shown))
+        try:
+            shown.decode()
+        except UnicodeDecodeError as error:
+            raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
         return edit(self.ledger, run, subject, digest, shown, OPERATOR)
 
     # Verifying
@@ -559,6 +704,13 @@ class Forum:
         if not self.settings.ledger_file.exists():
             raise NoLedger(str(self.settings.data))
         return open_reader(self.settings.ledger_file, self.origin)
+
+
+def capacity(runs: int, tasks: int) -> "Capacity":
+    """Return how much a worker does at once."""
+    from forum.backends.worker import Capacity
+
+    return Capacity(runs, tasks)
 
 
 def upgrade_database(settings: Settings) -> list[int]:

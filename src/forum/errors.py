@@ -22,6 +22,7 @@
     ├── EntryLost            the database no longer has an entry that was acknowledged
     ├── NoSuchLog            the database does not hold this log
     ├── AmbiguousEntry       a shortened id fits several entries
+    ├── AmbiguousRun         the beginning of a run's name fits several runs
     ├── NotYetSigned         durable, but in no signed checkpoint yet
     ├── StoreFailed          the database refused: full, read-only, locked or gone
     │   └── StoreLost        the connection broke: a commit may or may not have happened
@@ -296,6 +297,17 @@ class AmbiguousEntry(ForumError):
 
     def __str__(self) -> str:
         return f"{self.count} entries begin with {self.prefix}; give more digits"
+
+
+class AmbiguousRun(ForumError):
+    """The beginning of a run's name fits more than one run."""
+
+    def __init__(self, prefix: str, count: int) -> None:
+        super().__init__(prefix, count)
+        self.prefix, self.count = prefix, count
+
+    def __str__(self) -> str:
+        return f"{self.count} runs begin with {self.prefix}; give more of the name"
 
 
 class NotYetSigned(ForumError):

@@ -68,7 +68,7 @@ def _policy(policy: Policy, plan: Plan) -> Policy:
     gates = tuple(
         gate
         for gate in policy.gates
-        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in plan.by_id)
+        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in plan.names)
     )
     return policy.with_gates(gates)
 

@@ -92,14 +92,14 @@ class RunDriver:
                 if self._may_end(case):
                     await self._finish(case)
                     return
-            if alarm is None or await self._put_out(alarm, case):
+            if alarm is None or await self._put_out(alarm):
                 return
 
-    async def _put_out(self, alarm: Alarm, case: Case | None) -> bool:
+    async def _put_out(self, alarm: Alarm) -> bool:
         """Let the run be rows until somebody decides, or its time is over; or find it changed."""
         store, seconds = self._ledger.store, None
-        if case is not None and case.deadline is not None:
-            seconds = max(0.0, (case.deadline - self._ledger.now()) / 1e6)
+        if self._state.deadline is not None and self._state.stopped is None:
+            seconds = max(0.0, (self._state.deadline - self._ledger.now()) / 1e6)
         await asyncio.to_thread(store.snooze, [alarm], seconds)
         left = await asyncio.to_thread(store.alarm, alarm.run, alarm.strand)
         return left is None or (left.at or 0) > await asyncio.to_thread(store.now)
@@ -128,7 +128,7 @@ class RunDriver:
             self._ledger, run, "plan", write_plan(case.plan), case.policy, case.plan_entry
         )
         if decision is None:
-            return case if self._state.cancelled else None
+            return case if self._state.cancelled or self._is_late(case) else None
         if decision.answer is Answer.REJECT:
             await self._stop(case, Stopped(StopReason.REJECTED, by="plan"))
         elif decision.edited and self._main.recorded("plan/approved") is None:
@@ -218,9 +218,12 @@ class RunDriver:
             if task.stopped is not None and task.stopped.reason in _LIMITS:
                 await self._stop(case, task.stopped)
                 return
-        if case.deadline is not None and self._ledger.now() >= case.deadline:
+        if self._is_late(case):
             cap = case.accepted.milliseconds
             await self._stop(case, Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap))
+
+    def _is_late(self, case: Case) -> bool:
+        return case.deadline is not None and self._ledger.now() >= case.deadline
 
     async def _stop(self, case: Case, stopped: Stopped) -> None:
         """Record the stop, with what was spent and by whom."""
@@ -275,7 +278,7 @@ class RunDriver:
             facts = Answered(outcome, len(causes))
             named = tuple(causes[:MAX_PARENTS])
             await self._main.claim_async(Draft("answer", ENGINE, facts, named, (body,)))
-        alarms = [Alarm(case.run, MAIN, None)]
+        alarms = [Alarm(case.run, MAIN, None), Alarm(case.run, CONTROL, None)]
         if case.accepted.parent_run:
             alarms.append(Alarm(case.accepted.parent_run, MAIN, self._ledger.now()))
         await asyncio.to_thread(self._ledger.close_run, self._main, ENGINE, outcome, tuple(alarms))

@@ -31,6 +31,7 @@ from forum.work.kinds import (
     StopReason,
     Why,
     gate_strand,
+    plain,
     task_strand,
 )
 from forum.work.plan import Budget, Plan, Task, one_task, read_plan, write_plan
@@ -134,6 +135,7 @@ __all__ = [
     "next_prompt",
     "next_steps",
     "one_task",
+    "plain",
     "quote",
     "read_plan",
     "read_policy",

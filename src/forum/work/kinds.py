@@ -13,6 +13,14 @@ CONTROL = "control"
 """The strand in which others ask a run to end."""
 
 
+MOST_TOLD = 128
+
+
+def plain(name: str) -> str:
+    """Return what facts and prompts tell of a name that others chose: one short line of text."""
+    return "".join(c if c.isprintable() else " " for c in name[:MOST_TOLD])
+
+
 def task_strand(task: str) -> str:
     """Return the strand of a task."""
     return f"task/{task}"

@@ -66,6 +66,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             raise BadPlan("it has no tasks")
         if len(self.tasks) > MOST_TASKS:
             raise BadPlan(f"{len(self.tasks)} tasks; the most is {MOST_TASKS}")
+        nesting = _nesting(self.tasks)
+        if nesting > MOST_NESTING:
+            raise BadPlan(f"{nesting} plans within each other; the most is {MOST_NESTING}")
         if len(self.by_id) < len(self.tasks):
             raise BadPlan(f"two tasks are called {_doubled(self.tasks)!r}")
         for task in self.tasks:
@@ -84,6 +87,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         for name in task.upstream:
             if name not in self.by_id:
                 raise BadPlan(f"task {task.id!r} waits for {name!r}, which is not in the plan")
+        _check_demand(task)
         if task.tasks:
             Plan(task.tasks)
 
@@ -107,6 +111,11 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return tuple(task for task in self.tasks if not self.dependants[task.id])
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of all tasks, those of plans within included."""
+        return frozenset(task.id for task in _all(self.tasks))
+
+    @property
     def agents(self) -> frozenset[str]:
         """Every agent that a task names, those of plans within included."""
         return frozenset(task.agent for task in _all(self.tasks))
@@ -119,7 +128,10 @@ def one_task(request: str) -> Plan:
 
 def write_plan(plan: Plan) -> bytes:
     """Return the recorded form of a plan."""
-    return msgspec.json.encode(plan)
+    try:
+        return msgspec.json.encode(plan)
+    except UnicodeError as error:
+        raise Malformed("plan", str(error)) from None
 
 
 def read_plan(data: bytes) -> Plan:
@@ -139,6 +151,27 @@ def _all(tasks: tuple[Task, ...]) -> Iterator[Task]:
     for task in tasks:
         yield task
         yield from _all(task.tasks)
+
+
+def _nesting(tasks: tuple[Task, ...]) -> int:
+    """Count the plans within each other, level by level: the stack may be shorter than they are."""
+    levels = 0
+    while tasks:
+        levels += 1
+        tasks = tuple(inner for task in tasks for inner in task.tasks)
+    return levels
+
+
+def _check_demand(task: Task) -> None:
+    """Refuse what code is to check, and never could: `forum.work.judging` says what that is."""
+    demand, _, what = task.done_when.partition(" ")
+    if demand in ("contains", "matches") and not what:
+        raise BadPlan(f"task {task.id!r} is done when its result {demand} something: say what")
+    if demand == "matches":
+        try:
+            re.compile(what)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise BadPlan(f"task {task.id!r} cannot match {what!r}: {error}") from None
 
 
 def _never_ready(tasks: tuple[Task, ...]) -> list[str]:

@@ -3,6 +3,7 @@
 It is recorded with the request, so that whoever takes the run over carries it out the same way.
 """
 
+import re
 from enum import StrEnum
 
 import msgspec
@@ -13,6 +14,9 @@ from forum.work.plan import Plan
 
 ASK = "ask"
 """The tool by which an agent asks another one: a call like every other, paid by the same run."""
+
+_LABEL = re.compile(r"[!#-\[\]-~]{1,128}").fullmatch
+"""What an entry can say of who wrote it: agents write entries under their names."""
 
 
 class _Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -104,7 +108,7 @@ class Policy(_Recorded, frozen=True):
     input_bytes: Count = 32_768
     """How much of an upstream's output a task is given."""
     repeats: Count = 3
-    """How often the same call may give the same reply before it is called a loop."""
+    """How often the same call may give the same reply before it is called a loop; 0: for ever."""
     gates: tuple[str, ...] = ()
     """What has to be approved: `plan`, `tasks` (every one), or `task:NAME`."""
     gate_milliseconds: Count = 86_400_000
@@ -113,14 +117,23 @@ class Policy(_Recorded, frozen=True):
 
     def check(self, plan: Plan) -> None:
         """Refuse a plan that names what this policy does not have."""
-        for name in sorted({*plan.agents, *self.ladder}):
-            if name not in self.agents:
-                raise BadPlan(f"no agent is called {name!r}; known: {_names(self.agents)}")
+        self._check_agents({*plan.agents, *self.ladder})
         if self.parallel == 0:
             raise BadPlan("nothing may run at once: parallel is 0")
+        known = {"plan", "tasks", *(f"task:{name}" for name in plan.names)}
         for gate in self.gates:
-            if gate not in ("plan", "tasks") and gate.removeprefix("task:") not in plan.by_id:
+            if gate not in known:
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
+
+    def _check_agents(self, wanted: set[str]) -> None:
+        for name in sorted(wanted):
+            if name not in self.agents:
+                raise BadPlan(f"no agent is called {name!r}; known: {_names(self.agents)}")
+        for name in self.agents:
+            if name and not _LABEL(name):
+                raise BadPlan(
+                    f"{name!r} is no name for an agent: no spaces, no quotes, up to 128 letters"
+                )
 
     def guards(self, task: str) -> bool:
         """Tell whether a task has to be approved."""
@@ -150,7 +163,10 @@ class Policy(_Recorded, frozen=True):
 
 def write_policy(policy: Policy) -> bytes:
     """Return the recorded form of a policy."""
-    return msgspec.json.encode(policy, order="sorted")
+    try:
+        return msgspec.json.encode(policy, order="sorted")
+    except UnicodeError as error:
+        raise Malformed("policy", str(error)) from None
 
 
 def read_policy(data: bytes) -> Policy:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from forum.work.kinds import plain
+
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
@@ -25,7 +27,7 @@ def quote(quoted: Quoted) -> bytes:
     mark = sha256(quoted.text).hexdigest()[:32]
     cut = quoted.size - len(quoted.text)
     note = f" (the first {len(quoted.text)} of {quoted.size} bytes)" if cut else ""
-    head = f"--- {mark} begin: {quoted.source}{note}\n".encode()
+    head = f"--- {mark} begin: {plain(quoted.source)}{note}\n".encode()
     return head + quoted.text + f"\n--- {mark} end\n".encode()
 
 

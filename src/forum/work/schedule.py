@@ -128,10 +128,13 @@ def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> StopReason | N
 
     The same agent says the same again and again, or two agents take turns in doing so.
     """
-    if repeats and len(said) >= repeats and len(set(said[-repeats:])) == 1:
+    if repeats == 0:
+        return None
+    most = max(2, repeats)  # what was said once was not repeated
+    if len(said) >= most and len(set(said[-most:])) == 1:
         return StopReason.REPEAT
-    turns = said[-2 * repeats :]
-    two = len(turns) == 2 * repeats and len({agent for agent, _ in turns}) > 1
-    if repeats and two and len(set(turns[::2])) == 1 and len(set(turns[1::2])) == 1:
+    turns = said[-2 * most :]
+    two = len(turns) == 2 * most and len({agent for agent, _ in turns}) > 1
+    if two and len(set(turns[::2])) == 1 and len(set(turns[1::2])) == 1:
         return StopReason.PING_PONG
     return None

@@ -189,7 +189,7 @@ class Audit:
             self._expect(holds=False, what=f"{alarm} is left")
 
     def _check_memory(self) -> None:
-        """What DBOS keeps is names: no content, and nothing that runs when it is read."""
+        """See that DBOS keeps names: no content, and nothing that runs when it is read."""
         for place, value in self.bench.memory():
             self._expect(CANARY not in value, f"{place} holds content: {value[:200]}")
             self._expect(not value.startswith("gASV"), f"{place} is pickled: {value[:60]}")

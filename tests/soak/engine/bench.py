@@ -1,10 +1,10 @@
 """The two deployments under test, as the parent handles them."""
 
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-import sqlite3
 
 import psycopg
 

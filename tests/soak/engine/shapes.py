@@ -4,7 +4,7 @@ What a lost worker may change is which calls are paid twice; never whether a run
 where its budget or its time was short to begin with.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -14,6 +14,8 @@ from forum.engine import Order
 from forum.ledger import Outcome
 from forum.work import ASK, Answer, Budget, Move, Plan, Policy, Scripted, Task, Tool, Use
 from tests.soak.engine.orders import CANARY
+
+Moves = Mapping[str, tuple[Move, ...]]
 
 LONGEST_CALL = 400
 BACKOFF = 100
@@ -115,7 +117,7 @@ class Shapes:
         return self._shape("tools", _chain(3), policy)
 
     def _paying(self) -> Shape:
-        """The attempt after a failed one wants the very payment that was made."""
+        """Let an attempt want the very payment that was made by the failed one before it."""
         pay = self._move(use=(Use("pay", f"rent {CANARY}"),))
         moves = {"t0": (pay, Move(fail="forgot"), pay, self._move())}
         policy = self._policy(moves=moves, tools={"pay": Tool(("cat",))})
@@ -167,7 +169,7 @@ class Shapes:
         return Shape(name, order, frozenset({ends}))
 
     def _policy(
-        self, moves: dict[str, tuple[Move, ...]] | None = None, **more: object
+        self, moves: Mapping[str, tuple[Move, ...]] | None = None, **more: object
     ) -> Policy:
         policy = Policy(
             agents={"": self._agent(moves)},
@@ -177,9 +179,9 @@ class Shapes:
         )
         return msgspec.structs.replace(policy, **more)
 
-    def _agent(self, moves: dict[str, tuple[Move, ...]] | None = None) -> Scripted:
+    def _agent(self, moves: Moves | None = None) -> Scripted:
         everywhere = {"*": tuple(self._move() for _ in range(2))}
-        return Scripted(everywhere | (moves or {}), usd=100, tokens=50)
+        return Scripted({**everywhere, **(moves or {})}, usd=100, tokens=50)
 
     def _move(self, use: tuple[Use, ...] = ()) -> Move:
         said = f"{CANARY} {self._random.random()}"

@@ -17,7 +17,7 @@ from dbos._sys_db import SystemDatabase
 
 from forum.backends.worker import Worker
 from forum.engine import Call, Deed, Engine, Model, Models, Reply, Runner, ToolPort, Tools
-from forum.ledger import Amount, Record, Store
+from forum.ledger import Amount, Ledger, Record, Store
 from forum.work import Agent, Tool
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point
 from tests.soak.traps import Journal, die
@@ -179,21 +179,22 @@ def trapped_tools(make: Tools, trap: Trap) -> Tools:
     return make_trapped
 
 
-class TrappedEngine:
+class TrappedEngine(Engine):
     """An engine that tells what it drives, with a trap at the end of each drive.
 
     There the ledger has everything, and the durable queue does not know that it was done.
     """
 
-    def __init__(self, engine: Engine, trap: Trap) -> None:
-        self._engine, self._trap = engine, trap
+    def __init__(self, ledger: Ledger, models: Models, tools: Tools, trap: Trap) -> None:
+        super().__init__(ledger, trapped_models(models, trap), trapped_tools(tools, trap))
+        self._trap = trap
 
     async def drive_run(self, run: str, runner: Runner) -> None:
         """Go on with a run."""
         self._trap.diary.write("run+", run)
         self._trap.before(Point.DRIVE_RUN)
         try:
-            await self._engine.drive_run(run, runner)
+            await super().drive_run(run, runner)
             self._trap.after(Point.DRIVE_RUN)
         finally:
             self._trap.diary.write("run-", run)
@@ -203,14 +204,10 @@ class TrappedEngine:
         self._trap.diary.write("task+", run, task)
         self._trap.before(Point.DRIVE_TASK)
         try:
-            await self._engine.drive_task(run, task)
+            await super().drive_task(run, task)
             self._trap.after(Point.DRIVE_TASK)
         finally:
             self._trap.diary.write("task-", run, task)
-
-    async def attend(self, runner: Runner) -> None:
-        """Look after every run whose time has come."""
-        await self._engine.attend(runner)
 
 
 class TrappedWorker(Worker):

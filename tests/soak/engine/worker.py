@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 import time
+import traceback
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
 from forum.app import Forum
 from forum.backends.worker import Capacity, sqlite_url
-from forum.engine import Engine
 from forum.errors import StoreLost
 from forum.ledger import Store
 from forum.models import make_model, make_tool
@@ -26,9 +27,7 @@ from tests.soak.engine.traps import (
     TrappedEngine,
     TrappedWorker,
     trap_dbos,
-    trapped_models,
     trapped_store,
-    trapped_tools,
 )
 
 PATIENCE_SECONDS = 30.0
@@ -53,20 +52,23 @@ def serve(orders: Orders, trap: Trap) -> None:
     with Forum(settings) as forum:
         forum.store = trapped_store(open_store(forum), trap)
         with forum.writing() as ledger:
-            engine = Engine(
-                ledger, trapped_models(make_model, trap), trapped_tools(make_tool, trap)
-            )
             worker = TrappedWorker(
-                TrappedEngine(engine, trap),  # type: ignore[arg-type]  it has what a worker calls
+                TrappedEngine(ledger, make_model, make_tool, trap),
                 forum.store,
                 Capacity(),
-                lambda error: trap.diary.write("trouble", type(error).__name__, repr(error)),
+                partial(complain, trap.diary),
             )
             worker.trap = trap
             worker.start(settings.database or sqlite_url(settings.engine_file))
             trap.diary.write("up", worker.id)
             obey(trap)
             worker.close()
+
+
+def complain(diary: Diary, error: Exception) -> None:
+    """Note down what went wrong, and where."""
+    diary.write("trouble", type(error).__name__, repr(error))
+    traceback.print_exception(error)
 
 
 def obey(trap: Trap) -> None:

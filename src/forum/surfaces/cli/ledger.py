@@ -3,13 +3,12 @@
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from forum.app import KINDS
-from forum.errors import Malformed, NoSuchEntry, NotYetSigned
-from forum.ledger import Bytes, Located, RedactReason, causes, find, prove, text
+from forum.errors import NoSuchEntry, NotYetSigned
+from forum.ledger import Located, RedactReason, causes, find, prove, text
 from forum.surfaces.cli import REJECTED, options
 from forum.surfaces.cli.output import (
     entry_json,
@@ -183,7 +182,7 @@ def checkpoint(*, as_json: bool) -> None:
 @options.as_json
 def note(content: str | None, *, as_json: bool) -> None:
     """Put a remark on record: CONTENT, or what comes on standard input."""
-    words = text(content) if content is not None else _read_text(sys.stdin.buffer)
+    words = text(content) if content is not None else options.read_text(sys.stdin.buffer)
     with options.forum() as forum:
         forum.initialise()
         recorded, publication = forum.remark(words)
@@ -193,15 +192,6 @@ def note(content: str | None, *, as_json: bool) -> None:
     else:
         click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
         print_publication(publication)
-
-
-def _read_text(stream: BinaryIO) -> Bytes:
-    data = stream.read()
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
-    return Bytes(data)
 
 
 @ledger.command()

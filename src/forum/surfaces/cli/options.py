@@ -2,20 +2,39 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from forum.app import Forum
 from forum.config import Settings, load_settings
 from forum.errors import Malformed
+from forum.ledger import Bytes
 from forum.tlog import Policy, VerifierKey
 
 if TYPE_CHECKING:
     from forum.verify import Trust
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class WithExamples(click.Command):
+    """A command whose help ends in what one could type."""
+
+    def __init__(self, *settings: Any, examples: tuple[str, ...] = (), **named: Any) -> None:  # noqa: ANN401
+        super().__init__(*settings, **named)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Print the examples as they are: what is to be pasted must not be wrapped."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    formatter.write(f"  {line}\n")
+
 
 as_json: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
@@ -30,6 +49,38 @@ def settings() -> Settings:
 def forum() -> Forum:
     """Return the ledger of this folder."""
     return Forum(settings())
+
+
+def read_text(stream: BinaryIO) -> Bytes:
+    """Read text that is UTF-8; anything else is refused rather than replaced."""
+    data = stream.read()
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
+    return Bytes(data)
+
+
+def gathered(into: type[Any], *declared: Decorator) -> Decorator:
+    """Return a decorator that hands over several options as one value.
+
+    Options, fields of the value and the argument of the command are matched by their names; the
+    argument has the name of the type.
+    """
+    names = [field.name for field in fields(into)]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def call(*arguments: object, **given: object) -> object:
+            value = into(**{name: given.pop(name) for name in names})
+            return command(*arguments, **given, **{into.__name__.lower(): value})
+
+        decorated: Callable[..., Any] = call
+        for option in reversed(declared):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:

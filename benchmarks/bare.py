@@ -1,0 +1,112 @@
+"""Plans on bare DBOS, as one would write them who needs no ledger: `python -m benchmarks.bare URL`.
+
+A run is a workflow that enqueues one workflow for each task, as soon as those before it have
+ended; a task is a workflow with one step, which does nothing.  Queues, limits and polling are those
+of Forum's own worker, on a database of the same durability.  What was tried and was slower: to wait
+with `DBOS.wait_first`, for messages that the tasks send, and for one handle after the other.
+
+`bare-steps` is the least that DBOS can do with a plan: all tasks are steps of one workflow.  It
+runs in one process only, and is no better than that process; it is here as a bound.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from dbos import DBOS
+
+from benchmarks.plans import Needs
+from forum.backends.worker import _POLL_SECONDS, Capacity
+
+RUNS, TASKS = "bare-runs", "bare-tasks"
+LIMITS = {RUNS: (Capacity().runs, _POLL_SECONDS["runs"])}
+LIMITS[TASKS] = (Capacity().tasks, _POLL_SECONDS["tasks"])
+LOOK_SECONDS = LIMITS[TASKS][1]
+"""How often the end of a task is looked for: as often as new tasks are."""
+
+Ends = list[Coroutine[Any, Any, tuple[str, str]]]
+"""The ends of some tasks, each with what the task has said."""
+
+
+@DBOS.step()
+async def do_nothing(task: str, inputs: list[str]) -> str:
+    """Answer at once."""
+    return f"{task} after {len(inputs)}"
+
+
+@DBOS.workflow(name="bare-task", max_recovery_attempts=None)
+async def one_task(task: str, inputs: list[str]) -> tuple[str, str]:
+    """Carry out one task."""
+    return task, await do_nothing(task, inputs)
+
+
+@DBOS.workflow(name="bare-run", max_recovery_attempts=None)
+async def one_run(needs: Needs) -> int:
+    """Carry out a plan with a workflow for each task: any process may run it."""
+
+    async def start(ready: list[tuple[str, list[str]]]) -> Ends:
+        handles = await asyncio.gather(
+            *(DBOS.enqueue_workflow_async(TASKS, one_task, *task) for task in ready)
+        )
+        return [handle.get_result(polling_interval_sec=LOOK_SECONDS) for handle in handles]
+
+    return await carry_out(needs, start)
+
+
+@DBOS.workflow(name="bare-steps", max_recovery_attempts=None)
+async def steps_only(needs: Needs) -> int:
+    """Carry out a plan within this process, with a step for each task."""
+
+    async def end_of(task: str, inputs: list[str]) -> tuple[str, str]:
+        return task, await do_nothing(task, inputs)
+
+    async def start(ready: list[tuple[str, list[str]]]) -> Ends:
+        return [end_of(*task) for task in ready]
+
+    return await carry_out(needs, start)
+
+
+async def carry_out(
+    needs: Needs, start: Callable[[list[tuple[str, list[str]]]], Awaitable[Ends]]
+) -> int:
+    """Start each task as soon as those before it have ended; return how many have."""
+    said: dict[str, str] = {}
+    left = dict(needs)
+    going: set[asyncio.Future[tuple[str, str]]] = set()
+    while left or going:
+        ready = [task for task, before in left.items() if said.keys() >= set(before)]
+        for task in ready:
+            del left[task]
+        inputs = [(task, [said[name] for name in needs[task]]) for task in ready]
+        going |= {asyncio.ensure_future(end) for end in await start(inputs)}
+        # This way of waiting is recorded, so that a run which is recovered goes on the same way.
+        done, going = await DBOS.asyncio_wait(
+            list(going), return_when=asyncio.FIRST_COMPLETED
+        )
+        said |= dict(end.result() for end in done)
+    return len(said)
+
+
+def main(url: str) -> None:
+    """Serve until the standard input ends."""
+    DBOS(
+        config={
+            "name": "bare",
+            "system_database_url": url,
+            "executor_id": "bare",
+            "application_version": "1",
+            "use_listen_notify": False,
+            "log_level": "CRITICAL",
+        }
+    )
+    DBOS.launch()
+    for queue, (most, pause) in LIMITS.items():
+        DBOS.register_queue(queue, worker_concurrency=most, polling_interval_sec=pause)
+    print("ready", flush=True)
+    sys.stdin.read()
+    DBOS.destroy()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,90 @@
+"""Money, time and counts: as people type and read them, and as the record has them.
+
+The record has integers only: nano-dollars, milliseconds, microseconds since 1970.
+"""
+
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+
+import click
+
+from forum.ledger import NO_LIMIT
+from forum.surfaces.cli.output import dollars
+
+NANO = 1_000_000_000
+
+
+def exactly(value: object, unit: int) -> int:
+    """Return a decimal number in a smaller unit, where it is a whole number of them."""
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        raise ValueError(f"{value!r} is not a number")  # noqa: TRY004  a user's mistake, not ours
+    try:
+        number = Decimal(value) * unit
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not number.is_finite() or number < 0 or number >= NO_LIMIT:
+        raise ValueError(f"{value} is out of range")
+    if number != int(number):
+        raise ValueError(f"{value} is more exact than one {unit:,}th")
+    return int(number)
+
+
+def usd(value: str) -> int:
+    """Read dollars that were typed, as nano-dollars."""
+    return _typed(value, NANO)
+
+
+def seconds(value: str) -> int:
+    """Read seconds that were typed, as milliseconds."""
+    return _typed(value, 1000)
+
+
+def _typed(value: str, unit: int) -> int:
+    try:
+        return exactly(value, unit)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def price(nano: int) -> str:
+    """Return dollars as they fit into a column: four digits behind the point at most."""
+    if nano == 0:
+        return "-"
+    tenth_of_a_cent = NANO // 10_000
+    if nano < tenth_of_a_cent:
+        return "<$0.0001"
+    rounded = (nano + tenth_of_a_cent // 2) // tenth_of_a_cent * tenth_of_a_cent
+    return f"${dollars(rounded)}"
+
+
+def count(number: int) -> str:
+    """Return a count as it fits into a column."""
+    if number == 0:
+        return "-"
+    return f"{number:,}" if number < 10_000_000 else f"{number / 1e6:,.0f}M"
+
+
+def duration(microseconds: int) -> str:
+    """Return how long something took, as exact as one wants to know it."""
+    exact = max(0, microseconds) / 1e6
+    if exact < 99.95:
+        return f"{exact:.1f} s"
+    minutes, rest = divmod(round(exact), 60)
+    if minutes < 100:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours < 48 else f"{hours // 24}d{hours % 24:02d}h"
+
+
+def age(microseconds: int) -> str:
+    """Return how long ago something was, in one number."""
+    passed = max(0, microseconds) // 1_000_000
+    for most, size, letter in ((120, 1, "s"), (120 * 60, 60, "m"), (48 * 3600, 3600, "h")):
+        if passed < most:
+            return f"{passed // size}{letter}"
+    return f"{passed // 86400}d"
+
+
+def moment(microseconds: int) -> str:
+    """Return a point in time, in UTC."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

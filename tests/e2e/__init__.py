@@ -1,0 +1,1 @@
+"""Whole commands, real processes, both databases."""

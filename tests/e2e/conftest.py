@@ -1,0 +1,16 @@
+"""Projects on both databases."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Project, project
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    """Make a project whose ledger and queues are in SQLite files, or in Postgres."""
+    database = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    with project(tmp_path / "project", database) as made:
+        yield made

@@ -1,0 +1,78 @@
+"""A project with a ledger, and workers that are processes of their own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+
+from forum.app import Forum, upgrade_database
+from forum.config import load_settings
+from forum.engine import Order, read_body
+from forum.work import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with a ledger in it, and the environment in which commands find it."""
+
+    home: Path
+    environ: Mapping[str, str]
+    forum: Forum
+
+    @contextmanager
+    def worker(self) -> "Iterator[subprocess.Popen[bytes]]":
+        """Run a worker for a while; what it says is in `worker.log`."""
+        with (self.home / "worker.log").open("ab") as log:
+            argv = [sys.executable, "-m", "forum", "worker"]
+            process = subprocess.Popen(argv, cwd=self.home, env=self.environ, stderr=log)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def submit(self, order: Order) -> str:
+        """Have a run accepted."""
+        return self.forum.submit(order)
+
+    def wait(self, run: str, seconds: float = 30.0) -> Run:
+        """Wait until a run has ended, or waits for a person."""
+        state = self.forum.follow(run, patience=seconds)
+        log = self.home / "worker.log"
+        said = log.read_text() if log.exists() else ""
+        assert state.outcome is not None or state.open_gates, f"still {state.state}: {said}"
+        return state
+
+    def answer(self, run: str) -> bytes:
+        """Return what a run has answered."""
+        at = self.forum.read_run(run).answer_at
+        assert at is not None
+        return read_body(self.forum.ledger, at, "answer")
+
+
+@contextmanager
+def project(home: Path, database: str | None) -> Iterator[Project]:
+    """Make a project in a folder."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "forum.toml").write_text("")
+    environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
+    environ.pop("FORUM_DATABASE_URL", None)
+    if database:
+        environ["FORUM_DATABASE_URL"] = database
+    settings = load_settings(home, environ)
+    upgrade_database(settings)
+    with Forum(settings) as forum:
+        forum.initialise()
+        yield Project(home, environ, forum)
+
+
+def eventually(happens: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for something that another process does."""
+    deadline = monotonic() + seconds
+    while not happens():
+        assert monotonic() < deadline, "it does not happen"
+        sleep(0.02)

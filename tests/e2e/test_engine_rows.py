@@ -1,0 +1,67 @@
+"""What DBOS keeps: names, and nothing that matters."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+
+from forum.engine import Order
+from forum.ledger import Outcome
+from forum.work import Move, Plan, Policy, Scripted, Task
+from tests.e2e.project import Project, eventually, project
+
+CANARY = "xylophone-canary-7731"
+
+
+def order(milliseconds: int = 0) -> Order:
+    """Ask for something that nobody but the ledger may keep."""
+    move = Move(say=f"{CANARY} said", milliseconds=milliseconds)
+    plan = Plan((Task("a", f"{CANARY} a"), Task("b", f"{CANARY} b", needs=("a",))))
+    return Order(f"{CANARY} request", plan, Policy(agents={"": Scripted({"*": (move,)})}))
+
+
+def cells_of(home: Project) -> list[str]:
+    """Return every value in every table of DBOS, as text."""
+    if home.forum.settings.database:
+        with psycopg.connect(home.forum.settings.database) as db:
+            names = "SELECT tablename FROM pg_tables WHERE schemaname = 'dbos'"
+            tables = [f'dbos."{row[0]}"' for row in db.execute(names)]
+            rows = [row for t in tables for row in db.execute(f"SELECT * FROM {t}")]  # noqa: S608
+    else:
+        with closing(sqlite3.connect(home.forum.settings.engine_file)) as lite:
+            names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            tables = [f'"{row[0]}"' for row in lite.execute(names)]
+            rows = [row for t in tables for row in lite.execute(f"SELECT * FROM {t}")]  # noqa: S608
+    return [str(value) for row in rows for value in row if value is not None]
+
+
+def test_the_rows_of_dbos_hold_neither_content_nor_pickles(home: Project) -> None:
+    """What is not in them needs no redaction, and what is not code cannot be executed."""
+    with home.worker():
+        run = home.submit(order())
+        state = home.wait(run)
+    cells = cells_of(home)
+
+    assert state.outcome is Outcome.OK
+    assert any(run in cell for cell in cells)
+    assert not [cell for cell in cells if CANARY in cell]
+    assert not [cell for cell in cells if cell.startswith(("gAS", "gAR", "\\x80", "b'\\x80"))]
+    assert "py_pickle" not in cells
+
+
+def test_a_run_goes_on_when_dbos_has_lost_everything(tmp_path: Path) -> None:
+    """The ledger is the authority on what happened, and on what has yet to happen."""
+    with project(tmp_path / "project", None) as home:
+        with home.worker() as worker:
+            run = home.submit(order(milliseconds=1500))
+            eventually(lambda: bool(home.forum.read_run(run).tasks))
+            worker.kill()
+            worker.wait()
+        for file in home.forum.settings.data.glob("engine.db*"):
+            file.unlink()
+        with home.worker():
+            state = home.wait(run, seconds=60)
+
+    assert state.outcome is Outcome.OK
+    assert [call.replied.why for call in state.tasks["a"].calls if call.replied] == ["lost", ""]

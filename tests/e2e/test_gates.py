@@ -1,0 +1,92 @@
+"""Gates, while workers come and go."""
+
+import signal
+from time import monotonic
+
+import pytest
+
+from forum.engine import Order
+from forum.errors import GateMoved
+from forum.ledger import Outcome
+from forum.work import Answer, Decider, Policy, one_task
+from tests.e2e.project import Project, eventually
+
+
+def order(milliseconds: int = 60_000, default: Answer = Answer.REJECT) -> Order:
+    """Ask for something that has to be approved."""
+    policy = Policy(gates=("tasks",), gate_milliseconds=milliseconds, gate_default=default)
+    return Order("Deploy.", one_task("Deploy."), policy)
+
+
+def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: Project) -> None:
+    """An approval must not be lost because all workers were down when it was given."""
+    with home.worker():
+        run = home.submit(order())
+        gate = home.wait(run).open_gates[0]
+    home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
+    with home.worker():
+        state = home.wait(run)
+
+    assert state.outcome is Outcome.OK
+    assert state.gates[gate.strand].decided is not None
+
+
+def test_a_deadline_that_passes_while_nobody_works_holds(home: Project) -> None:
+    """The default is recorded once somebody looks, and nothing else can be decided then."""
+    with home.worker():
+        run = home.submit(order(milliseconds=1500, default=Answer.APPROVE))
+        gate = home.wait(run).open_gates[0]
+    eventually(lambda: home.forum.store.now() > gate.deadline)
+    with home.worker():
+        state = home.wait(run)
+    decided = state.gates[gate.strand].decided
+
+    assert state.outcome is Outcome.OK
+    assert decided is not None
+    assert (decided.answer, decided.by) == (Answer.APPROVE, Decider.DEADLINE)
+
+
+@pytest.mark.slow
+def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
+    """Neither earlier because a worker died, nor later than the next look at the alarms."""
+    with home.worker() as worker:
+        run = home.submit(order(milliseconds=25_000))
+        gate = home.wait(run).open_gates[0]
+        worker.send_signal(signal.SIGKILL)
+    with home.worker():
+        eventually(lambda: home.forum.read_run(run).outcome is not None, seconds=40)
+    state = home.forum.read_run(run)
+    decision = home.forum.ledger.find(state.gates[gate.strand].entry.hex()).entry
+
+    assert state.outcome is Outcome.DENIED
+    assert 0 <= decision.ts - gate.deadline < 2_000_000
+
+
+def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
+    """Whoever approves has seen exactly what is then done."""
+    with home.worker():
+        run = home.submit(order())
+        gate = home.wait(run).open_gates[0]
+        fresh = home.forum.edit_gate(run, "task/answer", gate.digest, b"Deploy on Monday.")
+        with pytest.raises(GateMoved):
+            home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
+        waiting = home.forum.read_run(run)
+        home.forum.decide(run, "task/answer", Answer.APPROVE, fresh)
+        state = home.wait(run)
+
+    assert waiting.open_gates
+    assert state.outcome is Outcome.OK
+    assert home.answer(run) == b"Done: Deploy on Monday."
+
+
+def test_a_decision_wakes_its_run_in_less_than_a_second(home: Project) -> None:
+    """Somebody sits there and waits."""
+    with home.worker():
+        run = home.submit(order())
+        gate = home.wait(run).open_gates[0]
+        home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
+        decided = monotonic()
+        eventually(lambda: bool(home.forum.read_run(run).tasks))
+        woken = monotonic() - decided
+
+    assert woken < 1.0

@@ -1,0 +1,421 @@
+"""One soak of the engine: runs of every shape, while their workers die at every boundary."""
+
+import signal
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+from forum.app import Forum, new_run
+from forum.engine import accept, cancel
+from forum.errors import RunEnded, StoreLost
+from forum.ledger import MAIN, RunClose
+from tests.soak.engine.bench import Bench
+from tests.soak.engine.evidence import Evidence
+from tests.soak.engine.fleet import Fleet, Life
+from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point
+from tests.soak.engine.shapes import Shape, Shapes
+from tests.soak.engine.takeover import Death
+
+T = TypeVar("T")
+
+WORKERS = 3
+TICK_SECONDS = 0.02
+LOOK_SECONDS = 0.3
+REPORT_SECONDS = 10.0
+IN_FLIGHT = 10
+"""How many runs there are at once, at least, as long as there are runs to begin."""
+TRAP_SECONDS = 2.5
+"""How long a trap may wait for its boundary; then another one is set."""
+GRACE_SECONDS = 0.5
+"""How long workers live in peace after one of them died."""
+ZOMBIE_SECONDS = 4.5
+"""How long a worker is stopped: longer than its lease."""
+HAUNT_SECONDS = 1.5
+"""How long it lives on afterwards, at least."""
+STALL_SECONDS = 90.0
+"""After how long without any news the rest is given up."""
+
+ZOMBIE_POINTS = (
+    Point.MODEL,
+    Point.CALL,
+    Point.VERDICT,
+    Point.DRIVE_TASK,
+    Point.DRIVE_RUN,
+    Point.CHECKPOINT,
+    Point.HOLD_LEASE,
+    Point.ENQUEUE_TASKS,
+)
+OFTEN = frozenset({Point.CALL, Point.VERDICT, Point.MODEL, Point.CHECKPOINT, Point.DRIVE_TASK})
+"""What is passed so often that the trap need not spring at the first time."""
+
+
+@dataclass(frozen=True)
+class Goals:
+    """What has to be reached before a soak may end: all of these."""
+
+    runs: int
+    kills: int
+    zombies: int
+    server_crashes: int
+
+
+@dataclass
+class Asked:
+    """A run that was begun."""
+
+    shape: Shape
+    begun: float
+    ended: bool = False
+    cancel_at: float | None = None
+
+
+@dataclass
+class Zombie:
+    """A worker that is stopped, or has lately been."""
+
+    life: Life
+    stopped: float
+    resumed: float | None = None
+
+
+@dataclass
+class Tally:
+    """What was done to the workers."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    zombies: int = 0
+    server_crashes: int = 0
+    amnesias: int = 0
+
+
+class Campaign:
+    """Crashes workers until the goals are reached, then lets the living finish."""
+
+    def __init__(self, bench: Bench, forum: Forum, goals: Goals, seed: int) -> None:
+        self._bench, self._forum, self._goals = bench, forum, goals
+        self._random = Random(f"{bench.name}/{seed}")
+        self._shapes = Shapes(f"{bench.name}/{seed}")
+        self.evidence = Evidence(bench.folder / "evidence")
+        self.tally = Tally()
+        self.asked: dict[str, Asked] = {}
+        self.deaths: list[Death] = []
+        self.violations: list[str] = []
+        self._fleet = Fleet(bench.folder, bench.database)
+        self._serving: list[Life] = []
+        self._zombies: list[Zombie] = []
+        self._killed: set[str] = set()
+        self._plans = deque(self._all_plans())
+        self._armed: tuple[Plan, list[Life], float] | None = None
+        self._begun = self._looked = self._reported = self._news = time.monotonic()
+        self._peace_until = 0.0
+        self.storms: list[tuple[int, int]] = []
+        """When the database, or all workers, were away."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been going on."""
+        return time.monotonic() - self._begun
+
+    @property
+    def kills(self) -> int:
+        """How many workers were killed."""
+        return self.tally.kills.total()
+
+    @property
+    def missed(self) -> list[str]:
+        """The places at which nobody has died."""
+        return sorted({str(plan) for plan in self._all_plans()} - self.tally.kills.keys())
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """What workers met with and tried again, by kind."""
+        return dict(Counter(event.details[0] for event in self.evidence.all("trouble")))
+
+    def run(self) -> None:
+        """Crash workers until the goals are reached, then let the living finish."""
+        try:
+            self._serving = [self._fleet.start() for _ in range(WORKERS)]
+            while not self._reached() and not self.violations:
+                self._tick()
+            self._disarm()
+            self._wait_for_runs()
+            self._finish()
+        finally:
+            self._fleet.kill()
+        self.evidence.read()
+
+    # One look around
+
+    def _tick(self) -> None:
+        time.sleep(TICK_SECONDS)
+        self.evidence.read()
+        for life in list(self._serving):
+            self._look_after(life)
+        for zombie in list(self._zombies):
+            self._haunt(zombie)
+        self._look_at_runs()
+        self._begin_runs()
+        if not self._reached():
+            self._plot()
+        self._report()
+
+    def _reached(self) -> bool:
+        goals, tally = self._goals, self.tally
+        return (
+            self.kills >= goals.kills
+            and len(self.asked) >= goals.runs
+            and tally.zombies >= goals.zombies
+            and tally.server_crashes >= (goals.server_crashes if self._bench.can_crash else 0)
+            and tally.amnesias > 0
+            and not self._zombies
+        )
+
+    def _look_after(self, life: Life) -> None:
+        if life.status is not None:
+            self._bury(life)
+            self._replace(life)
+        elif life.stopped and not any(zombie.life is life for zombie in self._zombies):
+            self._zombies.append(Zombie(life, time.monotonic()))
+            self._note_death(life, "stops")
+            self._spread_peace()
+
+    def _bury(self, life: Life) -> None:
+        self.evidence.read()
+        died = self.evidence.last(life.name, "dies")
+        if life.status == -signal.SIGKILL and died is not None:
+            self.tally.kills[died.details[0]] += 1
+            self._note_death(life, "dies")
+            self._spread_peace()
+        elif life.name not in self._killed:
+            self.violations.append(
+                f"worker {life.name} ended by itself with status {life.status}: {life.last_words}"
+            )
+
+    def _replace(self, life: Life) -> None:
+        self._serving.remove(life)
+        self._zombies = [zombie for zombie in self._zombies if zombie.life is not life]
+        self._serving.append(self._fleet.start())
+
+    def _kill(self, life: Life, how: str) -> None:
+        life.kill()
+        self._killed.add(life.name)
+        self.tally.kills[how] += 1
+        self.deaths.append(Death(life.name, time.monotonic_ns(), how))
+
+    def _note_death(self, life: Life, what: str) -> None:
+        event = self.evidence.last(life.name, what)
+        if event is not None:
+            self.deaths.append(Death(life.name, event.at, event.details[0]))
+
+    def _up(self) -> list[Life]:
+        """Return the workers that are at work."""
+        away = {zombie.life.name for zombie in self._zombies if zombie.resumed is None}
+        return [
+            life
+            for life in self._serving
+            if life.status is None and life.name not in away and self.evidence.is_up(life.name)
+        ]
+
+    def _haunt(self, zombie: Zombie) -> None:
+        """Continue a zombie when others have taken over, and kill it some time later."""
+        now = time.monotonic()
+        if zombie.resumed is None:
+            if now - zombie.stopped > ZOMBIE_SECONDS:
+                zombie.resumed = now
+                zombie.life.signal(signal.SIGCONT)
+                self.tally.zombies += 1
+        elif now - zombie.resumed > HAUNT_SECONDS:
+            self._zombies.remove(zombie)
+
+    # What is done to workers
+
+    def _plot(self) -> None:
+        """Set a trap, and see whether the last one was of use; one disaster at a time."""
+        now = time.monotonic()
+        if self._armed is not None:
+            last, lives, since = self._armed
+            if all(life.status is None and not life.stopped for life in lives):
+                if now - since < TRAP_SECONDS:
+                    return
+                self._plans.append(last)
+            self._disarm()
+            return
+        if now < self._peace_until or len(self._up()) < 2:
+            return
+        if self._due_for_disaster():
+            return
+        plan = self._next_plan()
+        if plan is None:
+            self._kill_any()
+            return
+        lives = self._up()[1:]
+        for life in lives:
+            life.arm(plan)
+        self._armed = (plan, lives, now)
+
+    def _disarm(self) -> None:
+        if self._armed is not None:
+            for life in self._armed[1]:
+                life.arm(None)
+        self._armed = None
+
+    def _spread_peace(self) -> None:
+        self._disarm()
+        self._peace_until = time.monotonic() + GRACE_SECONDS
+
+    def _kill_any(self) -> None:
+        life = self._random.choice(self._up())
+        self._kill(life, "any: from outside")
+        self._replace(life)
+        self._spread_peace()
+
+    def _next_plan(self) -> Plan | None:
+        """Return the next place to die at; now and then none: to be killed from outside."""
+        if self._random.random() < 0.05 or not self._plans:
+            return None
+        return self._plans.popleft()
+
+    def _all_plans(self) -> list[Plan]:
+        """Return every boundary, before it and after it, and the places to be stopped at."""
+        deaths = [
+            Plan(point, moment, self._random.randint(1, 4) if point in OFTEN else 1)
+            for point in Point
+            for moment in (Moment.BEFORE, Moment.AFTER)
+            if moment is Moment.AFTER or point not in IF_FOUND
+        ]
+        stops = [
+            Plan(ZOMBIE_POINTS[i % len(ZOMBIE_POINTS)], Moment.STOP)
+            for i in range(self._goals.zombies)
+        ]
+        self._random.shuffle(deaths)
+        # Spread the stops evenly.
+        every = max(1, len(deaths) // (len(stops) + 1))
+        for place, stop in enumerate(stops, 1):
+            deaths.insert(min(len(deaths), place * every), stop)
+        return deaths
+
+    def _due_for_disaster(self) -> bool:
+        """Crash the server, or let DBOS forget everything, at even distances."""
+        goals, tally = self._goals, self.tally
+        share = self.kills / goals.kills
+        crashes = goals.server_crashes if self._bench.can_crash else 0
+        if tally.server_crashes < crashes and share >= (tally.server_crashes + 1) / (crashes + 1):
+            self._crash_server()
+            return True
+        if not tally.amnesias and share >= 0.6:
+            self._forget()
+            return True
+        return False
+
+    def _crash_server(self) -> None:
+        begun = time.monotonic_ns()
+        self._bench.crash()
+        self.storms.append((begun, time.monotonic_ns()))
+        self.tally.server_crashes += 1
+        say(f"{self._bench.name}: the server was stopped at once, and is back")
+        self._spread_peace()
+
+    def _forget(self) -> None:
+        """Kill everybody, and delete all that DBOS remembers: the ledger knows enough."""
+        begun = time.monotonic_ns()
+        for life in self._serving:
+            self._kill(life, "all: from outside")
+        self._bench.forget()
+        self._zombies.clear()
+        self._serving = [self._fleet.start() for _ in range(WORKERS)]
+        self.tally.amnesias += 1
+        self.storms.append((begun, time.monotonic_ns()))
+        say(f"{self._bench.name}: all workers were killed, and the queues deleted")
+
+    # Runs
+
+    def _begin_runs(self) -> None:
+        """Begin runs in step with the deaths of workers."""
+        goals, going = self._goals, sum(1 for asked in self.asked.values() if not asked.ended)
+        due = IN_FLIGHT + goals.runs * self.kills // goals.kills
+        while len(self.asked) < min(due, goals.runs) or (
+            going < IN_FLIGHT and len(self.asked) < goals.runs
+        ):
+            self._begin_run()
+            going += 1
+
+    def _begin_run(self) -> None:
+        run, shape, now = new_run(), self._shapes.next(), time.monotonic()
+        self._insist(lambda: accept(self._forum.ledger, run, shape.order, "soak"))
+        asked = self.asked[run] = Asked(shape, now)
+        if shape.cancelled:
+            asked.cancel_at = now + self._random.uniform(0.2, 2.5)
+
+    def _look_at_runs(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        for run, asked in self.asked.items():
+            if asked.ended:
+                continue
+            if asked.cancel_at is not None and now > asked.cancel_at:
+                asked.cancel_at = None
+                with suppress(RunEnded):
+                    self._insist(partial(cancel, self._forum.ledger, run, "soak"))
+            asked.ended = self._insist(partial(self._has_ended, run))
+            self._check_account(run)
+            if asked.ended:
+                self._news = now
+        self._looked = time.monotonic()
+
+    def _has_ended(self, run: str) -> bool:
+        last = self._forum.store.last(run, MAIN)
+        return last is not None and isinstance(self._forum.ledger.kinds.read(last).facts, RunClose)
+
+    def _check_account(self, run: str) -> None:
+        """See that what is reserved and what is spent never pass the cap, whoever dies."""
+        account = self._insist(lambda: self._forum.store.account(run))
+        if account is not None and account.used.exceeds(account.cap):
+            self.violations.append(f"{run} has used {account.used} of {account.cap}")
+
+    def _insist(self, what: Callable[[], T]) -> T:
+        """Do something, again where the server was just restarted."""
+        while True:
+            try:
+                return what()
+            except StoreLost:
+                time.sleep(TICK_SECONDS)
+
+    # The end
+
+    def _wait_for_runs(self) -> None:
+        """Let everything end that was begun; the last workers live."""
+        while not all(asked.ended for asked in self.asked.values()) and not self.violations:
+            self._tick()
+            if time.monotonic() - self._news > STALL_SECONDS:
+                left = [run for run, asked in self.asked.items() if not asked.ended]
+                self.violations.append(f"no run has ended for {STALL_SECONDS} s; left: {left}")
+
+    def _finish(self) -> None:
+        for life in self._serving:
+            status = life.end()
+            if status != 0:
+                self.violations.append(
+                    f"worker {life.name} ended with status {status}: {life.last_words}"
+                )
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now - self._reported > REPORT_SECONDS:
+            self._reported = now
+            ended = sum(1 for asked in self.asked.values() if asked.ended)
+            say(
+                f"{self._bench.name} {self.seconds:.0f} s: {self.kills} killed, "
+                f"{self.tally.zombies} zombies, {ended} of {len(self.asked)} runs have ended"
+            )
+
+
+def say(what: str) -> None:
+    """Tell on the standard error how it goes."""
+    print(what, file=sys.stderr, flush=True)

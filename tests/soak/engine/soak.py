@@ -1,0 +1,84 @@
+"""Soaking one database: the campaign, the audit, and the figures of both."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from forum.app import Forum
+from tests.soak.engine.audit import Audit
+from tests.soak.engine.bench import Bench, open_bench
+from tests.soak.engine.campaign import Campaign, Goals, say
+from tests.soak.engine.takeover import Death, Takeover, Takeovers, percentile
+
+SETTLED_SECONDS = 5.0
+"""How long after a storm it may still be felt."""
+GOAL_SECONDS = 5.0
+
+
+def soak(database: str, goals: Goals, seed: int = 0, keep: Path | None = None) -> dict[str, Any]:
+    """Soak one database, and return what happened."""
+    with tempfile.TemporaryDirectory(prefix="forum-soak-") as name:
+        folder = Path(name)
+        try:
+            with open_bench(database, folder) as bench, Forum(bench.settings) as forum:
+                forum.initialise()
+                return _soak(bench, forum, goals, seed)
+        finally:
+            if keep is not None:
+                shutil.copytree(folder, keep, dirs_exist_ok=True)
+
+
+def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]:
+    campaign = Campaign(bench, forum, goals, seed)
+    campaign.run()
+    ran = campaign.seconds
+    say(f"{bench.name}: {campaign.kills} killed in {ran:.0f} s; checking")
+    forum.settle()
+    shapes = {run: asked.shape for run, asked in campaign.asked.items()}
+    audit = Audit(forum, bench, campaign.evidence, shapes)
+    audit.run()
+    takeovers = Takeovers(campaign.evidence, forum.store)
+    found = [one for death in campaign.deaths for one in takeovers.of(death)]
+    calm = [one for one in found if _is_calm(one.death, campaign.storms)]
+    violations = [*campaign.violations, *audit.violations]
+    return {
+        "ok": not violations,
+        "runs": len(campaign.asked),
+        "runs_within": audit.runs - len(campaign.asked),
+        "killed": campaign.kills,
+        "kills": dict(sorted(campaign.tally.kills.items())),
+        "places_missed": campaign.missed,
+        "zombies": campaign.tally.zombies,
+        "pg_restarts": campaign.tally.server_crashes,
+        "entries": audit.entries,
+        "calls": audit.calls,
+        "calls_lost": audit.lost,
+        "calls_repeated": audit.calls_repeated,
+        "tools": audit.effects,
+        "tools_repeated": audit.tools_repeated,
+        "takeovers": len(calm),
+        **_figures("takeover", calm),
+        "takeovers_in_storms": len(found) - len(calm),
+        **_figures("takeover_in_storms", [one for one in found if one not in calm]),
+        "not_taken_over": [str(one) for one in found if one.seconds is None],
+        "slow": [str(one) for one in calm if (one.seconds or 0) > GOAL_SECONDS][:20],
+        "troubles": campaign.troubles,
+        "verified": audit.verified,
+        "seconds": round(ran, 1),
+        "seconds_with_the_audit": round(campaign.seconds, 1),
+        "violations": violations,
+    }
+
+
+def _figures(name: str, takeovers: Iterable[Takeover]) -> dict[str, float]:
+    seconds = [one.seconds for one in takeovers if one.seconds is not None]
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {f"{name}_{key}": round(percentile(seconds, share), 2) for key, share in shares.items()}
+
+
+def _is_calm(death: Death, storms: list[tuple[int, int]]) -> bool:
+    """Tell whether others lived, and the database was there, when they should have gone on."""
+    margin = int(SETTLED_SECONDS * 1e9)
+    return not any(begun - margin < death.at < ended + margin for begun, ended in storms)

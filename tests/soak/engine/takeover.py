@@ -1,0 +1,83 @@
+"""How long it takes until somebody goes on with what a dead or stopped worker was doing."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forum.ledger import MAIN, Reader
+from forum.work import task_strand
+from tests.soak.engine.evidence import Drive, Event, Evidence
+
+
+@dataclass(frozen=True)
+class Death:
+    """A worker was killed, or stopped for longer than its lease lasts."""
+
+    life: str
+    at: int
+    how: str
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """Somebody else went on after so many seconds; or nobody had to, or did."""
+
+    death: Death
+    drive: Drive
+    seconds: float | None
+
+
+class Takeovers:
+    """Finds who went on, by the diaries of all."""
+
+    def __init__(self, evidence: Evidence, reader: Reader) -> None:
+        self._evidence, self._reader = evidence, reader
+        self._begun: dict[Drive, list[Event]] = defaultdict(list)
+        self._commits: dict[tuple[str, str], list[Event]] = defaultdict(list)
+        for event in sorted(evidence.events):
+            if event.what in ("run+", "task+"):
+                self._begun[event.details].append(event)
+            elif event.what == "commit":
+                self._commits[event.details[:2]].append(event)
+
+    def of(self, death: Death) -> list[Takeover]:
+        """Return what became of everything that the dead was driving, and had not ended."""
+        drives = sorted(self._evidence.in_flight(death.life, death.at))
+        return [
+            Takeover(death, drive, self._seconds(drive, death))
+            for drive in drives
+            if not self._was_over(drive, death)
+        ]
+
+    def _seconds(self, drive: Drive, death: Death) -> float | None:
+        """Measure until the next entry of a task; until a run is driven, which may have none."""
+        begun = _elsewhere(self._begun[drive], death)
+        if not begun:
+            return None
+        first = begun[0].at
+        entries = _elsewhere(self._commits[_strand(drive)], death)
+        # Where the heir died too, or had to wait for a person, taking it up was all that it could.
+        again = begun[1].at if len(begun) > 1 else None
+        if len(drive) > 1 and entries and (again is None or entries[0].at < again):
+            first = max(first, entries[0].at)
+        return (first - death.at) / 1e9
+
+    def _was_over(self, drive: Drive, death: Death) -> bool:
+        """Tell whether the last entry was there; if nobody noted it, its writer died with it."""
+        last = sum(1 for _ in self._reader.strand(*_strand(drive))) - 1
+        commit = next((e for e in self._commits[_strand(drive)] if e.details[2] == last), None)
+        return last >= 0 and (commit is None or commit.at <= death.at)
+
+
+def _strand(drive: Drive) -> tuple[str, str]:
+    return (drive[0], task_strand(drive[1]) if len(drive) > 1 else MAIN)
+
+
+def _elsewhere(events: Sequence[Event], death: Death) -> list[Event]:
+    return [event for event in events if event.at > death.at and event.life != death.life]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that so many of them do not pass."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

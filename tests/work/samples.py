@@ -1,0 +1,140 @@
+"""Plans, policies and entries of runs, as many as one likes."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from forum.ledger import LEDGER_KINDS, Commitment, Entry, Facts, leaf_of
+from forum.tlog import hash_leaf
+from forum.work import (
+    WORK_KINDS,
+    Agent,
+    Answer,
+    Budget,
+    Command,
+    Move,
+    Plan,
+    Policy,
+    Scripted,
+    Task,
+    Told,
+    Tool,
+    Use,
+)
+from tests.ledger.samples import counts, facts_of
+
+KINDS = LEDGER_KINDS | WORK_KINDS
+
+names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", fullmatch=True)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+words = texts.filter(str.strip)
+budgets = st.builds(Budget, counts, counts, counts, counts, counts)
+
+uses = st.builds(Use, texts, texts)
+moves = st.builds(
+    Move, texts, st.tuples(uses) | st.just(()), texts, counts, st.none() | counts, counts
+)
+scripts = st.dictionaries(texts, st.lists(moves, max_size=2).map(tuple), max_size=2)
+agents: st.SearchStrategy[Agent] = st.builds(Scripted, scripts, counts, counts) | st.builds(
+    Command, st.lists(texts, max_size=3).map(tuple), counts, counts, counts
+)
+tools = st.builds(Tool, st.lists(texts, max_size=3).map(tuple), counts)
+policies = st.builds(
+    Policy,
+    agents=st.dictionaries(texts, agents, max_size=3),
+    tools=st.dictionaries(texts, tools, max_size=2),
+    parallel=counts,
+    retries=counts,
+    ladder=st.lists(texts, max_size=3).map(tuple),
+    backoff_milliseconds=counts,
+    call_milliseconds=counts,
+    turns=counts,
+    input_bytes=counts,
+    repeats=counts,
+    gates=st.lists(texts, max_size=3).map(tuple),
+    gate_milliseconds=counts,
+    gate_default=st.sampled_from(Answer),
+)
+
+
+IDS = ["a", "b-2", "c_3", "D.4", "5", "long" * 10, "g", "h"]
+
+
+@st.composite
+def plans(draw: st.DrawFn, most: int = 8, *, nested: bool = True) -> Plan:
+    """Draw a plan in which tasks wait for any others, in any order, and may be plans themselves."""
+    ids = draw(st.lists(st.sampled_from(IDS), min_size=1, max_size=most, unique=True))
+    tasks = []
+    for n, name in enumerate(ids):
+        upstream = draw(st.lists(st.sampled_from(ids[:n]), unique=True)) if n else []
+        fed = draw(st.integers(0, len(upstream)))
+        within = draw(plans(3, nested=False)).tasks if nested and draw(st.booleans()) else ()
+        task = Task(
+            name,
+            draw(words),
+            draw(words.map(lambda text: f"contains {text}") | st.just("")),
+            tuple(upstream[:fed]),
+            tuple(upstream[fed:]),
+            draw(texts),
+            within,
+            draw(st.just(Budget()) | budgets),
+        )
+        tasks.append(task)
+    return Plan(tuple(draw(st.permutations(tasks))))
+
+
+STRANDS = [
+    "main",
+    "control",
+    "task/a",
+    "task/b",
+    "gate/plan",
+    "gate/task/a",
+    "gate/effect/a/1",
+    # What nobody writes, and a fold may yet be given:
+    "task",
+    "task/",
+    "gate/",
+    "elsewhere",
+]
+
+Said = tuple[str, Facts | msgspec.Raw, int]
+"""A strand, what is said there, and when."""
+
+facts = st.one_of(
+    *(facts_of(kind) for kind in KINDS),
+    st.just(msgspec.Raw(b'{"of":"a later release"}')),
+)
+sayings: st.SearchStrategy[Said] = st.tuples(st.sampled_from(STRANDS), facts, counts)
+
+
+def tell(said: Iterable[Said]) -> list[Told]:
+    """Return the entries that say this, each the next one of its strand."""
+    lengths = {name: count() for name in STRANDS}
+    return [told(name, next(lengths[name]), facts, ts) for name, facts, ts in said]
+
+
+def told(strand: str, n: int, facts: Facts | msgspec.Raw, ts: int = 0) -> Told:
+    """Return an entry of a run, and its id; what it shows is known by that."""
+    kind = KINDS.of(facts) if isinstance(facts, Facts) else None
+    shown = hash_leaf(f"{strand}/{n}".encode()).hex()
+    names = sorted(kind.bodies) if kind else []
+    entry: Entry[Any] = Entry(
+        v="forum/entry/1",
+        log="example.com/log",
+        run="run",
+        strand=strand,
+        n=n,
+        prev=shown if n else "",
+        step=f"step/{n}",
+        ts=ts,
+        actor="tester",
+        kind=kind.name if kind else "later/1",
+        parents=(),
+        facts=facts,
+        bodies={name: Commitment(shown, 1, "text/plain") for name in names},
+    )
+    return leaf_of(KINDS.write(entry)) if kind else hash_leaf(shown.encode()), entry
