@@ -47,6 +47,10 @@ soak-ledger *args:
 soak-engine *args:
     {{bin}}/python -m tests.soak.engine {{args}}
 
+# Let ten thousand runs wait at gates, and wake some
+soak-gates *args:
+    {{bin}}/python -m tests.soak.gates {{args}}
+
 # Flip every bit of a bundle, one at a time, and verify each
 flip-bundle *args:
     {{bin}}/python -m tests.soak.flip {{args}}

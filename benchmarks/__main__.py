@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import frauds, ledger
+from benchmarks import engine, frauds, ledger
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
+    "engine": engine.main,
     "frauds": frauds.main,
 }
 

@@ -73,18 +73,17 @@ async def carry_out(
     """Start each task as soon as those before it have ended; return how many have."""
     said: dict[str, str] = {}
     left = dict(needs)
-    going: set[asyncio.Future[tuple[str, str]]] = set()
+    going: list[asyncio.Future[tuple[str, str]]] = []
     while left or going:
         ready = [task for task, before in left.items() if said.keys() >= set(before)]
         for task in ready:
             del left[task]
         inputs = [(task, [said[name] for name in needs[task]]) for task in ready]
-        going |= {asyncio.ensure_future(end) for end in await start(inputs)}
+        going += [asyncio.ensure_future(end) for end in await start(inputs)]
         # This way of waiting is recorded, so that a run which is recovered goes on the same way.
-        done, going = await DBOS.asyncio_wait(
-            list(going), return_when=asyncio.FIRST_COMPLETED
-        )
+        done, _ = await DBOS.asyncio_wait(list(going), return_when=asyncio.FIRST_COMPLETED)
         said |= dict(end.result() for end in done)
+        going = [end for end in going if end not in done]
     return len(said)
 
 

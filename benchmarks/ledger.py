@@ -34,6 +34,7 @@ from typing import Any
 import psycopg
 
 from benchmarks import reference
+from forum.app import Forum
 from forum.backends.committer import Committer
 from forum.backends.files import FileMemory
 from forum.backends.keeper import Keeper
@@ -317,7 +318,7 @@ def insert_all(
 # Verifying, growing, opening
 
 
-def fill(bench: Bench, entries: int) -> None:
+def fill(bench: Bench | Forum, entries: int) -> None:
     """Write runs of a thousand entries each, all closed, and publish."""
     for _ in range(entries // 1000):
         run = bench.ledger.open_run(str(uuid.uuid4()), "system:benchmark")

@@ -89,6 +89,22 @@ class ReferenceFigures:
     verify_rss_mb: float
 
 
+@dataclass(frozen=True, slots=True)
+class ReferencePlan:
+    """How fast it carries out a plan: in one process, wave by wave, each entry synced.
+
+    With checkpoints, each wave is followed by an entry with the root of the tree so far.
+    """
+
+    version: str
+    entries: int
+    tasks: int
+    durability: str
+    tasks_per_s: float
+    checkpointed_tasks_per_s: float
+    open_seconds: float
+
+
 def frauds() -> list[FraudOutcome]:
     """Play every fraud on the reference, and return what its own verification says."""
     with tempfile.TemporaryDirectory(prefix="forum-reference-") as scratch:
@@ -122,6 +138,22 @@ def measure(entries: int, store: Store = "file") -> ReferenceFigures:
         open_seconds=read["open_seconds"],
         open_rss_mb=read["open_mb"],
         verify_rss_mb=read["verify_mb"],
+    )
+
+
+def carry_out(needs: dict[str, list[str]], entries: int) -> ReferencePlan:
+    """Carry out a plan of no-op tasks on a ledger of this many entries."""
+    with tempfile.TemporaryDirectory(prefix="forum-reference-") as scratch:
+        patience = PATIENCE + PER_ENTRY * entries
+        took = _drive("plan", scratch, str(entries), json.dumps(needs), patience=patience)
+    return ReferencePlan(
+        version=VERSION,
+        entries=entries,
+        tasks=len(needs),
+        durability=DURABILITY["file"],
+        tasks_per_s=round(len(needs) / took["seconds"], 1),
+        checkpointed_tasks_per_s=round(len(needs) / took["checkpointed_seconds"], 1),
+        open_seconds=round(took["open_seconds"], 3),
     )
 
 

@@ -4,13 +4,14 @@ forum-engine calls its package `forum`, as we do.  Hence a process of its own, s
 `python -I` so that neither PYTHONPATH nor this folder can put our package before it, and hence
 importlib: a type checker that reads `import forum` here would look at the wrong one.
 
-Only its public interface is used: `Ledger`, `FileStorage`, `SqliteStorage`, and the command
-line's `main`.  The frauds edit the two files that `FileStorage` documents, as anyone with
+Only its public interface is used: `Ledger`, `FileStorage`, `SqliteStorage`, `Orchestrator`, and
+the command line's `main`.  The frauds edit the two files that `FileStorage` documents, as anyone with
 write access to the ledger could, or write a second ledger through the same interface.
 
 The answer is one JSON object of observations on stdout; `benchmarks.reference` judges them.
 """
 
+import asyncio
 import contextlib
 import io
 import json
@@ -29,6 +30,11 @@ ledger_module = import_module("forum.ledger")
 file_module = import_module("forum.storage")
 sqlite_module = import_module("forum.sqlite_storage")
 command_line = import_module("forum.cli").main
+engine_module = import_module("forum.engine")
+plan_module = import_module("forum.plan")
+roster_class = import_module("forum.roster").Roster
+policy_class = import_module("forum.policy").Policy
+echo_class = import_module("forum.executor").EchoExecutor
 
 Row: TypeAlias = dict[str, Any]
 
@@ -37,6 +43,7 @@ A_MONTH = 30 * 24 * 3600.0
 NOWHERE = 9999  # a position which no ledger of ours reaches
 WINDOW = 1000  # appends in each of the two windows that are compared
 PAYLOAD_BYTES = 500
+REPEATS = 3  # how often a plan is carried out
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +347,43 @@ def load(store: str, path: Path) -> dict[str, Any]:
     }
 
 
+def carry_out(path: Path, entries: int, needs: dict[str, list[str]]) -> dict[str, Any]:
+    """Carry out a plan on a ledger of this many entries, with and without its checkpoints.
+
+    The ledger is filled without syncing; the plan is then carried out with the defaults.
+    """
+    filling = ledger_module.Ledger(file_module.FileStorage(str(path), fsync_each=False))
+    for number in range(entries):
+        parent = number - 1 if number else None
+        filling.append(
+            actor="auditor", kind="result", payload=payload(number), causal_parent=parent
+        )
+    filling.sync()
+    begun = time.perf_counter()
+    ledger = ledger_module.Ledger(file_module.FileStorage(str(path)))
+    opened = time.perf_counter() - begun
+    policy = policy_class(frozenset(), max_parallel=max(8, len(needs)))
+    orchestrator = engine_module.Orchestrator(roster_class(()), ledger, echo_class(), policy)
+    tasks = [
+        plan_module.Task(task, "auditor", "Do nothing.", tuple(before))
+        for task, before in needs.items()
+    ]
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(REPEATS):
+        for checkpoints, spent in times.items():
+            plan = plan_module.Plan(tuple(tasks))
+            begun = time.perf_counter()
+            results = asyncio.run(orchestrator.submit_plan(plan, checkpoint_each_wave=checkpoints))
+            spent.append(time.perf_counter() - begun)
+            assert len(results) == len(needs)
+            assert all(result.ok for result in results.values())
+    return {
+        "open_seconds": opened,
+        "seconds": median(times[False]),
+        "checkpointed_seconds": median(times[True]),
+    }
+
+
 def peak_mb() -> float:
     """Return the most memory that this program has held at once, in MB.
 
@@ -355,7 +399,7 @@ def peak_mb() -> float:
 
 
 def main(words: list[str]) -> None:
-    """Do what the words ask for: `frauds DIR`, `append STORE DIR ENTRIES` or `load STORE DIR`."""
+    """Do what the words ask for: frauds, append, load or plan."""
     match words:
         case ["frauds", path]:
             answer = frauds(Path(path))
@@ -363,6 +407,8 @@ def main(words: list[str]) -> None:
             answer = append(store, Path(path), int(entries))
         case ["load", store, path]:
             answer = load(store, Path(path))
+        case ["plan", path, entries, needs]:
+            answer = carry_out(Path(path), int(entries), json.loads(needs))
         case _:
             raise SystemExit(2)
     json.dump(answer, sys.stdout)

@@ -47,6 +47,11 @@ class Project:
         assert state.outcome is not None or state.open_gates, f"still {state.state}: {said}"
         return state
 
+    def end(self, run: str, seconds: float = 30.0) -> Run:
+        """Wait until a run has ended, whatever it waits for meanwhile."""
+        eventually(lambda: self.forum.read_run(run).outcome is not None, seconds)
+        return self.forum.read_run(run)
+
     def answer(self, run: str) -> bytes:
         """Return what a run has answered."""
         at = self.forum.read_run(run).answer_at

@@ -1,6 +1,7 @@
 """Gates, while workers come and go."""
 
 import signal
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -10,6 +11,7 @@ from forum.errors import GateMoved
 from forum.ledger import Outcome
 from forum.work import Answer, Decider, Policy, one_task
 from tests.e2e.project import Project, eventually
+from tests.soak.gates import measure
 
 
 def order(milliseconds: int = 60_000, default: Answer = Answer.REJECT) -> Order:
@@ -25,7 +27,7 @@ def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: 
         gate = home.wait(run).open_gates[0]
     home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
     with home.worker():
-        state = home.wait(run)
+        state = home.end(run)
 
     assert state.outcome is Outcome.OK
     assert state.gates[gate.strand].decided is not None
@@ -38,7 +40,7 @@ def test_a_deadline_that_passes_while_nobody_works_holds(home: Project) -> None:
         gate = home.wait(run).open_gates[0]
     eventually(lambda: home.forum.store.now() > gate.deadline)
     with home.worker():
-        state = home.wait(run)
+        state = home.end(run)
     decided = state.gates[gate.strand].decided
 
     assert state.outcome is Outcome.OK
@@ -54,8 +56,7 @@ def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
         gate = home.wait(run).open_gates[0]
         worker.send_signal(signal.SIGKILL)
     with home.worker():
-        eventually(lambda: home.forum.read_run(run).outcome is not None, seconds=40)
-    state = home.forum.read_run(run)
+        state = home.end(run, seconds=40)
     decision = home.forum.ledger.find(state.gates[gate.strand].entry.hex()).entry
 
     assert state.outcome is Outcome.DENIED
@@ -72,7 +73,7 @@ def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
             home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
         waiting = home.forum.read_run(run)
         home.forum.decide(run, "task/answer", Answer.APPROVE, fresh)
-        state = home.wait(run)
+        state = home.end(run)
 
     assert waiting.open_gates
     assert state.outcome is Outcome.OK
@@ -90,3 +91,16 @@ def test_a_decision_wakes_its_run_in_less_than_a_second(home: Project) -> None:
         woken = monotonic() - decided
 
     assert woken < 1.0
+
+
+@pytest.mark.postgres
+def test_runs_that_wait_are_rows(tmp_path: Path, postgres_url: str) -> None:
+    """No workflow and no memory for any of them, and a decision wakes its run at once.
+
+    `just soak-gates` does the same with ten thousand.
+    """
+    figures = measure(tmp_path / "project", 300, postgres_url)
+
+    assert figures.live_workflows == 0
+    assert figures.waiting_mb - figures.empty_mb < 15
+    assert max(figures.woken_ms) < 1000

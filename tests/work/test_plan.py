@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from forum.errors import BadPlan, Malformed
 from forum.work import (
+    Agent,
     Budget,
     Plan,
     Policy,
@@ -170,7 +171,7 @@ def test_every_name_that_is_told_is_a_name(name: str) -> None:
 
 
 PLAN = Plan((Task("a", "x", tasks=(Task("within", "x"),)), Task("b", "x", agent="big")))
-AGENTS = {"": Scripted(), "big": Scripted()}
+AGENTS: dict[str, Agent] = {"": Scripted(), "big": Scripted()}
 
 
 @pytest.mark.parametrize(

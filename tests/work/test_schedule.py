@@ -38,6 +38,7 @@ from tests.work.samples import Said, plans, tell, told
 PASS = Judged(1, Outcome.OK, Check.OUTCOME, Next.ACCEPT)
 FAIL = Judged(1, Outcome.FAILED, Check.OUTCOME, Next.GIVE_UP)
 HALT = Stopped(StopReason.REPEAT)
+ENDS: list[Judged | Stopped] = [PASS, FAIL, HALT]
 CALL = Called("", "m", 1, 1)
 
 
@@ -99,7 +100,7 @@ def test_every_plan_comes_to_its_end(plan: Plan, parallel: int, data: st.DataObj
             assert not idle or len(office.going) == parallel, "nobody waits for a whole level"
         if office.going:
             name = data.draw(st.sampled_from(sorted(office.going)))
-            office.finish(name, data.draw(st.sampled_from([PASS, FAIL, HALT])))
+            office.finish(name, data.draw(st.sampled_from(ENDS)))
         else:
             assert steps.skip, "somebody must have the next word"
 
@@ -209,10 +210,30 @@ def test_what_did_not_satisfy_goes_up_and_what_broke_is_tried_again() -> None:
         ("it is good", Outcome.OK, b"x", Judgement(passed=True, check=Check.OUTCOME)),
         ("contains b c", Outcome.OK, b"ab cd", Judgement(passed=True, check=Check.CONTAINS)),
         ("matches ^a.c$", Outcome.OK, b"abc", Judgement(passed=True, check=Check.MATCHES)),
-        ("contains b", Outcome.OK, b"a", Judgement(False, Check.CONTAINS, "not-contained")),
-        ("matches b", Outcome.OK, b"a", Judgement(False, Check.MATCHES, "no-match")),
-        ("contains x", Outcome.OK, b" \n", Judgement(False, Check.OUTCOME, "empty")),
-        ("contains x", Outcome.FAILED, b"x", Judgement(False, Check.OUTCOME, "failed")),
+        (
+            "contains b",
+            Outcome.OK,
+            b"a",
+            Judgement(passed=False, check=Check.CONTAINS, reason="not-contained"),
+        ),
+        (
+            "matches b",
+            Outcome.OK,
+            b"a",
+            Judgement(passed=False, check=Check.MATCHES, reason="no-match"),
+        ),
+        (
+            "contains x",
+            Outcome.OK,
+            b" \n",
+            Judgement(passed=False, check=Check.OUTCOME, reason="empty"),
+        ),
+        (
+            "contains x",
+            Outcome.FAILED,
+            b"x",
+            Judgement(passed=False, check=Check.OUTCOME, reason="failed"),
+        ),
         ("contains x", Outcome.OK, b"\xffx", Judgement(passed=True, check=Check.CONTAINS)),
     ],
 )

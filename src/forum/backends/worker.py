@@ -9,8 +9,8 @@ import asyncio
 import os
 import socket
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
-from dbos import error as dbos_error
 
+from forum.backends.files import locked
 from forum.engine import Engine
 from forum.errors import NotDurable, StoreFailed
 from forum.ledger import Store
@@ -98,12 +98,13 @@ class Worker:
             "workflow_name": f"forum-{queue}",
             "queue_name": f"{self.name}-{queue}",
             "deduplication_id": key,
+            # Without this, DBOS would write its refusal down as an exception, which is no JSON.
+            "duplication_policy": "return-existing",
             "app_version": self._version,
         }
 
         def enqueue() -> None:
-            with suppress(dbos_error.DBOSQueueDeduplicatedError):
-                DBOS.enqueue_workflow_with_options(options, *names)
+            DBOS.enqueue_workflow_with_options(options, *names)
 
         # An executor, not asyncio.to_thread: that one would take the context of the workflow
         # along, and DBOS would count this as one of its steps.
@@ -128,7 +129,8 @@ class Worker:
         _serving.append(self)
         try:
             DBOS(config=self._config(url))
-            DBOS.launch()
+            with _alone(url):
+                DBOS.launch()
             for queue, most in (("runs", self._capacity.runs), ("tasks", self._capacity.tasks)):
                 DBOS.register_queue(
                     f"{self.name}-{queue}",
@@ -225,15 +227,30 @@ async def _drive_task(run: str, task: str) -> None:
 
 def sqlite_url(path: Path) -> str:
     """Prepare the file in which DBOS keeps its queues, and return its address."""
-    path.touch(mode=0o600, exist_ok=True)
-    with closing(sqlite3.connect(path)) as db:
+    with locked(path), closing(sqlite3.connect(_private(path))) as db:
         db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
         level = db.execute("PRAGMA synchronous").fetchone()[0]
     if level < _FULL:
         # DBOS leaves it at the default of the library: with less, a queue could lose what was
         # handed to it.
         raise NotDurable(f"{path.name}: synchronous is {level}")
-    return f"sqlite:///{path}"
+    return f"{_SQLITE}{path}"
+
+
+def _private(path: Path) -> Path:
+    path.touch(mode=0o600, exist_ok=True)
+    return path
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    """Let one process at a time prepare a file: DBOS makes its tables whoever else is at it."""
+    if url.startswith(_SQLITE):
+        with locked(Path(url.removeprefix(_SQLITE))):
+            yield
+    else:
+        yield
 
 
 _FULL = 2
+_SQLITE = "sqlite:///"

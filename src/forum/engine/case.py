@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from forum.errors import BodyGone, NoSuchEntry
-from forum.ledger import Content, Ledger, Position, Recorded, StoredBody, leaf_of
+from forum.ledger import Bytes, Content, Ledger, Position, Recorded, StoredBody, leaf_of
 from forum.tlog import Hash
 from forum.work import (
     Accepted,
@@ -105,6 +105,23 @@ class Stored:
     def chunks(self) -> Iterator[bytes]:
         """Read it piece by piece."""
         return iter(self.body.read())
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Contents one after another; none at all is one empty piece, like all that is empty."""
+
+    parts: tuple[Content, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return sum(part.size for part in self.parts)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read them piece by piece."""
+        for part in self.parts or (Bytes(b""),):
+            yield from part.chunks()
 
 
 def stored(ledger: Ledger, position: Position, name: str) -> Content:

@@ -12,25 +12,26 @@ import msgspec
 
 from forum.engine.accepting import cancel
 from forum.engine.attention import Attention
-from forum.engine.case import Case, read_body, read_case, read_run, refresh
+from forum.engine.case import Case, Joined, read_case, read_run, refresh, stored
 from forum.engine.gates import ENGINE, decide, expire, pass_gate
 from forum.engine.ports import Runner
-from forum.errors import GateClosed, GateMoved, NoSuchRun, Overtaken, RunEnded
+from forum.errors import BodyGone, GateClosed, GateMoved, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
     MAX_PARENTS,
     Alarm,
     Attachment,
     Bytes,
+    Content,
     Draft,
     Ledger,
     Outcome,
     Strand,
+    text,
 )
 from forum.tlog import Hash
 from forum.work import (
     CONTROL,
-    MOST_READ,
     Answer,
     Answered,
     ControlClosed,
@@ -56,6 +57,9 @@ _LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
 
 _FIRST_LOOK_SECONDS = 1.0
 _LONGEST_LOOK_SECONDS = 30.0
+
+_NEXT_PART = "\n\n"
+"""What stands between two results of an answer."""
 
 _OUTCOMES = {
     StopReason.BUDGET: Outcome.DENIED,
@@ -274,7 +278,7 @@ class RunDriver:
         outcome = self._outcome(case)
         answer, causes = await asyncio.to_thread(self._answer, case)
         if self._main.recorded("answer") is None:
-            body = Attachment("answer", Bytes(answer), "text/plain")
+            body = Attachment("answer", answer, "text/plain")
             facts = Answered(outcome, len(causes))
             named = tuple(causes[:MAX_PARENTS])
             await self._main.claim_async(Draft("answer", ENGINE, facts, named, (body,)))
@@ -298,18 +302,24 @@ class RunDriver:
     def _task(self, name: str) -> TaskRun:
         return self._state.task(name)
 
-    def _answer(self, case: Case) -> tuple[bytes, list[Hash]]:
-        """Put the results together that nobody in the plan has used; partial ones are kept."""
-        parts, causes = [], []
-        for task in case.plan.last:
-            result = self._task(task.id).result
-            if self._task(task.id).state is TaskState.PASSED and result and result.reply_at:
-                said = read_body(self._ledger, result.reply_at, "output", MOST_READ)
-                parts.append((task.id, said))
+    def _answer(self, case: Case) -> tuple[Content, list[Hash]]:
+        """Put the results together that nobody has made more of; those of a failed run are kept."""
+        passed = {t.id for t in case.plan.tasks if self._task(t.id).state is TaskState.PASSED}
+        parts: list[tuple[str, Content]] = []
+        causes: list[Hash] = []
+        for task in case.plan.tasks:
+            used = not passed.isdisjoint(case.plan.dependants[task.id])
+            result = self._task(task.id).result if task.id in passed and not used else None
+            if result is None or result.reply_at is None:
+                continue
+            with suppress(BodyGone):  # it was erased meanwhile, which is no reason not to end
+                parts.append((task.id, stored(self._ledger, result.reply_at, "output")))
                 causes.append(self._task(task.id).last or case.plan_entry)
         if len(parts) == 1:
             return parts[0][1], causes
-        return b"\n\n".join(f"## {name}\n\n".encode() + said for name, said in parts), causes
+        heads = [f"{_NEXT_PART if n else ''}## {name}\n\n" for n, (name, _) in enumerate(parts)]
+        together = zip(heads, parts, strict=True)
+        return Joined(tuple(c for head, (_, said) in together for c in (text(head), said))), causes
 
 
 _STEPS_OF_OTHERS = frozenset({"run/open", "accepted", "plan"})

@@ -69,6 +69,7 @@ from forum.work import (
     fold,
     judge,
     next_prompt,
+    plain,
     rung_of,
     task_prompt,
     task_strand,
@@ -333,7 +334,7 @@ class TaskDriver:
             spent.usd,
             spent.tokens,
             reply.milliseconds,
-            reply.code,
+            plain(reply.code),
             max(0, spent.usd - bound.usd),
             max(0, spent.tokens - bound.tokens),
             source,
@@ -458,7 +459,7 @@ class TaskDriver:
         fresh = intent is None
         if intent is None:
             body = Attachment("arguments", Bytes(use.arguments.encode()))
-            facts = Intended(use.tool, first.hex() if first else "")
+            facts = Intended(plain(use.tool), first.hex() if first else "")
             (intent,) = await self._strand.claim_async(
                 Draft(step, self._task.agent or ENGINE, facts, (), (body,))
             )
@@ -488,7 +489,7 @@ class TaskDriver:
         # One that was cut off may have happened all the same.
         unknown = reply.outcome in (Outcome.TIMEOUT, Outcome.CANCELLED)
         outcome = Outcome.INDETERMINATE if unknown else reply.outcome
-        facts = Happened(outcome, reply.why, reply.code)
+        facts = Happened(outcome, reply.why, plain(reply.code))
         return await self._happened(step, facts, reply.output)
 
     async def _happened(self, step: str, facts: Happened, result: Content) -> Recorded:

@@ -160,8 +160,8 @@ class Campaign:
         for zombie in list(self._zombies):
             self._haunt(zombie)
         self._look_at_runs()
-        self._begin_runs()
         if not self._reached():
+            self._begin_runs()
             self._plot()
         self._report()
 
@@ -336,14 +336,11 @@ class Campaign:
     # Runs
 
     def _begin_runs(self) -> None:
-        """Begin runs in step with the deaths of workers."""
-        goals, going = self._goals, sum(1 for asked in self.asked.values() if not asked.ended)
-        due = IN_FLIGHT + goals.runs * self.kills // goals.kills
-        while len(self.asked) < min(due, goals.runs) or (
-            going < IN_FLIGHT and len(self.asked) < goals.runs
-        ):
+        """Begin runs in step with the deaths of workers, and never let them have nothing to do."""
+        due = self._goals.runs * min(1.0, self.kills / self._goals.kills)
+        going = sum(1 for asked in self.asked.values() if not asked.ended)
+        for _ in range(max(IN_FLIGHT - going, round(due) - len(self.asked))):
             self._begin_run()
-            going += 1
 
     def _begin_run(self) -> None:
         run, shape, now = new_run(), self._shapes.next(), time.monotonic()

@@ -9,10 +9,22 @@ import click
 from forum import __version__
 from forum.errors import ForumError
 
-FAILED, REJECTED = 1, 3
+FAILED, REJECTED, MISMATCH, OVER_BUDGET, WAITING = 1, 3, 4, 5, 6
 
 _COMMANDS = {
     "init": ("start", "Make a ledger here: key, policy, local witness."),
+    "submit": ("submit", "Have a request or a plan carried out, and print the answer."),
+    "runs": ("runs", "List runs, the newest first."),
+    "show": ("runs", "Show a run on one screen, now or at any past entry."),
+    "why": ("ledger", "Show in words what led to an entry."),
+    "gate": ("gates", "See what waits for approval, and decide."),
+    "resume": ("steering", "Go on with a run that was interrupted or waited."),
+    "cancel": ("steering", "Have a run end."),
+    "fork": ("steering", "Begin a new run from the middle of another one."),
+    "replay": ("steering", "Play a run again from its record alone."),
+    "diff": ("runs", "Show where two runs part."),
+    "bench": ("runs", "Measure two runs side by side."),
+    "worker": ("worker", "Carry out runs until stopped."),
     "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
     "verify": ("bundles", "Check an evidence bundle, offline, trusting only your own keys."),
     "witness": ("witnesses", "Cosign the checkpoints of other logs."),
@@ -47,9 +59,10 @@ class Lazy(click.Group):
 def cli() -> None:
     """Orchestrate agents, and record every step in a ledger that a stranger can verify.
 
-    Start with `forum demo cheat`, or `forum init` in a project of yours.
+    Start with `forum demo cheat`, or `forum submit "..." --cmd PROGRAM` in a project of yours.
 
-    Exit status: 0 all is well, 1 failed, 2 usage, 3 verification found something.
+    Exit status: 0 answered, or all is well; 1 failed; 2 usage; 3 verification found something;
+    4 a replay says something else; 5 budget or time used up; 6 waiting for approval.
     """
 
 

@@ -115,7 +115,7 @@ def _print_tale(tale: "Tale", keep: Path | None) -> None:
         click.echo(f"{name:<52}{value}")
     for subject in tale.indeterminate:
         click.echo(f"\nNobody here knows whether {subject} happened. It waits for your word:")
-        place = f"cd {keep} && " if keep else ""
+        place = f"cd {keep} && FORUM_STATE_DIR=state " if keep else ""
         click.echo(f"  {place}forum gate approve {tale.run} {subject}   # yes, it did")
         click.echo(f"  {place}forum gate reject {tale.run} {subject}    # no, it did not")
     if tale.indeterminate and not keep:

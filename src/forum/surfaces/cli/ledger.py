@@ -19,6 +19,7 @@ from forum.surfaces.cli.output import (
     print_report,
     progress,
 )
+from forum.surfaces.cli.words import words
 from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
 
@@ -119,7 +120,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
         print_entry(found)
 
 
-@ledger.command()
+@ledger.command(cls=options.WithExamples, examples=("forum why 57", "forum why 57 --limit 5"))
 @click.argument("entry")
 @click.option(
     "--limit",
@@ -130,7 +131,10 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
 )
 @options.as_json
 def why(entry: str, limit: int, *, as_json: bool) -> None:
-    """Show what led to an ENTRY: its causes, and theirs."""
+    """Show in words what led to an ENTRY: its causes, and theirs.
+
+    ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
+    """
     with options.forum() as forum, forum.reading() as reader:
         chain = list(causes(reader, KINDS, find(reader, KINDS, entry), limit))
     if as_json:
@@ -138,7 +142,9 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
         print_json("forum.why/1", {"causes": steps})
     else:
         for depth, cause in chain:
-            click.echo(f"{'  ' * depth}{'because of ' if depth else ''}{entry_line(cause).strip()}")
+            name = cause.leaf.hex()[:10] if cause.index is None else cause.index
+            lead = f"{' ' * min(depth, 20)}{'because ' if depth else ''}"
+            click.echo(f"{lead}{click.style(f'#{name}', dim=True)} {words(cause)}")
 
 
 @ledger.command()

@@ -1,0 +1,102 @@
+"""How it looks where two runs part."""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import click
+
+from forum.surfaces.cli.runview import first_line, width
+from forum.work import Divergence, Parting, Step
+
+_MOST = 1000
+_HEADS = {
+    Parting.MISSING: "only the first run has",
+    Parting.ADDED: "only the second run has",
+    Parting.FACTS: "the runs part at",
+    Parting.BODIES: "the runs part at",
+}
+
+
+def divergence_json(found: Sequence[Divergence]) -> dict[str, Any]:
+    """Return where runs part as JSON has it; of very many, the first thousand."""
+    return {
+        "equal": not found,
+        "count": len(found),
+        "divergences": [
+            {
+                "parting": one.parting.value,
+                "strand": one.strand,
+                "step": one.step,
+                "first": _step_json(one.first),
+                "second": _step_json(one.second),
+            }
+            for one in found[:_MOST]
+        ],
+    }
+
+
+def _step_json(step: Step | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    return {"kind": step.kind, "facts": json.loads(step.facts), "bodies": dict(step.bodies)}
+
+
+def print_divergences(
+    found: Sequence[Divergence], bodies: Sequence[Mapping[str, bytes]] = ()
+) -> None:
+    """Print the first divergence with both sides, and how many follow."""
+    one = found[0]
+    click.echo(f"{_HEADS[one.parting]} {one.strand}, {one.step}")
+    mine, other = _step_json(one.first), _step_json(one.second)
+    if mine is None or other is None:
+        step = mine or other or {}
+        _print_side("+" if mine is None else "-", f"{step['kind']} {_text(step['facts'])}")
+    else:
+        for name in ["kind", *sorted(mine["facts"].keys() | other["facts"].keys())]:
+            values = [(side | side["facts"]).get(name) for side in (mine, other)]
+            if values[0] != values[1]:
+                _print_side("-", f"{name}: {_text(values[0])}")
+                _print_side("+", f"{name}: {_text(values[1])}")
+        _print_bodies(mine["bodies"], other["bodies"], bodies)
+    if len(found) > 1:
+        places = dict.fromkeys(further.strand for further in found[1:])
+        where = first_line(", ".join(places), 40)
+        click.echo(f"and {len(found) - 1} further steps differ, in {where} (--json lists them)")
+
+
+def _print_bodies(
+    mine: Mapping[str, str], other: Mapping[str, str], contents: Sequence[Mapping[str, bytes]]
+) -> None:
+    for name in sorted(mine.keys() | other.keys()):
+        if mine.get(name) == other.get(name):
+            continue
+        sides = [content.get(name) for content in contents]
+        if len(sides) == 2 and None not in sides:
+            _print_lines(
+                name, *[side.decode(errors="replace") for side in sides if side is not None]
+            )
+        else:
+            for sign, digest in (("-", mine.get(name)), ("+", other.get(name))):
+                _print_side(sign, f"{name}: {digest or 'none'}")
+
+
+def _print_lines(name: str, mine: str, other: str) -> None:
+    """Print the first line in which two texts differ."""
+    pairs = zip_longest(mine.split("\n"), other.split("\n"))
+    for number, (one, another) in enumerate(pairs, 1):
+        if one != another:
+            click.echo(f"  {name}, line {number}:")
+            _print_side("-", "(no such line)" if one is None else one)
+            _print_side("+", "(no such line)" if another is None else another)
+            return
+
+
+def _print_side(sign: str, text: str) -> None:
+    color = "red" if sign == "-" else "green"
+    click.echo(click.style(f"    {sign} {first_line(text, width() - 6)}", fg=color))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,167 @@
+"""`forum gate`: what waits for a person, and the person's word."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from forum.app import Forum, now
+from forum.errors import GateMoved
+from forum.surfaces.cli import options
+from forum.surfaces.cli.following import print_bytes
+from forum.surfaces.cli.orders import as_usage
+from forum.surfaces.cli.output import print_json, print_publication
+from forum.surfaces.cli.runview import SHORT, gate_json
+from forum.surfaces.cli.units import duration
+from forum.work import Answer, Gate
+
+_FEWEST_DIGITS = 8
+
+digest_option = click.option(
+    "--digest", help="Only if this is still what is shown (8 digits or more)."
+)
+
+
+@click.group()
+def gate() -> None:
+    """See what waits for approval, and approve, edit or reject it.
+
+    SUBJECT is `plan`, `task/NAME`, or `effect/NAME/N` for an effect of which nobody knows whether
+    it happened: approve it if it did.  A decision names the digest of what it is about.
+    """
+
+
+@gate.command("list", cls=options.WithExamples, examples=("forum gate list",))
+@options.as_json
+def list_(*, as_json: bool) -> None:
+    """List everything that waits for a person."""
+    with options.forum() as forum:
+        found = forum.waiting_gates()
+    if as_json:
+        print_json("forum.gates/1", {"gates": [gate_json(*one) for one in found]})
+        return
+    rows = [("run", "subject", "digest", "without a word")]
+    at = now()
+    for run, waiting in found:
+        left = f"{waiting.opened.default.value} in {duration(waiting.deadline - at)}"
+        rows.append((run[:SHORT], waiting.opened.subject, waiting.digest[:16], left))
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows if found else []):
+        line = "  ".join(f"{cell:<{size}}" for cell, size in zip(row, sizes, strict=True))
+        click.echo(click.style(line.rstrip(), dim=number == 0))
+    if found:
+        click.echo("look: forum gate show RUN SUBJECT", err=True)
+    else:
+        click.echo("nothing waits", err=True)
+
+
+@gate.command(cls=options.WithExamples, examples=("forum gate show 0199c0de-1234-7abc plan",))
+@click.argument("run")
+@click.argument("subject")
+@options.as_json
+def show(run: str, subject: str, *, as_json: bool) -> None:
+    """Print what waits at a gate of a RUN, as it is; its digest goes to standard error."""
+    with options.forum() as forum:
+        found, subject = forum.run_of(run), _subject(subject)
+        waiting, shown = forum.gate(found, subject)
+    if as_json:
+        content = shown.decode(errors="replace")
+        print_json("forum.gate/1", {**gate_json(found, waiting), "shown": content})
+        return
+    print_bytes(_readable(subject, shown))
+    click.echo(f"digest {waiting.digest}", err=True)
+    if waiting.decided is not None:
+        click.echo(f"decided: {waiting.decided.answer} ({waiting.decided.by})", err=True)
+        return
+    for word in ("approve", "reject"):
+        name = f"forum gate {word:<7} {found[:SHORT]} {subject}"
+        click.echo(f"{name} --digest {waiting.digest[:16]}", err=True)
+
+
+def _readable(subject: str, shown: bytes) -> bytes:
+    """Return what is shown; a plan in a form that one can read and edit."""
+    return msgspec.json.format(shown, indent=2) + b"\n" if subject == "plan" else shown
+
+
+@gate.command(cls=options.WithExamples, examples=("forum gate approve 0199c0de-1234-7abc plan",))
+@click.argument("run")
+@click.argument("subject")
+@digest_option
+@options.as_json
+def approve(run: str, subject: str, digest: str | None, *, as_json: bool) -> None:
+    """Let go ahead what waits at a gate of a RUN."""
+    _decide(run, subject, Answer.APPROVE, digest, as_json=as_json)
+
+
+@gate.command(cls=options.WithExamples, examples=("forum gate reject 0199c0de-1234-7abc plan",))
+@click.argument("run")
+@click.argument("subject")
+@digest_option
+@options.as_json
+def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None:
+    """Refuse what waits at a gate of a RUN."""
+    _decide(run, subject, Answer.REJECT, digest, as_json=as_json)
+
+
+@gate.command(
+    cls=options.WithExamples,
+    examples=(
+        "forum gate show 0199c0de-1234-7abc plan > plan.json",
+        "forum gate edit 0199c0de-1234-7abc plan --file plan.json",
+    ),
+)
+@click.argument("run")
+@click.argument("subject")
+@click.option(
+    "--file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is to be done instead.",
+)
+@digest_option
+@options.as_json
+def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: bool) -> None:
+    """Replace what waits at a gate of a RUN, and print its new digest.  It still waits then."""
+    with options.forum() as forum:
+        found, subject = forum.run_of(run), _subject(subject)
+        shown, before = file.read_bytes(), _digest(forum, found, subject, digest)
+        changed = as_usage(lambda: forum.edit_gate(found, subject, before, shown))
+        publication = forum.settle()
+    if as_json:
+        print_json("forum.gate.edit/1", {"run": found, "subject": subject, "digest": changed})
+        return
+    click.echo(changed)
+    print_publication(publication)
+    click.echo(
+        f"then: forum gate approve {found[:SHORT]} {subject} --digest {changed[:16]}", err=True
+    )
+
+
+def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_json: bool) -> None:
+    with options.forum() as forum:
+        found, subject = forum.run_of(run), _subject(subject)
+        decided = _digest(forum, found, subject, digest)
+        forum.decide(found, subject, answer, decided)
+        publication = forum.settle()
+    if as_json:
+        facts = {"run": found, "subject": subject, "answer": answer.value, "digest": decided}
+        print_json("forum.decision/1", facts)
+        return
+    click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
+    print_publication(publication)
+    click.echo(f"a forum worker goes on with it, or: forum resume {found[:SHORT]}", err=True)
+
+
+def _subject(typed: str) -> str:
+    """Return the subject that is meant: `--gate` writes task:NAME."""
+    return typed.replace("task:", "task/", 1) if typed.startswith("task:") else typed
+
+
+def _digest(forum: Forum, run: str, subject: str, given: str | None) -> str:
+    """Return the digest of what is shown, having compared it with what the user saw."""
+    if given is not None and len(given) < _FEWEST_DIGITS:
+        raise click.UsageError(f"--digest: give at least {_FEWEST_DIGITS} digits")
+    shown: Gate = forum.gate(run, subject)[0]
+    if given is not None and not shown.digest.startswith(given.lower()):
+        raise GateMoved(run, subject, shown.digest)
+    return shown.digest

@@ -1,0 +1,228 @@
+"""`forum runs`, `show`, `diff` and `bench`: reading what was done."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from forum.app import Forum, RunView, now
+from forum.errors import NoSuchRun
+from forum.surfaces.cli import FAILED, options
+from forum.surfaces.cli.divergence import divergence_json, print_divergences
+from forum.surfaces.cli.following import exit_status, print_bytes
+from forum.surfaces.cli.output import dollars, print_json
+from forum.surfaces.cli.runview import (
+    SHORT,
+    amount_json,
+    first_line,
+    lost_calls,
+    run_json,
+    run_time,
+    screen,
+    status,
+    task_time,
+    width,
+)
+from forum.surfaces.cli.units import age, moment, price
+from forum.work import Run, TaskState
+
+
+@click.command(cls=options.WithExamples, examples=("forum runs", "forum runs --limit 5 --json"))
+@click.option(
+    "--limit",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most so many.",
+)
+@click.option("--before", help="Only runs older than this RUN.")
+@options.as_json
+def runs(limit: int, before: str | None, *, as_json: bool) -> None:
+    """List runs, the newest first.
+
+    A run within a run is named after it, with an 8 where the outer one has a 7.
+    """
+    with options.forum() as forum:
+        before = forum.run_of(before) if before else None
+        found = forum.recent_runs(before, limit)
+        requests = {run: forum.request_of(run) for run, _ in found}
+    if as_json:
+        print_json("forum.runs/1", {"runs": [_line_json(*one, requests[one[0]]) for one in found]})
+        return
+    for line in _table(found, requests):
+        click.echo(line)
+    if not found:
+        click.echo('no run yet; begin one: forum submit "..."', err=True)
+    elif len(found) == limit:
+        click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT]}", err=True)
+
+
+def _passed(state: Run) -> int:
+    return sum(1 for name in state.tasks if state.task(name).state is TaskState.PASSED)
+
+
+def _line_json(run: str, state: Run, request: str | None) -> dict[str, Any]:
+    return {
+        "run": run,
+        "state": state.state.value,
+        "outcome": state.outcome.value if state.outcome else None,
+        "stopped": state.stopped.reason.value if state.stopped else None,
+        "passed": _passed(state),
+        "tasks": state.planned,
+        "spent": amount_json(state.spent),
+        "begun": moment(state.begun),
+        "request": request,
+    }
+
+
+def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
+    """Return the runs as a table that fits the screen: the request gets what room is left."""
+    moment_now, rows = now(), [("run", "state", "tasks", "cost", "age", "request")]
+    colors: list[str | None] = [None]
+    for run, state in found:
+        mark, word, color = status(state)
+        colors.append(color)
+        asked = requests[run]
+        rows.append(
+            (
+                run[:SHORT],
+                f"{mark} {word}",
+                f"{_passed(state)}/{state.planned}",
+                price(state.spent.usd),
+                age(moment_now - state.begun),
+                "(erased)" if asked is None else asked,
+            )
+        )
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)][:5]
+    room = max(12, width() - sum(sizes) - 10)
+    lines = []
+    for row, color in zip(rows, colors, strict=True):
+        cells = [f"{row[0]:<{sizes[0]}}", click.style(f"{row[1]:<{sizes[1]}}", fg=color)]
+        cells += [f"{row[n]:>{sizes[n]}}" for n in (2, 3, 4)]
+        lines.append("  ".join([*cells, first_line(row[5], room)]).rstrip())
+    return [click.style(lines[0], dim=True), *lines[1:]] if found else []
+
+
+@click.command(
+    cls=options.WithExamples,
+    examples=("forum show", "forum show 0199c0de-1234-7abc", "forum show 57 --until 57"),
+)
+@click.argument("run", required=False)
+@click.option("--until", metavar="ENTRY", help="As it stood when this entry was the last.")
+@click.option("--answer", is_flag=True, help="Print the answer alone, as it is.")
+@click.option("--all", "every", is_flag=True, help="Show every task of a large plan.")
+@options.as_json
+def show(run: str | None, until: str | None, *, answer: bool, every: bool, as_json: bool) -> None:
+    """Show a RUN on one screen: its tasks with state, agent, tokens, cost and time.
+
+    RUN is its name, the beginning of it, or any entry of it; without one, the newest run.
+    A task is drawn under the last one that it waits for; `(+ a)` names the others.
+    """
+    with options.forum() as forum:
+        found = forum.run_of(run) if run else _newest(forum)
+        view = forum.view(found, forum.ledger.find(until) if until else None)
+    if view.state.accepted is None:
+        raise NoSuchRun(f"{found} had no request at that time" if until else found)
+    if as_json:
+        print_json("forum.run/1", {**run_json(view), "status": exit_status(view.state)})
+    elif not answer:
+        click.echo("\n".join(screen(view, every=every)))
+    elif view.answer is None:
+        raise click.ClickException("it has no answer, or that was erased")
+    else:
+        print_bytes(view.answer)
+
+
+def _newest(forum: Forum) -> str:
+    found = forum.recent_runs(None, 1)
+    if not found:
+        raise click.ClickException('there is no run yet; begin one: forum submit "..."')
+    return found[0][0]
+
+
+@click.command(cls=options.WithExamples, examples=("forum diff 0199c0de-1234 0199c0df-5678",))
+@click.argument("a")
+@click.argument("b")
+@options.as_json
+def diff(a: str, b: str, *, as_json: bool) -> None:
+    """Show where two runs A and B part: the first step that they do not share.
+
+    How long something took is no difference.  Exit status 0 if they say the same, 1 if not.
+    """
+    with options.forum() as forum:
+        first, second = forum.run_of(a), forum.run_of(b)
+        found = forum.diff(first, second)
+        bodies = [
+            forum.bodies_at(run, one.strand, one.step)
+            for one in found[:1]
+            for run in (first, second)
+        ]
+    if as_json:
+        print_json("forum.diff/1", {"a": first, "b": second, **divergence_json(found)})
+    elif not found:
+        click.echo("the runs say the same")
+    else:
+        print_divergences(found, bodies)
+    raise SystemExit(FAILED if found else 0)
+
+
+@click.command(cls=options.WithExamples, examples=("forum bench 0199c0de-1234 0199c0df-5678",))
+@click.argument("a")
+@click.argument("b")
+@options.as_json
+def bench(a: str, b: str, *, as_json: bool) -> None:
+    """Measure two runs A and B side by side: what they did, cost and took."""
+    with options.forum() as forum:
+        views = [forum.view(forum.run_of(one)) for one in (a, b)]
+    measured = [_measure(view) for view in views]
+    if as_json:
+        print_json("forum.bench/1", {"a": measured[0], "b": measured[1]})
+        return
+    for line in _side_by_side(measured):
+        click.echo(line)
+
+
+def _measure(view: RunView) -> dict[str, Any]:
+    state = view.state
+    times = {name: task_time(task, view.at) for name, task in state.tasks.items()}
+    slowest = max(times, key=lambda name: times[name], default=None)
+    return {
+        "run": view.run,
+        "outcome": state.outcome.value if state.outcome else state.state.value,
+        "passed": _passed(state),
+        "tasks": state.planned,
+        "attempts": sum(task.attempts for task in state.tasks.values()),
+        "calls": state.spent.calls,
+        "lost": sum(lost_calls(task) for task in state.tasks.values()),
+        "tokens": state.spent.tokens,
+        "usd": dollars(state.spent.usd),
+        "seconds": round(run_time(view) / 1e6, 3),
+        "slowest_task": slowest,
+        "slowest_seconds": round(times[slowest] / 1e6, 3) if slowest else None,
+    }
+
+
+def _side_by_side(measured: Sequence[dict[str, Any]]) -> list[str]:
+    a, b = measured
+    rows = [
+        ("", a["run"][:SHORT], b["run"][:SHORT]),
+        ("outcome", a["outcome"], b["outcome"]),
+        ("tasks passed", *(f"{m['passed']} of {m['tasks']}" for m in measured)),
+        *(
+            (name, f"{a[name]:,}", f"{b[name]:,}")
+            for name in ("attempts", "calls", "lost", "tokens")
+        ),
+        ("cost", *(f"${m['usd']}" for m in measured)),
+        ("time", *(f"{m['seconds']:.1f} s" for m in measured)),
+        ("slowest task", *(_slowest(m) for m in measured)),
+    ]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        f"{name:<{sizes[0]}}  {one:>{sizes[1]}}  {other:>{sizes[2]}}" for name, one, other in rows
+    ]
+    return [click.style(lines[0], dim=True), *lines[1:]]
+
+
+def _slowest(measured: dict[str, Any]) -> str:
+    name = measured["slowest_task"]
+    return f"{name} ({measured['slowest_seconds']:.1f} s)" if name else "-"

@@ -1,0 +1,80 @@
+"""`forum submit`: a request, or a plan, and its answer."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from forum.surfaces.cli import options
+from forum.surfaces.cli.following import carry_out, hand_over
+from forum.surfaces.cli.orders import (
+    Agents,
+    Terms,
+    agent_options,
+    as_usage,
+    read_order,
+    repeats_only,
+    term_options,
+)
+
+
+@click.command(
+    cls=options.WithExamples,
+    examples=(
+        'forum submit "Name three rivers" --cmd "claude -p"',
+        "forum submit --plan plan.toml --max-usd 0.50 --max-seconds 600",
+        "forum submit --plan plan.json --gate plan",
+        "git diff | forum submit - --cmd ./review --detach",
+    ),
+)
+@click.argument("request", required=False)
+@click.option(
+    "--plan",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The tasks that answer it: JSON or TOML.",
+)
+@agent_options
+@term_options
+@click.option("--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out.")
+@options.as_json
+def submit(
+    request: str | None,
+    plan: Path | None,
+    *,
+    agents: Agents,
+    terms: Terms,
+    detach: bool,
+    as_json: bool,
+) -> None:
+    """Have a REQUEST answered, and print the answer.  `-` reads it from standard input.
+
+    Every step is recorded before the next begins.  Whatever stops this command, the run stays and
+    `forum resume` goes on with it; what was paid for is not paid for again.
+
+    A plan file holds `request` and `tasks`, each with `id` and `instruction`, and if wanted
+    `done_when` (`contains TEXT` or `matches REGEX`), `needs` (tasks whose output it is given),
+    `after` (tasks that it only follows) and `agent`.  It may also hold `policy` and `budget`:
+    what the options below say, for those who want to keep it.
+
+    Exit status: 0 answered, 1 failed, 2 usage, 5 budget or time used up, 6 waiting for approval.
+    """
+    if request == "-":
+        words = as_usage(lambda: options.read_text(sys.stdin.buffer))
+        request = words.data.decode()
+    order = read_order(request, plan, agents, terms)
+    if repeats_only(order):
+        click.echo(
+            "no agent configured: the scripted agent repeats the instruction; "
+            "use --cmd or --script",
+            err=True,
+        )
+    with options.forum() as forum:
+        forum.initialise()
+
+        def begin() -> str:
+            return as_usage(lambda: forum.submit(order))
+
+        if detach:
+            hand_over(forum, begin, as_json=as_json)
+        else:
+            carry_out(forum, begin, as_json=as_json)

@@ -1,0 +1,146 @@
+"""What an entry says, in words."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from forum.app import KINDS
+from forum.ledger import (
+    Entry,
+    Export,
+    Facts,
+    Join,
+    KeyAdd,
+    Located,
+    LogOpen,
+    Outcome,
+    Redact,
+    Remark,
+    RunClose,
+    RunOpen,
+)
+from forum.surfaces.cli.output import dollars, entry_line
+from forum.surfaces.cli.runview import stop_words
+from forum.work import (
+    STOP,
+    Accepted,
+    Answered,
+    Called,
+    CancelAsked,
+    Check,
+    ControlClosed,
+    Delegated,
+    GateDecided,
+    GateEdited,
+    GateOpened,
+    Happened,
+    Intended,
+    Judged,
+    Next,
+    Planned,
+    Replied,
+    Skipped,
+    Stopped,
+)
+
+
+def words(located: Located) -> str:
+    """Say what an entry records, on one line; of an unknown kind, the entry itself."""
+    entry = located.entry
+    say = _WORDS.get(type(entry.facts))
+    if say is None or entry.kind not in KINDS:
+        return entry_line(located).strip()
+    place, _, name = entry.strand.partition("/")
+    where = f"task {name}: " if place == "task" else ""
+    return f"{where}{say(entry)}"
+
+
+def _accepted(entry: Entry[Accepted]) -> str:
+    facts = entry.facts
+    if facts.parent_run:
+        return f"task {facts.parent_task} of run {facts.parent_run} became a run of its own"
+    fork = f", forking {facts.fork_run} at entry {facts.fork_index}" if facts.fork_run else ""
+    return f"{entry.actor} asked for something{fork}"
+
+
+def _called(entry: Entry[Called]) -> str:
+    facts = entry.facts
+    name = f"{facts.agent} ({facts.model})" if facts.agent else facts.model
+    price = f", for ${dollars(facts.usd)} at most" if facts.usd else ""
+    return f"{name} was called, attempt {facts.attempt}, call {facts.turn}{price}"
+
+
+def _replied(entry: Entry[Replied]) -> str:
+    facts = entry.facts
+    why = facts.code or facts.why.value
+    cost = f", ${dollars(facts.usd)}" if facts.usd else ""
+    return f"the reply came: {_outcome(facts.outcome, why)} after {facts.milliseconds} ms{cost}"
+
+
+def _happened(entry: Entry[Happened]) -> str:
+    facts = entry.facts
+    if facts.outcome is Outcome.INDETERMINATE:
+        return "nobody knows whether the tool was used"
+    return f"the tool was used: {_outcome(facts.outcome, facts.code or facts.why.value)}"
+
+
+def _judged(entry: Entry[Judged]) -> str:
+    facts = entry.facts
+    checked = "that it succeeded" if facts.check is Check.OUTCOME else f"by {facts.check.value}"
+    if facts.next is Next.ACCEPT:
+        return f"attempt {facts.attempt} was accepted (checked {checked})"
+    follows = {
+        Next.RETRY: f"it is tried again after {facts.pause} ms",
+        Next.ESCALATE: "a stronger agent is asked",
+    }
+    then = follows.get(facts.next, "it is given up")
+    return f"attempt {facts.attempt} was not accepted ({facts.reason}): {then}"
+
+
+def _skipped(entry: Entry[Skipped]) -> str:
+    cause = entry.facts.cause
+    return f"skipped, because {'the run was stopped' if cause == STOP else f'{cause} did not pass'}"
+
+
+def _decided(entry: Entry[GateDecided]) -> str:
+    subject = entry.strand.partition("/")[2]
+    return f"{subject}: {entry.facts.answer.value}, by {entry.actor} ({entry.facts.by.value})"
+
+
+def _opened(entry: Entry[GateOpened]) -> str:
+    return f"{entry.facts.subject} began to wait for approval"
+
+
+def _edited(entry: Entry[GateEdited]) -> str:
+    return f"{entry.actor} changed what waits at {entry.strand.partition('/')[2]}"
+
+
+def _outcome(outcome: Outcome, why: str) -> str:
+    return f"{outcome.value} ({why})" if why else outcome.value
+
+
+_WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
+    LogOpen: lambda e: f"the log was begun by {e.facts.program}",
+    KeyAdd: lambda _: "the log's key was recorded",
+    RunOpen: lambda _: "the run was opened",
+    RunClose: lambda e: f"the run ended: {e.facts.outcome.value}",
+    Remark: lambda e: f"{e.actor} made a remark",
+    Join: lambda e: f"{len(e.parents)} causes in one",
+    Redact: lambda e: f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})",
+    Export: lambda e: f"{e.actor} exported run {e.facts.run}",
+    Accepted: _accepted,
+    Planned: lambda e: f"{e.actor} made a plan of {e.facts.tasks} tasks",
+    Called: _called,
+    Replied: _replied,
+    Intended: lambda e: f"the tool {e.facts.tool} was about to be used",
+    Happened: _happened,
+    Judged: _judged,
+    Skipped: _skipped,
+    Stopped: lambda e: f"stopped: {stop_words(e.facts)}",
+    GateOpened: _opened,
+    GateEdited: _edited,
+    GateDecided: _decided,
+    CancelAsked: lambda e: f"{e.actor} asked the run to end",
+    ControlClosed: lambda _: "nobody can ask the run to end any more",
+    Delegated: lambda e: f"handed to run {e.facts.run}",
+    Answered: lambda e: f"answered: {e.facts.outcome.value}, from {e.facts.parts} results",
+}

@@ -1,0 +1,302 @@
+"""An office for tests: one ledger, engines that come and go, and hands that remember what they did.
+
+Everything runs in one event loop: an engine, its `LocalRunner`, and somebody who looks at alarms a
+hundred times a second.  A process that dies is a commit that raises, and every later one too.
+"""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from forum.engine import (
+    Call,
+    Deed,
+    Engine,
+    LocalRunner,
+    Model,
+    Order,
+    Reply,
+    ToolPort,
+    accept,
+    decide,
+    read_body,
+    read_run,
+)
+from forum.ledger import (
+    LEDGER_KINDS,
+    MAIN,
+    Account,
+    Alarm,
+    Amount,
+    Entry,
+    Ledger,
+    Outcome,
+    Position,
+    Publisher,
+    Record,
+    Sequencer,
+    Store,
+    leaf_of,
+    text,
+)
+from forum.models import make_model
+from forum.verify import Finding, Trust, verify_ledger
+from forum.work import (
+    WORK_KINDS,
+    Agent,
+    Answer,
+    Called,
+    Decider,
+    Delegated,
+    GateDecided,
+    Plan,
+    Policy,
+    Run,
+    Task,
+    Told,
+    Tool,
+)
+from tests.support import key_of
+from tests.verify.world import Kept, policy_of
+
+KINDS = LEDGER_KINDS | WORK_KINDS
+RUN = "run-1"
+PERSON = "ann"
+
+
+class Cut(BaseException):
+    """The process is gone, in the middle of what it was doing."""
+
+
+class Power:
+    """What a process lives on: it fails at one commit, before or after it, and for good."""
+
+    def __init__(self, store: Store, commits: int, *, persisted: bool) -> None:
+        self._store, self._left, self._persisted = store, commits, persisted
+        self.failed = False
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Commit, as long as there is power."""
+        if self.failed:
+            raise Cut
+        self.failed = self._left == 0
+        self._left -= 1
+        if self._persisted or not self.failed:
+            self._store.append(records)
+        if self.failed:
+            raise Cut
+
+
+@dataclass
+class Hands:
+    """Agents and tools that do what their scripts say, and remember what they did."""
+
+    calls: list[Call] = field(default_factory=list)
+    deeds: list[Deed] = field(default_factory=list)
+    at_call: Callable[[Call], None] = lambda _: None
+    at_deed: Callable[[Deed], Reply | None] = lambda _: None
+    going: int = 0
+    most: int = 0
+    """How many calls went on at once."""
+
+    def model(self, agent: Agent) -> Model:
+        """Return who answers for an agent."""
+        return _Watched(make_model(agent), self)
+
+    def tool(self, _: Tool) -> ToolPort:
+        """Return what has every effect."""
+        return self
+
+    async def use(self, deed: Deed) -> Reply:
+        """Have an effect, and say how many there were."""
+        self.deeds.append(deed)
+        reply = self.at_deed(deed)
+        return reply or Reply(Outcome.OK, text(f"effect {len(self.deeds)}"))
+
+
+class _Watched:
+    def __init__(self, model: Model, hands: Hands) -> None:
+        self._model, self._hands = model, hands
+        self.name, self.bound = model.name, model.bound
+
+    async def reply(self, call: Call) -> Reply:
+        hands = self._hands
+        hands.calls.append(call)
+        hands.at_call(call)
+        hands.going += 1
+        hands.most = max(hands.most, hands.going)
+        try:
+            return await self._model.reply(call)
+        finally:
+            hands.going -= 1
+
+
+class Office:
+    """One process that works on one ledger."""
+
+    def __init__(
+        self,
+        store: Store,
+        hands: Hands | None = None,
+        append: Callable[[Sequence[Record]], None] | None = None,
+        append_async: Callable[[Sequence[Record]], Awaitable[None]] | None = None,
+    ) -> None:
+        self.store, self.hands = store, hands or Hands()
+        self.ledger = Ledger(store, KINDS, now, lambda: os.urandom(32), append, append_async)
+        self.engine = Engine(self.ledger, self.hands.model, self.hands.tool)
+
+    # Working
+
+    def accept(self, order: Order, run: str = RUN) -> None:
+        """Take a request on."""
+        accept(self.ledger, run, order, PERSON)
+
+    def work(self, run: str = RUN, meanwhile: "Meanwhile | None" = None) -> Run:
+        """Go on with a run until nothing is to be done, and return how far it has come."""
+        asyncio.run(self._work(run, meanwhile))
+        return read_run(self.ledger, run)
+
+    async def _work(self, run: str, meanwhile: "Meanwhile | None") -> None:
+        runner = LocalRunner(self.engine)
+        await runner.enqueue_run(run)
+        beside = asyncio.ensure_future(_nothing() if meanwhile is None else meanwhile(self))
+        while True:
+            working = asyncio.ensure_future(runner.finish())
+            while not working.done():
+                await asyncio.wait([working], timeout=0.01)
+                await self.engine.attend(runner)
+            await working
+            if beside.done() and not self.store.alarms(None, 1, due=True):
+                return await beside
+            await self.engine.attend(runner)
+            await asyncio.sleep(0.005)
+
+    def do(self, order: Order, run: str = RUN) -> Run:
+        """Take a request on, and carry it out as far as possible."""
+        self.accept(order, run)
+        return self.work(run)
+
+    def decide(self, subject: str, answer: Answer, run: str = RUN, digest: str = "") -> None:
+        """Decide at a gate, as one who has looked at what it shows."""
+        shown = digest or read_run(self.ledger, run).gates[f"gate/{subject}"].digest
+        decide(self.ledger, run, subject, GateDecided(answer, shown, Decider.PERSON), PERSON)
+
+    # Looking
+
+    def told(self, run: str = RUN) -> list[Told]:
+        """Return the entries of a run in the order in which they were committed."""
+        Sequencer(self.store).drain()
+        entries = self.store.entries(0, self.store.head().size)
+        read = ((leaf_of(data), KINDS.read(data)) for data in entries if data is not None)
+        return [told for told in read if told[1].run == run]
+
+    def entries(self, run: str = RUN) -> list[Entry[Any]]:
+        """Return the same without their ids."""
+        return [entry for _, entry in self.told(run)]
+
+    def steps(self, task: str, run: str = RUN) -> list[str]:
+        """Return what was done in a task."""
+        return [e.step for e in self.entries(run) if e.strand == f"task/{task}"]
+
+    def body(self, entry: Entry[Any], name: str) -> bytes:
+        """Return a body of an entry."""
+        return read_body(self.ledger, Position(entry.run, entry.strand, entry.n), name)
+
+    def prompt(self, task: str, call: int = 0, run: str = RUN) -> bytes:
+        """Return what was said in a call of a task."""
+        called = [e for e in self.entries(run) if e.strand == f"task/{task}" and e.kind == "call/1"]
+        return self.body(called[call], "prompt")
+
+    def answer(self, run: str = RUN) -> bytes:
+        """Return the answer of a run."""
+        (answered,) = [entry for entry in self.entries(run) if entry.kind == "answer/1"]
+        return self.body(answered, "answer")
+
+    def account(self, run: str = RUN) -> Account:
+        """Return what a run may use and has used."""
+        account = self.store.account(run)
+        assert account is not None
+        return account
+
+    def alarms(self) -> list[tuple[str, str]]:
+        """Return which runs somebody will look at, and what for."""
+        return [(alarm.run, alarm.strand) for alarm in self.store.alarms(None, 1000, due=False)]
+
+    def alarm(self, run: str = RUN) -> Alarm | None:
+        """Return when somebody will look at a run."""
+        return self.store.alarm(run, MAIN)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Sign the ledger, and return what a stranger finds wrong with it."""
+        key = key_of(self.store.origin)
+        self.ledger.begin("tests/1", key.verifier())
+        Sequencer(self.store).drain()
+        Publisher(self.store, key, Kept(self.store.checkpoint()), policy_of(key)).sign()
+        with self.store.snapshot() as reader:
+            return verify_ledger(reader, KINDS, Trust((key.verifier(),)), now()).findings
+
+    def model_calls(self, run: str = RUN) -> int:
+        """Count the calls that are on record, those of runs within included."""
+        own = [e for e in self.entries(run) if isinstance(e.facts, Called)]
+        inner = [e.facts.run for e in self.entries(run) if isinstance(e.facts, Delegated)]
+        return len(own) - len(inner) + sum(map(self.model_calls, inner))
+
+
+Meanwhile = Callable[[Office], Any]
+"""What somebody does while an office works."""
+
+
+async def _nothing() -> None:
+    return
+
+
+def now() -> int:
+    """Return the time."""
+    return time.time_ns() // 1000
+
+
+def plan(*tasks: Task) -> Plan:
+    """Return a plan of these."""
+    return Plan(tasks)
+
+
+def chain(*names: str) -> Plan:
+    """Return a plan in which each task needs the one before it."""
+    needs = ((), *((name,) for name in names))
+    return Plan(tuple(Task(n, f"do {n}", needs=u) for n, u in zip(names, needs, strict=False)))
+
+
+def quick(**members: Any) -> Policy:  # noqa: ANN401  members of any type
+    """Return a policy whose pauses are short."""
+    return Policy(**{"backoff_milliseconds": 1, **members})
+
+
+def spending(entries: Sequence[Entry[Any]]) -> Iterator[Amount]:
+    """Yield what a run has used and reserved after each of its entries, as the entries tell it."""
+    open_calls: dict[str, Amount] = {}
+    used = Amount()
+    for entry in entries:
+        match entry.facts:
+            case Called():
+                open_calls[entry.strand] = entry.facts.reserved
+            case facts if entry.kind == "reply/1":
+                used = used.plus(Amount(facts.usd, facts.tokens, 1))
+                del open_calls[entry.strand]
+            case _:
+                pass
+        reserved = Amount(*map(sum, zip(*open_calls.values(), strict=True))) if open_calls else NONE
+        yield used.plus(reserved)
+
+
+NONE = Amount()
+
+
+def kinds_of(entries: Sequence[Entry[Any]]) -> Counter[str]:
+    """Count entries by their kinds."""
+    return Counter(entry.kind for entry in entries)
+
+

@@ -1,0 +1,131 @@
+"""Very many runs that wait at gates: they must be rows, and wake at once.
+
+`python -m tests.soak.gates --runs 10000` prints one JSON object: what waiting costs, and how long
+decisions took to wake their runs.
+"""
+
+import argparse
+import asyncio
+import json
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic, sleep
+
+import psycopg
+
+from forum.app import new_run
+from forum.engine import Engine, LocalRunner, Order, accept
+from forum.models import make_model, make_tool
+from forum.work import Answer, Policy, RunState, one_task
+from tests.e2e.project import Project, project
+
+ORDER = Order("Deploy.", one_task("Deploy."), Policy(gates=("plan",)))
+_AT_ONCE = 200
+_SAMPLES = 10
+_IDLE_SECONDS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What so many waiting runs cost."""
+
+    runs: int
+    seconds: float
+    live_workflows: int
+    """Workflows of DBOS that are alive while all runs wait."""
+    empty_mb: int
+    """The memory of a worker that serves an empty ledger."""
+    waiting_mb: int
+    """The memory of a worker beside the waiting runs."""
+    woken_ms: list[int]
+    """From each decision until the first task of its run had begun."""
+
+
+def measure(home: Path, runs: int, database: str | None) -> Figures:
+    """Let so many runs wait, and wake some of them."""
+    begun = monotonic()
+    with project(home, database) as made:
+        with made.worker() as idle:
+            sleep(_IDLE_SECONDS)
+            empty = memory_of(idle.pid)
+        names = [new_run() for _ in range(runs)]
+        let_wait(made, names)
+        with made.worker() as worker:
+            sleep(_IDLE_SECONDS)
+            live, waiting = live_workflows(made), memory_of(worker.pid)
+            step = max(1, runs // _SAMPLES)
+            woken = [wake(made, run) for run in names[::step][:_SAMPLES]]
+    return Figures(runs, round(monotonic() - begun, 1), live, empty, waiting, woken)
+
+
+def let_wait(made: Project, names: list[str]) -> None:
+    """Have all these runs accepted, and driven to their gates."""
+
+    async def drive() -> None:
+        with made.forum.writing() as ledger:
+            runner = LocalRunner(Engine(ledger, make_model, make_tool))
+            for start in range(0, len(names), _AT_ONCE):
+                for run in names[start : start + _AT_ONCE]:
+                    await asyncio.to_thread(accept, ledger, run, ORDER, "soak")
+                    await runner.enqueue_run(run)
+                await runner.finish()
+                print(f"\r{start} of {len(names)} wait", end="", file=sys.stderr)
+            print(file=sys.stderr)
+
+    asyncio.run(drive())
+    assert made.forum.read_run(names[-1]).state is RunState.WAITING
+
+
+def wake(made: Project, run: str) -> int:
+    """Decide about one run, and return after how many milliseconds it had gone on."""
+    gate = made.forum.read_run(run).open_gates[0]
+    made.forum.decide(run, "plan", Answer.APPROVE, gate.digest)
+    decided = monotonic()
+    while not made.forum.read_run(run).tasks:
+        assert monotonic() < decided + 20, "it does not wake"
+        sleep(0.01)
+    return round(1000 * (monotonic() - decided))
+
+
+def live_workflows(made: Project) -> int:
+    """Count the workflows that DBOS holds in memory, or will."""
+    name = sha256(made.forum.origin.encode()).hexdigest()[:16]
+    query = (
+        "SELECT count(*) FROM {}workflow_status"  # noqa: S608  our own names
+        f" WHERE application_name = 'forum-{name}' AND status IN ('PENDING', 'ENQUEUED')"
+    )
+    if made.forum.settings.database:
+        with psycopg.connect(made.forum.settings.database) as db:
+            row = db.execute(query.format("dbos.")).fetchone()
+    else:
+        with closing(sqlite3.connect(made.forum.settings.engine_file)) as lite:
+            row = lite.execute(query.format("")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def memory_of(pid: int) -> int:
+    """Return how much memory a process has, in megabytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--database", help="a Postgres; without one, SQLite")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(Path(folder) / "project", chosen.runs, chosen.database)
+    print(json.dumps(asdict(figures)))
+
+
+if __name__ == "__main__":
+    main()
