@@ -1,15 +1,16 @@
-"""`python -m benchmarks engine`: runs against bare DBOS, and what does not change as a ledger grows.
+"""`python -m benchmarks engine`: runs against bare DBOS, and submitting to a ledger that grows.
 
 Every ratio is of two things measured in turns in this run, because the machine may be busy.  The
 last line that is printed is one JSON object.
 
 throughput  a run of 100 no-op tasks, from its submission to its recorded end, against the same
-            plan on bare DBOS (`benchmarks.bare`): same database, limits and polling.  Two plans: 100
-            tasks that wait for nothing, and ten layers of ten.  Of the two ratios the worse counts.
-            Each side is served by a process of its own, whose CPU time is told too.
-submit      `Forum.submit` until it is durable, in turns to a ledger of 1,000 entries and a large one.
-workers     small runs per second with one and with two processes that work.
-reference   forum-engine with the layers, synced to disk at every entry, by the size of its ledger.
+            plan on bare DBOS (`benchmarks.bare`): same database, limits and polling.  There are
+            two plans: 100 tasks that wait for nothing, and ten layers of ten.  The worse ratio
+            counts.  Each side is served by a process of its own, whose CPU time is told too.
+submit      `Forum.submit` until it is durable, in turns to a ledger of 1,000 entries and to a
+            large one.
+workers     small runs per second with one process that works, and with two.
+reference   forum-engine with the layers, every entry synced to disk, by the size of its ledger.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import psycopg
-from dbos import DBOSClient
+from dbos import DBOSClient, WorkflowHandle
 
 from benchmarks import bare, ledger, reference
 from benchmarks.ledger import fill, ratio, say
@@ -74,19 +75,20 @@ class Sizes:
     reference: tuple[int, ...]
 
 
-QUICK = Sizes(10, 10, 2, 100_000, 200, 30, 1, (100,))
+QUICK = Sizes(10, 10, 2, 100_000, 200, 20, 1, (100,))
 FULL = Sizes(10, 10, 10, 1_000_000, 1_000, 60, 5, (100, 100_000))
 
 
 def measure(folder: Path, url: str, sizes: Sizes) -> dict[str, Any]:
     """Return all figures; what a reader compares with the goals comes first."""
     say("runs on Postgres")
-    postgres = throughput_figures(folder / "throughput-postgres", url, sizes, sizes.rounds)
+    with Ours(folder / "forum-postgres", url) as ours:
+        postgres = throughput_figures(ours, folder / "bare-postgres", url, sizes)
+        say("one and two workers")
+        workers = worker_figures(ours, sizes)
     say("runs in SQLite")
-    few = max(1, sizes.rounds // 2)
-    sqlite = throughput_figures(folder / "throughput-sqlite", None, sizes, few)
-    say("one and two workers")
-    workers = worker_figures(folder / "workers", url, sizes)
+    with Ours(folder / "forum-sqlite", None) as ours:
+        sqlite = throughput_figures(ours, folder / "bare-sqlite", None, sizes)
     say(f"submitting to a ledger of {sizes.entries} entries in SQLite")
     growth = {"sqlite": growth_figures(folder / "growth-sqlite", None, sizes)}
     say(f"submitting to a ledger of {sizes.entries} entries in Postgres")
@@ -157,7 +159,10 @@ class Server:
 
     def close(self) -> None:
         """Let it end."""
-        self._process.communicate(timeout=PATIENCE_SECONDS)
+        try:
+            self._process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            self._process.kill()
 
 
 class Side:
@@ -207,8 +212,6 @@ class Ours(Side):
     def wait(self) -> None:
         """Wait until the newest process serves."""
         self.servers[-1].wait()
-        # Queues that are new are found within a second.
-        time.sleep(1.2)
 
     def carry_out(self, *plans: Needs) -> None:
         """Carry out plans, all at once."""
@@ -217,7 +220,8 @@ class Ours(Side):
         while runs:
             time.sleep(LOOK_SECONDS)
             assert time.monotonic() < deadline, f"{len(runs)} runs do not end"
-            runs = [run for run in runs if not self._has_ended(run)]
+            while runs and self._has_ended(runs[-1]):
+                runs.pop()
 
     def _has_ended(self, run: str) -> bool:
         last = self.forum.store.last(run, MAIN)
@@ -237,20 +241,24 @@ class Bare(Side):
 
     def __init__(self, folder: Path, url: str | None) -> None:
         folder.mkdir(parents=True)
-        self._url = url or sqlite_url(folder / "bare.db")
-        super().__init__(Server("benchmarks.bare", self._url))
+        address = url or sqlite_url(folder / "bare.db")
+        # It connects when it is used: the tables are made by the process.
+        self._client = DBOSClient(system_database_url=address, lazy=True)
+        super().__init__(Server("benchmarks.bare", address))
 
     def wait(self) -> None:
         """Wait until the process serves."""
         self.servers[0].wait()
-        time.sleep(1.2)
-        # Not before: a client does not make the tables.
-        self._client = DBOSClient(system_database_url=self._url)
 
     def carry_out(self, needs: Needs, workflow: str = "bare-run") -> None:
         """Carry out a plan."""
-        handle = self._client.enqueue(
-            {"workflow_name": workflow, "queue_name": bare.RUNS, "app_version": "1"}, needs
+        handle: WorkflowHandle[int] = self._client.enqueue(
+            {
+                "workflow_name": workflow,
+                "queue_name": bare.RUNS,
+                "app_version": bare.VERSION,
+            },
+            needs,
         )
         assert handle.get_result(polling_interval_sec=LOOK_SECONDS) == len(needs)
 
@@ -277,14 +285,14 @@ def order_of(needs: Needs) -> Order:
 # Throughput
 
 
-def throughput_figures(folder: Path, url: str | None, sizes: Sizes, rounds: int) -> dict[str, Any]:
+def throughput_figures(ours: "Ours", folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any]:
     """Carry out both plans on both sides, in turns."""
     shapes = {"fan": fan(sizes.depth * sizes.width), "layers": layers(sizes.depth, sizes.width)}
-    with Bare(folder / "bare", url) as other, Ours(folder / "forum", url) as ours:
-        other.wait()
-        ours.wait()
-        for warm in (other.carry_out, ours.carry_out):
-            warm(diamond())
+    rounds = sizes.rounds if url else max(1, sizes.rounds // 2)
+    with Bare(folder, url) as other:
+        for side in (ours, other):
+            side.wait()
+            side.carry_out(diamond())
         return {name: compare(ours, other, needs, rounds) for name, needs in shapes.items()}
 
 
@@ -348,18 +356,15 @@ def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any
     }
 
 
-def worker_figures(folder: Path, url: str, sizes: Sizes) -> dict[str, Any]:
+def worker_figures(ours: Ours, sizes: Sizes) -> dict[str, Any]:
     """Carry out many small runs with one worker and with two, in turns."""
     plans = [diamond() for _ in range(sizes.runs)]
     alone, together = [], []
-    with Ours(folder, url) as ours:
-        ours.wait()
-        ours.carry_out(diamond())
-        for _ in range(sizes.worker_rounds):
-            alone.append(ours.timed(lambda: ours.carry_out(*plans)))
-            ours.add_worker()
-            together.append(ours.timed(lambda: ours.carry_out(*plans)))
-            ours.drop_worker()
+    for _ in range(sizes.worker_rounds):
+        alone.append(ours.timed(lambda: ours.carry_out(*plans)))
+        ours.add_worker()
+        together.append(ours.timed(lambda: ours.carry_out(*plans)))
+        ours.drop_worker()
     return {
         "ratio": ratio(rates(together), rates(alone)),
         "runs_per_s_1": per_s(alone, len(plans)),

@@ -5,8 +5,8 @@ forum-engine calls its package `forum`, as we do.  Hence a process of its own, s
 importlib: a type checker that reads `import forum` here would look at the wrong one.
 
 Only its public interface is used: `Ledger`, `FileStorage`, `SqliteStorage`, `Orchestrator`, and
-the command line's `main`.  The frauds edit the two files that `FileStorage` documents, as anyone with
-write access to the ledger could, or write a second ledger through the same interface.
+the command line's `main`.  The frauds edit the two files that `FileStorage` documents, as anyone
+with write access to the ledger could, or write a second ledger through the same interface.
 
 The answer is one JSON object of observations on stdout; `benchmarks.reference` judges them.
 """

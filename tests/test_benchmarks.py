@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import frauds, ledger, reference
+from benchmarks import engine, frauds, ledger, reference
 from forum.surfaces.cli.cheat import FRAUDS
 
 
@@ -21,6 +21,20 @@ def test_the_ledger_benchmark_has_every_figure(
     ratios = ("append_postgres_ratio", "append_sqlite_ratio", "verify_ratio", "append_growth")
     assert all(figures[name] > 0 for name in (*ratios, "open_seconds", "open_rss_mb"))
     assert figures["open"]["entries"] >= 2_000
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_the_engine_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) -> None:
+    """All sides carry out the same plan to its end, in processes of their own."""
+    sizes = engine.Sizes(2, 2, 1, 2_000, 3, 2, 1, (10,))
+    with engine.scratch_database(postgres_url) as url:
+        figures = engine.measure(tmp_path, url, sizes)
+
+    ratios = ("throughput_ratio", "throughput_ratio_sqlite", "submit_growth")
+    assert all(figures[name] > 0 for name in ratios)
+    assert figures["workers"]["runs_per_s_2"] > 0
+    assert [theirs["entries"] for theirs in figures["forum_engine"]] == [10]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -48,6 +48,7 @@ from forum.ledger import (
     Sequencer,
     Store,
     gather_bundle,
+    index_of,
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
@@ -91,7 +92,8 @@ KINDS = LEDGER_KINDS | WORK_KINDS
 OPERATOR = "operator"
 _LOOK_SECONDS = 0.1
 _MOST_OF_AN_ERROR = 2000
-_MOST_ERRORS = 100
+_MOST_TOLD = 1000
+"""Of how many tasks details are read: on a screen there is room for fewer."""
 _SHORTEST_RUN = 8
 
 
@@ -139,6 +141,10 @@ class RunView:
     """What the systems of agents said last of an error, by task."""
     gates: tuple[tuple[str, Gate], ...]
     """What waits for a person, in it and in the runs within it."""
+    entries: Mapping[str, int] = field(default_factory=dict)
+    """The index of the last entry of each task."""
+    until: int | None = None
+    """The last entry that is taken into account, if not all are."""
 
 
 class Forum:
@@ -398,22 +404,35 @@ class Forum:
 
         return read_case(self.ledger, run)
 
-    def recent_runs(self, before: str | None, limit: int) -> list[tuple[str, Run]]:
-        """Return the runs that were accepted last, the newest first."""
+    def recent_runs(
+        self, before: str | None, limit: int, *, within: bool = False
+    ) -> list[tuple[str, Run]]:
+        """Return the runs that were accepted last, the newest first; on request those within."""
         found: list[tuple[str, Run]] = []
         while len(found) < limit and (page := self.store.runs_before(before, limit)):
             states = [(run, self.read_run(run)) for run in page]
-            found += [(run, state) for run, state in states if state.accepted is not None]
+            found += [
+                (run, state)
+                for run, state in states
+                if state.accepted and (within or not state.accepted.parent_run)
+            ]
             before = page[-1]
         return found[:limit]
+
+    def outer_run(self, run: str) -> str:
+        """Return the run that a run is within, or the run itself."""
+        while parent := self._parent_of(run):
+            run = parent
+        return run
 
     def view(self, run: str, until: Located | None = None) -> RunView:
         """Return all that can be told of a run, or could be when an entry was the last."""
         state = self.read_run(run, until.index if until else None)
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
-        failed = [task for task in state.tasks.values() if task.result][:_MOST_ERRORS]
-        errors = {task.id: self._error(task.result.reply_at) for task in failed if task.result}
+        told = list(state.tasks.values())[:_MOST_TOLD]
+        errors = {task.id: self._error(task.result.reply_at) for task in told if task.result}
+        entries = {task.id: index_of(self.store, task.last) for task in told if task.last}
         return RunView(
             run,
             state,
@@ -423,6 +442,8 @@ class Forum:
             answer,
             {task: error for task, error in errors.items() if error},
             tuple(self.open_gates(run, state)),
+            {task: index for task, index in entries.items() if index is not None},
+            until.index if until else None,
         )
 
     def request_of(self, run: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import click
 
 from forum.surfaces.cli import cli
+from forum.surfaces.cli.options import WithExamples
 from tests.docs.pages import REFERENCE
 
 _HEAD = """\
@@ -14,7 +15,8 @@ _HEAD = """\
 Generated from the commands by `just docs`; do not edit.
 
 Data go to standard output, talk to standard error, the verdict into the exit status:
-0 all is well, 1 failed, 2 wrong usage, 3 verification found something.
+0 answered or all is well, 1 failed, 2 wrong usage, 3 verification found something,
+4 a replay says something else, 5 budget or time used up, 6 waiting for approval.
 With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
 
 Settings come from the environment, then from the nearest `forum.toml` upward, then from defaults:
@@ -56,16 +58,19 @@ def _section(command: click.Command, context: click.Context) -> str:
     rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
     if rows:
         parts.append("\n".join(["| option | means |", "|---|---|", *rows]))
+    if isinstance(command, WithExamples):
+        parts.append("\n".join(["```text", *command.examples, "```"]))
     return "\n\n".join(parts) + "\n"
 
 
 def _row(option: click.Option) -> str:
     names = ", ".join(f"`{name}{_value(option)}`" for name in option.opts)
     choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    shown = option.show_default or choices
     facts = [
         option.help or "",
         f"One of {', '.join(map(str, choices))}." if choices else "",
-        f"Default: {option.default}." if option.show_default or choices else "",
+        f"Default: {option.default}." if isinstance(option.default, str | int) and shown else "",
         "May be given several times." if option.multiple else "",
     ]
     return f"| {names} | {' '.join(fact for fact in facts if fact)} |"
@@ -74,6 +79,8 @@ def _row(option: click.Option) -> str:
 def _value(option: click.Option) -> str:
     if option.is_flag:
         return ""
+    if option.metavar:
+        return f" {option.metavar}"
     return (
         " N"
         if isinstance(option.type, click.types.IntParamType)

@@ -99,10 +99,14 @@ NESTED = Order(
 EDITED = Order(
     "a plan that is edited, and then costs too much",
     plan(Task("a", "x")),
-    quick(agents={"": Scripted(usd=10)}, gates=("plan",)),
-    Budget(usd=15),
+    quick(agents={"": Scripted(usd=10), "dear": Scripted(usd=1000)}, gates=("plan",)),
+    Budget(usd=500),
 )
-OTHER = plan(Task("a", "another"), Task("b", "x", needs=("a",)), Task("c", "x", needs=("b",)))
+OTHER = plan(
+    Task("a", "another"),
+    Task("b", "x", needs=("a",), agent="dear"),
+    Task("c", "x", needs=("b",)),
+)
 
 ORDERS = {"failing": FAILING, "using": USING, "nested": NESTED, "edited": EDITED}
 

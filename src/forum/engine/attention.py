@@ -32,7 +32,9 @@ class Attention:
     async def wait(self, seconds: float) -> Heard | None:
         """Wait until something happens, but no longer than this."""
         try:
-            await asyncio.wait_for(self._event.wait(), seconds)
+            # Not asyncio.wait_for: until Python 3.12 it can swallow a cancellation.
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
         except TimeoutError:
             return None
         self._event.clear()

@@ -102,10 +102,11 @@ class Engine:
         store = self._ledger.store
         after: Alarm | None = None
         while page := await asyncio.to_thread(store.alarms, after, 500, due=True):
+            # Snooze first: what a run does with its alarm once it was called must stand.
+            await asyncio.to_thread(store.snooze, page, HEARTBEAT_SECONDS)
             for run in dict.fromkeys(alarm.run for alarm in page):
                 if any(alarm.run == run and alarm.strand == CONTROL for alarm in page):
                     self._board.stop(run)
                 if not self._board.tell(run):
                     await runner.enqueue_run(run)
-            await asyncio.to_thread(store.snooze, page, HEARTBEAT_SECONDS)
             after = page[-1]

@@ -12,6 +12,8 @@ class LocalRunner:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._going: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._ended: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
 
     async def enqueue_run(self, run: str) -> None:
         """Drive a run, unless that is going on."""
@@ -23,16 +25,27 @@ class LocalRunner:
             self._start((run, task), self._engine.drive_task(run, task))
 
     async def finish(self) -> None:
-        """Wait until nothing is going on any more; raise what went wrong."""
-        while self._going:
-            done, _ = await asyncio.wait(self._going.values(), return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+        """Wait until nothing is going on any more; what goes wrong ends the rest, and is raised."""
+        try:
+            while self._going or self._ended:
+                await self._changed.wait()
+                self._changed.clear()
+                while self._ended:
+                    self._ended.pop().result()
+        finally:
+            left = list(self._going.values())
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     def _start(self, key: tuple[str, ...], work: Coroutine[None, None, None]) -> None:
         if key in self._going:
             work.close()
             return
-        task = asyncio.ensure_future(work)
-        self._going[key] = task
-        task.add_done_callback(lambda _: self._going.pop(key))
+        task = self._going[key] = asyncio.ensure_future(work)
+        task.add_done_callback(lambda done: self._end(key, done))
+
+    def _end(self, key: tuple[str, ...], done: asyncio.Task[None]) -> None:
+        del self._going[key]
+        self._ended.append(done)
+        self._changed.set()

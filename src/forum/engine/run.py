@@ -96,17 +96,23 @@ class RunDriver:
                 if self._may_end(case):
                     await self._finish(case)
                     return
-            if alarm is None or await self._put_out(alarm):
+            if await asyncio.to_thread(self._put_out, run, alarm):
                 return
 
-    async def _put_out(self, alarm: Alarm) -> bool:
+    def _put_out(self, run: str, alarm: Alarm | None) -> bool:
         """Let the run be rows until somebody decides, or its time is over; or find it changed."""
-        store, seconds = self._ledger.store, None
+        store, micros = self._ledger.store, None
         if self._state.deadline is not None and self._state.stopped is None:
-            seconds = max(0.0, (self._state.deadline - self._ledger.now()) / 1e6)
-        await asyncio.to_thread(store.snooze, [alarm], seconds)
-        left = await asyncio.to_thread(store.alarm, alarm.run, alarm.strand)
-        return left is None or (left.at or 0) > await asyncio.to_thread(store.now)
+            micros = max(0, self._state.deadline - self._ledger.now())
+        before = store.now()
+        if alarm is not None:
+            store.snooze([alarm], None if micros is None else micros / 1e6)
+        left = store.alarm(run, MAIN)
+        if left is None or left.at is None or micros is None:
+            return left is None
+        # It is as we left it if it rings when we said.  Whoever has set it meanwhile, or snoozed
+        # what was set, has something to tell us.
+        return before <= left.at - micros <= store.now()
 
     def _play(self, run: str) -> Strand:
         strand = self._ledger.strand(run)
@@ -212,7 +218,7 @@ class RunDriver:
 
     async def _consider_stopping(self, case: Case) -> None:
         """Stop the run where somebody asked for it, or a task has met a limit of the whole."""
-        if self._state.stopped is not None:
+        if self._state.stopped is not None or self._state.answered is not None:
             return
         if self._state.cancelled:
             self._stop_tasks(case.run)
@@ -277,6 +283,8 @@ class RunDriver:
             await control.claim_async(closing)
         outcome = self._outcome(case)
         answer, causes = await asyncio.to_thread(self._answer, case)
+        if self._state.stopped is not None:
+            self._main.recorded("stop")  # perhaps by one who drove it before
         if self._main.recorded("answer") is None:
             body = Attachment("answer", answer, "text/plain")
             facts = Answered(outcome, len(causes))

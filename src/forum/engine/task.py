@@ -219,7 +219,8 @@ class TaskDriver:
         seconds = (until - self._ledger.now()) / 1e6
         if seconds > 0 and self._world.unhurried:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._stop.wait()
 
     # Calls
 

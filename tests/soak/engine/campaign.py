@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -51,8 +52,14 @@ ZOMBIE_POINTS = (
     Point.HOLD_LEASE,
     Point.ENQUEUE_TASKS,
 )
-OFTEN = frozenset({Point.CALL, Point.VERDICT, Point.MODEL, Point.CHECKPOINT, Point.DRIVE_TASK})
-"""What is passed so often that the trap need not spring at the first time."""
+PLACES = tuple(
+    Plan(point, moment)
+    for point in Point
+    for moment in (Moment.BEFORE, Moment.AFTER)
+    if moment is Moment.AFTER or point not in IF_FOUND
+)
+BY_CHANCE = 0.05
+"""How often a worker is killed wherever it is."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Goals:
     kills: int
     zombies: int
     server_crashes: int
+    everywhere: bool = True
+    """Whether a worker has to die at every place."""
 
 
 @dataclass
@@ -75,13 +84,18 @@ class Asked:
     cancel_at: float | None = None
 
 
-@dataclass
 class Zombie:
-    """A worker that is stopped, or has lately been."""
+    """A worker that is stopped, and continued when others have taken over."""
 
-    life: Life
-    stopped: float
-    resumed: float | None = None
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.resumed: float | None = None
+        # By a thread of its own: whoever is stopped may hold the lock that its parent waits for.
+        threading.Timer(ZOMBIE_SECONDS, self._resume).start()
+
+    def _resume(self) -> None:
+        self.life.signal(signal.SIGCONT)
+        self.resumed = time.monotonic()
 
 
 @dataclass
@@ -110,7 +124,7 @@ class Campaign:
         self._serving: list[Life] = []
         self._zombies: list[Zombie] = []
         self._killed: set[str] = set()
-        self._plans = deque(self._all_plans())
+        self._plans: deque[Plan] = deque()
         self._armed: tuple[Plan, list[Life], float] | None = None
         self._begun = self._looked = self._reported = self._news = time.monotonic()
         self._peace_until = 0.0
@@ -130,7 +144,7 @@ class Campaign:
     @property
     def missed(self) -> list[str]:
         """The places at which nobody has died."""
-        return sorted({str(plan) for plan in self._all_plans()} - self.tally.kills.keys())
+        return sorted({str(plan) for plan in PLACES} - self.tally.kills.keys())
 
     @property
     def troubles(self) -> dict[str, int]:
@@ -174,6 +188,7 @@ class Campaign:
             and tally.server_crashes >= (goals.server_crashes if self._bench.can_crash else 0)
             and tally.amnesias > 0
             and not self._zombies
+            and not (goals.everywhere and self.missed)
         )
 
     def _look_after(self, life: Life) -> None:
@@ -181,7 +196,7 @@ class Campaign:
             self._bury(life)
             self._replace(life)
         elif life.stopped and not any(zombie.life is life for zombie in self._zombies):
-            self._zombies.append(Zombie(life, time.monotonic()))
+            self._zombies.append(Zombie(life))
             self._note_death(life, "stops")
             self._spread_peace()
 
@@ -223,15 +238,10 @@ class Campaign:
         ]
 
     def _haunt(self, zombie: Zombie) -> None:
-        """Continue a zombie when others have taken over, and kill it some time later."""
-        now = time.monotonic()
-        if zombie.resumed is None:
-            if now - zombie.stopped > ZOMBIE_SECONDS:
-                zombie.resumed = now
-                zombie.life.signal(signal.SIGCONT)
-                self.tally.zombies += 1
-        elif now - zombie.resumed > HAUNT_SECONDS:
+        """Forget about a zombie some time after it was continued."""
+        if zombie.resumed is not None and time.monotonic() - zombie.resumed > HAUNT_SECONDS:
             self._zombies.remove(zombie)
+            self.tally.zombies += 1
 
     # What is done to workers
 
@@ -277,28 +287,19 @@ class Campaign:
 
     def _next_plan(self) -> Plan | None:
         """Return the next place to die at; now and then none: to be killed from outside."""
-        if self._random.random() < 0.05 or not self._plans:
+        if not self._plans:
+            self._plans.extend(self._wanted())
+        if not self._plans or self._random.random() < BY_CHANCE:
             return None
         return self._plans.popleft()
 
-    def _all_plans(self) -> list[Plan]:
-        """Return every boundary, before it and after it, and the places to be stopped at."""
-        deaths = [
-            Plan(point, moment, self._random.randint(1, 4) if point in OFTEN else 1)
-            for point in Point
-            for moment in (Moment.BEFORE, Moment.AFTER)
-            if moment is Moment.AFTER or point not in IF_FOUND
-        ]
-        stops = [
-            Plan(ZOMBIE_POINTS[i % len(ZOMBIE_POINTS)], Moment.STOP)
-            for i in range(self._goals.zombies)
-        ]
-        self._random.shuffle(deaths)
-        # Spread the stops evenly.
-        every = max(1, len(deaths) // (len(stops) + 1))
-        for place, stop in enumerate(stops, 1):
-            deaths.insert(min(len(deaths), place * every), stop)
-        return deaths
+    def _wanted(self) -> list[Plan]:
+        """Return every boundary at which nobody has died, and the places to be stopped at."""
+        plans = [plan for plan in PLACES if str(plan) not in self.tally.kills]
+        for number in range(self.tally.zombies, self._goals.zombies):
+            plans.append(Plan(ZOMBIE_POINTS[number % len(ZOMBIE_POINTS)], Moment.STOP))
+        self._random.shuffle(plans)
+        return plans
 
     def _due_for_disaster(self) -> bool:
         """Crash the server, or let DBOS forget everything, at even distances."""

@@ -60,14 +60,14 @@ class Evidence:
         return (event for event in self.events if event.what == what)
 
     def in_flight(self, life: str, at: int) -> set[Drive]:
-        """Return what a life was driving at a moment."""
-        begun: Counter[Drive] = Counter()
+        """Return what a life had taken from the queues at a moment, and not brought to an end."""
+        taken: Counter[Drive] = Counter()
         for event in self.of[life]:
-            if event.at <= at and event.what in ("run+", "task+"):
-                begun[event.details] += 1
+            if event.at <= at and event.what == "took":
+                taken[event.details] += 1
             elif event.at <= at and event.what in ("run-", "task-"):
-                begun[event.details] -= 1
-        return {drive for drive, count in begun.items() if count > 0}
+                taken[event.details] -= 1
+        return {drive for drive, count in taken.items() if count > 0}
 
     def _lines(self, path: Path) -> list[bytes]:
         """Return whole new lines; the last one of a killed worker may be torn."""

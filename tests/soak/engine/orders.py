@@ -63,11 +63,10 @@ class Moment(StrEnum):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Where a worker ends its own life: at the k-th pass of one boundary from now on."""
+    """Where a worker ends its own life: the next time that it comes to a boundary."""
 
     point: Point
     moment: Moment
-    k: int = 1
 
     def __str__(self) -> str:
         return f"{self.point}: {self.moment}"

@@ -32,10 +32,13 @@ class Takeovers:
 
     def __init__(self, evidence: Evidence, reader: Reader) -> None:
         self._evidence, self._reader = evidence, reader
+        self._taken: dict[Drive, list[Event]] = defaultdict(list)
         self._begun: dict[Drive, list[Event]] = defaultdict(list)
         self._commits: dict[tuple[str, str], list[Event]] = defaultdict(list)
         for event in sorted(evidence.events):
-            if event.what in ("run+", "task+"):
+            if event.what == "took":
+                self._taken[event.details].append(event)
+            elif event.what == "run+":
                 self._begun[event.details].append(event)
             elif event.what == "commit":
                 self._commits[event.details[:2]].append(event)
@@ -51,16 +54,16 @@ class Takeovers:
 
     def _seconds(self, drive: Drive, death: Death) -> float | None:
         """Measure until the next entry of a task; until a run is driven, which may have none."""
-        begun = _elsewhere(self._begun[drive], death)
-        if not begun:
+        taken = _elsewhere(self._taken[drive], death)
+        if not taken:
             return None
-        first = begun[0].at
-        entries = _elsewhere(self._commits[_strand(drive)], death)
+        goes_on = self._commits[_strand(drive)] if len(drive) > 1 else self._begun[drive]
+        following = _elsewhere(goes_on, death)
+        until = taken[0].at
         # Where the heir died too, or had to wait for a person, taking it up was all that it could.
-        again = begun[1].at if len(begun) > 1 else None
-        if len(drive) > 1 and entries and (again is None or entries[0].at < again):
-            first = max(first, entries[0].at)
-        return (first - death.at) / 1e9
+        if following and (len(taken) == 1 or following[0].at < taken[1].at):
+            until = max(until, following[0].at)
+        return (until - death.at) / 1e9
 
     def _was_over(self, drive: Drive, death: Death) -> bool:
         """Tell whether the last entry was there; if nobody noted it, its writer died with it."""

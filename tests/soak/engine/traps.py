@@ -1,8 +1,8 @@
 """Traps around everything that a worker does: they end or stop their own process, when armed.
 
 `SIGKILL` before an effect, or after it and before anybody hears of it.  The product has no hooks
-for this: it is given these in place of its ports, and two functions of DBOS are replaced, because
-the moments in which a queue entry is taken and given back are nowhere else to be seen.
+for this: it is given these in place of its ports, and functions of DBOS are replaced, because the
+moments in which work is taken from a queue and given back are nowhere else to be seen.
 """
 
 import signal
@@ -40,18 +40,15 @@ class Diary:
 
 
 class Trap:
-    """Springs at the k-th pass of one boundary, counted from when it was armed."""
+    """Springs at the next pass of one boundary, when it was armed."""
 
     def __init__(self, diary: Diary) -> None:
         self.diary = diary
         self._plan: Plan | None = None
-        self._passes = 0
-        self._lock = threading.Lock()
 
     def arm(self, plan: Plan | None) -> None:
         """Set the trap, or take it away."""
-        with self._lock:
-            self._plan, self._passes = plan, 0
+        self._plan = plan
 
     def before(self, *points: Point) -> None:
         """Stand before an effect."""
@@ -87,11 +84,8 @@ class Trap:
 
     def _reached(self, points: Sequence[Point], *moments: Moment) -> Plan | None:
         plan = self._plan
-        if plan is None or plan.point not in points or plan.moment not in moments:
-            return None
-        with self._lock:
-            self._passes += 1
-            return plan if self._passes == plan.k else None
+        reached = plan is not None and plan.point in points and plan.moment in moments
+        return plan if reached else None
 
 
 class _TrappedStore:
@@ -230,22 +224,25 @@ class TrappedWorker(Worker):
 
 def trap_dbos(trap: Trap) -> None:
     """Put traps around what DBOS writes when work is taken, ended, and taken over."""
-    _wrap(trap, "start_queued_workflows", Point.DEQUEUE, lambda claimed: bool(claimed[0]))
-    _wrap(trap, "update_workflow_outcome", Point.CHECKPOINT)
-    _wrap(trap, "reenqueue_for_recovery", Point.RECOVER)
+    _wrap("update_workflow_outcome", Point.CHECKPOINT, trap)
+    _wrap("reenqueue_for_recovery", Point.RECOVER, trap)
+    claim = SystemDatabase.start_queued_workflows
+
+    def claim_and_tell(database: SystemDatabase, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        claimed = claim(database, *args, **named)
+        for status in database.get_workflow_statuses(claimed[0]):
+            trap.diary.write("took", *msgspec.json.decode(status["inputs"])["args"])
+        if claimed[0]:
+            trap.after(Point.DEQUEUE)
+        return claimed
+
+    setattr(SystemDatabase, claim.__name__, claim_and_tell)
 
 
-def _wrap(
-    trap: Trap, name: str, point: Point, counts: Callable[[Any], bool] = lambda _: True
-) -> None:
+def _wrap(name: str, point: Point, trap: Trap) -> None:
     original = getattr(SystemDatabase, name)
 
     def trapped(*args: object, **named: object) -> object:
-        if point not in IF_FOUND:
-            trap.before(point)
-        found = original(*args, **named)
-        if counts(found):
-            trap.after(point)
-        return found
+        return trap.around(point, lambda: original(*args, **named))
 
     setattr(SystemDatabase, name, trapped)

@@ -150,7 +150,7 @@ def _kill_twice(
         tell(f"kill -9 worker {first.pid}: an agent was at work")
         first.kill()
     with _worker(home, environ) as second:
-        _wait(lambda: (home / "payments").exists())
+        _wait((home / "payments").exists)
         tell(f"kill -9 worker {second.pid}: the payment was on its way")
         second.kill()
     with _worker(home, environ) as third:

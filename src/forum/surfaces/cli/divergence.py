@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
 import click
+import msgspec
 
 from forum.surfaces.cli.runview import first_line, width
+from forum.surfaces.cli.units import plural
 from forum.work import Divergence, Parting, Step
 
-_MOST = 1000
+_MOST, _NEXT = 1000, 10
 _HEADS = {
     Parting.MISSING: "only the first run has",
     Parting.ADDED: "only the second run has",
-    Parting.FACTS: "the runs part at",
-    Parting.BODIES: "the runs part at",
+    Parting.FACTS: "the two part at",
+    Parting.BODIES: "the two part at",
 }
 
 
@@ -61,9 +64,11 @@ def print_divergences(
                 _print_side("+", f"{name}: {_text(values[1])}")
         _print_bodies(mine["bodies"], other["bodies"], bodies)
     if len(found) > 1:
-        places = dict.fromkeys(further.strand for further in found[1:])
-        where = first_line(", ".join(places), 40)
-        click.echo(f"and {len(found) - 1} further steps differ, in {where} (--json lists them)")
+        click.echo(f"and {plural(len(found) - 1, 'further step')} differ:")
+    for further in found[1 : 1 + _NEXT]:
+        click.echo(f"  {further.strand}, {further.step}: {further.parting.value}")
+    if len(found) > 1 + _NEXT:
+        click.echo(f"  and {len(found) - 1 - _NEXT} more (--json lists them)")
 
 
 def _print_bodies(
@@ -72,14 +77,19 @@ def _print_bodies(
     for name in sorted(mine.keys() | other.keys()):
         if mine.get(name) == other.get(name):
             continue
-        sides = [content.get(name) for content in contents]
-        if len(sides) == 2 and None not in sides:
-            _print_lines(
-                name, *[side.decode(errors="replace") for side in sides if side is not None]
-            )
+        sides = [_readable(content[name]) for content in contents if name in content]
+        if len(sides) == 2:
+            _print_lines(name, *sides)
         else:
             for sign, digest in (("-", mine.get(name)), ("+", other.get(name))):
                 _print_side(sign, f"{name}: {digest or 'none'}")
+
+
+def _readable(content: bytes) -> str:
+    """Return a body as text with lines, also where it is JSON."""
+    with suppress(msgspec.MsgspecError):
+        content = msgspec.json.format(content, indent=1)
+    return content.decode(errors="replace")
 
 
 def _print_lines(name: str, mine: str, other: str) -> None:

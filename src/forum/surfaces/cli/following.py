@@ -19,8 +19,10 @@ from forum.surfaces.cli import FAILED, OVER_BUDGET, WAITING
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import (
     SHORT,
+    first_line,
     gate_advice,
     plain,
+    progress,
     run_json,
     run_reason,
     status,
@@ -50,14 +52,14 @@ def exit_status(state: Run) -> int:
 
 def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoReturn:
     """Begin a run beside a worker in this process, follow it, and exit as it did."""
-    progress = _progress(forum)
+    telling = _progress(forum)
     run = None
     try:
         # The worker first: the time of a run counts from when it is accepted.
-        with _interruptible(), forum.working(report=progress.trouble):
+        with _interruptible(), forum.working(report=telling.trouble):
             run = begin()
-            progress.begin(run)
-            forum.follow(run, progress.show)
+            telling.begin(run)
+            forum.follow(run, telling.show)
     except KeyboardInterrupt as stop:
         if run is None:
             raise
@@ -97,8 +99,9 @@ def print_bytes(content: bytes) -> None:
 
 
 def _print_end(view: RunView) -> None:
-    mark, word, color = status(view.state)
-    click.echo(f"{click.style(f'{mark} {word}', fg=color)}: {used(view)}", err=True)
+    mark, word, color = status(view.state, waiting=bool(view.gates))
+    said = f"{progress(view.state)}, {used(view)}"
+    click.echo(f"{click.style(f'{mark} {word}', fg=color)}: {said}", err=True)
     reason = run_reason(view)
     if reason and view.state.outcome is not None:
         click.echo(f"  {reason}", err=True)
@@ -156,11 +159,15 @@ class _Lines:
 
     def show(self, state: Run) -> None:
         """Tell what has changed."""
+        first = self._view.state.accepted is None
         self._view = view = replace(self._view, state=state, at=now())
         for name in state.tasks:
-            words = _task_words(view, state.task(name))
+            task = state.task(name)
+            words = _task_words(view, task)
             if self._said.get(name) != words:
                 self._said[name] = words
+                if first and task.state.is_end:
+                    continue  # of an earlier sitting
                 passed = duration(view.at - state.begun)
                 click.echo(f"{passed:>8}  {name}: {plain(words)}", err=True)
 
@@ -203,7 +210,8 @@ class _Screen:
         mark, word, color = status(state)
         columns = min(width(), shutil.get_terminal_size().columns - 1)
         rows = max(3, min(_TREE_ROWS, shutil.get_terminal_size().lines - 6))
-        head = f"{click.style(f'{mark} {word}', fg=color)}: {used(view)}"
+        said = first_line(f"{progress(state)}, {used(view)}", columns - len(word) - 4)
+        head = f"{click.style(f'{mark} {word}', fg=color)}: {said}"
         lines = [head, *task_lines(view, columns, rows)]
         with self._lock:
             if lines != self._drawn:

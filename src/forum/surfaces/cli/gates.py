@@ -143,13 +143,14 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
         decided = _digest(forum, found, subject, digest)
         forum.decide(found, subject, answer, decided)
         publication = forum.settle()
+        outer = forum.outer_run(found)
     if as_json:
         facts = {"run": found, "subject": subject, "answer": answer.value, "digest": decided}
         print_json("forum.decision/1", facts)
         return
     click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
     print_publication(publication)
-    click.echo(f"a forum worker goes on with it, or: forum resume {found[:SHORT]}", err=True)
+    click.echo(f"a forum worker goes on with it, or: forum resume {outer[:SHORT]}", err=True)
 
 
 def _subject(typed: str) -> str:

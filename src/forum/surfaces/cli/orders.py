@@ -34,7 +34,7 @@ from forum.work import (
 T = TypeVar("T")
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_COUNT = click.IntRange(0, 2**53 - 2)
+_COUNT = click.IntRange(min=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Agents:
         if self.cmd is not None:
             fresh[""] = _command("--cmd", self.cmd)
         elif self.script is not None:
-            fresh[""] = _convert(str(self.script), _in_units(_read(self.script)), Scripted)
+            fresh[""] = _convert(str(self.script), _read(self.script), Scripted)
         named |= fresh
         prices = {"usd": self.price_usd, "tokens": self.tokens}
         given = {name: value for name, value in prices.items() if value is not None}
@@ -74,7 +74,9 @@ agent_options = options.gathered(
     ),
     click.option("--script", type=_FILE, help="Ask a scripted agent (JSON or TOML)."),
     click.option("--price-usd", type=usd, help="What one call of these agents costs."),
-    click.option("--tokens", type=_COUNT, help="The most tokens of one call of these agents."),
+    click.option(
+        "--tokens", type=_COUNT, metavar="N", help="The most tokens of one call of these agents."
+    ),
 )
 
 
@@ -120,11 +122,17 @@ term_options = options.gathered(
     Terms,
     click.option("--max-usd", type=usd, help="Stop before more than this is spent."),
     click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going."),
-    click.option("--max-calls", type=_COUNT, help="Stop before more calls than this."),
-    click.option("--max-tokens", type=_COUNT, help="Stop before more tokens than this."),
-    click.option("--max-depth", type=_COUNT, help="At most so many plans within each other."),
-    click.option("--parallel", type=click.IntRange(min=1), help="At most so many tasks at once."),
-    click.option("--retries", type=_COUNT, help="How often a task is tried again."),
+    click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
+    click.option(
+        "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
+    ),
+    click.option(
+        "--max-depth", type=_COUNT, metavar="N", help="At most so many plans within each other."
+    ),
+    click.option(
+        "--parallel", type=click.IntRange(min=1), metavar="N", help="At most so many tasks at once."
+    ),
+    click.option("--retries", type=_COUNT, metavar="N", help="How often a task is tried again."),
     click.option(
         "--gate",
         multiple=True,
@@ -155,8 +163,8 @@ def read_order(request: str | None, file: Path | None, agents: Agents, terms: Te
             if words is None
             else f"{source}: its request is not a text"
         )
-    policy = _convert(f"{source}: policy", _in_units(table.get("policy", {})), Policy)
-    budget = _convert(f"{source}: budget", _in_units(table).get("budget", {}), Budget)
+    policy = _convert(f"{source}: policy", table.get("policy", {}), Policy)
+    budget = _convert(f"{source}: budget", table.get("budget", {}), Budget)
     policy = agents.apply(terms.rule(policy))
     plan = as_usage(lambda: _plan(source, table, words))
     as_usage(lambda: policy.check(plan))
@@ -179,7 +187,7 @@ def repeats_only(order: Order) -> bool:
 def _plan(source: str, table: dict[str, Any], request: str) -> Plan:
     if "tasks" not in table:
         return one_task(request)
-    return Plan(_convert(source, {"tasks": _in_units(table["tasks"])}, _Tasks).tasks)
+    return Plan(_convert(source, {"tasks": table["tasks"]}, _Tasks).tasks)
 
 
 class _Tasks(msgspec.Struct):
@@ -196,6 +204,7 @@ def _read(file: Path) -> dict[str, Any]:
             table = json.loads(text, parse_float=Decimal, parse_constant=_no_number)
         else:
             table = tomllib.loads(text, parse_float=Decimal)
+        table = _in_units(table)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file}: {error}") from None
     if not isinstance(table, dict):
@@ -215,14 +224,11 @@ def _in_units(value: Any) -> Any:  # noqa: ANN401  what a file holds
         return value
     made = {name: _in_units(one) for name, one in value.items()}
     budget = made.get("budget")
-    try:
-        if isinstance(budget, dict) and "seconds" in budget:
-            rest = {name: one for name, one in budget.items() if name != "seconds"}
-            made["budget"] = rest | {"milliseconds": exactly(budget["seconds"], 1000)}
-        if isinstance(made.get("usd"), int | str | Decimal):
-            made["usd"] = exactly(made["usd"], NANO)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    if isinstance(budget, dict) and "seconds" in budget:
+        rest = {name: one for name, one in budget.items() if name != "seconds"}
+        made["budget"] = rest | {"milliseconds": exactly(budget["seconds"], 1000)}
+    if isinstance(made.get("usd"), int | str | Decimal):
+        made["usd"] = exactly(made["usd"], NANO)
     return made
 
 

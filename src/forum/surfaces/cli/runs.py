@@ -16,6 +16,7 @@ from forum.surfaces.cli.runview import (
     amount_json,
     first_line,
     lost_calls,
+    passed_tasks,
     run_json,
     run_time,
     screen,
@@ -23,8 +24,8 @@ from forum.surfaces.cli.runview import (
     task_time,
     width,
 )
-from forum.surfaces.cli.units import age, moment, price
-from forum.work import Run, TaskState
+from forum.surfaces.cli.units import age, iso, price
+from forum.work import Run
 
 
 @click.command(cls=options.WithExamples, examples=("forum runs", "forum runs --limit 5 --json"))
@@ -35,16 +36,14 @@ from forum.work import Run, TaskState
     type=click.IntRange(min=1),
     help="At most so many.",
 )
-@click.option("--before", help="Only runs older than this RUN.")
+@click.option("--before", metavar="RUN", help="Only runs that are older than this one.")
+@click.option("--all", "every", is_flag=True, help="Also the runs within runs.")
 @options.as_json
-def runs(limit: int, before: str | None, *, as_json: bool) -> None:
-    """List runs, the newest first.
-
-    A run within a run is named after it, with an 8 where the outer one has a 7.
-    """
+def runs(limit: int, before: str | None, *, every: bool, as_json: bool) -> None:
+    """List runs, the newest first."""
     with options.forum() as forum:
         before = forum.run_of(before) if before else None
-        found = forum.recent_runs(before, limit)
+        found = forum.recent_runs(before, limit, within=every)
         requests = {run: forum.request_of(run) for run, _ in found}
     if as_json:
         print_json("forum.runs/1", {"runs": [_line_json(*one, requests[one[0]]) for one in found]})
@@ -57,20 +56,16 @@ def runs(limit: int, before: str | None, *, as_json: bool) -> None:
         click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT]}", err=True)
 
 
-def _passed(state: Run) -> int:
-    return sum(1 for name in state.tasks if state.task(name).state is TaskState.PASSED)
-
-
 def _line_json(run: str, state: Run, request: str | None) -> dict[str, Any]:
     return {
         "run": run,
         "state": state.state.value,
         "outcome": state.outcome.value if state.outcome else None,
         "stopped": state.stopped.reason.value if state.stopped else None,
-        "passed": _passed(state),
+        "passed": passed_tasks(state),
         "tasks": state.planned,
         "spent": amount_json(state.spent),
-        "begun": moment(state.begun),
+        "begun": iso(state.begun),
         "request": request,
     }
 
@@ -87,7 +82,7 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
             (
                 run[:SHORT],
                 f"{mark} {word}",
-                f"{_passed(state)}/{state.planned}",
+                f"{passed_tasks(state)}/{state.planned}",
                 price(state.spent.usd),
                 age(moment_now - state.begun),
                 "(erased)" if asked is None else asked,
@@ -127,10 +122,18 @@ def show(run: str | None, until: str | None, *, answer: bool, every: bool, as_js
         print_json("forum.run/1", {**run_json(view), "status": exit_status(view.state)})
     elif not answer:
         click.echo("\n".join(screen(view, every=every)))
+        _print_hints(view)
     elif view.answer is None:
         raise click.ClickException("it has no answer, or that was erased")
     else:
         print_bytes(view.answer)
+
+
+def _print_hints(view: RunView) -> None:
+    last = max(view.entries.values(), default=None)
+    if last is not None:
+        past = f"forum show {view.run[:SHORT]} --until {last}"
+        click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
 
 
 def _newest(forum: Forum) -> str:
@@ -189,7 +192,7 @@ def _measure(view: RunView) -> dict[str, Any]:
     return {
         "run": view.run,
         "outcome": state.outcome.value if state.outcome else state.state.value,
-        "passed": _passed(state),
+        "passed": passed_tasks(state),
         "tasks": state.planned,
         "attempts": sum(task.attempts for task in state.tasks.values()),
         "calls": state.spent.calls,

@@ -14,7 +14,7 @@ import click
 from forum.app import RunView
 from forum.ledger import NO_LIMIT, Amount, Outcome
 from forum.surfaces.cli.output import dollars
-from forum.surfaces.cli.units import age, count, duration, moment, price
+from forum.surfaces.cli.units import age, count, duration, iso, moment, plural, price
 from forum.work import (
     STOP,
     Decider,
@@ -79,15 +79,17 @@ def first_line(text: str, most: int) -> str:
 # What a run has come to, in words
 
 
-def status(state: Run) -> tuple[str, str, str | None]:
+def status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
     """Return a mark, a word and a colour for what a run has come to."""
     if state.outcome is Outcome.OK:
         return "✓", "ok", "green"
     if state.outcome is not None:
         return "✗", state.stopped.reason.value if state.stopped else state.outcome.value, "red"
-    if state.open_gates:
+    if state.open_gates or waiting:
         return "!", "waiting", "yellow"
-    return ("●" if state.tasks else "○"), state.state.value, "cyan"
+    if not state.tasks:
+        return "○", "accepted", "cyan"
+    return "●", state.state.value, "cyan"
 
 
 def stop_words(stopped: Stopped) -> str:
@@ -97,12 +99,12 @@ def stop_words(stopped: Stopped) -> str:
     if stopped.reason is StopReason.BUDGET:
         amounts = (_of_limit(stopped.limit, n) for n in (stopped.asked, stopped.used, stopped.cap))
         asked, used, cap = amounts
-        return f"over budget: {asked} more, {used} of {cap} used"
+        return f"over budget: {asked} more, with {used} of {cap} used"
     return _STOPS[stopped.reason].format(used=stopped.used, cap=stopped.cap)
 
 
 def _of_limit(limit: str, number: int) -> str:
-    return f"${dollars(number)}" if limit == "usd" else f"{number:,} {limit}"
+    return f"${dollars(number)}" if limit == "usd" else plural(number, limit.removesuffix("s"))
 
 
 def run_reason(view: RunView) -> str:
@@ -115,7 +117,7 @@ def run_reason(view: RunView) -> str:
         waiting = ", ".join(gate.opened.subject for _, gate in view.gates)
         return f"waits for approval: {waiting}" if waiting else ""
     failed = [name for name in state.tasks if state.task(name).state in _BAD]
-    return f"not done: {', '.join(failed)}" if failed else ""
+    return f"{', '.join(failed)} did not pass" if failed else ""
 
 
 _BAD = frozenset({TaskState.FAILED, TaskState.STOPPED})
@@ -128,9 +130,9 @@ def task_reason(view: RunView, task: TaskRun) -> str:
         return "the run was stopped" if cause == STOP else f"because {cause} did not pass"
     if task.stopped is not None:
         return stop_words(task.stopped)
+    if task.delegated is not None:
+        return f"in run {task.delegated.run[:SHORT]}"
     if task.state is TaskState.WAITING:
-        if task.delegated is not None:
-            return f"for run {task.delegated.run[:SHORT]}"
         return "for approval"
     if task.state is TaskState.PASSED or not task.verdicts:
         return ""
@@ -215,8 +217,9 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     """Return the tasks of a run as a table; of too many, those that matter most now."""
     twigs, hidden = _select(draw_tree(view.plan, view.state), view.state, rows)
     cells = [_cells(view, twig) for twig in twigs]
-    used = [any(row[number].strip("-") for row in cells) for number in range(1, 7)]
-    kept = [number for number, wanted in enumerate(used, 1) if wanted]
+    if not cells:
+        return []
+    kept = [n for n in range(1, len(_HEADS)) if any(row[n].strip("-") for row in cells)]
     sizes = {n: max([len(row[n]) for row in cells] + [len(_HEADS[n])]) for n in kept}
     room = columns - sum(size + 2 for size in sizes.values()) - 2
     longest = max([len(row[0]) for row in cells] + [len(_HEADS[0])])
@@ -224,9 +227,12 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     lines = [click.style(_row(_HEADS, name_size, sizes), dim=True)]
     for twig, row in zip(twigs, cells, strict=True):
         task = view.state.task(twig.id)
-        color = _MARKS[task.state][1]
+        mark, color = _MARKS[task.state]
         line = _row(row, name_size, sizes)
-        lines.append(click.style(line, fg=color, dim=task.state is TaskState.PENDING))
+        if task.state is TaskState.PASSED:
+            lines.append(line.replace(mark, click.style(mark, fg=color), 1))
+        else:
+            lines.append(click.style(line, fg=color, dim=True if color is None else None))
         reason = task_reason(view, task)
         if reason:
             lead = f"  {twig.below}    "
@@ -237,7 +243,7 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
     return lines
 
 
-_HEADS = ("task", "state", "agent", "tries", "tokens", "cost", "time")
+_HEADS = ("task", "state", "agent", "tries", "tokens", "cost", "time", "entry")
 
 
 def _cells(view: RunView, twig: Twig) -> tuple[str, ...]:
@@ -252,6 +258,7 @@ def _cells(view: RunView, twig: Twig) -> tuple[str, ...]:
         count(spent.tokens),
         price(spent.usd),
         duration(task_time(task, view.at)) if task.calls else "-",
+        str(view.entries.get(twig.id, "-")),
     )
 
 
@@ -287,7 +294,7 @@ def screen(view: RunView, *, every: bool = False) -> list[str]:
     columns = width()
     return [
         *head_lines(view, columns),
-        "",
+        "" if view.plan or view.state.tasks else "  (no plan yet)",
         *task_lines(view, columns, NO_LIMIT if every else _ROWS),
         *_gate_lines(view),
         *_agent_lines(view.state),
@@ -298,15 +305,17 @@ def screen(view: RunView, *, every: bool = False) -> list[str]:
 def head_lines(view: RunView, columns: int) -> list[str]:
     """Return what a run is, and what it has come to."""
     state = view.state
-    mark, word, color = status(state)
+    mark, word, color = status(state, waiting=bool(view.gates))
     lines = [
         f"{click.style(f'run {view.run}', bold=True)}  {click.style(f'{mark} {word}', fg=color)}"
     ]
     begun = f"{moment(state.begun)}, {age(view.at - state.begun)} ago"
     facts = [
+        ("as of", "" if view.until is None else f"entry {view.until}, {moment(view.at)}"),
         ("reason", run_reason(view)),
         ("request", "(erased)" if view.request is None else view.request),
         ("begun", begun),
+        ("done", progress(state) if state.planned else ""),
         ("used", used(view)),
     ]
     if state.accepted and state.accepted.fork_run:
@@ -321,24 +330,37 @@ def head_lines(view: RunView, columns: int) -> list[str]:
 
 def used(view: RunView) -> str:
     """Say what a run has used, and of what it may."""
-    state, spent = view.state, view.state.spent
-    cap = state.accepted.cap if state.accepted else Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
-    limit = state.accepted.milliseconds if state.accepted else NO_LIMIT
-    passed = sum(state.task(name).state is TaskState.PASSED for name in state.tasks)
+    spent, accepted = view.state.spent, view.state.accepted
+    cap = accepted.cap if accepted else _NO_CAP
+    limit = accepted.milliseconds if accepted else NO_LIMIT
+    money = f"${dollars(spent.usd)}"
+    time = f"{run_time(view) / 1e6:.1f}"
     parts = [
-        f"{passed} of {state.planned} tasks passed",
-        _of(f"{spent.calls:,}", f"{cap.calls:,}", cap.calls) + " calls",
-        _of(f"{spent.tokens:,}", f"{cap.tokens:,}", cap.tokens) + " tokens",
-        _of(f"${dollars(spent.usd)}", f"${dollars(cap.usd)}", cap.usd),
-        _of(f"{run_time(view) / 1e6:.1f}", f"{limit / 1000:g}", limit) + " s",
+        _of(spent.calls, cap.calls, "call"),
+        _of(spent.tokens, cap.tokens, "token"),
+        money if cap.usd == NO_LIMIT else f"{money} of ${dollars(cap.usd)}",
+        f"{time} s" if limit == NO_LIMIT else f"{time} of {limit / 1000:g} s",
     ]
     if not spent.tokens and cap.tokens == NO_LIMIT:
-        parts.pop(2)
+        parts.pop(1)
     return ", ".join(parts)
 
 
-def _of(used: str, most: str, limit: int) -> str:
-    return used if limit == NO_LIMIT else f"{used} of {most}"
+def progress(state: Run) -> str:
+    """Say how many tasks of a run have passed."""
+    return f"{passed_tasks(state):,} of {plural(state.planned, 'task')} passed"
+
+
+def passed_tasks(state: Run) -> int:
+    """Count the tasks of a run that have passed."""
+    return sum(1 for name in state.tasks if state.task(name).state is TaskState.PASSED)
+
+
+_NO_CAP = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
+
+
+def _of(used: int, cap: int, unit: str) -> str:
+    return plural(used, unit) if cap == NO_LIMIT else f"{used:,} of {plural(cap, unit)}"
 
 
 def _gate_lines(view: RunView) -> list[str]:
@@ -375,14 +397,14 @@ def _agent_lines(state: Run) -> list[str]:
     if len(spent_by) < 2 and not any(spent.usd for spent in spent_by.values()):
         return []
     rows = [
-        (plain(agent) or "(no name)", count(s.calls), count(s.tokens), price(s.usd))
+        (plain(agent) or "(default)", count(s.calls), count(s.tokens), price(s.usd))
         for agent, s in spent_by.items()
     ]
     return ["", *table(("spent by", "calls", "tokens", "cost"), rows)]
 
 
 def _answer_lines(view: RunView, columns: int) -> list[str]:
-    if view.state.answered is None:
+    if view.state.answered is None or view.answer == b"":
         return []
     if view.answer is None:
         return ["", click.style("answer", bold=True), "  (erased)"]
@@ -412,11 +434,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def run_json(view: RunView) -> dict[str, Any]:
     """Return a run as JSON has it."""
     state, accepted = view.state, view.state.accepted
-    cap = accepted.cap if accepted else Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
+    cap = accepted.cap if accepted else _NO_CAP
     answer = None if view.answer is None else view.answer.decode(errors="replace")
     twigs = draw_tree(view.plan, state)
     return {
         "run": view.run,
+        "until": view.until,
         "state": state.state.value,
         "outcome": state.outcome.value if state.outcome else None,
         "reason": run_reason(view),
@@ -432,7 +455,7 @@ def run_json(view: RunView) -> dict[str, Any]:
             else accepted.milliseconds / 1000,
         },
         "spent_by": {agent: amount_json(spent) for agent, spent in state.spent_by.items()},
-        "begun": moment(state.begun),
+        "begun": iso(state.begun),
         "seconds": round(run_time(view) / 1e6, 3),
         "tasks": [_task_json(view, state.task(twig.id)) for twig in twigs],
         "gates": [gate_json(view.run, gate) for gate in state.gates.values()],
@@ -456,7 +479,7 @@ def gate_json(run: str, gate: Gate) -> dict[str, Any]:
         "decided": gate.decided.answer.value if gate.decided else None,
         "by": gate.decided.by.value if gate.decided else None,
         "default": gate.opened.default.value,
-        "deadline": moment(gate.deadline),
+        "deadline": iso(gate.deadline),
     }
 
 
@@ -480,6 +503,7 @@ def _task_json(view: RunView, task: TaskRun) -> dict[str, Any]:
         "needs": list(planned.needs) if planned else [],
         "after": list(planned.after) if planned else [],
         "run": task.delegated.run if task.delegated else None,
+        "entry": view.entries.get(task.id),
     }
 
 

@@ -68,10 +68,11 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     if as_json:
         print_json("forum.run/1", run_json(view))
         return
-    mark, word, _ = status(state)
-    ended = state.outcome is not None
-    click.echo(f"{mark} {word}" if ended else "asked; it ends as soon as a worker looks", err=True)
     click.echo(found)
+    if state.outcome is not None:
+        click.echo(f"it has ended: {status(state)[1]}", err=True)
+    else:
+        click.echo("asked; it ends as soon as a worker, or forum resume, looks", err=True)
 
 
 @click.command(
