@@ -1,4 +1,8 @@
-"""The pages of the documentation, and the commands in them that a reader would paste."""
+"""The pages of the documentation, and what a reader would do with them: save files, paste commands.
+
+A page marks a file with `<!-- file: NAME -->` above a fenced block that holds it.  Of what commands
+print, a console block shows the exit status at most: where one is not 0, as `status N` below it.
+"""
 
 import re
 from pathlib import Path
@@ -12,15 +16,36 @@ PASTED = {
     "README.md": "Quickstart",
     "docs/guides/verify-a-bundle.md": None,
     "docs/guides/redact.md": None,
+    "docs/guides/run-a-plan.md": None,
+    "docs/guides/cap-the-bill.md": None,
+    "docs/guides/approve.md": None,
+    "docs/guides/survive-crashes.md": None,
+    "docs/guides/replay-and-fork.md": None,
 }
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+_FILE = re.compile(
+    r"^<!-- file: ([\w.-]+) -->\n```[a-z]*\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL
+)
 
 
 def commands(page: str, section: str | None) -> list[str]:
     """Return the commands of a page, or of one section of it."""
+    return [line[2:] for line in _console(page, section) if line.startswith("$ ")]
+
+
+def statuses(page: str, section: str | None) -> list[str]:
+    """Return the exit statuses that a page says its commands have, where they are not 0."""
+    return [line for line in _console(page, section) if line.startswith("status ")]
+
+
+def _console(page: str, section: str | None) -> list[str]:
     text = (ROOT / page).read_text()
     if section is not None:
         text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    lines = [line for block in _BLOCK.findall(text) for line in block.split("\n")]
-    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line for block in _BLOCK.findall(text) for line in block.split("\n")]
+
+
+def saved(page: str) -> dict[str, str]:
+    """Return the files that a page has its reader save, by their names."""
+    return dict(_FILE.findall((ROOT / page).read_text()))

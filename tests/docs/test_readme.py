@@ -1,23 +1,28 @@
 """What the documents tell a reader to type works when it is pasted."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PASTED, commands
+from tests.docs.pages import PASTED, commands, saved, statuses
 from tests.surfaces.terminal import FORUM, Terminal
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PASTED)
 def test_the_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
-    """A first command that fails is where most readers stop; so each has to end with status 0."""
+    """A first command that fails is where most readers stop; so each has to end as the page says."""
     terminal = Terminal(tmp_path)
     path = f"{FORUM.parent}:{terminal.environment['PATH']}"
     typed = commands(page, PASTED[page])
+    for name, text in saved(page).items():
+        (terminal.folder / name).write_text(text)
+    # What a page starts in the background must not outlive it, whichever command fails.
+    script = ["trap 'kill $(jobs -p) 2> /dev/null || true' EXIT", *typed]
     pasted = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", "\n".join(typed)],
+        ["bash", "-e", "-o", "pipefail", "-c", "\n".join(script)],
         cwd=terminal.folder,
         env=terminal.environment | {"PATH": path},
         capture_output=True,
@@ -27,3 +32,5 @@ def test_the_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
 
     assert any(command.startswith("forum ") for command in typed)
     assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+    told = re.findall(r"status \d+$", pasted.stdout, re.MULTILINE)
+    assert told == statuses(page, PASTED[page]), pasted.stdout + pasted.stderr

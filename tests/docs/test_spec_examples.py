@@ -11,13 +11,24 @@ from typing import Annotated, Any, get_origin
 import msgspec
 import pytest
 
-from forum.ledger import LEDGER_KINDS
+from forum.app import KINDS
 from forum.verify import Problem
+from forum.work import (
+    Budget,
+    Command,
+    Move,
+    Policy,
+    Scripted,
+    StopReason,
+    Task,
+    Tool,
+    Use,
+)
 from tests.docs.examples import BLOCK, SPEC, examples
 from tests.ledger.samples import members_of
 from tests.verify.samples import TRUST, as_json, make_bundle, verify_both
 
-ENTRY, BUNDLE = (SPEC / "entry.md").read_text(), (SPEC / "bundle.md").read_text()
+ENTRY, BUNDLE, RUN = ((SPEC / name).read_text() for name in ("entry.md", "bundle.md", "run.md"))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +40,7 @@ def made() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def shown() -> dict[str, str]:
     """Return the examples as the pages show them."""
-    return {block[2]: block[3] for page in (ENTRY, BUNDLE) for block in BLOCK.finditer(page)}
+    return {block[2]: block[3] for page in (ENTRY, BUNDLE, RUN) for block in BLOCK.finditer(page)}
 
 
 def test_the_examples_are_what_the_code_makes(made: dict[str, str], shown: dict[str, str]) -> None:
@@ -99,14 +110,14 @@ def type_of(hint: Any) -> str:  # noqa: ANN401  a type of any form
     if get_origin(hint) is Annotated:
         return "count"
     if issubclass(hint, Enum):
-        return ", ".join(f"`{member.value}`" for member in hint)
+        return ", ".join(f"`{member.value}`" if member.value else '`""`' for member in hint)
     return "string"
 
 
-def test_the_table_of_kinds_is_complete() -> None:
-    """Each kind with each member, its type, its default and its bodies."""
+def test_the_tables_of_kinds_are_complete() -> None:
+    """Each kind of this release with each member, its type, its default and its bodies."""
     expected = []
-    for kind in LEDGER_KINDS:
+    for kind in KINDS:
         bodies = ", ".join(f"`{name}`" for name in sorted(kind.bodies))
         cells = [[f"`{kind.name}`", "", "", "", bodies]]
         for nth, field in enumerate(msgspec.structs.fields(kind.facts)):
@@ -115,7 +126,65 @@ def test_the_table_of_kinds_is_complete() -> None:
             cells[nth:] = [[f"`{kind.name}`" if nth == 0 else "", *member, "" if nth else bodies]]
         expected += cells
 
-    assert rows(ENTRY, "kind | member") == expected
+    assert [*rows(ENTRY, "kind | member"), *rows(RUN, "kind | member")] == expected
+
+
+def test_the_table_of_bodies_names_each() -> None:
+    """Whoever is shown a body can look up what it holds."""
+    listed, kinds = set(), ""
+    for cell, body, _, _ in rows(RUN, "kind | body"):
+        kinds = cell or kinds
+        listed |= {(kind, body.strip("`")) for kind in in_code(kinds)}
+    ledger = {name.strip("`") for name, *_ in rows(ENTRY, "kind | member")}
+
+    assert listed == {(k.name, body) for k in KINDS if k.name not in ledger for body in k.bodies}
+
+
+def test_the_table_of_stops_is_complete() -> None:
+    """Each reason is explained once."""
+    reasons = [name.strip("`") for name, *_ in rows(RUN, "`reason` |")]
+
+    assert sorted(reasons) == sorted(reason.value for reason in StopReason)
+
+
+@pytest.mark.parametrize(
+    ("heading", "objects"),
+    [
+        ("### The plan", {"task": Task, "budget": Budget}),
+        (
+            "### The policy",
+            {
+                "policy": Policy,
+                "scripted agent": Scripted,
+                "move": Move,
+                "use": Use,
+                "command": Command,
+                "tool": Tool,
+            },
+        ),
+    ],
+)
+def test_the_tables_of_recorded_forms_are_complete(
+    heading: str, objects: dict[str, type[msgspec.Struct]]
+) -> None:
+    """A plan or a policy that follows the page is one that an engine reads."""
+    expected = [
+        [name if nth == 0 else "", f"`{field.name}`", default_of(field)]
+        for name, form in objects.items()
+        for nth, field in enumerate(msgspec.structs.fields(form))
+    ]
+    table = rows(RUN[RUN.index(heading) :], "object | member")
+
+    assert [[name, member, default] for name, member, _, default, _ in table] == expected
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> str:
+    """Return the default of a member as the table writes it."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return f"`{msgspec.json.encode(field.default_factory()).decode()}`"
+    if field.default is msgspec.NODEFAULT:
+        return ""
+    return f"`{msgspec.json.encode(field.default).decode()}`"
 
 
 def test_the_table_of_findings_is_complete() -> None:

@@ -2,17 +2,30 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.engine.office import Office
 from tests.support import StoreFactory
 
+MEMORY = Path("/dev/shm")  # noqa: S108
+
 
 @pytest.fixture
-def factory(tmp_path: Path) -> Iterator[StoreFactory]:
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder in memory: here nothing is about disks, and there are very many commits."""
+    if not MEMORY.is_dir():
+        yield tmp_path
+        return
+    with TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def factory(folder: Path) -> Iterator[StoreFactory]:
     """Return what opens one ledger file again and again, as other processes would."""
-    factory = StoreFactory(tmp_path / "ledger.db")
+    factory = StoreFactory(folder / "ledger.db")
     yield factory
     factory.close()
 

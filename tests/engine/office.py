@@ -28,6 +28,7 @@ from forum.engine import (
 )
 from forum.ledger import (
     LEDGER_KINDS,
+    LOG_RUN,
     MAIN,
     Account,
     Alarm,
@@ -64,6 +65,9 @@ from tests.support import key_of
 from tests.verify.world import Kept, policy_of
 
 KINDS = LEDGER_KINDS | WORK_KINDS
+SOON = 100_000
+"""In how many microseconds an alarm must ring in order to be waited for."""
+
 RUN = "run-1"
 PERSON = "ann"
 
@@ -135,6 +139,18 @@ class _Watched:
             hands.going -= 1
 
 
+class _Runner(LocalRunner):
+    """Knows whether it was asked for something."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.lock, self.asked = asyncio.Lock(), False
+
+    async def enqueue_run(self, run: str) -> None:
+        self.asked = True
+        await super().enqueue_run(run)
+
+
 class Office:
     """One process that works on one ledger."""
 
@@ -161,19 +177,31 @@ class Office:
         return read_run(self.ledger, run)
 
     async def _work(self, run: str, meanwhile: "Meanwhile | None") -> None:
-        runner = LocalRunner(self.engine)
-        await runner.enqueue_run(run)
+        runner = _Runner(self.engine)
         beside = asyncio.ensure_future(_nothing() if meanwhile is None else meanwhile(self))
+        attending = asyncio.ensure_future(self._attend(runner))
+        for each in {run, *self.store.runs("", 1000)} - {LOG_RUN}:
+            await runner.enqueue_run(each)
+        try:
+            while True:
+                runner.asked = False
+                await runner.finish()
+                async with runner.lock:
+                    if beside.done() and not runner.asked and not self._rings_soon():
+                        return await beside
+                await asyncio.sleep(0.002)
+        finally:
+            attending.cancel()
+
+    def _rings_soon(self) -> bool:
+        alarms = self.store.alarms(None, 1000, due=False)
+        return any((alarm.at or 0) < now() + SOON for alarm in alarms)
+
+    async def _attend(self, runner: "_Runner") -> None:
         while True:
-            working = asyncio.ensure_future(runner.finish())
-            while not working.done():
-                await asyncio.wait([working], timeout=0.01)
+            async with runner.lock:
                 await self.engine.attend(runner)
-            await working
-            if beside.done() and not self.store.alarms(None, 1, due=True):
-                return await beside
-            await self.engine.attend(runner)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.01)
 
     def do(self, order: Order, run: str = RUN) -> Run:
         """Take a request on, and carry it out as far as possible."""

@@ -43,14 +43,19 @@ class Attention:
         self._anything = False
         return heard
 
+    @property
+    def missed(self) -> bool:
+        """Whether something was told from outside that nobody has waited for."""
+        return self._anything
+
     def tell(self, task: str | None) -> None:
         """Let the driver know, from any thread."""
+        # At once, and not when the loop gets round to it: by then the driver may have left.
+        self._anything |= task is None
         self._loop.call_soon_threadsafe(self._hear, task)
 
     def _hear(self, task: str | None) -> None:
-        if task is None:
-            self._anything = True
-        else:
+        if task is not None:
             self._tasks.add(task)
         self._event.set()
 

@@ -56,12 +56,16 @@ class Engine:
 
     async def drive_run(self, run: str, runner: Runner) -> None:
         """Go on with a run until it has ended, or waits for somebody."""
-        with self._board.listening(run) as attention:
-            driver = RunDriver(self._ledger, runner, attention, self._board.stop)
-            try:
-                await driver.drive(run)
-            except Overtaken:
-                return  # somebody else drives it now
+        missed = True
+        while missed:
+            with self._board.listening(run) as attention:
+                driver = RunDriver(self._ledger, runner, attention, self._board.stop)
+                try:
+                    await driver.drive(run)
+                except Overtaken:
+                    return  # somebody else drives it now
+            # Whoever came too late to be heard was told that somebody listens.
+            missed = attention.missed
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task until it has ended, or waits for somebody."""

@@ -34,7 +34,6 @@ class Decision:
     answer: Answer
     shown: bytes
     entry: Hash
-    edited: bool
 
 
 def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
@@ -65,7 +64,7 @@ async def pass_gate(
     if gate.decided is None:
         return None
     shown = read_body(ledger, gate.shown_at, "shown")
-    return Decision(gate.decided.answer, shown, gate.entry, gate.shown_at.n > 0)
+    return Decision(gate.decided.answer, shown, gate.entry)
 
 
 def decide(ledger: Ledger, run: str, subject: str, decided: GateDecided, actor: str) -> None:

@@ -12,12 +12,16 @@ class LocalRunner:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._going: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._again: set[str] = set()
         self._ended: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
 
     async def enqueue_run(self, run: str) -> None:
-        """Drive a run, unless that is going on."""
-        self._start((run,), self._engine.drive_run(run, self))
+        """Drive a run; where that is going on, once more: it may be over but for its end."""
+        if (run,) in self._going:
+            self._again.add(run)
+        else:
+            self._start((run,), self._engine.drive_run(run, self))
 
     async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
         """Drive these tasks, but for those that are being driven."""
@@ -48,4 +52,7 @@ class LocalRunner:
     def _end(self, key: tuple[str, ...], done: asyncio.Task[None]) -> None:
         del self._going[key]
         self._ended.append(done)
+        if len(key) == 1 and key[0] in self._again:
+            self._again.remove(key[0])
+            self._start(key, self._engine.drive_run(key[0], self))
         self._changed.set()

@@ -83,10 +83,10 @@ class RunDriver:
     async def drive(self, run: str) -> None:
         """Go on with a run until it has ended, or waits for somebody."""
         while True:
-            # The alarm first, the entries second: what is decided in between changes the alarm,
-            # and then it is not put out.
+            # The alarm and the end first, the entries second: what is decided in between changes
+            # the alarm, and then it is not put out; what is recorded takes our position.
             alarm = await asyncio.to_thread(self._ledger.store.alarm, run, MAIN)
-            self._main: Strand = await asyncio.to_thread(self._play, run)
+            self._main: Strand = await asyncio.to_thread(self._ledger.end_of, run, MAIN)
             self._state = await asyncio.to_thread(self._look, run)
             if self._state.outcome is not None:
                 return
@@ -114,13 +114,6 @@ class RunDriver:
         # what was set, has something to tell us.
         return before <= left.at - micros <= store.now()
 
-    def _play(self, run: str) -> Strand:
-        strand = self._ledger.strand(run)
-        for recorded in strand.loaded:
-            if recorded.entry.step in _STEPS_OF_OTHERS:
-                strand.recorded(recorded.entry.step)
-        return strand
-
     def _look(self, run: str) -> Run:
         """Fold the run, having let the default hold where nobody decided in time."""
         state = read_run(self._ledger, run)
@@ -141,7 +134,7 @@ class RunDriver:
             return case if self._state.cancelled or self._is_late(case) else None
         if decision.answer is Answer.REJECT:
             await self._stop(case, Stopped(StopReason.REJECTED, by="plan"))
-        elif decision.edited and self._main.recorded("plan/approved") is None:
+        elif read_plan(decision.shown) != case.plan and self._state.stopped is None:
             plan = read_plan(decision.shown)
             body = Attachment("plan", Bytes(decision.shown), "application/json")
             facts, causes = Planned(len(plan.tasks)), (decision.entry,)
@@ -154,6 +147,8 @@ class RunDriver:
         look = _FIRST_LOOK_SECONDS
         while True:
             await self._consider_stopping(case)
+            if self._state.stopped is not None:
+                await asyncio.to_thread(self._cancel_children)
             steps = next_steps(case.plan, self._state, case.policy, frozenset(self._started))
             for task, skipped in steps.skip:
                 await self._skip(case, task, skipped)
@@ -201,7 +196,7 @@ class RunDriver:
         return refresh(self._ledger, case.run, self._state, strands)
 
     def _returned(self) -> tuple[str, ...]:
-        """Return the tasks whose runs within have ended."""
+        """Return the tasks whose runs within have ended, or were never begun."""
         waiting = (
             (name, task.delegated.run)
             for name, task in self._state.tasks.items()
@@ -210,9 +205,12 @@ class RunDriver:
         return tuple(
             name
             for name, child in waiting
-            if self._task(name).state is TaskState.WAITING
-            and read_run(self._ledger, child).outcome is not None
+            if self._task(name).state is TaskState.WAITING and not self._is_open(child)
         )
+
+    def _is_open(self, child: str) -> bool:
+        state = read_run(self._ledger, child)
+        return state.accepted is not None and state.outcome is None
 
     # Stopping
 
@@ -246,7 +244,6 @@ class RunDriver:
                 if task.last and task.stopped and task.id == stopped.by
             ]
             await self._main.claim_async(Draft("stop", ENGINE, stopped, tuple(causes), (body,)))
-            await asyncio.to_thread(self._cancel_children)
             self._state = await asyncio.to_thread(
                 refresh, self._ledger, case.run, self._state, [MAIN]
             )
@@ -283,9 +280,7 @@ class RunDriver:
             await control.claim_async(closing)
         outcome = self._outcome(case)
         answer, causes = await asyncio.to_thread(self._answer, case)
-        if self._state.stopped is not None:
-            self._main.recorded("stop")  # perhaps by one who drove it before
-        if self._main.recorded("answer") is None:
+        if self._state.answered is None:
             body = Attachment("answer", answer, "text/plain")
             facts = Answered(outcome, len(causes))
             named = tuple(causes[:MAX_PARENTS])
@@ -328,7 +323,3 @@ class RunDriver:
         heads = [f"{_NEXT_PART if n else ''}## {name}\n\n" for n, (name, _) in enumerate(parts)]
         together = zip(heads, parts, strict=True)
         return Joined(tuple(c for head, (_, said) in together for c in (text(head), said))), causes
-
-
-_STEPS_OF_OTHERS = frozenset({"run/open", "accepted", "plan"})
-"""What is recorded when a run is accepted."""

@@ -441,7 +441,10 @@ class TaskDriver:
             known = self._prior.answer(call)
             if known is not None:
                 return known.reply
-        open_child(self._ledger, self._case, self._task, delegated, prompt.decode())
+        if self._stop.is_set() and not self._ledger.store.strands(delegated.run):
+            return Reply(Outcome.CANCELLED, why=Why.CANCELLED)
+        request = prompt.decode(errors="replace")  # what is quoted in it may be no text, or cut
+        open_child(self._ledger, self._case, self._task, delegated, request)
         reply = child_reply(self._ledger, delegated)
         if reply is None:
             raise Waiting

@@ -29,9 +29,9 @@ WORKERS = 3
 TICK_SECONDS = 0.02
 LOOK_SECONDS = 0.3
 REPORT_SECONDS = 10.0
-IN_FLIGHT = 10
+IN_FLIGHT = 16
 """How many runs there are at once, at least, as long as there are runs to begin."""
-TRAP_SECONDS = 2.5
+TRAP_SECONDS = 4.5
 """How long a trap may wait for its boundary; then another one is set."""
 GRACE_SECONDS = 0.5
 """How long workers live in peace after one of them died."""
@@ -58,6 +58,7 @@ PLACES = tuple(
     for moment in (Moment.BEFORE, Moment.AFTER)
     if moment is Moment.AFTER or point not in IF_FOUND
 )
+HEIR_POINTS = frozenset({Point.LOST_WORKERS, Point.RECOVER, Point.DROP_LEASE})
 BY_CHANCE = 0.05
 """How often a worker is killed wherever it is."""
 
@@ -207,10 +208,15 @@ class Campaign:
             self.tally.kills[died.details[0]] += 1
             self._note_death(life, "dies")
             self._spread_peace()
-        elif life.name not in self._killed:
+        elif life.name not in self._killed and not self._is_stillborn(life):
             self.violations.append(
                 f"worker {life.name} ended by itself with status {life.status}: {life.last_words}"
             )
+
+    def _is_stillborn(self, life: Life) -> bool:
+        """Tell whether it could not begin, because there was no server just then."""
+        recently = self.storms and time.monotonic_ns() - self.storms[-1][1] < 10e9
+        return bool(recently) and not self.evidence.is_up(life.name)
 
     def _replace(self, life: Life) -> None:
         self._serving.remove(life)
@@ -268,6 +274,8 @@ class Campaign:
         for life in lives:
             life.arm(plan)
         self._armed = (plan, lives, now)
+        if plan.point in HEIR_POINTS and len(lives) > 1:
+            self._kill(lives.pop(), "any: from outside")  # so that there is something to inherit
 
     def _disarm(self) -> None:
         if self._armed is not None:
@@ -296,8 +304,8 @@ class Campaign:
     def _wanted(self) -> list[Plan]:
         """Return every boundary at which nobody has died, and the places to be stopped at."""
         plans = [plan for plan in PLACES if str(plan) not in self.tally.kills]
-        for number in range(self.tally.zombies, self._goals.zombies):
-            plans.append(Plan(ZOMBIE_POINTS[number % len(ZOMBIE_POINTS)], Moment.STOP))
+        missing = range(self.tally.zombies, self._goals.zombies)
+        plans += [Plan(ZOMBIE_POINTS[n % len(ZOMBIE_POINTS)], Moment.STOP) for n in missing]
         self._random.shuffle(plans)
         return plans
 
@@ -410,7 +418,8 @@ class Campaign:
             ended = sum(1 for asked in self.asked.values() if asked.ended)
             say(
                 f"{self._bench.name} {self.seconds:.0f} s: {self.kills} killed, "
-                f"{self.tally.zombies} zombies, {ended} of {len(self.asked)} runs have ended"
+                f"{self.tally.zombies} zombies, {ended} of {len(self.asked)} runs have ended, "
+                f"{len(self._up())} workers are up, {len(self.missed)} places to go"
             )
 
 

@@ -99,6 +99,13 @@ class _TrappedStore:
             return found
         return lambda *args, **named: self._trap.around(point, lambda: found(*args, **named))
 
+    def lost_workers(self) -> list[str]:
+        lost = self._store.lost_workers()
+        if lost:
+            self._trap.diary.write("mourns", *lost)
+            self._trap.after(Point.LOST_WORKERS)
+        return lost
+
     def append(self, records: Sequence[Record]) -> None:
         points = [_POINTS[kind] for kind in map(_kind, records) if kind in _POINTS]
         self._trap.before(*points)

@@ -14,11 +14,10 @@ from typing import NoReturn
 import click
 
 from forum.app import Forum, RunView, now
-from forum.ledger import Outcome
-from forum.surfaces.cli import FAILED, OVER_BUDGET, WAITING
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import (
     SHORT,
+    exit_status,
     first_line,
     gate_advice,
     plain,
@@ -35,19 +34,9 @@ from forum.surfaces.cli.runview import (
 )
 from forum.surfaces.cli.units import duration, price
 from forum.surfaces.cli.worker import trouble_lines
-from forum.work import Run, StopReason, TaskRun, TaskState
+from forum.work import Run, TaskRun, TaskState
 
 _TREE_ROWS = 12
-_LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
-
-
-def exit_status(state: Run) -> int:
-    """Return the exit status that tells what a run has come to."""
-    if state.outcome is Outcome.OK:
-        return 0
-    if state.outcome is None:
-        return WAITING
-    return OVER_BUDGET if state.stopped and state.stopped.reason in _LIMITS else FAILED
 
 
 def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoReturn:
@@ -83,11 +72,11 @@ def finish(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     """Print what came of a run, and exit as it did."""
     view = forum.view(run)
     if as_json:
-        print_json("forum.run/1", {**run_json(view), "status": exit_status(view.state)})
+        print_json("forum.run/1", run_json(view))
     elif view.answer is not None:
         print_bytes(view.answer)
     _print_end(view)
-    raise SystemExit(exit_status(view.state))
+    raise SystemExit(exit_status(view))
 
 
 def print_bytes(content: bytes) -> None:

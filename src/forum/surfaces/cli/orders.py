@@ -17,6 +17,7 @@ import msgspec
 
 from forum.engine import Order
 from forum.errors import BadPlan, Malformed
+from forum.ledger import text
 from forum.surfaces.cli import options
 from forum.surfaces.cli.units import NANO, exactly, seconds, usd
 from forum.work import (
@@ -29,6 +30,8 @@ from forum.work import (
     Scripted,
     Task,
     one_task,
+    write_plan,
+    write_policy,
 )
 
 T = TypeVar("T")
@@ -121,7 +124,7 @@ class Terms:
 term_options = options.gathered(
     Terms,
     click.option("--max-usd", type=usd, help="Stop before more than this is spent."),
-    click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going."),
+    click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going on."),
     click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
     click.option(
         "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
@@ -167,8 +170,17 @@ def read_order(request: str | None, file: Path | None, agents: Agents, terms: Te
     budget = _convert(f"{source}: budget", table.get("budget", {}), Budget)
     policy = agents.apply(terms.rule(policy))
     plan = as_usage(lambda: _plan(source, table, words))
-    as_usage(lambda: policy.check(plan))
-    return Order(words, plan, policy, terms.limit(budget))
+    order = Order(words, plan, policy, terms.limit(budget))
+    as_usage(lambda: _check(order))
+    return order
+
+
+def _check(order: Order) -> None:
+    """Refuse what could not be taken on, before anything is started for it."""
+    order.policy.check(order.plan)
+    text(order.request)
+    write_plan(order.plan)
+    write_policy(order.policy)
 
 
 def as_usage(make: Callable[[], T]) -> T:
@@ -199,11 +211,11 @@ class _Tasks(msgspec.Struct):
 def _read(file: Path) -> dict[str, Any]:
     """Read a JSON or TOML file: by its suffix, or by how it begins."""
     try:
-        text = file.read_text()
-        if file.suffix == ".json" or (file.suffix != ".toml" and text.lstrip()[:1] == "{"):
-            table = json.loads(text, parse_float=Decimal, parse_constant=_no_number)
+        content = file.read_text()
+        if file.suffix == ".json" or (file.suffix != ".toml" and content.lstrip()[:1] == "{"):
+            table = json.loads(content, parse_float=Decimal, parse_constant=_no_number)
         else:
-            table = tomllib.loads(text, parse_float=Decimal)
+            table = tomllib.loads(content, parse_float=Decimal)
         table = _in_units(table)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file}: {error}") from None

@@ -9,7 +9,7 @@ from forum.app import Forum, RunView, now
 from forum.errors import NoSuchRun
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.divergence import divergence_json, print_divergences
-from forum.surfaces.cli.following import exit_status, print_bytes
+from forum.surfaces.cli.following import print_bytes
 from forum.surfaces.cli.output import dollars, print_json
 from forum.surfaces.cli.runview import (
     SHORT,
@@ -119,7 +119,7 @@ def show(run: str | None, until: str | None, *, answer: bool, every: bool, as_js
     if view.state.accepted is None:
         raise NoSuchRun(f"{found} had no request at that time" if until else found)
     if as_json:
-        print_json("forum.run/1", {**run_json(view), "status": exit_status(view.state)})
+        print_json("forum.run/1", run_json(view))
     elif not answer:
         click.echo("\n".join(screen(view, every=every)))
         _print_hints(view)

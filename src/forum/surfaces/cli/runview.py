@@ -13,6 +13,7 @@ import click
 
 from forum.app import RunView
 from forum.ledger import NO_LIMIT, Amount, Outcome
+from forum.surfaces.cli import FAILED, OVER_BUDGET, WAITING
 from forum.surfaces.cli.output import dollars
 from forum.surfaces.cli.units import age, count, duration, iso, moment, plural, price
 from forum.work import (
@@ -90,6 +91,19 @@ def status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
     if not state.tasks:
         return "○", "accepted", "cyan"
     return "●", state.state.value, "cyan"
+
+
+def exit_status(view: RunView) -> int | None:
+    """Return the exit status that tells what a run has come to; none while it goes on."""
+    state = view.state
+    if state.outcome is Outcome.OK:
+        return 0
+    if state.outcome is None:
+        return WAITING if view.gates else None
+    return OVER_BUDGET if state.stopped and state.stopped.reason in _LIMITS else FAILED
+
+
+_LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
 
 
 def stop_words(stopped: Stopped) -> str:
@@ -442,6 +456,7 @@ def run_json(view: RunView) -> dict[str, Any]:
         "until": view.until,
         "state": state.state.value,
         "outcome": state.outcome.value if state.outcome else None,
+        "status": exit_status(view),
         "reason": run_reason(view),
         "request": view.request,
         "answer": answer,

@@ -26,8 +26,7 @@ detached = click.option(
 def resume(run: str, *, detach: bool, as_json: bool) -> None:
     """Go on with a RUN, and print its answer.  Its exit status is that of `forum submit`.
 
-    What is recorded is not done again: no call is paid for twice.  A run that has ended already
-    prints what came of it.
+    What is recorded is not done again.  A run that has ended already prints what came of it.
     """
     with options.forum() as forum:
         found = forum.run_of(run)
@@ -61,7 +60,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
         state = forum.read_run(found)
         if not detach:
             state = forum.follow(found, patience=_OTHERS_SECONDS)
-            if state.outcome is None and not state.open_gates:
+            if state.outcome is None:
                 with forum.working():  # nobody else works on it
                     state = forum.follow(found)
         view = forum.view(found)
@@ -79,7 +78,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     cls=options.WithExamples,
     examples=(
         "forum show 0199c0de-1234-7abc --until 57",
-        'forum fork 0199c0de-1234-7abc --at 57 --cmd "claude -p"',
+        'forum fork 0199c0de-1234-7abc --at 57 --cmd "./agent --brief"',
     ),
 )
 @click.argument("run", required=False)

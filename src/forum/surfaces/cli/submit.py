@@ -21,7 +21,7 @@ from forum.surfaces.cli.orders import (
 @click.command(
     cls=options.WithExamples,
     examples=(
-        'forum submit "Name three rivers" --cmd "claude -p"',
+        'forum submit "Name three rivers" --cmd "./agent --brief"',
         "forum submit --plan plan.toml --max-usd 0.50 --max-seconds 600",
         "forum submit --plan plan.json --gate plan",
         "git diff | forum submit - --cmd ./review --detach",
@@ -49,7 +49,7 @@ def submit(
     """Have a REQUEST answered, and print the answer.  `-` reads it from standard input.
 
     Every step is recorded before the next begins.  Whatever stops this command, the run stays and
-    `forum resume` goes on with it; what was paid for is not paid for again.
+    `forum resume` goes on with it; for a reply that was recorded nobody is asked again.
 
     A plan file holds `request` and `tasks`, each with `id` and `instruction`, and if wanted
     `done_when` (`contains TEXT` or `matches REGEX`), `needs` (tasks whose output it is given),

@@ -20,6 +20,7 @@ from forum.ledger import (
 )
 from forum.surfaces.cli.output import dollars, entry_line
 from forum.surfaces.cli.runview import stop_words
+from forum.surfaces.cli.units import plural
 from forum.work import (
     STOP,
     Accepted,
@@ -128,7 +129,7 @@ _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     Redact: lambda e: f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})",
     Export: lambda e: f"{e.actor} exported run {e.facts.run}",
     Accepted: _accepted,
-    Planned: lambda e: f"{e.actor} made a plan of {e.facts.tasks} tasks",
+    Planned: lambda e: f"{e.actor} made a plan of {plural(e.facts.tasks, 'task')}",
     Called: _called,
     Replied: _replied,
     Intended: lambda e: f"the tool {e.facts.tool} was about to be used",
@@ -142,5 +143,7 @@ _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     CancelAsked: lambda e: f"{e.actor} asked the run to end",
     ControlClosed: lambda _: "nobody can ask the run to end any more",
     Delegated: lambda e: f"handed to run {e.facts.run}",
-    Answered: lambda e: f"answered: {e.facts.outcome.value}, from {e.facts.parts} results",
+    Answered: lambda e: (
+        f"answered: {e.facts.outcome.value}, from {plural(e.facts.parts, 'result')}"
+    ),
 }

@@ -1,0 +1,63 @@
+"""Money and time as they are typed and shown: nothing is lost on the way to integers."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forum.ledger import NO_LIMIT
+from forum.surfaces.cli.output import dollars
+from forum.surfaces.cli.units import NANO, age, count, duration, exactly, price
+
+
+@given(st.integers(0, NO_LIMIT - 1))
+def test_dollars_that_were_printed_are_read_as_the_same(nano: int) -> None:
+    """Whoever copies a sum from one run into the cap of another gets that very sum."""
+    assert exactly(dollars(nano), NANO) == nano
+
+
+@given(st.decimals(0, 1_000_000, places=9))
+def test_decimal_fractions_stay_exact(amount: Decimal) -> None:
+    """A tenth of a cent is a whole number of nano-dollars, however it would be as a float."""
+    assert Decimal(exactly(amount, NANO)) == amount * NANO
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("abc", "'abc' is not a number"),
+        (True, "True is not a number"),
+        (0.1, "0.1 is not a number"),
+        (None, "None is not a number"),
+        ("-1", "-1 is out of range"),
+        ("nan", "nan is out of range"),
+        (Decimal("inf"), "Infinity is out of range"),
+        ("9007199254740993", "9007199254740993 is out of range"),
+        ("0.0000000001", "0.0000000001 is more exact than one 1,000,000,000th"),
+    ],
+)
+def test_what_is_no_amount_is_refused(value: object, why: str) -> None:
+    """A cap that was rounded or misread would be believed."""
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        exactly(value, NANO)
+
+
+def test_what_is_shown_fits_into_a_column() -> None:
+    """A column grows with the number of digits, not with the exactness of a price."""
+    assert [price(n) for n in (0, 1, NANO // 100, 123_456_789)] == [
+        "-",
+        "<$0.0001",
+        "$0.01",
+        "$0.1235",
+    ]
+    assert [count(n) for n in (0, 1234, 12_345_678)] == ["-", "1,234", "12M"]
+    assert [duration(n * 1_000_000) for n in (0, 99, 100, 6000, 200_000, -5)] == [
+        "0.0 s",
+        "99.0 s",
+        "1m40s",
+        "1h40m",
+        "2d07h",
+        "0.0 s",
+    ]
+    assert [age(n * 1_000_000) for n in (5, 600, 7200, 999_999)] == ["5s", "10m", "2h", "11d"]
