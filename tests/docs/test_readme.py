@@ -13,7 +13,7 @@ from tests.surfaces.terminal import FORUM, Terminal
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PASTED)
 def test_the_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
-    """A first command that fails is where most readers stop; so each has to end as the page says."""
+    """A first command that fails is where most readers stop; so each ends as the page says."""
     terminal = Terminal(tmp_path)
     path = f"{FORUM.parent}:{terminal.environment['PATH']}"
     typed = commands(page, PASTED[page])

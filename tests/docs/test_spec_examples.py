@@ -142,7 +142,7 @@ def test_the_table_of_bodies_names_each() -> None:
 
 def test_the_table_of_stops_is_complete() -> None:
     """Each reason is explained once."""
-    reasons = [name.strip("`") for name, *_ in rows(RUN, "`reason` |")]
+    reasons = [name.strip("`") for name, *_ in rows(RUN, "`reason` | `limit`")]
 
     assert sorted(reasons) == sorted(reason.value for reason in StopReason)
 

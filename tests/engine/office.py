@@ -185,10 +185,17 @@ class Office:
         try:
             while True:
                 runner.asked = False
-                await runner.finish()
+                working = asyncio.ensure_future(runner.finish())
+                await asyncio.wait(
+                    [working, beside],
+                    return_when=asyncio.ALL_COMPLETED if beside.done() else asyncio.FIRST_COMPLETED,
+                )
+                if beside.done():
+                    await beside
+                await working
                 async with runner.lock:
                     if beside.done() and not runner.asked and not self._rings_soon():
-                        return await beside
+                        return
                 await asyncio.sleep(0.002)
         finally:
             attending.cancel()
@@ -326,5 +333,3 @@ NONE = Amount()
 def kinds_of(entries: Sequence[Entry[Any]]) -> Counter[str]:
     """Count entries by their kinds."""
     return Counter(entry.kind for entry in entries)
-
-

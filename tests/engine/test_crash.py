@@ -182,7 +182,9 @@ class Table:
 @pytest.mark.slow
 @pytest.mark.parametrize("persisted", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("name", ORDERS)
-def test_a_run_survives_a_crash_at_every_commit(folder: Path, name: str, *, persisted: bool) -> None:
+def test_a_run_survives_a_crash_at_every_commit(
+    folder: Path, name: str, *, persisted: bool
+) -> None:
     """Before or after any commit the same things are done, and nobody notices but the bill."""
     table = Table(folder, ORDERS[name])
     whole, broken = table.play()
@@ -289,7 +291,9 @@ def test_two_engines_at_once_do_no_harm(factory: StoreFactory) -> None:
         run = offices[0].work()
 
     assert run.outcome is Outcome.OK
-    lost = [c for t in run.tasks.values() for c in t.calls if c.replied and c.replied.why is Why.LOST]
+    lost = [
+        c for t in run.tasks.values() for c in t.calls if c.replied and c.replied.why is Why.LOST
+    ]
     made = sum(len(office.hands.calls) for office in offices)
     assert made <= offices[0].model_calls() == 5 + len(lost)
     assert offices[0].account().used == Amount(5 + len(lost), 0, 5 + len(lost))
@@ -304,44 +308,49 @@ def test_a_cancelled_run_survives_a_crash_at_every_commit(folder: Path, *, persi
     agents = {"": Scripted({"*": (Move("x"),), "slow": (Move("x", milliseconds=5000),)}, usd=10)}
     tasks = plan(
         Task("slow", "x"),
-        Task("n", "x", tasks=(Task("slow", "x"), Task("z", "x", needs=("slow",)))),
+        Task("n", "x", tasks=(*chain("slow", "z").tasks,), budget=Budget(usd=100)),
         Task("z", "x", needs=("slow", "n")),
     )
     order = Order("x", tasks, quick(agents=agents), Budget(usd=1000))
-    commits, broken = 0, True
-    while broken:
+    commits = 0
+    while True:
         factory = StoreFactory(folder / f"{commits}.db")
         power = Power(factory(), commits, persisted=persisted)
-
-        async def wait_and_cancel(office: Office) -> None:
-            while len(office.hands.calls) < 2:
-                await asyncio.sleep(0.005)
-            cancel(office.ledger, RUN, PERSON)
-
         first = Office(factory(), append=power.append)
         try:
             first.accept(order)
-            first.work(meanwhile=wait_and_cancel)
+            first.work(meanwhile=_cancel_in_time)
         except Cut:
             second = Office(factory(), first.hands)
-            if second.store.strands(RUN):
-                if not second.store.strands(RUN).count("control"):
-                    cancel(second.ledger, RUN, PERSON)
-                second.work()
-        broken = power.failed
-        office = Office(factory(), first.hands)
-        if office.store.strands(RUN):
-            run = read_run(office.ledger, RUN)
-            assert run.outcome is Outcome.CANCELLED, f"after a crash at commit {commits}"
-            assert run.task("z").state is TaskState.SKIPPED
-            assert office.findings() == ()
-            assert office.alarms() == []
-            for child in [e.facts.run for e in office.entries() if isinstance(e.facts, Delegated)]:
-                within = read_run(office.ledger, child)
-                assert within.accepted is None or within.outcome is Outcome.CANCELLED
-            reserved = [e for e in office.entries() if isinstance(e.facts, Called)]
-            replied = [e for e in office.entries() if isinstance(e.facts, Replied)]
-            assert len(reserved) == len(replied)
+            if not second.store.strands(RUN):
+                second.accept(order)
+            if "control" not in second.store.strands(RUN):
+                cancel(second.ledger, RUN, PERSON)
+            second.work()
+        _check_cancelled(Office(factory(), first.hands), f"after a crash at commit {commits}")
+        if not power.failed:
+            break
         commits += 1
 
-    assert commits > 8
+    assert commits > 15
+
+
+async def _cancel_in_time(office: Office) -> None:
+    while len(office.hands.calls) < 2:
+        await asyncio.sleep(0.005)
+    cancel(office.ledger, RUN, PERSON)
+
+
+def _check_cancelled(office: Office, when: str) -> None:
+    entries = office.entries()
+    children = [e.facts.run for e in entries if isinstance(e.facts, Delegated)]
+    states = [read_run(office.ledger, run) for run in (RUN, *children)]
+    made = [entry for entry in entries if isinstance(entry.facts, Called)]
+    answered = [entry for entry in entries if isinstance(entry.facts, Replied)]
+
+    begun = [state for state in states if state.accepted is not None]
+    assert {state.outcome for state in begun} == {Outcome.CANCELLED}, when
+    assert states[0].task("z").state is TaskState.SKIPPED
+    assert len(made) == len(answered), "what was reserved is settled"
+    assert office.findings() == ()
+    assert office.alarms() == []

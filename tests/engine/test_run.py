@@ -215,9 +215,7 @@ def test_an_answer_is_given_whole(office: Office) -> None:
 def test_a_task_is_given_what_it_needs_up_to_a_limit(office: Office) -> None:
     """All of it stays on record; what a task only follows is not given to it."""
     moves = {"a": (Move("A" * 100),), "b": (Move("B" * 100),)}
-    tasks = plan(
-        Task("a", "x"), Task("b", "x"), Task("c", "do c", needs=("a",), after=("b",))
-    )
+    tasks = plan(Task("a", "x"), Task("b", "x"), Task("c", "do c", needs=("a",), after=("b",)))
     office.do(Order("x", tasks, quick(agents={"": says(**moves)}, input_bytes=10)))
     (reply,) = [e for e in office.entries() if e.strand == "task/a" and e.kind == "reply/1"]
     prompt = office.prompt("c")

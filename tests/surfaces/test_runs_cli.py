@@ -379,7 +379,7 @@ def test_a_difference_is_shown_with_both_sides(library: Library) -> None:
     compared = library.terminal.call("diff", library.same["run"], library.other["run"])
 
     assert compared.exit_code == 1
-    assert compared.stdout.startswith("the two part at main, accepted\n  policy, line ")
+    assert compared.stdout.startswith("A and B part at main, accepted\n  policy, line ")
     assert "  task/announce, attempt/1/call/1/reply: " in compared.stdout
     forked = library.terminal.call("diff", library.first["run"], library.fork["run"], "--json")
     parted = json.loads(forked.stdout)

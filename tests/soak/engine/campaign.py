@@ -19,7 +19,7 @@ from forum.ledger import MAIN, RunClose
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.fleet import Fleet, Life
-from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point
+from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.engine.shapes import Shape, Shapes
 from tests.soak.engine.takeover import Death
 
@@ -59,8 +59,9 @@ PLACES = tuple(
     if moment is Moment.AFTER or point not in IF_FOUND
 )
 HEIR_POINTS = frozenset({Point.LOST_WORKERS, Point.RECOVER, Point.DROP_LEASE})
-BY_CHANCE = 0.05
+CHANCE = 0.05
 """How often a worker is killed wherever it is."""
+BY_CHANCE = "anywhere"
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ class Campaign:
         self._zombies: list[Zombie] = []
         self._killed: set[str] = set()
         self._plans: deque[Plan] = deque()
-        self._armed: tuple[Plan, list[Life], float] | None = None
+        self._token = bench.folder / "token"
+        self._armed: tuple[Plan, float] | None = None
         self._begun = self._looked = self._reported = self._news = time.monotonic()
         self._peace_until = 0.0
         self.storms: list[tuple[int, int]] = []
@@ -252,52 +254,51 @@ class Campaign:
     # What is done to workers
 
     def _plot(self) -> None:
-        """Set a trap, and see whether the last one was of use; one disaster at a time."""
-        now = time.monotonic()
+        """Set traps one after the other; one disaster at a time."""
         if self._armed is not None:
-            last, lives, since = self._armed
-            if all(life.status is None and not life.stopped for life in lives):
-                if now - since < TRAP_SECONDS:
-                    return
-                self._plans.append(last)
-            self._disarm()
-            return
-        if now < self._peace_until or len(self._up()) < 2:
-            return
+            plan, since = self._armed
+            if not self._token.exists():
+                self._armed = None  # somebody took it; whoever looks after them will see
+            elif time.monotonic() - since > TRAP_SECONDS:
+                self._plans.append(plan)
+                self._disarm()
+        elif time.monotonic() > self._peace_until and len(self._up()) > 1:
+            self._strike()
+
+    def _strike(self) -> None:
         if self._due_for_disaster():
             return
-        plan = self._next_plan()
+        plan, lives = self._next_plan(), self._up()
         if plan is None:
-            self._kill_any()
-            return
-        lives = self._up()[1:]
-        for life in lives:
-            life.arm(plan)
-        self._armed = (plan, lives, now)
-        if plan.point in HEIR_POINTS and len(lives) > 1:
-            self._kill(lives.pop(), "any: from outside")  # so that there is something to inherit
+            self._kill(self._random.choice(lives), BY_CHANCE)
+            self._spread_peace()
+        elif plan.point in HEIR_POINTS and len(lives) < WORKERS:
+            self._plans.append(plan)  # there must be somebody to inherit from, and a second heir
+        else:
+            self._set_trap(plan, lives)
+
+    def _set_trap(self, plan: Plan, lives: list[Life]) -> None:
+        self._token.touch()
+        self._armed = (plan, time.monotonic())
+        # One of them lives in any case.
+        for life in lives[1:]:
+            life.say(Word(plan, str(self._token)))
+        if plan.point in HEIR_POINTS:
+            self._kill(lives[1], BY_CHANCE)
 
     def _disarm(self) -> None:
-        if self._armed is not None:
-            for life in self._armed[1]:
-                life.arm(None)
+        self._token.unlink(missing_ok=True)
         self._armed = None
 
     def _spread_peace(self) -> None:
         self._disarm()
         self._peace_until = time.monotonic() + GRACE_SECONDS
 
-    def _kill_any(self) -> None:
-        life = self._random.choice(self._up())
-        self._kill(life, "any: from outside")
-        self._replace(life)
-        self._spread_peace()
-
     def _next_plan(self) -> Plan | None:
         """Return the next place to die at; now and then none: to be killed from outside."""
         if not self._plans:
             self._plans.extend(self._wanted())
-        if not self._plans or self._random.random() < BY_CHANCE:
+        if not self._plans or self._random.random() < CHANCE:
             return None
         return self._plans.popleft()
 
@@ -334,7 +335,7 @@ class Campaign:
         """Kill everybody, and delete all that DBOS remembers: the ledger knows enough."""
         begun = time.monotonic_ns()
         for life in self._serving:
-            self._kill(life, "all: from outside")
+            self._kill(life, BY_CHANCE)
         self._bench.forget()
         self._zombies.clear()
         self._serving = [self._fleet.start() for _ in range(WORKERS)]

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from tests.soak.engine.orders import Orders, Plan, Word
+from tests.soak.engine.orders import Orders, Word
 
 ROOT = Path(__file__).parents[3]
 END_SECONDS = 60.0
@@ -52,13 +53,12 @@ class Life:
         """What it wrote to its standard error, the end of it."""
         return self.orders.words.read_text(errors="replace")[-3000:]
 
-    def begin(self) -> None:
-        """Let it take part in the work."""
-        self._say(Word(begin=True))
-
-    def arm(self, plan: Plan | None) -> None:
-        """Tell it where to end its life, or to live on."""
-        self._say(Word(plan=plan))
+    def say(self, word: Word) -> None:
+        """Let it take part in the work, and tell it where to end its life."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it has just died: whoever looks after it will see
+            self.process.stdin.write(msgspec.json.encode(word) + b"\n")
+            self.process.stdin.flush()
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -81,20 +81,10 @@ class Life:
             self.kill()
             return -signal.SIGKILL
 
-    def _say(self, word: Word) -> None:
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(msgspec.json.encode(word) + b"\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return  # it has just died: whoever looks after it will see
-
     def _let_go(self) -> None:
         assert self.process.stdin is not None
-        try:
+        with suppress(BrokenPipeError):
             self.process.stdin.close()
-        except BrokenPipeError:
-            return
 
 
 class Fleet:
@@ -109,7 +99,7 @@ class Fleet:
     def start(self) -> Life:
         """Set a worker to work that has everything loaded, or soon will have."""
         life, self._reserve = self._reserve, self._bear()
-        life.begin()
+        life.say(Word())
         return life
 
     def kill(self) -> None:

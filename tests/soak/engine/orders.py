@@ -63,7 +63,7 @@ class Moment(StrEnum):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Where a worker ends its own life: the next time that it comes to a boundary."""
+    """Where a worker ends its own life: the next time that one comes to a boundary."""
 
     point: Point
     moment: Moment
@@ -75,10 +75,10 @@ class Plan(msgspec.Struct, frozen=True):
 class Word(msgspec.Struct, frozen=True):
     """What the parent says to a worker: one line on its standard input."""
 
-    begin: bool = False
-    """Take part in the work."""
     plan: Plan | None = None
-    """End in this way; without one, live on."""
+    """Take part in the work, until this; without one, live on."""
+    token: str = ""
+    """A file: of several workers with one plan, the one ends that is the first to remove it."""
 
 
 class Orders(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from forum.backends.worker import Worker
 from forum.engine import Call, Deed, Engine, Model, Models, Reply, Runner, ToolPort, Tools
 from forum.ledger import Amount, Ledger, Record, Store
 from forum.work import Agent, Tool
-from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point
+from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.traps import Journal, die
 
 T = TypeVar("T")
@@ -44,24 +44,22 @@ class Trap:
 
     def __init__(self, diary: Diary) -> None:
         self.diary = diary
-        self._plan: Plan | None = None
+        self._word = Word()
 
-    def arm(self, plan: Plan | None) -> None:
+    def arm(self, word: Word) -> None:
         """Set the trap, or take it away."""
-        self._plan = plan
+        self._word = word
 
     def before(self, *points: Point) -> None:
         """Stand before an effect."""
         plan = self._reached(points, Moment.BEFORE, Moment.STOP)
-        if plan is None:
-            return
-        if plan.moment is Moment.BEFORE:
+        if plan is not None and plan.moment is Moment.BEFORE:
             self._spring(plan)
-        self.arm(None)
-        self.diary.write("stops", str(plan))
-        # To this very thread: it is stopped before the call returns, and the others with it.
-        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-        self.diary.write("continues")
+        elif plan is not None:
+            self.diary.write("stops", str(plan))
+            # To this very thread: it is stopped before the call returns, and the others with it.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+            self.diary.write("continues")
 
     def after(self, *points: Point) -> None:
         """Stand after an effect, before anybody hears of it."""
@@ -83,9 +81,15 @@ class Trap:
         die()
 
     def _reached(self, points: Sequence[Point], *moments: Moment) -> Plan | None:
-        plan = self._plan
-        reached = plan is not None and plan.point in points and plan.moment in moments
-        return plan if reached else None
+        plan, token = self._word.plan, self._word.token
+        if plan is None or plan.point not in points or plan.moment not in moments:
+            return None
+        self._word = Word()
+        try:
+            Path(token).unlink()
+        except FileNotFoundError:
+            return None  # another one was first, or the parent has changed its mind
+        return plan
 
 
 class _TrappedStore:

@@ -74,11 +74,12 @@ def complain(diary: Diary, error: Exception) -> None:
 def obey(trap: Trap) -> None:
     """Hear what the parent says, until it says no more."""
     for line in sys.stdin:
-        trap.arm(msgspec.json.decode(line, type=Word).plan)
+        trap.arm(msgspec.json.decode(line, type=Word))
 
 
 def main() -> None:
     """Live as the orders say."""
+    faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
     trap = Trap(Diary(orders.evidence))

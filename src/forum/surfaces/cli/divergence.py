@@ -14,12 +14,6 @@ from forum.surfaces.cli.units import plural
 from forum.work import Divergence, Parting, Step
 
 _MOST, _NEXT = 1000, 10
-_HEADS = {
-    Parting.MISSING: "only the first run has",
-    Parting.ADDED: "only the second run has",
-    Parting.FACTS: "the two part at",
-    Parting.BODIES: "the two part at",
-}
 
 
 def divergence_json(found: Sequence[Divergence]) -> dict[str, Any]:
@@ -47,11 +41,15 @@ def _step_json(step: Step | None) -> dict[str, Any] | None:
 
 
 def print_divergences(
-    found: Sequence[Divergence], bodies: Sequence[Mapping[str, bytes]] = ()
+    found: Sequence[Divergence],
+    sides: tuple[str, str],
+    bodies: Sequence[Mapping[str, bytes]] = (),
 ) -> None:
-    """Print the first divergence with both sides, and how many follow."""
+    """Print the first divergence with both sides, and where the others are."""
     one = found[0]
-    click.echo(f"{_HEADS[one.parting]} {one.strand}, {one.step}")
+    heads = {Parting.MISSING: f"only {sides[0]} has", Parting.ADDED: f"only {sides[1]} has"}
+    parted = f"{sides[0]} and {sides[1]} part at"
+    click.echo(f"{heads.get(one.parting, parted)} {one.strand}, {one.step}")
     mine, other = _step_json(one.first), _step_json(one.second)
     if mine is None or other is None:
         step = mine or other or {}

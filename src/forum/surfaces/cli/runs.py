@@ -165,7 +165,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
     elif not found:
         click.echo("the runs say the same")
     else:
-        print_divergences(found, bodies)
+        print_divergences(found, ("A", "B"), bodies)
     raise SystemExit(FAILED if found else 0)
 
 

@@ -141,5 +141,5 @@ def replay(run: str, *, as_json: bool) -> None:
     elif missing:
         click.echo(missing)
     else:
-        print_divergences(parted)
+        print_divergences(parted, ("the record", "the replay"))
     raise SystemExit(0 if equal else MISMATCH)

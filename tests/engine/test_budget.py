@@ -1,0 +1,336 @@
+"""Budgets: what was reserved and what was spent never pass a cap, at no entry and by nobody."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from time import monotonic
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from forum.backends.committer import Committer
+from forum.engine import Order, read_run
+from forum.ledger import NO_LIMIT, Account, Amount, Outcome
+from forum.work import (
+    Budget,
+    Called,
+    Command,
+    Delegated,
+    Move,
+    Replied,
+    Scripted,
+    Stopped,
+    StopReason,
+    Task,
+    TaskState,
+    Why,
+)
+from tests.engine.office import RUN, Hands, Office, chain, kinds_of, plan, quick, spending
+from tests.support import StoreFactory
+
+
+def many(count: int) -> Order:
+    """Return an order of independent tasks, each of which costs 10 and asks for 10."""
+    tasks = plan(*(Task(f"t{n}", "x") for n in range(count)))
+    policy = quick(agents={"": Scripted({"*": (Move("x", milliseconds=5),)}, usd=10)}, parallel=64)
+    return Order("x", tasks, policy, Budget(usd=305))
+
+
+def check_spending(office: Office, cap: Amount) -> None:
+    """Check what is used and reserved after each entry, in the order of their commits."""
+    entries = office.entries()
+    after = list(spending(entries))
+    overrun = Amount()
+    for entry, used in zip(entries, after, strict=True):
+        if isinstance(entry.facts, Replied):
+            facts = entry.facts
+            overrun = overrun.plus(Amount(facts.overrun_usd, facts.overrun_tokens))
+        assert not used.minus(overrun).exceeds(cap), f"at {entry.strand}/{entry.step}"
+    assert after[-1] == office.account().used, "the account says what the entries say"
+
+
+@pytest.mark.parametrize("way", ["alone", "committer"])
+def test_a_cap_holds_under_sixty_four_tasks(store_factory: StoreFactory, way: str) -> None:
+    """All of them want the last of it at the same moment."""
+    store = store_factory()
+    with closing(Committer(store)) as committer:
+        alone = way == "alone"
+        append = (None, None) if alone else (committer.append, committer.append_async)
+        office = Office(store, Hands(), *append)
+        run = office.do(many(64))
+
+    assert run.outcome is Outcome.DENIED
+    check_spending(office, Amount(305, NO_LIMIT, NO_LIMIT))
+    assert office.account().used == Amount(300, 0, 30)
+    assert len(office.hands.calls) == office.model_calls() == 30
+    assert office.findings() == ()
+
+
+def test_a_cap_holds_for_many_workers(store_factory: StoreFactory) -> None:
+    """Eight processes with a connection each: the database compares, not they."""
+    first = Office(store_factory())
+    first.accept(many(64))
+    workers = [Office(store_factory()) for _ in range(8)]
+
+    async def drive(worker: Office, tasks: list[str]) -> None:
+        await asyncio.gather(*(worker.engine.drive_task(RUN, task) for task in tasks))
+
+    with ThreadPoolExecutor(8) as pool:
+        shares = [[f"t{n}" for n in range(i, 64, 8)] for i in range(8)]
+        list(pool.map(lambda w, s: asyncio.run(drive(w, s)), workers, shares))
+    run = first.work()
+
+    assert run.outcome is Outcome.DENIED
+    check_spending(first, Amount(305, NO_LIMIT, NO_LIMIT))
+    assert first.account().used == Amount(300, 0, 30)
+    assert sum(len(worker.hands.calls) for worker in workers) == 30
+    assert kinds_of(first.entries())["stop/1"] == 35, "all others were refused, and say so"
+    assert first.findings() == ()
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 60),
+    st.integers(0, 40),
+    st.integers(0, 8),
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12)), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_no_bill_is_forgotten(
+    factory: StoreFactory,
+    usd: int,
+    tokens: int,
+    calls: int,
+    bills: list[tuple[int, int]],
+    fails: bool,  # noqa: FBT001
+) -> None:
+    """Whatever calls cost, more or less than their bound: account, entries and fold agree."""
+    moves = {
+        f"t{n}": (Move("x", usd=bill, tokens=used, fail="503" if fails and n % 2 else ""),)
+        for n, (bill, used) in enumerate(bills)
+    }
+    policy = quick(agents={"": Scripted(moves, usd=10, tokens=6)}, retries=1)
+    tasks = plan(*(Task(name, "x") for name in moves))
+    office = Office(factory.beside()())
+    run = office.do(Order("x", tasks, policy, Budget(usd, tokens, calls)))
+
+    cap = Amount(usd, tokens, calls)
+    check_spending(office, cap)
+    assert run.spent == office.account().used
+    assert len(office.hands.calls) == office.model_calls() == run.spent.calls <= calls
+    assert run.outcome is not None
+    if run.stopped is not None:
+        stop = run.stopped
+        assert stop.reason is StopReason.BUDGET
+        assert stop.used + stop.asked > stop.cap == cap._asdict()[stop.limit]
+
+
+# Stops
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit", "asked", "used", "cap"),
+    [
+        (Budget(usd=25), "usd", 10, 20, 25),
+        (Budget(tokens=13), "tokens", 6, 8, 13),
+        (Budget(calls=2), "calls", 1, 2, 2),
+    ],
+    ids=["usd", "tokens", "calls"],
+)
+def test_a_stop_names_what_was_spent_and_by_whom(
+    office: Office, budget: Budget, limit: str, asked: int, used: int, cap: int
+) -> None:
+    """Dollars, tokens and calls alike: and what was worked out before is kept."""
+    agents = {
+        "": Scripted({"*": (Move("x", tokens=4),)}, usd=10, tokens=6),
+        "b": Scripted({"*": (Move("y", tokens=4),)}, usd=10, tokens=6),
+    }
+    tasks = plan(
+        Task("a", "x"),
+        Task("b", "x", agent="b", needs=("a",)),
+        Task("c", "x", needs=("b",)),
+        Task("d", "x", needs=("c",)),
+    )
+    run = office.do(Order("x", tasks, quick(agents=agents), budget))
+    (stop,) = [e for e in office.entries() if e.strand == "main" and e.kind == "stop/1"]
+
+    assert stop.facts == Stopped(StopReason.BUDGET, limit, asked, used, cap, "c")
+    spent = msgspec.json.decode(office.body(stop, "spent"))
+    assert spent == {"agent": [10, 4, 1], "b": [10, 4, 1]}
+    by_id = {leaf.hex(): entry for leaf, entry in office.told()}
+    assert [by_id[parent].strand for parent in stop.parents] == ["task/c"]
+    assert run.outcome is Outcome.DENIED
+    assert (run.task("c").state, run.task("d").state) == (TaskState.STOPPED, TaskState.SKIPPED)
+    assert office.answer() == b"y"
+    assert office.findings() == ()
+
+
+def test_an_overrun_is_recorded_with_its_call(office: Office) -> None:
+    """A provider may bill more than its bound: the money is gone, and the next call is refused."""
+    agents = {"": Scripted({"*": (Move("x", usd=40, tokens=9),)}, usd=10, tokens=5)}
+    run = office.do(Order("x", chain("a", "b"), quick(agents=agents), Budget(usd=30)))
+    (replied,) = [e.facts for e in office.entries() if isinstance(e.facts, Replied)]
+
+    assert (replied.usd, replied.overrun_usd, replied.overrun_tokens) == (40, 30, 4)
+    assert office.account() == Account(Amount(30, NO_LIMIT, NO_LIMIT), Amount(40, 9, 1))
+    assert run.stopped is not None
+    assert (run.stopped.used, run.stopped.cap) == (40, 30)
+    assert run.task("a").state is TaskState.PASSED
+
+
+def test_a_program_that_could_not_be_started_is_a_call_all_the_same(office: Office) -> None:
+    """It was made, and it is on record: the calls that are counted are the calls that are told."""
+    policy = quick(agents={"": Command(("/no/such/program",), usd=10)}, retries=2)
+    run = office.do(Order("x", chain("a"), policy, Budget(usd=100)))
+
+    assert run.task("a").state is TaskState.FAILED
+    assert office.account().used == Amount(0, 0, 3)
+    assert office.model_calls() == run.spent.calls == 3
+
+
+# Time
+
+
+def test_a_run_ends_when_its_time_is_over(office: Office) -> None:
+    """Calls are cut, what has not begun is skipped, and nobody waits for the rest."""
+    agents = {"": Scripted({"a": (Move("x"),), "*": (Move("x", milliseconds=20_000),)})}
+    tasks = plan(Task("a", "x"), Task("b", "x", needs=("a",)), Task("c", "x", needs=("b",)))
+    began = monotonic()
+    run = office.do(Order("x", tasks, quick(agents=agents), Budget(milliseconds=400)))
+
+    assert monotonic() - began < 3
+    assert run.outcome is Outcome.TIMEOUT
+    assert run.stopped is not None
+    assert (run.stopped.reason, run.stopped.limit) == (StopReason.DEADLINE, "milliseconds")
+    (cut,) = [call.replied for call in run.task("b").calls]
+    assert cut is not None
+    assert (cut.outcome, cut.why) == (Outcome.TIMEOUT, Why.DEADLINE)
+    assert run.task("c").state is TaskState.SKIPPED
+    assert office.answer() == b"x"
+    assert office.findings() == ()
+
+
+def test_a_pause_before_a_retry_is_not_longer_than_the_time_left(office: Office) -> None:
+    """A run that only waits is out of time all the same."""
+    policy = quick(agents={"": Scripted({"*": (Move(fail="503"),)})}, backoff_milliseconds=30_000)
+    began = monotonic()
+    run = office.do(Order("x", chain("a"), policy, Budget(milliseconds=200)))
+
+    assert monotonic() - began < 2
+    assert run.outcome is Outcome.TIMEOUT
+
+
+def test_a_run_at_a_gate_ends_when_its_time_is_over(office: Office) -> None:
+    """Before its plan, or before a task: nobody has decided, and nobody needs to any more."""
+    for gate in ("plan", "tasks"):
+        policy = quick(gates=(gate,))
+        run = office.do(Order("x", chain("a"), policy, Budget(milliseconds=60)), gate)
+        for _ in range(100):
+            if run.outcome is not None:
+                break
+            run = office.work(gate)
+
+        assert run.outcome is Outcome.TIMEOUT
+        assert [g.decided.by.value for g in run.gates.values() if g.decided] == ["end"]
+        assert run.task("a").state is TaskState.SKIPPED
+    assert office.alarms() == []
+    assert office.findings() == ()
+
+
+def test_a_call_may_take_no_longer_than_the_policy_says(office: Office) -> None:
+    """One call that hangs is tried again, and does not take the run along."""
+    agents = {"": Scripted({"*": (Move("x", milliseconds=20_000), Move("ok"))}, usd=10)}
+    run = office.do(Order("x", chain("a"), quick(agents=agents, call_milliseconds=50)))
+
+    assert run.outcome is Outcome.OK
+    assert [v.reason for v in run.task("a").verdicts] == ["timeout", ""]
+
+
+# Runs within runs
+
+WITHIN = Task("n", "x", needs=("a",), tasks=chain("x", "y").tasks, budget=Budget(usd=50, calls=5))
+
+
+def child_of(office: Office) -> str:
+    """Return the run within."""
+    (delegated,) = [e.facts for e in office.entries() if isinstance(e.facts, Delegated)]
+    return delegated.run
+
+
+def test_a_run_within_gets_an_allotment_and_returns_the_rest(office: Office) -> None:
+    """While it runs its parent cannot spend what it was given; afterwards it can."""
+    agents = {"": Scripted(usd=10, tokens=3)}
+    order = Order(
+        "x",
+        plan(Task("a", "x"), WITHIN, Task("c", "x", needs=("n",))),
+        quick(agents=agents),
+        Budget(usd=70, tokens=100),
+    )
+    run = office.do(order)
+    child = child_of(office)
+    called = [e.facts for e in office.entries() if isinstance(e.facts, Called)]
+
+    assert run.outcome is Outcome.OK
+    assert office.account(child) == Account(Amount(50, 97, 5), Amount(20, 0, 2))
+    assert [call.usd for call in called] == [10, 50, 10]
+    assert office.account().used == Amount(40, 0, 4)
+    assert office.model_calls() == 4
+    assert office.findings() == ()
+    inner = office.entries(child)[1].facts
+    assert (inner.parent_run, inner.parent_task, inner.depth) == (RUN, "n", 2)
+
+
+def test_a_run_within_cannot_spend_more_than_it_was_given(office: Office) -> None:
+    """Its stop is its own: the parent learns of it as of any other failed task."""
+    agents = {"": Scripted(usd=30)}
+    tasks = plan(Task("a", "x"), WITHIN, Task("c", "x", needs=("n",)), Task("d", "x", after=("a",)))
+    run = office.do(Order("x", tasks, quick(agents=agents), Budget(usd=1000)))
+    within = read_run(office.ledger, child_of(office))
+
+    assert (within.outcome, within.task("x").state.value) == (Outcome.DENIED, "passed")
+    assert within.stopped is not None
+    assert within.stopped.reason is StopReason.BUDGET
+    states = {name: run.task(name).state.value for name in "ancd"}
+    assert states == {"a": "passed", "n": "failed", "c": "skipped", "d": "passed"}
+    assert run.outcome is Outcome.FAILED
+    assert office.account().used == Amount(90, 0, 3)
+    assert office.findings() == ()
+
+
+def test_a_run_within_is_given_no_more_than_there_is(office: Office) -> None:
+    """Others spend at the same time: what was left a moment ago may not be left any more."""
+    agents = {"": Scripted({"*": (Move("x", milliseconds=1),)}, usd=1)}
+    nested = Task("n", "x", tasks=chain("x").tasks)
+    tasks = plan(*(Task(f"t{n}", "x") for n in range(20)), nested)
+    for name in ("first", "second", "third"):
+        run = office.do(Order("x", tasks, quick(agents=agents, parallel=30), Budget(usd=25)), name)
+
+        if run.stopped is not None:
+            assert run.stopped.by != "n", "it takes what is there"
+    assert office.findings() == ()
+
+
+def test_the_depth_of_runs_within_runs_is_a_recorded_stop(office: Office) -> None:
+    """A plan that unfolds itself for ever would never be too deep for its own entries."""
+    deep = Task("c", "x", tasks=(Task("d", "x"),))
+    tasks = plan(Task("a", "x", tasks=(Task("b", "x", tasks=(deep,)),)))
+    run = office.do(Order("x", tasks, quick(), Budget(depth=2)))
+    runs = [name for name in office.store.runs("", 10) if name != "log"]
+    stops = [e for name in runs for e in office.entries(name) if isinstance(e.facts, Stopped)]
+
+    assert run.outcome is Outcome.FAILED
+    assert len(runs) == 3
+    (stop,) = stops
+    assert (stop.facts.reason, stop.facts.limit, stop.facts.by) == (StopReason.DEPTH, "depth", "c")
+    assert office.findings() == ()
+
+
+def test_what_a_run_within_is_told_may_be_no_text(office: Office) -> None:
+    """An upstream's output is bytes, and may be cut in the middle of a character."""
+    agents = {"": Scripted({"*": (Move("ä" * 20),)})}
+    tasks = plan(Task("a", "x"), WITHIN)
+    run = office.do(Order("x", tasks, quick(agents=agents, input_bytes=5)))
+
+    assert run.outcome is Outcome.OK
