@@ -289,6 +289,13 @@ async def _nothing() -> None:
     return
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that must come about soon, while others work."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110  it is somebody else's doing
+            await asyncio.sleep(0.005)
+
+
 def now() -> int:
     """Return the time."""
     return time.time_ns() // 1000

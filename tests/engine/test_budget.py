@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forum.backends.committer import Committer
 from forum.engine import Order, read_run
-from forum.ledger import NO_LIMIT, Account, Amount, Outcome
+from forum.ledger import NO_LIMIT, Account, Amount, Charge, Outcome
 from forum.work import (
     Budget,
     Called,
@@ -28,7 +28,7 @@ from forum.work import (
     Why,
 )
 from tests.engine.office import RUN, Hands, Office, chain, kinds_of, plan, quick, spending
-from tests.support import StoreFactory
+from tests.support import Chain, StoreFactory, Wrapped
 
 
 def many(count: int) -> Order:
@@ -58,8 +58,8 @@ def test_a_cap_holds_under_sixty_four_tasks(store_factory: StoreFactory, way: st
     with closing(Committer(store)) as committer:
         alone = way == "alone"
         append = (None, None) if alone else (committer.append, committer.append_async)
-        office = Office(store, Hands(), *append)
-        run = office.do(many(64))
+        run = Office(store, hands := Hands(), *append).do(many(64))
+    office = Office(store, hands)
 
     assert run.outcome is Outcome.DENIED
     check_spending(office, Amount(305, NO_LIMIT, NO_LIMIT))
@@ -107,7 +107,7 @@ def test_no_bill_is_forgotten(
     fails: bool,  # noqa: FBT001
 ) -> None:
     """Whatever calls cost, more or less than their bound: account, entries and fold agree."""
-    moves = {
+    moves: dict[str, tuple[Move, ...]] = {
         f"t{n}": (Move("x", usd=bill, tokens=used, fail="503" if fails and n % 2 else ""),)
         for n, (bill, used) in enumerate(bills)
     }
@@ -273,7 +273,7 @@ def test_a_run_within_gets_an_allotment_and_returns_the_rest(office: Office) -> 
     called = [e.facts for e in office.entries() if isinstance(e.facts, Called)]
 
     assert run.outcome is Outcome.OK
-    assert office.account(child) == Account(Amount(50, 97, 5), Amount(20, 0, 2))
+    assert office.account(child) == Account(Amount(50, 100, 5), Amount(20, 0, 2))
     assert [call.usd for call in called] == [10, 50, 10]
     assert office.account().used == Amount(40, 0, 4)
     assert office.model_calls() == 4
@@ -299,17 +299,24 @@ def test_a_run_within_cannot_spend_more_than_it_was_given(office: Office) -> Non
     assert office.findings() == ()
 
 
-def test_a_run_within_is_given_no_more_than_there_is(office: Office) -> None:
+def test_a_run_within_is_given_no_more_than_there_is(factory: StoreFactory) -> None:
     """Others spend at the same time: what was left a moment ago may not be left any more."""
-    agents = {"": Scripted({"*": (Move("x", milliseconds=1),)}, usd=1)}
-    nested = Task("n", "x", tasks=chain("x").tasks)
-    tasks = plan(*(Task(f"t{n}", "x") for n in range(20)), nested)
-    for name in ("first", "second", "third"):
-        run = office.do(Order("x", tasks, quick(agents=agents, parallel=30), Budget(usd=25)), name)
+    store = factory()
+    other = Chain(store.origin, "other")
 
-        if run.stopped is not None:
-            assert run.stopped.by != "n", "it takes what is there"
-    assert office.findings() == ()
+    def look(run: str) -> Account | None:
+        account = store.account(run)
+        if not other.records:
+            store.append([other.next(effects=(Charge(RUN, Amount(usd=5)),))])
+        return account
+
+    office = Office(Wrapped(store, account=look))
+    run = office.do(
+        Order("x", plan(Task("n", "x", tasks=chain("x").tasks)), quick(), Budget(usd=25))
+    )
+
+    assert run.outcome is Outcome.OK
+    assert office.account(child_of(office)).cap == Amount(20, NO_LIMIT, NO_LIMIT)
 
 
 def test_the_depth_of_runs_within_runs_is_a_recorded_stop(office: Office) -> None:

@@ -31,7 +31,7 @@ from forum.work import (
     Why,
     write_plan,
 )
-from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick
+from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick, until
 from tests.support import StoreFactory
 
 ASK = Use("ask", '{"agent":"b","text":"how?"}')
@@ -336,8 +336,7 @@ def test_a_cancelled_run_survives_a_crash_at_every_commit(folder: Path, *, persi
 
 
 async def _cancel_in_time(office: Office) -> None:
-    while len(office.hands.calls) < 2:
-        await asyncio.sleep(0.005)
+    await until(lambda: len(office.hands.calls) > 1)
     cancel(office.ledger, RUN, PERSON)
 
 

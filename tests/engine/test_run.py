@@ -4,12 +4,11 @@ from time import monotonic
 
 import pytest
 
-from forum.engine import NOTHING, Call, Order, Reply
-from forum.errors import BadPlan, Malformed, NoSuchRun
-from forum.ledger import MAX_PARENTS, Outcome, Record
+from forum.engine import Call, Order
+from forum.errors import BadPlan, Malformed
+from forum.ledger import MAX_PARENTS, Outcome
 from forum.work import (
     Command,
-    Judged,
     Move,
     Next,
     Plan,
@@ -17,7 +16,7 @@ from forum.work import (
     Scripted,
     Skipped,
     Task,
-    TaskState,
+    Use,
     Why,
     read_plan,
     read_policy,
@@ -81,7 +80,7 @@ def test_dependants_of_a_failed_task_are_skipped_with_their_cause(office: Office
     run = office.do(Order("x", Plan(tuple(tasks)), policy))
 
     states = {name: run.task(name).state.value for name in "abcde"}
-    assert states == dict(a="passed", b="failed", c="skipped", d="skipped", e="passed")
+    assert states == {"a": "passed", "b": "failed", "c": "skipped", "d": "skipped", "e": "passed"}
     assert [run.task(name).skipped for name in "cd"] == [Skipped("b"), Skipped("c")]
     by_id = {leaf.hex(): entry for leaf, entry in office.told()}
     (skip,) = [entry for entry in office.entries() if entry.strand == "task/d"]
@@ -234,7 +233,7 @@ def test_the_result_that_was_accepted_is_the_one_that_is_given_on(office: Office
             {
                 "a": (
                     Move("bad"),
-                    Move("hm", use=(_use("ask", ask),)),
+                    Move("hm", use=(Use("ask", ask),)),
                     Move("good"),
                 ),
                 "c": (Move("used"),),
@@ -249,12 +248,6 @@ def test_the_result_that_was_accepted_is_the_one_that_is_given_on(office: Office
     assert b"begin: task a\ngood\n---" in office.prompt("c")
     assert b"like this" not in office.prompt("c")
     assert b"begin: b, ok\nlike this\n---" in office.prompt("a", 3)
-
-
-def _use(tool: str, arguments: str = ""):  # noqa: ANN202
-    from forum.work import Use  # noqa: PLC0415
-
-    return Use(tool, arguments)
 
 
 # What is refused, and what goes wrong
@@ -311,10 +304,3 @@ def test_a_finished_run_is_left_alone(office: Office) -> None:
     assert office.entries() == before
     assert office.alarms() == []
     assert len(office.hands.calls) == 1
-    with pytest.raises(NoSuchRun):
-        from forum.engine import cancel
-
-        cancel(office.ledger, "no-such-run", "ann")
-
-
-_ = (NOTHING, Reply, Record, Judged, TaskState)

@@ -33,7 +33,7 @@ strand every run that was begun before it."""
 LEASE_SECONDS = 3.0
 _RENEW_SECONDS = 0.7
 _ATTEND_SECONDS = 0.2
-_POLL_SECONDS = {"runs": 0.1, "tasks": 0.05}
+_POLL_SECONDS = {"runs": 0.2, "tasks": 0.1}
 KEEP_SECONDS = 86_400.0
 """How long DBOS remembers what has ended: of use to nobody but those who debug it."""
 _CLEAN_SECONDS = 600
@@ -194,7 +194,8 @@ class Worker:
             self._store.drop_lease(worker)
 
     def _attend(self) -> None:
-        asyncio.run(self._engine.attend(self))
+        if self._store.alarms(None, 1, due=True):
+            asyncio.run(self._engine.attend(self))
 
     def _clean(self) -> None:
         """Delete what DBOS remembers of work that ended long ago."""

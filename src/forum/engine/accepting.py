@@ -1,5 +1,6 @@
 """Taking a request on, and asking a run to end: what anybody may do who can write the ledger."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from forum.engine.case import read_case
@@ -12,6 +13,7 @@ from forum.ledger import (
     Draft,
     Ledger,
     OpenAccount,
+    RunClose,
     text,
 )
 from forum.tlog import Hash
@@ -20,6 +22,7 @@ from forum.work import (
     Accepted,
     Budget,
     CancelAsked,
+    ControlClosed,
     Plan,
     Planned,
     Policy,
@@ -71,16 +74,23 @@ def accept(
 
 
 def cancel(ledger: Ledger, run: str, actor: str) -> None:
-    """Ask a run to end.  Its calls are ended wherever they are made."""
+    """Ask a run to end.  Its calls are ended wherever they are made.
+
+    Where somebody has asked already, that holds; where it has ended, `RunEnded` is raised.
+    """
     control = ledger.end_of(run, CONTROL)
     cause = _accepted(ledger, run)
-    if control.length:
-        raise RunEnded(run)
     alarms = (Alarm(run, CONTROL, ledger.now()), Alarm(run, MAIN, ledger.now()))
-    try:
-        control.claim(Draft("cancel", actor, CancelAsked(), (cause,), effects=alarms))
-    except Overtaken:
-        raise RunEnded(run) from None
+    draft = Draft("cancel", actor, CancelAsked(), (cause,), effects=alarms)
+    if control.length == 0:
+        with suppress(Overtaken):
+            control.claim(draft)
+            return
+    ends = (ledger.store.last(run, strand) for strand in (CONTROL, MAIN))
+    if any(
+        isinstance(ledger.kinds.read(end).facts, ControlClosed | RunClose) for end in ends if end
+    ):
+        raise RunEnded(run)
 
 
 def _accepted(ledger: Ledger, run: str) -> Hash:

@@ -8,8 +8,8 @@ anything else is refused.  What waits at a gate is rows: no process waits with i
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forum.engine.case import entries_of, read_body
-from forum.errors import GateClosed, GateMoved, NoSuchGate, Overtaken
+from forum.engine.case import entries_of, read_body, read_case
+from forum.errors import GateClosed, GateMoved, Malformed, NoSuchGate, Overtaken
 from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand
 from forum.tlog import Hash
 from forum.work import (
@@ -22,9 +22,14 @@ from forum.work import (
     Policy,
     fold,
     gate_strand,
+    one_task,
+    read_plan,
 )
 
 ENGINE = "engine"
+
+_MOMENT = 10_000
+"""Microseconds in which an entry is surely made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,9 @@ async def pass_gate(
         facts = GateOpened(subject, policy.gate_milliseconds, policy.gate_default)
         body = Attachment("shown", Bytes(shown), "application/octet-stream")
         alarms = (
-            Alarm(run, strand.name, now + 1000 * policy.gate_milliseconds),
+            # The time runs from the entry, which is about to be made: whoever looks must not be
+            # too early, for the next look is much later.
+            Alarm(run, strand.name, now + 1000 * policy.gate_milliseconds + _MOMENT),
             Alarm(run, MAIN, now),
         )
         await strand.claim_async(Draft("open", ENGINE, facts, (cause,), (body,), alarms))
@@ -78,6 +85,7 @@ def decide(ledger: Ledger, run: str, subject: str, decided: GateDecided, actor: 
 def edit(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
     """Replace what waits for approval, and return its new digest."""
     strand = _take_up(ledger, run, subject, digest)
+    _check_edit(ledger, run, subject, shown)
     body = Attachment("shown", Bytes(shown), "application/octet-stream")
     draft = Draft(f"edit/{strand.length}", actor, GateEdited(digest), bodies=(body,))
     _claim(ledger, strand, subject, digest, draft)
@@ -106,6 +114,19 @@ def _check(gate: Gate, run: str, digest: str) -> None:
         raise GateClosed(run, subject, gate.decided.answer.value, gate.decided.by.value)
     if gate.digest != digest:
         raise GateMoved(run, subject, gate.digest)
+
+
+def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
+    """Refuse what nobody could carry out once it is approved."""
+    if subject == "plan":
+        read_case(ledger, run).policy.check(read_plan(shown))
+    elif not subject.startswith("task/"):
+        raise Malformed("edit", "what was done, or not done, cannot be edited")
+    else:
+        try:
+            one_task(shown.decode())
+        except UnicodeDecodeError as error:
+            raise Malformed("instruction", str(error)) from None
 
 
 def _claim(ledger: Ledger, strand: Strand, subject: str, digest: str, draft: Draft) -> None:

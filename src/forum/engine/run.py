@@ -117,10 +117,13 @@ class RunDriver:
     def _look(self, run: str) -> Run:
         """Fold the run, having let the default hold where nobody decided in time."""
         state = read_run(self._ledger, run)
-        gates = state.open_gates
-        for gate in gates:
+        return refresh(self._ledger, run, state, self._expire(run, state))
+
+    def _expire(self, run: str, state: Run) -> list[str]:
+        """Let the default hold where it is time, and return where that may be."""
+        for gate in state.open_gates:
             expire(self._ledger, run, gate)
-        return refresh(self._ledger, run, state, [gate.strand for gate in gates])
+        return [gate.strand for gate in state.open_gates]
 
     async def _settle_plan(self, run: str) -> Case | None:
         """Return the case once its plan may be carried out."""
@@ -190,6 +193,7 @@ class RunDriver:
         strands = [task_strand(name) for name in tasks]
         if others:
             strands.append(CONTROL)
+            self._expire(case.run, self._state)
         if case.policy.gates or case.policy.tools:
             known = self._ledger.store.strands(case.run)
             strands += [name for name in known if name.startswith(gate_strand(""))]
@@ -278,6 +282,9 @@ class RunDriver:
         if control.length == 0:
             closing = Draft("close", ENGINE, ControlClosed(), (case.accepted_entry,))
             await control.claim_async(closing)
+        elif not self._state.cancelled:  # somebody asked in the last moment, and was heard
+            await self._take_in(case, ())
+            await self._consider_stopping(case)
         outcome = self._outcome(case)
         answer, causes = await asyncio.to_thread(self._answer, case)
         if self._state.answered is None:

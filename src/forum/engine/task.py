@@ -7,14 +7,15 @@ may or may not have happened: a person is asked.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
-from forum.engine.case import Case, entries_of, position_of, read_body
+from forum.engine.case import Case, entries_of, position_of, read_body, stored
 from forum.engine.child import RUN, allot, child_reply, open_child, reserve_for
 from forum.engine.gates import ENGINE, pass_gate
 from forum.engine.ports import (
@@ -63,6 +64,7 @@ from forum.work import (
     Source,
     Stopped,
     StopReason,
+    Tool,
     Use,
     Why,
     find_loop,
@@ -225,7 +227,12 @@ class TaskDriver:
     # Calls
 
     async def _exchange(
-        self, turns: "_Turns", agent: str, prompt: bytes, causes: tuple[Hash, ...] = ()
+        self,
+        turns: "_Turns",
+        agent: str,
+        prompt: bytes,
+        causes: tuple[Hash, ...] = (),
+        question: bytes = b"",
     ) -> Exchange:
         """Make a call until it is answered: one that was lost with its worker is made again."""
         while True:
@@ -241,15 +248,17 @@ class TaskDriver:
                 exchange = await self._call(call_step, reply_step, turns, agent, prompt, causes)
             causes = ()
             if exchange.replied.why is not Why.LOST:
-                self._heard(agent, exchange)
+                self._heard(agent, question, exchange)
                 return exchange
 
-    def _heard(self, agent: str, exchange: Exchange) -> None:
+    def _heard(self, agent: str, question: bytes, exchange: Exchange) -> None:
         self._lost = 0
         self._answered[agent] = self._answered.get(agent, 0) + 1
         if exchange.replied.outcome is Outcome.OK:
-            digest = sha256(exchange.output + msgspec.json.encode(exchange.uses)).digest()
-            self._said.append((agent, digest))
+            # The same answer to another question is another one.
+            said = (question, exchange.output, msgspec.json.encode(exchange.uses))
+            digests = b"".join(sha256(part).digest() for part in said)
+            self._said.append((agent, digests))
 
     def _replay(self, reply: Recorded) -> Exchange:
         facts: Replied = reply.entry.facts
@@ -285,7 +294,7 @@ class TaskDriver:
             reply_step,
             number,
             Bytes(prompt),
-            self._seconds_left(),
+            self._seconds_left(self._policy.call_milliseconds / 1000),
         )
         known = await asyncio.to_thread(self._prior.answer, call) if self._prior else None
         bound = known.bound if known else model.bound(call)
@@ -355,25 +364,34 @@ class TaskDriver:
 
     async def _live(self, model: Model, call: Call, bound: Amount) -> Reply:
         """Make the call; a deadline or a stop ends it, and everything that it started."""
-        calling = asyncio.ensure_future(model.reply(call))
+        try:
+            reply = await self._in_time(model.reply(call), call.seconds + 1)
+        except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
+            reply = replace(_broken(error), spent=bound)
+        if reply is None:
+            return replace(self._cut(), spent=bound)
+        # It was one call, whatever it cost: a program that could not be started is one.
+        return replace(reply, spent=reply.spent._replace(calls=bound.calls))
+
+    async def _in_time(self, work: Coroutine[Any, Any, Reply], seconds: float) -> Reply | None:
+        """Wait for what is done out there; if time is up, or somebody stops the run, end it."""
+        working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self._stop.wait())
         try:
             await asyncio.wait(
-                (calling, stopping), timeout=call.seconds + 1, return_when=asyncio.FIRST_COMPLETED
+                (working, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
-            if calling.done():
-                return calling.result()
-            cut = (Outcome.CANCELLED, Why.CANCELLED) if self._stop.is_set() else _LATE
-            return Reply(cut[0], NOTHING, bound, why=cut[1])
-        except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
-            said = Bytes(str(error).encode(errors="replace"))
-            return Reply(
-                Outcome.FAILED, NOTHING, bound, why=Why.ERROR, code=type(error).__name__, error=said
-            )
+            return working.result() if working.done() else None
         finally:
-            for future in (calling, stopping):
+            for future in (working, stopping):
                 future.cancel()
-            await asyncio.gather(calling, stopping, return_exceptions=True)
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+    def _cut(self) -> Reply:
+        """Return what is known of something that was ended."""
+        if self._stop.is_set():
+            return Reply(Outcome.CANCELLED, why=Why.CANCELLED)
+        return Reply(Outcome.TIMEOUT, why=Why.DEADLINE)
 
     async def _record(self, exchange: Exchange) -> None:
         if exchange.unrecorded:
@@ -381,12 +399,7 @@ class TaskDriver:
 
     def _check_limits(self, calls: int) -> None:
         """Refuse to make another call where a limit other than the budget's is met."""
-        deadline = self._case.deadline
-        if self._stop.is_set():
-            raise Halt(Stopped(StopReason.CANCELLED, by=self._task.id))
-        if deadline is not None and self._ledger.now() >= deadline:
-            cap = self._case.accepted.milliseconds
-            raise Halt(Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self._task.id))
+        self._check_time()
         if self._lost > MOST_LOST:
             raise Halt(Stopped(StopReason.LOST, "calls", 1, self._lost, MOST_LOST, self._task.id))
         if calls > self._policy.turns:
@@ -397,11 +410,19 @@ class TaskDriver:
             most = self._policy.repeats
             raise Halt(Stopped(loop, "repeats", 1, most, most, self._task.id))
 
-    def _seconds_left(self) -> float:
-        seconds = self._policy.call_milliseconds / 1000
+    def _check_time(self) -> None:
+        """Refuse to begin anything once the run is to end."""
+        deadline = self._case.deadline
+        if self._stop.is_set():
+            raise Halt(Stopped(StopReason.CANCELLED, by=self._task.id))
+        if deadline is not None and self._ledger.now() >= deadline:
+            cap = self._case.accepted.milliseconds
+            raise Halt(Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self._task.id))
+
+    def _seconds_left(self, most: float) -> float:
         if self._case.deadline is None:
-            return seconds
-        return max(0.0, min(seconds, (self._case.deadline - self._ledger.now()) / 1e6))
+            return most
+        return max(0.0, min(most, (self._case.deadline - self._ledger.now()) / 1e6))
 
     # A plan within the plan
 
@@ -427,12 +448,18 @@ class TaskDriver:
         self._check_limits(1)
         if self._case.accepted.depth == 0:
             raise Halt(Stopped(StopReason.DEPTH, "depth", 1, 0, 0, self._task.id))
-        account = await asyncio.to_thread(self._ledger.store.account, self._case.run)
-        delegated = allot(self._case.run, self._task, account)
-        amount = reserve_for(delegated)
-        facts = Called(RUN, RUN, 1, 1, amount.usd, amount.tokens)
-        naming = Draft("delegate", ENGINE, delegated, causes)
-        return (await self._reserve(step, RUN, facts, prompt, (), amount, naming))[0]
+        while True:
+            account = await asyncio.to_thread(self._ledger.store.account, self._case.run)
+            delegated = allot(self._case.run, self._task, account)
+            amount = reserve_for(delegated)
+            facts = Called(RUN, RUN, 1, 1, amount.usd, amount.tokens)
+            naming = Draft("delegate", ENGINE, delegated, causes)
+            try:
+                return (await self._reserve(step, RUN, facts, prompt, (), amount, naming))[0]
+            except Halt:
+                # Others spend meanwhile: what was left when we looked may be less by now.
+                if account == await asyncio.to_thread(self._ledger.store.account, self._case.run):
+                    raise
 
     def _follow(self, delegated: Delegated, prompt: bytes, step: str) -> Reply:
         """Return what came of the run within; it is opened first, where that is yet to be done."""
@@ -462,6 +489,7 @@ class TaskDriver:
         intent = self._strand.recorded(step)
         fresh = intent is None
         if intent is None:
+            self._check_time()
             body = Attachment("arguments", Bytes(use.arguments.encode()))
             facts = Intended(plain(use.tool), first.hex() if first else "")
             (intent,) = await self._strand.claim_async(
@@ -482,23 +510,39 @@ class TaskDriver:
         tool = self._policy.tools.get(use.tool)
         if before is not None:
             facts = Happened(Outcome.OK, known=before.leaf.hex())
-            return await self._happened(step, facts, NOTHING)
+            return await self._happened(step, facts, Reply(Outcome.OK, self._came_of(before)))
         if tool is None:
-            facts = Happened(Outcome.DENIED, Why.ERROR, "no-such-tool")
-            return await self._happened(step, facts, NOTHING)
-        outcome_step = f"{step}/outcome"
-        deed = Deed(self._case.run, self._task.id, outcome_step, Bytes(use.arguments.encode()), key)
-        known = await asyncio.to_thread(self._prior.outcome, deed) if self._prior else None
-        reply = known or await self._world.tools(tool).use(deed)
-        # One that was cut off may have happened all the same.
-        unknown = reply.outcome in (Outcome.TIMEOUT, Outcome.CANCELLED)
-        outcome = Outcome.INDETERMINATE if unknown else reply.outcome
-        facts = Happened(outcome, reply.why, plain(reply.code))
-        return await self._happened(step, facts, reply.output)
+            reply = Reply(Outcome.DENIED, why=Why.ERROR, code="no-such-tool")
+        else:
+            arguments = Bytes(use.arguments.encode())
+            deed = Deed(self._case.run, self._task.id, f"{step}/outcome", arguments, key)
+            known = await asyncio.to_thread(self._prior.outcome, deed) if self._prior else None
+            reply = known or await self._have(tool, deed)
+        return await self._happened(
+            step, Happened(reply.outcome, reply.why, plain(reply.code)), reply
+        )
 
-    async def _happened(self, step: str, facts: Happened, result: Content) -> Recorded:
-        body = Attachment("result", result, "application/octet-stream")
-        draft = Draft(f"{step}/outcome", self._task.agent or ENGINE, facts, (), (body,))
+    async def _have(self, tool: Tool, deed: Deed) -> Reply:
+        """Have an effect.  One that was cut off, or broke, may have happened all the same."""
+        seconds = self._seconds_left(tool.seconds + 1)
+        try:
+            reply = await self._in_time(self._world.tools(tool).use(deed), seconds) or self._cut()
+        except Exception as error:  # noqa: BLE001  recorded, and a person is asked
+            return replace(_broken(error), outcome=Outcome.INDETERMINATE)
+        unknown = reply.outcome in (Outcome.TIMEOUT, Outcome.CANCELLED)
+        return replace(reply, outcome=Outcome.INDETERMINATE) if unknown else reply
+
+    def _came_of(self, outcome: Recorded) -> Content:
+        if "result" not in outcome.entry.bodies:
+            return NOTHING
+        return stored(self._ledger, position_of(outcome), "result")
+
+    async def _happened(self, step: str, facts: Happened, reply: Reply) -> Recorded:
+        bodies = [Attachment("result", reply.output, "application/octet-stream")]
+        if reply.error.size:
+            bodies.append(Attachment("error", reply.error, "application/octet-stream"))
+        actor = self._task.agent or ENGINE
+        draft = Draft(f"{step}/outcome", actor, facts, (), tuple(bodies))
         return (await self._strand.claim_async(draft))[0]
 
     async def _doubt(self, step: str) -> Recorded:
@@ -539,7 +583,8 @@ class TaskDriver:
             return _quoted(f"{ASK}, failed", str(error).encode())
         if asked.agent not in self._policy.agents:
             return _quoted(f"{ASK}, denied", f"there is no agent {asked.agent!r}".encode())
-        exchange = await self._exchange(turns, asked.agent, asked.text.encode())
+        question = asked.text.encode()
+        exchange = await self._exchange(turns, asked.agent, question, question=question)
         await self._record(exchange)
         said = exchange.output[: self._policy.input_bytes]
         return Quoted(f"{asked.agent}, {exchange.replied.outcome.value}", said, exchange.size)
@@ -612,7 +657,10 @@ class _Turns:
         return f"attempt/{self.attempt}/use/{self._uses}", (use, self._seen[use])
 
 
-_LATE = (Outcome.TIMEOUT, Why.DEADLINE)
+def _broken(error: Exception) -> Reply:
+    """Return what is known of an agent or a tool that raised something."""
+    said = Bytes(str(error).encode(errors="replace"))
+    return Reply(Outcome.FAILED, why=Why.ERROR, code=type(error).__name__, error=said)
 
 
 def _over_budget(refused: OverBudget, task: str) -> Stopped:

@@ -305,9 +305,12 @@ class Campaign:
     def _wanted(self) -> list[Plan]:
         """Return every boundary at which nobody has died, and the places to be stopped at."""
         plans = [plan for plan in PLACES if str(plan) not in self.tally.kills]
-        missing = range(self.tally.zombies, self._goals.zombies)
-        plans += [Plan(ZOMBIE_POINTS[n % len(ZOMBIE_POINTS)], Moment.STOP) for n in missing]
         self._random.shuffle(plans)
+        missing = range(self.tally.zombies, self._goals.zombies)
+        distance = 1 + len(plans) // (1 + len(missing))
+        for place, number in enumerate(missing, 1):
+            stop = Plan(ZOMBIE_POINTS[number % len(ZOMBIE_POINTS)], Moment.STOP)
+            plans.insert(place * distance - 1, stop)
         return plans
 
     def _due_for_disaster(self) -> bool:
