@@ -26,7 +26,6 @@ from forum.errors import (
     NoSuchEntry,
     NoSuchRun,
     Overtaken,
-    RunEnded,
     WitnessRefused,
 )
 from forum.ledger import (
@@ -208,24 +207,39 @@ class Forum:
         cosignatures are given in the background, and to all that was written at the end.
         """
         from forum.backends.committer import Committer
+
+        with self._keeping() as check:
+            committer = Committer(self.store)
+
+            def append(records: Sequence[Record]) -> None:
+                check()
+                committer.append(records)
+
+            async def append_async(records: Sequence[Record]) -> None:
+                check()
+                await committer.append_async(records)
+
+            try:
+                yield Ledger(self.store, KINDS, now, new_salt, append, append_async)
+            finally:
+                # Before the keeper ends: what was handed in is to be signed too.
+                committer.close()
+
+    @contextmanager
+    def _keeping(self) -> Iterator[Callable[[], None]]:
+        """Have the log sequenced and signed meanwhile, where this machine is the one that signs.
+
+        Elsewhere entries are only added; the machine that remembers what it signed does the rest.
+        """
         from forum.backends.keeper import Keeper
 
-        publisher = self.publisher
-        committer = Committer(self.store)
-        keeper = Keeper(self.store, Sequencer(self.store), publisher)
-
-        def append(records: Sequence[Record]) -> None:
-            keeper.check()
-            committer.append(records)
-
-        async def append_async(records: Sequence[Record]) -> None:
-            keeper.check()
-            await committer.append_async(records)
-
+        if self._guard.latest() is None and self.store.checkpoint() is not None:
+            yield lambda: None
+            return
+        keeper = Keeper(self.store, Sequencer(self.store), self.publisher)
         try:
-            yield Ledger(self.store, KINDS, now, new_salt, append, append_async)
+            yield keeper.check
         finally:
-            committer.close()
             keeper.close()
 
     @contextmanager
@@ -513,6 +527,8 @@ class Forum:
         at = None if alarm is None else alarm.at
         if at is not None and abs(at - (state.deadline or 0)) > 1_000_000:
             return False
+        if any(gate.deadline <= self.store.now() for gate in state.open_gates):
+            return False  # its default is about to hold
         within = [t.delegated.run for t in tasks if t.delegated and t.state is TaskState.WAITING]
         children = [(child, self.read_run(child)) for child in within if self.store.strands(child)]
         if len(children) < len(within) or not (state.open_gates or children):
@@ -538,9 +554,6 @@ class Forum:
 
     def resume(self, run: str) -> None:
         """Have a run looked after now, if nobody does; what is done already is not done again."""
-        state = self.read_run(run)
-        if state.outcome is not None:
-            raise RunEnded(run)
         alarm = self.store.alarm(run, MAIN)
         if alarm is not None:
             self.store.snooze([alarm], 0)

@@ -137,9 +137,14 @@ def write_plan(plan: Plan) -> bytes:
 def read_plan(data: bytes) -> Plan:
     """Return the plan with this recorded form."""
     try:
-        return msgspec.json.decode(data, type=Plan)
+        return _plan.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("plan", str(error)) from None
+
+
+# Made once, here: msgspec takes a type in at its first use, and two threads that do so at the same
+# time crash the process.
+_plan = msgspec.json.Decoder(Plan)
 
 
 def _doubled(tasks: tuple[Task, ...]) -> str:

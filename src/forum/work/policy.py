@@ -172,9 +172,13 @@ def write_policy(policy: Policy) -> bytes:
 def read_policy(data: bytes) -> Policy:
     """Return the policy with this recorded form."""
     try:
-        return msgspec.json.decode(data, type=Policy)
+        return _policy.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("policy", str(error)) from None
+
+
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_policy = msgspec.json.Decoder(Policy)
 
 
 def _names(agents: dict[str, Agent]) -> str:

@@ -62,7 +62,7 @@ def crash(keep: Path | None, *, as_json: bool) -> None:
     from forum.surfaces.cli.crash import play
 
     with tempfile.TemporaryDirectory() as scratch:
-        tale = play(keep or Path(scratch), lambda line: click.echo(line, err=True))
+        tale = play((keep or Path(scratch)).absolute(), lambda line: click.echo(line, err=True))
     if as_json:
         print_json("forum.crash/1", _tale_json(tale))
     else:

@@ -17,7 +17,7 @@ import msgspec
 
 from forum.engine import Order
 from forum.errors import BadPlan, Malformed
-from forum.ledger import text
+from forum.ledger import NO_LIMIT, text
 from forum.surfaces.cli import options
 from forum.surfaces.cli.units import NANO, exactly, seconds, usd
 from forum.work import (
@@ -194,6 +194,11 @@ def as_usage(make: Callable[[], T]) -> T:
 def repeats_only(order: Order) -> bool:
     """Tell whether nobody was named who could answer."""
     return "" in order.plan.agents and order.policy.agents.get("") == Scripted()
+
+
+def caps_nothing(order: Order) -> bool:
+    """Tell whether there is a cap in dollars, and nobody who would ever come near it."""
+    return order.budget.usd != NO_LIMIT and not any(a.usd for a in order.policy.agents.values())
 
 
 def _plan(source: str, table: dict[str, Any], request: str) -> Plan:

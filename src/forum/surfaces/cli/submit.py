@@ -12,6 +12,7 @@ from forum.surfaces.cli.orders import (
     Terms,
     agent_options,
     as_usage,
+    caps_nothing,
     read_order,
     repeats_only,
     term_options,
@@ -67,6 +68,10 @@ def submit(
             "no agent configured: the scripted agent repeats the instruction; "
             "use --cmd or --script",
             err=True,
+        )
+    if caps_nothing(order):
+        click.echo(
+            "no agent has a price: --max-usd stops nothing; declare one with --price-usd", err=True
         )
     with options.forum() as forum:
         forum.initialise()
