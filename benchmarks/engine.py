@@ -67,7 +67,6 @@ class Sizes:
     depth: int
     width: int
     rounds: int
-    """On Postgres; in SQLite half as many, and at least one."""
     entries: int
     submits: int
     runs: int
@@ -75,7 +74,7 @@ class Sizes:
     reference: tuple[int, ...]
 
 
-QUICK = Sizes(10, 10, 2, 100_000, 200, 20, 1, (100,))
+QUICK = Sizes(10, 10, 1, 100_000, 200, 20, 1, (100,))
 FULL = Sizes(10, 10, 10, 1_000_000, 1_000, 60, 5, (100, 100_000))
 
 
@@ -288,12 +287,11 @@ def order_of(needs: Needs) -> Order:
 def throughput_figures(ours: "Ours", folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any]:
     """Carry out both plans on both sides, in turns."""
     shapes = {"fan": fan(sizes.depth * sizes.width), "layers": layers(sizes.depth, sizes.width)}
-    rounds = sizes.rounds if url else max(1, sizes.rounds // 2)
     with Bare(folder, url) as other:
         for side in (ours, other):
             side.wait()
             side.carry_out(diamond())
-        return {name: compare(ours, other, needs, rounds) for name, needs in shapes.items()}
+        return {name: compare(ours, other, needs, sizes.rounds) for name, needs in shapes.items()}
 
 
 def compare(ours: Ours, other: Bare, needs: Needs, rounds: int) -> dict[str, Any]:
@@ -343,8 +341,9 @@ def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any
         fill(small, 1000)
         fill(large, sizes.entries)
         times: dict[Forum, list[float]] = {small: [], large: []}
-        for _ in range(sizes.submits):
-            for forum, spent in times.items():
+        for number in range(sizes.submits):
+            turns = list(times.items())
+            for forum, spent in turns if number % 2 else reversed(turns):
                 begun = time.perf_counter()
                 forum.submit(order)
                 spent.append(time.perf_counter() - begun)
