@@ -261,8 +261,10 @@ class Forum:
             worker.start(url)
             try:
                 yield worker
-            finally:
-                worker.close(patience)
+            except BaseException:
+                worker.close()
+                raise
+            worker.close(patience)
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:

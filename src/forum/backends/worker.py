@@ -14,8 +14,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
@@ -33,6 +35,7 @@ strand every run that was begun before it."""
 LEASE_SECONDS = 3.0
 _RENEW_SECONDS = 0.7
 _ATTEND_SECONDS = 0.2
+_DRAIN_SECONDS = 0.02
 _POLL_SECONDS = {"runs": 0.2, "tasks": 0.1}
 KEEP_SECONDS = 86_400.0
 """How long DBOS remembers what has ended: of use to nobody but those who debug it."""
@@ -80,8 +83,11 @@ class Worker:
         # Several ledgers may share a database: each has queues of its own.
         self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
         self._version = f"{self.name}-{PROTOCOL}"
-        self._stop = Event()
+        self._stop, self._gone = Event(), Event()
         self._threads: list[Thread] = []
+        self._closing, self._busy = False, 0
+        self._sure = -inf
+        """Since when the lease has been held without a gap, on the clock of this process."""
         self.trouble: Exception | None = None
         """What went wrong last; it is tried again all the time."""
 
@@ -110,10 +116,24 @@ class Worker:
         # along, and DBOS would count this as one of its steps.
         await asyncio.get_running_loop().run_in_executor(None, enqueue)
 
-    async def drive(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do a share of the work; what goes wrong is tried again when an alarm rings."""
+    async def drive_run(self, run: str) -> None:
+        """Drive a run; what goes wrong is tried again when its alarm rings."""
+        await self._drive(self._engine.drive_run(run, self))
+
+    async def drive_task(self, run: str, task: str) -> None:
+        """Drive a task: it may cost money, so closing waits for it."""
+        if self._closing:
+            # Not ours any more: it stays as it is until somebody else takes it over.
+            await asyncio.Event().wait()
+        self._busy += 1
         try:
-            await work()
+            await self._drive(self._engine.drive_task(run, task))
+        finally:
+            self._busy -= 1
+
+    async def _drive(self, work: Awaitable[None]) -> None:
+        try:
+            await work
         except Exception as error:  # noqa: BLE001  told, and nothing of it reaches the database
             self._tell(error)
 
@@ -141,23 +161,33 @@ class Worker:
         except BaseException:
             self.close()
             raise
-        for name, step, pause in (
-            ("lease", self._renew, _RENEW_SECONDS),
-            ("heir", self._take_over, _RENEW_SECONDS),
-            ("alarm", self._attend, _ATTEND_SECONDS),
-            ("broom", self._clean, _CLEAN_SECONDS),
+        for name, step, pause, stop in (
+            ("lease", self._look_after_others, _RENEW_SECONDS, self._gone),
+            ("alarm", self._attend, _ATTEND_SECONDS, self._stop),
+            ("broom", self._clean, _CLEAN_SECONDS, self._stop),
         ):
-            thread = Thread(target=self._repeat, args=(step, pause), name=f"forum-{name}")
+            thread = Thread(target=self._repeat, args=(step, pause, stop), name=f"forum-{name}")
             thread.daemon = True
             thread.start()
             self._threads.append(thread)
 
-    def close(self, patience: int = 0) -> None:
-        """Stop, having waited some seconds for what is going on; others take over the rest."""
+    def close(self, patience: float = 0) -> None:
+        """Stop, having waited some seconds for calls and effects; others take over the rest.
+
+        The lease is held until the last moment: whoever thought us dead while we wait would pay
+        for the same calls again.
+        """
+        self._closing = True
+        deadline = monotonic() + patience
+        while self._busy and monotonic() < deadline:
+            sleep(_DRAIN_SECONDS)
         self._stop.set()
-        for thread in self._threads:
+        for thread in self._threads[1:]:
             thread.join()
-        DBOS.destroy(workflow_completion_timeout_sec=patience)
+        DBOS.destroy(workflow_completion_timeout_sec=0)
+        self._gone.set()
+        for thread in self._threads[:1]:
+            thread.join()
         _serving.remove(self)
         with suppress(StoreFailed):  # then it runs out by itself
             self._store.hold_lease(self.id, 0)
@@ -173,24 +203,34 @@ class Worker:
             "log_level": "CRITICAL",
         }
 
-    def _repeat(self, step: Callable[[], None], pause: float) -> None:
-        while not self._stop.is_set():
+    def _repeat(self, step: Callable[[], None], pause: float, stop: Event) -> None:
+        while not stop.is_set():
             try:
                 step()
             except Exception as error:  # noqa: BLE001  told; a database that restarts comes back
                 self._tell(error)
-            self._stop.wait(pause)
+            stop.wait(pause)
 
     # Looking after runs, and after each other
 
-    def _renew(self) -> None:
-        """Say that this worker lives."""
+    def _look_after_others(self) -> None:
+        """Say that this worker lives, and hand on what those left behind who do not."""
+        lost = self._store.lost_workers()
         self._store.hold_lease(self.id, LEASE_SECONDS)
+        if self.id in lost:
+            # We were away ourselves: the machine slept, or the database was gone.  So may the
+            # others have been, and they need a moment to say that they are back.
+            self._sure = monotonic()
+        if not self._closing and monotonic() - self._sure > LEASE_SECONDS:
+            for worker in lost:
+                self._take_over(worker)
 
-    def _take_over(self) -> None:
-        """Hand on what those left behind who live no more."""
-        for worker in self._store.lost_workers():
-            DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
+    def _take_over(self, worker: str) -> None:
+        DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
+        # DBOS keeps what went wrong to itself.  As long as anything is left, so is the lease.
+        if not DBOS.list_workflows(
+            executor_id=worker, status="PENDING", limit=1, load_input=False, load_output=False
+        ):
             self._store.drop_lease(worker)
 
     def _attend(self) -> None:
@@ -216,14 +256,12 @@ _serving: list[Worker] = []
 
 @DBOS.workflow(name="forum-runs", max_recovery_attempts=None)
 async def _drive_run(run: str) -> None:
-    worker = _serving[-1]
-    await worker.drive(lambda: worker._engine.drive_run(run, worker))  # noqa: SLF001
+    await _serving[-1].drive_run(run)
 
 
 @DBOS.workflow(name="forum-tasks", max_recovery_attempts=None)
 async def _drive_task(run: str, task: str) -> None:
-    worker = _serving[-1]
-    await worker.drive(lambda: worker._engine.drive_task(run, task))  # noqa: SLF001
+    await _serving[-1].drive_task(run, task)
 
 
 def sqlite_url(path: Path) -> str:

@@ -37,6 +37,8 @@ from forum.surfaces.cli.worker import trouble_lines
 from forum.work import Run, TaskRun, TaskState
 
 _TREE_ROWS = 12
+_PATIENCE_SECONDS = 60
+"""How long to wait for calls of other runs that this process has begun beside its own."""
 
 
 def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoReturn:
@@ -45,7 +47,7 @@ def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoRet
     run = None
     try:
         # The worker first: the time of a run counts from when it is accepted.
-        with _interruptible(), forum.working(report=telling.trouble):
+        with _interruptible(), forum.working(report=telling.trouble, patience=_PATIENCE_SECONDS):
             run = begin()
             telling.begin(run)
             forum.follow(run, telling.show)
