@@ -390,7 +390,9 @@ def model_says(argv: tuple[str, ...]) -> Awaitable[Reply]:
 
 def tool_says(argv: tuple[str, ...]) -> Awaitable[Reply]:
     """Run a program as a tool."""
-    return CommandTool(Tool(argv)).use(Deed("run-1", "task-1", "outcome/1", NOTHING, "key-1"))
+    return CommandTool(Tool(argv)).use(
+        Deed("run-1", "task-1", "outcome/1", "tool", NOTHING, "key-1")
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,7 +425,7 @@ def test_a_tool_gets_its_arguments_and_a_deadline() -> None:
     """It is run like an agent, but is nobody who is paid by the call."""
 
     async def use(argv: tuple[str, ...]) -> Reply:
-        deed = Deed("run-1", "task-1", "outcome/1", Bytes(b"--to all"), "key-1")
+        deed = Deed("run-1", "task-1", "outcome/1", "tool", Bytes(b"--to all"), "key-1")
         return await CommandTool(Tool(argv, seconds=1)).use(deed)
 
     done, hung = (asyncio.run(use(argv)) for argv in (("cat",), ("sleep", "60")))

@@ -61,11 +61,12 @@ def test_all_that_others_said_is_within_their_quotations(
 def test_what_came_of_tools_is_quoted_too(said: bytes, source: str, result: bytes) -> None:
     """An agent's own words, and what came of them, are material like all others."""
     first = task_prompt("Do it.", "", [])
-    prompt = next_prompt(first, said, [Quoted(source, result, len(result) + 5)])
+    own = Quoted("you", said, len(said))
+    prompt = next_prompt(first, own, [Quoted(source, result, len(result) + 5)])
 
     assert prompt.startswith(first)
-    (you, own), (_, its) = read(prompt)
-    assert (you, own, its) == ("you", said, result)
+    (you, mine), (_, its) = read(prompt)
+    assert (you, mine, its) == ("you", said, result)
     note = f"(the first {len(result)} of {len(result) + 5} bytes)".encode()
     assert note in prompt
 

@@ -234,6 +234,7 @@ class Worker:
             self._store.drop_lease(worker)
 
     def _attend(self) -> None:
+        self._engine.watch()
         if self._store.alarms(None, 1, due=True):
             asyncio.run(self._engine.attend(self))
 

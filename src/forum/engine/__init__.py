@@ -1,9 +1,9 @@
 """Drives a run through its ports, recording each step before the next begins."""
 
 from forum.engine.accepting import Order, accept, cancel
-from forum.engine.case import Case, entries_of, read_body, read_case, read_run
+from forum.engine.case import ENGINE, Case, entries_of, read_body, read_case, read_run
 from forum.engine.engine import Engine
-from forum.engine.gates import ENGINE, decide, edit, find_gate
+from forum.engine.gates import decide, edit, find_gate
 from forum.engine.local import LocalRunner
 from forum.engine.past import is_before, order_of, steps_of
 from forum.engine.ports import (

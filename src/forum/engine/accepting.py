@@ -3,17 +3,17 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from forum.engine.case import read_case
+from forum.engine.case import entries_of
 from forum.errors import NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
-    Alarm,
     Attachment,
     Bytes,
     Draft,
     Ledger,
     OpenAccount,
     RunClose,
+    at_once,
     text,
 )
 from forum.tlog import Hash
@@ -64,7 +64,7 @@ def accept(
     request = Attachment("request", text(order.request))
     policy = Attachment("policy", Bytes(write_policy(order.policy)), "application/json")
     plan = Attachment("plan", Bytes(write_plan(order.plan)), "application/json")
-    effects = (OpenAccount(run, budget.cap), Alarm(run, MAIN, ledger.now()))
+    effects = (OpenAccount(run, budget.cap), at_once(run, MAIN, ledger.now()))
     ledger.open_run(
         run,
         actor,
@@ -80,8 +80,8 @@ def cancel(ledger: Ledger, run: str, actor: str) -> None:
     """
     control = ledger.end_of(run, CONTROL)
     cause = _accepted(ledger, run)
-    alarms = (Alarm(run, CONTROL, ledger.now()), Alarm(run, MAIN, ledger.now()))
-    draft = Draft("cancel", actor, CancelAsked(), (cause,), effects=alarms)
+    effects = (at_once(run, MAIN, ledger.now()),)
+    draft = Draft("cancel", actor, CancelAsked(), (cause,), effects=effects)
     if control.length == 0:
         with suppress(Overtaken):
             control.claim(draft)
@@ -94,6 +94,7 @@ def cancel(ledger: Ledger, run: str, actor: str) -> None:
 
 
 def _accepted(ledger: Ledger, run: str) -> Hash:
-    if not ledger.store.strands(run):
-        raise NoSuchRun(run)
-    return read_case(ledger, run).accepted_entry
+    for leaf, entry in entries_of(ledger, run, MAIN):
+        if isinstance(entry.facts, Accepted):
+            return leaf
+    raise NoSuchRun(run)

@@ -60,13 +60,27 @@ class Attention:
         self._event.set()
 
 
+class Stop:
+    """How one who works on a task hears that its run is to end."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.halt, self.cut = asyncio.Event(), asyncio.Event()
+
+    def set(self, *, cut: bool) -> None:
+        """Let nothing new be begun, and if wanted, end what is going on; from any thread."""
+        self._loop.call_soon_threadsafe(self.halt.set)
+        if cut:
+            self._loop.call_soon_threadsafe(self.cut.set)
+
+
 class Switchboard:
     """Who listens to which run in this process, and which runs are to stop."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._ears: dict[str, list[Attention]] = {}
-        self._stops: dict[str, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._stops: dict[str, list[Stop]] = {}
 
     @contextmanager
     def listening(self, run: str) -> Iterator[Attention]:
@@ -80,16 +94,25 @@ class Switchboard:
             self._forget(self._ears, run, ear)
 
     @contextmanager
-    def working(self, run: str) -> Iterator[asyncio.Event]:
+    def working(self, run: str) -> Iterator[Stop]:
         """Work on a run, as long as nobody stops it."""
-        stop = asyncio.Event()
-        ear = (asyncio.get_running_loop(), stop)
+        stop = Stop()
         with self._lock:
-            self._stops.setdefault(run, []).append(ear)
+            self._stops.setdefault(run, []).append(stop)
         try:
             yield stop
         finally:
-            self._forget(self._stops, run, ear)
+            self._forget(self._stops, run, stop)
+
+    def worked_on(self) -> list[str]:
+        """Return the runs that somebody in this process works on."""
+        with self._lock:
+            return list(self._stops)
+
+    def drives(self, run: str) -> bool:
+        """Tell whether a run is driven in this process."""
+        with self._lock:
+            return run in self._ears
 
     def tell(self, run: str, task: str | None = None) -> bool:
         """Let whoever drives a run know that something happened; tell whether anybody does."""
@@ -99,12 +122,12 @@ class Switchboard:
             ear.tell(task)
         return bool(ears)
 
-    def stop(self, run: str) -> None:
-        """End the calls of a run in this process."""
+    def stop(self, run: str, *, cut: bool) -> None:
+        """Let nothing new be begun for a run in this process, and if wanted, end its calls."""
         with self._lock:
             stops = list(self._stops.get(run, ()))
-        for loop, event in stops:
-            loop.call_soon_threadsafe(event.set)
+        for stop in stops:
+            stop.set(cut=cut)
 
     def _forget(self, table: dict[str, list[T]], run: str, one: T) -> None:
         with self._lock:

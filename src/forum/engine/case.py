@@ -1,11 +1,23 @@
 """What everybody who works on a run has to know of it: read once, the same for all."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from forum.errors import BodyGone, NoSuchEntry
-from forum.ledger import Bytes, Content, Ledger, Position, Recorded, StoredBody, leaf_of
+from forum.ledger import (
+    MAX_PARENTS,
+    Bytes,
+    Content,
+    Draft,
+    Join,
+    Ledger,
+    Position,
+    Recorded,
+    StoredBody,
+    Strand,
+    leaf_of,
+)
 from forum.tlog import Hash
 from forum.work import (
     Accepted,
@@ -18,6 +30,9 @@ from forum.work import (
     read_plan,
     read_policy,
 )
+
+ENGINE = "engine"
+"""Who writes what nobody else has said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +146,19 @@ def stored(ledger: Ledger, position: Position, name: str) -> Content:
     if body is None or name not in entry.bodies:
         raise BodyGone(str(position), name)
     return Stored(entry.bodies[name].size, body)
+
+
+async def join(strand: Strand, causes: Sequence[Hash]) -> tuple[Hash, ...]:
+    """Return what stands for these causes: one entry can name sixteen of them."""
+    left, number = list(dict.fromkeys(causes)), 0
+    while len(left) > MAX_PARENTS:
+        number += 1
+        step, named = f"join/{number}", tuple(left[:MAX_PARENTS])
+        found = strand.recorded(step)
+        if found is None:
+            (found,) = await strand.claim_async(Draft(step, ENGINE, Join(), named))
+        left = [*left[MAX_PARENTS:], found.leaf]
+    return tuple(left)
 
 
 def position_of(recorded: Recorded) -> Position:

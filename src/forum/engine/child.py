@@ -16,14 +16,21 @@ RUN = "run"
 """Who answers for a plan within a plan."""
 
 
-def allot(run: str, task: Task, account: Account | None) -> Delegated:
-    """Return which run carries out the plan within a task, and the most that it may use."""
+def allot(run: str, task: Task, account: Account | None, sharers: int) -> Delegated:
+    """Return which run carries out the plan within a task, and the most that it may use.
+
+    Without a budget of its own it gets an equal share of what is left: other tasks need some too.
+    """
     cap, used = account or Account(FREE, FREE)
     members = (
-        wish if whole == NO_LIMIT else min(wish, max(0, whole - spent))
+        wish if whole == NO_LIMIT else _share(wish, max(0, whole - spent), sharers)
         for wish, whole, spent in zip(task.budget.cap, cap, used, strict=True)
     )
     return Delegated(_name(run, task.id), *members)
+
+
+def _share(wish: int, left: int, sharers: int) -> int:
+    return min(wish, left) if wish != NO_LIMIT else left // max(1, sharers)
 
 
 def reserve_for(delegated: Delegated) -> Amount:

@@ -29,6 +29,9 @@ HEARTBEAT_SECONDS = 15.0
 """How long a run that is being driven may go without anybody looking whether it still is."""
 
 
+_ELSEWHERE_SECONDS = 1.0
+
+
 class Engine:
     """Carries out runs and tasks of one ledger, in one process."""
 
@@ -59,7 +62,7 @@ class Engine:
         missed = True
         while missed:
             with self._board.listening(run) as attention:
-                driver = RunDriver(self._ledger, runner, attention, self._board.stop)
+                driver = RunDriver(self._ledger, runner, attention, self._board, self._world.prior)
                 try:
                     await driver.drive(run)
                 except Overtaken:
@@ -71,8 +74,7 @@ class Engine:
         """Go on with a task until it has ended, or waits for somebody."""
         case = await asyncio.to_thread(self._case, run)
         with self._board.working(run) as stop:
-            if await asyncio.to_thread(self._is_stopped, run):
-                stop.set()
+            await asyncio.to_thread(self._watch, run)
             try:
                 await TaskDriver(self._world, case, task, stop).drive()
             except Overtaken:
@@ -80,10 +82,18 @@ class Engine:
             finally:
                 self._board.tell(run, task)
 
-    def _is_stopped(self, run: str) -> bool:
-        last = self._ledger.store.last(run, MAIN)
-        stopped = last is not None and isinstance(self._ledger.kinds.read(last).facts, Stopped)
-        return stopped or self._ledger.store.last(run, CONTROL) is not None
+    def watch(self) -> None:
+        """See whether runs that are worked on here were stopped elsewhere; to be called often."""
+        for run in self._board.worked_on():
+            self._watch(run)
+
+    def _watch(self, run: str) -> None:
+        store, kinds = self._ledger.store, self._ledger.kinds
+        last = store.last(run, MAIN)
+        if store.last(run, CONTROL) is not None:
+            self._board.stop(run, cut=True)
+        elif last is not None and isinstance(kinds.read(last).facts, Stopped):
+            self._board.stop(run, cut=False)
 
     def _case(self, run: str) -> Case:
         """Read a case, or remember it: tasks run only after their plan was settled."""
@@ -101,16 +111,18 @@ class Engine:
         """Look after every run whose time has come: once, and to be called again soon.
 
         A run that is driven here is told; any other is handed to the runner, which drops what is
-        going on elsewhere.  The alarm stays, and rings again: only the run itself puts it out.
+        going on elsewhere.  The alarm stays, and rings again, soon where the one who drives the
+        run may not have heard it: only the run itself puts it out.
         """
         store = self._ledger.store
         after: Alarm | None = None
         while page := await asyncio.to_thread(store.alarms, after, 500, due=True):
+            here = [alarm for alarm in page if self._board.drives(alarm.run)]
+            elsewhere = [alarm for alarm in page if alarm not in here]
             # Snooze first: what a run does with its alarm once it was called must stand.
-            await asyncio.to_thread(store.snooze, page, HEARTBEAT_SECONDS)
+            await asyncio.to_thread(store.snooze, here, HEARTBEAT_SECONDS)
+            await asyncio.to_thread(store.snooze, elsewhere, _ELSEWHERE_SECONDS)
             for run in dict.fromkeys(alarm.run for alarm in page):
-                if any(alarm.run == run and alarm.strand == CONTROL for alarm in page):
-                    self._board.stop(run)
                 if not self._board.tell(run):
                     await runner.enqueue_run(run)
             after = page[-1]

@@ -5,12 +5,13 @@ takes the position of the decision first.  A decision names the digest of what w
 anything else is refused.  What waits at a gate is rows: no process waits with it.
 """
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forum.engine.case import entries_of, read_body, read_case
+from forum.engine.case import ENGINE, entries_of, read_body, read_case
 from forum.errors import GateClosed, GateMoved, Malformed, NoSuchGate, Overtaken
-from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand
+from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand, at_once
 from forum.tlog import Hash
 from forum.work import (
     Answer,
@@ -25,8 +26,6 @@ from forum.work import (
     one_task,
     read_plan,
 )
-
-ENGINE = "engine"
 
 _MOMENT = 10_000
 """Microseconds in which an entry is surely made."""
@@ -54,7 +53,7 @@ async def pass_gate(
     ledger: Ledger, run: str, subject: str, shown: bytes, policy: Policy, cause: Hash
 ) -> Decision | None:
     """Return what was decided; nothing as long as nobody has.  Opens the gate if it is new."""
-    strand = ledger.strand(run, gate_strand(subject))
+    strand = await asyncio.to_thread(ledger.end_of, run, gate_strand(subject))
     if strand.length == 0:
         now = ledger.now()
         facts = GateOpened(subject, policy.gate_milliseconds, policy.gate_default)
@@ -63,10 +62,14 @@ async def pass_gate(
             # The time runs from the entry, which is about to be made: whoever looks must not be
             # too early, for the next look is much later.
             Alarm(run, strand.name, now + 1000 * policy.gate_milliseconds + _MOMENT),
-            Alarm(run, MAIN, now),
+            at_once(run, MAIN, now),
         )
         await strand.claim_async(Draft("open", ENGINE, facts, (cause,), (body,), alarms))
         return None
+    return await asyncio.to_thread(_decision, ledger, run, subject)
+
+
+def _decision(ledger: Ledger, run: str, subject: str) -> Decision | None:
     gate = find_gate(ledger, run, subject)
     if gate.decided is None:
         return None
@@ -75,9 +78,11 @@ async def pass_gate(
 
 
 def decide(ledger: Ledger, run: str, subject: str, decided: GateDecided, actor: str) -> None:
-    """Record the first decision about what has its digest."""
+    """Record the first decision about what has its digest.  A person's must come in time."""
+    if decided.by is Decider.PERSON:
+        expire(ledger, run, find_gate(ledger, run, subject))
     strand = _take_up(ledger, run, subject, decided.digest)
-    effects = (Alarm(run, strand.name, None), Alarm(run, MAIN, ledger.now()))
+    effects = (Alarm(run, strand.name, None), at_once(run, MAIN, ledger.now()))
     draft = Draft("decision", actor, decided, effects=effects)
     _claim(ledger, strand, subject, decided.digest, draft)
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from forum.engine.accepting import Order
-from forum.engine.case import entries_of, read_body, read_case, stored
-from forum.engine.ports import FREE, NOTHING, Call, Deed, Halt, Known, Reply
+from forum.engine.case import entries_of, read_body, read_case, read_run, stored
+from forum.engine.ports import FREE, NOTHING, Call, Deed, Ending, Halt, Known, Reply
 from forum.errors import NoSuchRun, ReplayMiss
 from forum.ledger import (
     MAIN,
@@ -24,10 +24,14 @@ from forum.ledger import (
 )
 from forum.tlog import Hash
 from forum.work import (
+    CONTROL,
     Accepted,
     Budget,
     Called,
+    CancelAsked,
+    Delegated,
     Happened,
+    Intended,
     Planned,
     Replied,
     Skipped,
@@ -82,6 +86,11 @@ class Past:
         result = self.content(entry, "result")
         return Reply(facts.outcome, result, why=facts.why, code=facts.code)
 
+    def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
+        """Return which tool was to be used in a recorded intent, and how."""
+        intended: Intended = entry.facts
+        return intended.tool, self._body(entry, "arguments")
+
     def prompt(self, entry: Entry[Any]) -> bytes:
         """Return what was said in a recorded call."""
         return self._body(entry, "prompt")
@@ -121,11 +130,22 @@ class Fork:
         return Known(paid_there, FREE, Source.RECORDED)
 
     def outcome(self, deed: Deed) -> Reply | None:
-        """Return what became of an effect of the forked run: it happened, and not again."""
+        """Return what became of the very same effect in the forked run: it is not had again."""
         found = self._past.step(deed.task, deed.step)
-        if found is None or not self._in_time(found[0]):
+        intent = self._past.step(deed.task, deed.step.removesuffix("/outcome"))
+        if found is None or intent is None or not self._in_time(found[0]):
+            return None
+        if self._past.arguments(intent[1]) != (deed.tool, b"".join(deed.arguments.chunks())):
             return None
         return self._past.outcome(found[1])
+
+    def allotment(self, task: str) -> Delegated | None:  # noqa: ARG002
+        """Leave it to be decided."""
+        return None
+
+    def ending(self) -> Ending | None:
+        """Leave it to be decided."""
+        return None
 
     def _in_time(self, leaf: Hash) -> bool:
         index = index_of(self._ledger.store, leaf)
@@ -136,7 +156,27 @@ class Replay:
     """Takes everything from the record: what is not there is an error, and nothing is done."""
 
     def __init__(self, ledger: Ledger, run: str) -> None:
-        self._past = Past(ledger, run)
+        self._ledger, self._run, self._past = ledger, run, Past(ledger, run)
+        self.over = False
+        """Whether everything was played that came before the end."""
+
+    def allotment(self, task: str) -> Delegated | None:
+        """Return what the run within was given."""
+        found = self._past.step(task, "delegate")
+        return found[1].facts if found else None
+
+    def ending(self) -> Ending:
+        """Return how the record ends."""
+        stopped, spent, asked = None, b"", ""
+        for _, entry in entries_of(self._ledger, self._run, MAIN):
+            if isinstance(entry.facts, Stopped):
+                stopped = entry.facts
+                spent = read_body(self._ledger, _at(entry), "spent")
+        for _, entry in entries_of(self._ledger, self._run, CONTROL):
+            asked = entry.actor if isinstance(entry.facts, CancelAsked) else asked
+        tasks = read_run(self._ledger, self._run).tasks.values()
+        skipped = {task.id: task.skipped for task in tasks if task.skipped}
+        return Ending(stopped, spent, asked, skipped, self.over)
 
     def answer(self, call: Call) -> Known:
         """Return the recorded reply; where the record was stopped instead, stop."""

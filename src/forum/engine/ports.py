@@ -1,11 +1,11 @@
 """What the engine needs from the world: models, tools, and somebody who calls it again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from forum.ledger import Amount, Bytes, Content, Outcome
-from forum.work import Agent, Skipped, Source, Stopped, Tool, Use, Why
+from forum.work import Agent, Delegated, Skipped, Source, Stopped, Tool, Use, Why
 
 NOTHING = Bytes(b"")
 FREE = Amount()
@@ -74,6 +74,7 @@ class Deed:
     task: str
     step: str
     """The step under which its outcome is recorded."""
+    tool: str
     arguments: Content
     key: str
     """The id of the first intent of this effect, in every attempt: tools that can heed it."""
@@ -103,6 +104,19 @@ class Known:
     source: Source
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended that is played again: what the engine did not decide by itself."""
+
+    stopped: Stopped | None
+    spent: bytes
+    cancelled_by: str
+    """Who asked for the end, if somebody did."""
+    skipped: Mapping[str, Skipped]
+    over: bool
+    """Whether everything was played that came before."""
+
+
 class Prior(Protocol):
     """What an earlier run says of calls and effects that are due again.
 
@@ -111,6 +125,14 @@ class Prior(Protocol):
 
     def answer(self, call: Call) -> Known | None:
         """Return the reply to a call; without one it is made.  Raises `Halt`, `ReplayMiss`."""
+        ...
+
+    def allotment(self, task: str) -> Delegated | None:
+        """Return what a run within was given; without that, it is decided."""
+        ...
+
+    def ending(self) -> Ending | None:
+        """Return how the run ended, where that is not to be decided again."""
         ...
 
     def outcome(self, deed: Deed) -> Reply | None:

@@ -16,6 +16,7 @@ from forum.errors import NoSuchRun
 from forum.ledger import MAIN, Ledger, Position
 from forum.work import (
     Accepted,
+    Decider,
     Divergence,
     GateDecided,
     GateEdited,
@@ -29,13 +30,14 @@ async def replay(
     """Play a run again into an empty ledger, and return where it says something else."""
     origin, actor = _origin(record, run)
     accept(scratch, run, order_of(record, run), actor, origin)
-    engine = Engine(scratch, models, tools, lambda _: Replay(record, run), unhurried=False)
-    runner = LocalRunner(engine)
-    while True:
+    prior = Replay(record, run)
+    runner = LocalRunner(Engine(scratch, models, tools, lambda _: prior, unhurried=False))
+    while not prior.over:
         await runner.enqueue_run(run)
         await runner.finish()
-        if not _decide_again(record, run, scratch):
-            break
+        prior.over = not _decide_again(record, run, scratch)
+    await runner.enqueue_run(run)
+    await runner.finish()
     return list(compare(steps_of(record, run), steps_of(scratch, run)))
 
 
@@ -56,7 +58,7 @@ def _decide_again(record: Ledger, run: str, scratch: Ledger) -> bool:
             if isinstance(entry.facts, GateEdited):
                 shown = read_body(record, at, "shown")
                 digest = edit(scratch, run, subject, digest, shown, entry.actor)
-            elif isinstance(entry.facts, GateDecided):
+            elif isinstance(entry.facts, GateDecided) and entry.facts.by is not Decider.END:
                 again = GateDecided(entry.facts.answer, digest, entry.facts.by)
                 decide(scratch, run, subject, again, entry.actor)
                 decided = True

@@ -11,14 +11,13 @@ from contextlib import suppress
 import msgspec
 
 from forum.engine.accepting import cancel
-from forum.engine.attention import Attention
-from forum.engine.case import Case, Joined, read_case, read_run, refresh, stored
-from forum.engine.gates import ENGINE, decide, expire, pass_gate
-from forum.engine.ports import Runner
+from forum.engine.attention import Attention, Switchboard
+from forum.engine.case import ENGINE, Case, Joined, join, read_case, read_run, refresh, stored
+from forum.engine.gates import decide, expire, pass_gate
+from forum.engine.ports import Ending, Prior, Runner
 from forum.errors import BodyGone, GateClosed, GateMoved, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
-    MAX_PARENTS,
     Alarm,
     Attachment,
     Bytes,
@@ -26,7 +25,9 @@ from forum.ledger import (
     Draft,
     Ledger,
     Outcome,
+    RunClose,
     Strand,
+    at_once,
     text,
 )
 from forum.tlog import Hash
@@ -34,6 +35,7 @@ from forum.work import (
     CONTROL,
     Answer,
     Answered,
+    CancelAsked,
     ControlClosed,
     Decider,
     GateDecided,
@@ -74,10 +76,16 @@ class RunDriver:
     """Carries out one run."""
 
     def __init__(
-        self, ledger: Ledger, runner: Runner, attention: Attention, stop: Callable[[str], None]
+        self,
+        ledger: Ledger,
+        runner: Runner,
+        attention: Attention,
+        board: Switchboard,
+        prior: Callable[[Case], Prior | None],
     ) -> None:
         self._ledger, self._runner, self._attention = ledger, runner, attention
-        self._stop_tasks = stop
+        self._board, self._find_prior = board, prior
+        self._ending: Ending | None = None
         self._started: set[str] = set()
 
     async def drive(self, run: str) -> None:
@@ -89,6 +97,7 @@ class RunDriver:
             self._main: Strand = await asyncio.to_thread(self._ledger.end_of, run, MAIN)
             self._state = await asyncio.to_thread(self._look, run)
             if self._state.outcome is not None:
+                await asyncio.to_thread(self._silence, run)
                 return
             case = await self._settle_plan(run)
             if case is not None:
@@ -113,6 +122,13 @@ class RunDriver:
         # It is as we left it if it rings when we said.  Whoever has set it meanwhile, or snoozed
         # what was set, has something to tell us.
         return before <= left.at - micros <= store.now()
+
+    def _silence(self, run: str) -> None:
+        """Put out what a worker has set that did not know that the run had ended."""
+        store = self._ledger.store
+        strands = (MAIN, *self._state.gates)
+        alarms = [alarm for strand in strands if (alarm := store.alarm(run, strand))]
+        store.snooze(alarms, None)
 
     def _look(self, run: str) -> Run:
         """Fold the run, having let the default hold where nobody decided in time."""
@@ -148,6 +164,8 @@ class RunDriver:
     async def _carry_out(self, case: Case) -> None:
         """Start what may start, and follow it, until nothing is going on."""
         look = _FIRST_LOOK_SECONDS
+        prior = self._find_prior(case)
+        self._ending = prior.ending() if prior else None
         while True:
             await self._consider_stopping(case)
             if self._state.stopped is not None:
@@ -162,17 +180,21 @@ class RunDriver:
             if start:
                 self._started.update(start)
                 await self._runner.enqueue_tasks(case.run, start)
-            if not self._started:
+            if self._started:
+                look = await self._follow(case, look)
+            elif not await self._stop_again(case):
                 return
-            heard = await self._attention.wait(self._patience(case, look))
-            if heard:
-                look = _FIRST_LOOK_SECONDS
-                await self._take_in(case, heard.tasks or self._started, others=not heard.tasks)
-            else:
-                look = min(2 * look, _LONGEST_LOOK_SECONDS)
-                await self._take_in(case, self._started)
-                # Their workers may be gone; what is still going on is not started again.
-                await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
+
+    async def _follow(self, case: Case, look: float) -> float:
+        """Wait for news of what was started, and return how long to wait next time."""
+        heard = await self._attention.wait(self._patience(case, look))
+        if heard:
+            await self._take_in(case, heard.tasks or self._started, others=not heard.tasks)
+            return _FIRST_LOOK_SECONDS
+        await self._take_in(case, self._started)
+        # Their workers may be gone; what is still going on is not started again.
+        await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
+        return min(2 * look, _LONGEST_LOOK_SECONDS)
 
     def _patience(self, case: Case, look: float) -> float:
         if case.deadline is None:
@@ -213,35 +235,48 @@ class RunDriver:
         )
 
     def _is_open(self, child: str) -> bool:
-        state = read_run(self._ledger, child)
-        return state.accepted is not None and state.outcome is None
+        last = self._ledger.store.last(child, MAIN)
+        closed = last is not None and isinstance(self._ledger.kinds.read(last).facts, RunClose)
+        return last is not None and not closed
 
     # Stopping
 
     async def _consider_stopping(self, case: Case) -> None:
         """Stop the run where somebody asked for it, or a task has met a limit of the whole."""
-        if self._state.stopped is not None or self._state.answered is not None:
+        if self._state.stopped is not None or self._state.answered is not None or self._ending:
             return
         if self._state.cancelled:
-            self._stop_tasks(case.run)
+            self._board.stop(case.run, cut=True)
             await self._stop(case, Stopped(StopReason.CANCELLED))
             return
         for task in self._state.tasks.values():
             if task.stopped is not None and task.stopped.reason in _LIMITS:
                 await self._stop(case, task.stopped)
                 return
-        if self._is_late(case):
+        if self._is_late(case) and not is_finished(case.plan, self._state):
             cap = case.accepted.milliseconds
             await self._stop(case, Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap))
 
     def _is_late(self, case: Case) -> bool:
         return case.deadline is not None and self._ledger.now() >= case.deadline
 
-    async def _stop(self, case: Case, stopped: Stopped) -> None:
+    async def _stop_again(self, case: Case) -> bool:
+        """Where a record is played, stop when all was played that came before; tell whether so."""
+        ending = self._ending
+        if ending is None or ending.stopped is None or self._state.stopped is not None:
+            return False
+        if not ending.over and not is_finished(case.plan, self._state):
+            return False
+        await self._stop(case, ending.stopped, ending.spent)
+        return True
+
+    async def _stop(self, case: Case, stopped: Stopped, spent: bytes | None = None) -> None:
         """Record the stop, with what was spent and by whom."""
+        self._board.stop(case.run, cut=False)
         if self._state.stopped is None:
             table = {agent or "agent": spent for agent, spent in self._state.spent_by.items()}
-            body = Attachment("spent", Bytes(msgspec.json.encode(table)), "application/json")
+            known = spent or msgspec.json.encode(table)
+            body = Attachment("spent", Bytes(known), "application/json")
             causes = [
                 task.last
                 for task in self._state.tasks.values()
@@ -261,6 +296,7 @@ class RunDriver:
 
     async def _skip(self, case: Case, task: str, skipped: Skipped) -> None:
         """Record that a task is not run, with what is to blame for it."""
+        skipped = self._ending.skipped.get(task, skipped) if self._ending else skipped
         cause = (
             self._state.tasks[skipped.cause].last if skipped.cause in self._state.tasks else None
         )
@@ -268,7 +304,18 @@ class RunDriver:
         draft = Draft("skip", ENGINE, skipped, (cause or case.plan_entry,))
         if strand.length == 0:
             with suppress(Overtaken):  # the one who drives it now has recorded something else
+                await self._bar(case, task)
                 await strand.claim_async(draft)
+
+    async def _bar(self, case: Case, task: str) -> None:
+        """Take the place in which a worker that was thought dead could still open the gate."""
+        if case.policy.guards(task):
+            gate = await asyncio.to_thread(
+                self._ledger.end_of, case.run, gate_strand(f"task/{task}")
+            )
+            if gate.length == 0:
+                moot = GateDecided(Answer.REJECT, "", Decider.END)
+                await gate.claim_async(Draft("decision", ENGINE, moot, (case.plan_entry,)))
 
     # Ending
 
@@ -280,8 +327,7 @@ class RunDriver:
         await asyncio.to_thread(self._close_gates, case.run)
         control = await asyncio.to_thread(self._ledger.strand, case.run, CONTROL)
         if control.length == 0:
-            closing = Draft("close", ENGINE, ControlClosed(), (case.accepted_entry,))
-            await control.claim_async(closing)
+            await control.claim_async(self._closing(case))
         elif not self._state.cancelled:  # somebody asked in the last moment, and was heard
             await self._take_in(case, ())
             await self._consider_stopping(case)
@@ -290,12 +336,19 @@ class RunDriver:
         if self._state.answered is None:
             body = Attachment("answer", answer, "text/plain")
             facts = Answered(outcome, len(causes))
-            named = tuple(causes[:MAX_PARENTS])
+            named = await join(self._main, causes)
             await self._main.claim_async(Draft("answer", ENGINE, facts, named, (body,)))
-        alarms = [Alarm(case.run, MAIN, None), Alarm(case.run, CONTROL, None)]
+        alarms = [Alarm(case.run, MAIN, None)]
         if case.accepted.parent_run:
-            alarms.append(Alarm(case.accepted.parent_run, MAIN, self._ledger.now()))
+            alarms.append(at_once(case.accepted.parent_run, MAIN, self._ledger.now()))
         await asyncio.to_thread(self._ledger.close_run, self._main, ENGINE, outcome, tuple(alarms))
+
+    def _closing(self, case: Case) -> Draft:
+        """Take the place in which somebody could ask for an end; or ask, as was asked before."""
+        cause = (case.accepted_entry,)
+        if self._ending and self._ending.cancelled_by:
+            return Draft("cancel", self._ending.cancelled_by, CancelAsked(), cause)
+        return Draft("close", ENGINE, ControlClosed(), cause)
 
     def _close_gates(self, run: str) -> None:
         for gate in read_run(self._ledger, run).open_gates:

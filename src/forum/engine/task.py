@@ -15,9 +15,19 @@ from typing import Any
 
 import msgspec
 
-from forum.engine.case import Case, entries_of, position_of, read_body, stored
+from forum.engine.attention import Stop
+from forum.engine.case import (
+    ENGINE,
+    Case,
+    entries_of,
+    join,
+    position_of,
+    read_body,
+    read_run,
+    stored,
+)
 from forum.engine.child import RUN, allot, child_reply, open_child, reserve_for
-from forum.engine.gates import ENGINE, pass_gate
+from forum.engine.gates import pass_gate
 from forum.engine.ports import (
     NOTHING,
     Call,
@@ -29,10 +39,10 @@ from forum.engine.ports import (
     Reply,
     Tools,
 )
-from forum.errors import BodyGone, Malformed, OverBudget
+from forum.errors import Backlogged, BodyGone, Malformed, OverBudget, Overtaken, StoreFailed
 from forum.ledger import (
     MAIN,
-    MAX_PARENTS,
+    Account,
     Alarm,
     Amount,
     Attachment,
@@ -41,11 +51,11 @@ from forum.ledger import (
     Content,
     Draft,
     Facts,
-    Join,
     Ledger,
     Outcome,
     Recorded,
     Strand,
+    at_once,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -72,14 +82,19 @@ from forum.work import (
     judge,
     next_prompt,
     plain,
+    quote,
     rung_of,
     task_prompt,
     task_strand,
+    unfinished,
     verdict_on,
 )
 
 MOST_LOST = 8
 """How often in a row a worker may die in a call before the call is blamed for it."""
+
+_AGAIN_SECONDS = 0.5
+_LARGE = 1 << 20
 
 _uses = msgspec.json.Decoder(tuple[Use, ...])
 
@@ -123,7 +138,7 @@ class Exchange:
 class TaskDriver:
     """Carries out one task of one run."""
 
-    def __init__(self, world: World, case: Case, task: str, stop: asyncio.Event) -> None:
+    def __init__(self, world: World, case: Case, task: str, stop: Stop) -> None:
         self._world, self._ledger, self._case = world, world.ledger, case
         self._task, self._policy = case.plan.by_id[task], case.policy
         self._stop, self._prior = stop, world.prior(case)
@@ -132,8 +147,8 @@ class TaskDriver:
         self._verdicts: tuple[Judged, ...] = ()
         self._first: dict[tuple[Use, int], Hash] = {}
         self._known: dict[str, Recorded] = {}
-        self._used = 0
-        self._lost = 0
+        self._used = self._lost = 0
+        self._allowed_by = case.plan_entry
 
     async def drive(self) -> None:
         """Go on with the task until it has ended, or waits for somebody."""
@@ -159,7 +174,7 @@ class TaskDriver:
         upstream = await asyncio.to_thread(self._upstream)
         inputs = [quoted for quoted, _ in upstream.inputs]
         prompt = task_prompt(instruction, self._task.done_when, inputs)
-        causes = await self._gather([cause, *upstream.causes])
+        causes = await join(self._strand, [cause, *upstream.causes])
         if self._task.tasks:
             await self._delegate(prompt, causes)
             return
@@ -181,6 +196,7 @@ class TaskDriver:
         )
         if decision is None:
             raise Waiting
+        self._allowed_by = decision.entry
         if decision.answer is Answer.REJECT:
             raise Halt(Stopped(StopReason.REJECTED, by=self._task.id))
         return decision.shown.decode(), decision.entry
@@ -189,15 +205,17 @@ class TaskDriver:
         number = len(self._verdicts) + 1
         ladder = self._policy.ladder_of(self._task.agent)
         agent = ladder[rung_of(self._verdicts)]
-        prompt, turns = first, _Turns(number)
+        prompt, turns, question = first, _Turns(number), b""
         while True:
-            exchange = await self._exchange(turns, agent, prompt, causes)
+            exchange = await self._exchange(turns, agent, prompt, causes, question)
             causes = ()
             if exchange.replied.outcome is not Outcome.OK or not exchange.uses:
                 return await self._judge(number, exchange)
             await self._record(exchange)
             results = [await self._use(turns, use) for use in exchange.uses]
-            prompt = next_prompt(prompt, exchange.output, results)
+            question = b"".join(quote(result) for result in results)
+            own = Quoted("you", exchange.output[: self._policy.input_bytes], exchange.size)
+            prompt = next_prompt(prompt, own, results)
 
     async def _judge(self, number: int, exchange: Exchange, policy: Policy | None = None) -> Judged:
         step = f"attempt/{number}/verdict"
@@ -209,7 +227,7 @@ class TaskDriver:
             verdict = verdict_on(judgement, outcome, self._verdicts, rules, self._task.agent)
             ends = verdict.next in (Next.ACCEPT, Next.GIVE_UP)
             draft = Draft(step, ENGINE, verdict, effects=self._wake() if ends else ())
-            found = (await self._strand.claim_async(*exchange.unrecorded, draft))[-1]
+            found = (await self._keep(*exchange.unrecorded, draft))[-1]
         judged: Judged = found.entry.facts
         await self._pause(found.entry.ts + 1000 * judged.pause)
         return judged
@@ -222,7 +240,7 @@ class TaskDriver:
         if seconds > 0 and self._world.unhurried:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._stop.wait()
+                    await self._stop.halt.wait()
 
     # Calls
 
@@ -244,7 +262,6 @@ class TaskDriver:
             elif call is not None:
                 exchange = await self._lose(reply_step, call.entry.facts)
             else:
-                self._check_limits(turns.calls)
                 exchange = await self._call(call_step, reply_step, turns, agent, prompt, causes)
             causes = ()
             if exchange.replied.why is not Why.LOST:
@@ -297,6 +314,8 @@ class TaskDriver:
             self._seconds_left(self._policy.call_milliseconds / 1000),
         )
         known = await asyncio.to_thread(self._prior.answer, call) if self._prior else None
+        if known is None:
+            self._check_limits(turns.calls)
         bound = known.bound if known else model.bound(call)
         facts = Called(
             agent,
@@ -307,7 +326,9 @@ class TaskDriver:
             bound.tokens,
             min(self._policy.call_milliseconds, self._case.accepted.milliseconds),
         )
-        await self._reserve(call_step, agent, facts, prompt, causes, bound)
+        # What was allowed once is allowed again: in a replay, others may have spent before it.
+        charge = Charge(self._case.run, bound, guarded=known is None)
+        await self._reserve(call_step, agent, facts, prompt, causes, charge)
         if known is not None and known.reply.why is Why.LOST:
             return await self._lose(reply_step, facts)
         if known is not None:
@@ -321,12 +342,12 @@ class TaskDriver:
         facts: Called,
         prompt: bytes,
         causes: tuple[Hash, ...],
-        amount: Amount,
+        charge: Charge,
         *before: Draft,
     ) -> tuple[Recorded, ...]:
         """Record a call before it is made, in one commit with what it can cost."""
         body = Attachment("prompt", Bytes(prompt))
-        charges = (Charge(self._case.run, amount),) if any(amount) else ()
+        charges = (charge,) if any(charge.amount) else ()
         draft = Draft(step, agent or ENGINE, facts, causes, (body,), charges)
         try:
             return await self._strand.claim_async(*before, draft)
@@ -376,7 +397,7 @@ class TaskDriver:
     async def _in_time(self, work: Coroutine[Any, Any, Reply], seconds: float) -> Reply | None:
         """Wait for what is done out there; if time is up, or somebody stops the run, end it."""
         working = asyncio.ensure_future(work)
-        stopping = asyncio.ensure_future(self._stop.wait())
+        stopping = asyncio.ensure_future(self._stop.cut.wait())
         try:
             await asyncio.wait(
                 (working, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -389,13 +410,27 @@ class TaskDriver:
 
     def _cut(self) -> Reply:
         """Return what is known of something that was ended."""
-        if self._stop.is_set():
+        if self._stop.cut.is_set():
             return Reply(Outcome.CANCELLED, why=Why.CANCELLED)
         return Reply(Outcome.TIMEOUT, why=Why.DEADLINE)
 
     async def _record(self, exchange: Exchange) -> None:
         if exchange.unrecorded:
-            await self._strand.claim_async(*exchange.unrecorded)
+            await self._keep(*exchange.unrecorded)
+
+    async def _keep(self, *drafts: Draft) -> tuple[Recorded, ...]:
+        """Record what was paid for, or has happened, however long the database is not to be had.
+
+        Retry the commit, never the call.  Large bodies are hashed where nobody waits for it.
+        """
+        large = any(body.content.size > _LARGE for draft in drafts for body in draft.bodies)
+        while True:
+            try:
+                if large:
+                    return await asyncio.to_thread(self._strand.claim, *drafts)
+                return await self._strand.claim_async(*drafts)
+            except (StoreFailed, Backlogged):
+                await asyncio.sleep(_AGAIN_SECONDS)
 
     def _check_limits(self, calls: int) -> None:
         """Refuse to make another call where a limit other than the budget's is met."""
@@ -413,7 +448,7 @@ class TaskDriver:
     def _check_time(self) -> None:
         """Refuse to begin anything once the run is to end."""
         deadline = self._case.deadline
-        if self._stop.is_set():
+        if self._stop.halt.is_set():
             raise Halt(Stopped(StopReason.CANCELLED, by=self._task.id))
         if deadline is not None and self._ledger.now() >= deadline:
             cap = self._case.accepted.milliseconds
@@ -445,21 +480,30 @@ class TaskDriver:
 
     async def _allot(self, step: str, prompt: bytes, causes: tuple[Hash, ...]) -> Recorded:
         """Set aside what the run within may use, and record which run it is."""
-        self._check_limits(1)
+        known = self._prior.allotment(self._task.id) if self._prior else None
+        if known is None:
+            self._check_limits(1)
         if self._case.accepted.depth == 0:
             raise Halt(Stopped(StopReason.DEPTH, "depth", 1, 0, 0, self._task.id))
         while True:
-            account = await asyncio.to_thread(self._ledger.store.account, self._case.run)
-            delegated = allot(self._case.run, self._task, account)
+            account, sharers = await asyncio.to_thread(self._left)
+            delegated = known or allot(self._case.run, self._task, account, sharers)
             amount = reserve_for(delegated)
             facts = Called(RUN, RUN, 1, 1, amount.usd, amount.tokens)
             naming = Draft("delegate", ENGINE, delegated, causes)
+            charge = Charge(self._case.run, amount, guarded=known is None)
             try:
-                return (await self._reserve(step, RUN, facts, prompt, (), amount, naming))[0]
+                return (await self._reserve(step, RUN, facts, prompt, (), charge, naming))[0]
             except Halt:
                 # Others spend meanwhile: what was left when we looked may be less by now.
-                if account == await asyncio.to_thread(self._ledger.store.account, self._case.run):
+                if account == (await asyncio.to_thread(self._left))[0]:
                     raise
+
+    def _left(self) -> tuple[Account | None, int]:
+        """Return the account of the run, and how many tasks have to share what is left of it."""
+        state = read_run(self._ledger, self._case.run)
+        sharers = sum(1 for _ in unfinished(self._case.plan, state))
+        return self._ledger.store.account(self._case.run), sharers
 
     def _follow(self, delegated: Delegated, prompt: bytes, step: str) -> Reply:
         """Return what came of the run within; it is opened first, where that is yet to be done."""
@@ -468,7 +512,7 @@ class TaskDriver:
             known = self._prior.answer(call)
             if known is not None:
                 return known.reply
-        if self._stop.is_set() and not self._ledger.store.strands(delegated.run):
+        if self._stop.halt.is_set() and not self._ledger.store.strands(delegated.run):
             return Reply(Outcome.CANCELLED, why=Why.CANCELLED)
         request = prompt.decode(errors="replace")  # what is quoted in it may be no text, or cut
         open_child(self._ledger, self._case, self._task, delegated, request)
@@ -491,7 +535,9 @@ class TaskDriver:
         if intent is None:
             self._check_time()
             body = Attachment("arguments", Bytes(use.arguments.encode()))
-            facts = Intended(plain(use.tool), first.hex() if first else "")
+            # What an agent wrote is not for a leaf, which cannot be erased.
+            name = use.tool if use.tool in self._policy.tools else "unknown"
+            facts = Intended(name, first.hex() if first else "")
             (intent,) = await self._strand.claim_async(
                 Draft(step, self._task.agent or ENGINE, facts, (), (body,))
             )
@@ -515,8 +561,10 @@ class TaskDriver:
             reply = Reply(Outcome.DENIED, why=Why.ERROR, code="no-such-tool")
         else:
             arguments = Bytes(use.arguments.encode())
-            deed = Deed(self._case.run, self._task.id, f"{step}/outcome", arguments, key)
+            deed = Deed(self._case.run, self._task.id, f"{step}/outcome", use.tool, arguments, key)
             known = await asyncio.to_thread(self._prior.outcome, deed) if self._prior else None
+            if known is not None and known.why is Why.LOST:
+                return await self._doubt(step)
             reply = known or await self._have(tool, deed)
         return await self._happened(
             step, Happened(reply.outcome, reply.why, plain(reply.code)), reply
@@ -543,7 +591,7 @@ class TaskDriver:
             bodies.append(Attachment("error", reply.error, "application/octet-stream"))
         actor = self._task.agent or ENGINE
         draft = Draft(f"{step}/outcome", actor, facts, (), tuple(bodies))
-        return (await self._strand.claim_async(draft))[0]
+        return (await self._keep(draft))[0]
 
     async def _doubt(self, step: str) -> Recorded:
         """Close an effect whose worker died: nobody here knows whether it happened."""
@@ -606,27 +654,17 @@ class TaskDriver:
                 inputs.append((Quoted(f"task {name}", head, size), name))
         return _Upstream(inputs, causes)
 
-    async def _gather(self, causes: list[Hash]) -> tuple[Hash, ...]:
-        """Return what stands for these causes: one entry can name sixteen."""
-        number = 0
-        while len(causes) > MAX_PARENTS:
-            number += 1
-            step, named = f"join/{number}", tuple(causes[:MAX_PARENTS])
-            found = self._strand.recorded(step)
-            if found is None:
-                (found,) = await self._strand.claim_async(Draft(step, ENGINE, Join(), named))
-            causes = [*causes[MAX_PARENTS:], found.leaf]
-        return tuple(dict.fromkeys(causes))
-
     async def _end(self, facts: Facts) -> None:
-        """Record that the task goes no further."""
+        """Record that the task goes no further, also where its record could not be played."""
+        end = await asyncio.to_thread(self._ledger.end_of, self._case.run, self._strand.name)
+        if end.length != self._strand.length:
+            raise Overtaken(f"strand {end.run}/{end.name}")
         step = "stop" if isinstance(facts, Stopped) else "skip"
-        causes = () if self._strand.length else (self._case.plan_entry,)
-        draft = Draft(step, ENGINE, facts, causes, effects=self._wake())
-        await self._strand.claim_async(draft)
+        causes = () if end.length else (self._allowed_by,)
+        await end.claim_async(Draft(step, ENGINE, facts, causes, effects=self._wake()))
 
     def _wake(self) -> tuple[Alarm, ...]:
-        return (Alarm(self._case.run, MAIN, self._ledger.now()),)
+        return (at_once(self._case.run, MAIN, self._ledger.now()),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ from forum.ledger.ports import (
     Salts,
     Store,
     Waiting,
+    at_once,
 )
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, Recorded, Strand
@@ -114,6 +115,7 @@ __all__ = [
     "Strand",
     "StrandEnd",
     "Waiting",
+    "at_once",
     "causes",
     "commit",
     "find",
