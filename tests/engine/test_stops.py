@@ -165,12 +165,12 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_who_says_the_same_again_and_again_is_stopped(office: Office) -> None:
-    """Each time with the same wish: the fourth call would be no different from the third."""
+    """Each time with the same wish, and told the same: the fifth call would be no different."""
     agents = {"": Scripted({"*": (Move("let me see", use=(Use("look", "x"),)),)})}
     run = office.do(Order("x", chain("a", "b"), quick(agents=agents)))
 
     assert run.task("a").stopped == Stopped(StopReason.REPEAT, "repeats", 1, 3, 3, "a")
-    assert len(run.task("a").calls) == 3
+    assert len(run.task("a").calls) == 4
     assert run.task("b").state is TaskState.SKIPPED
     assert run.outcome is Outcome.FAILED
     assert office.findings() == ()
@@ -190,7 +190,7 @@ def test_two_who_only_answer_each_other_are_stopped(office: Office) -> None:
     run = office.do(Order("x", chain("a"), quick(agents=agents)))
 
     assert run.task("a").stopped == Stopped(StopReason.PING_PONG, "repeats", 1, 3, 3, "a")
-    assert [call.called.agent for call in run.task("a").calls] == ["", "b"] * 3
+    assert [call.called.agent for call in run.task("a").calls] == [*["", "b"] * 3, ""]
     assert office.findings() == ()
 
 

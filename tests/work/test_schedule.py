@@ -258,7 +258,15 @@ def test_every_plan_can_be_judged(plan: Plan, outcome: Outcome, output: bytes) -
 voices = st.sampled_from([("a", b"1"), ("a", b"2"), ("b", b"1")])
 
 
-@given(st.lists(voices, max_size=10), st.integers(2, 4))
+turns = st.lists(voices, max_size=10) | st.builds(
+    lambda before, pair, times: [*before, *pair * times],
+    st.lists(voices, max_size=2),
+    st.lists(voices, min_size=1, max_size=2),
+    st.integers(1, 5),
+)
+
+
+@given(turns, st.integers(2, 4))
 def test_a_loop_is_a_tail_that_repeats_itself(said: list[tuple[str, bytes]], most: int) -> None:
     """One voice that says the same so often, or two that take turns: nothing else is one."""
     one = said[-1:] * most

@@ -67,7 +67,8 @@ class PostgresStore(SqlStore):
             kwargs={"autocommit": True},
             open=False,
         )
-        self._leading: Connection | None = None
+        self._session: Connection | None = None
+        self._leads = False
         self._lead_lock = Lock()
         try:
             with _typed("connecting"):
@@ -139,22 +140,18 @@ class PostgresStore(SqlStore):
     def lead(self) -> bool:
         """Tell whether this process may sequence: one session of the database at a time."""
         with self._lead_lock, _typed("asking to lead"):
-            if self._leading is not None:
-                if _alive(self._leading):
-                    return True
-                self._leading.close()
-                self._leading = None
-            db = psycopg.connect(self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS)
-            try:
-                row = db.execute(_SQL["lead"], (self._log,)).fetchone()
-            except BaseException:
-                db.close()
-                raise
-            if row is None or not row[0]:
-                db.close()
-                return False
-            self._leading = db
-            return True
+            if self._session is not None and not _alive(self._session):
+                self._session.close()
+                self._session, self._leads = None, False
+            if self._leads:
+                return True
+            if self._session is None:
+                self._session = psycopg.connect(
+                    self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS
+                )
+            row = self._session.execute(_SQL["lead"], (self._log,)).fetchone()
+            self._leads = row is not None and bool(row[0])
+            return self._leads
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
@@ -170,8 +167,8 @@ class PostgresStore(SqlStore):
 
     def close(self) -> None:
         """Let go of all connections."""
-        if self._leading is not None:
-            self._leading.close()
+        if self._session is not None:
+            self._session.close()
         self._pool.close()
 
     def _rows(self, query: str, **parameters: object) -> list[Any]:

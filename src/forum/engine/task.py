@@ -366,8 +366,8 @@ class TaskDriver:
             spent.tokens,
             reply.milliseconds,
             plain(reply.code),
-            max(0, spent.usd - bound.usd),
-            max(0, spent.tokens - bound.tokens),
+            max(0, spent.usd - bound.usd) if agent != RUN else 0,
+            max(0, spent.tokens - bound.tokens) if agent != RUN else 0,
             source,
         )
         settled = spent.minus(bound)

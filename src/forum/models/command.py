@@ -14,7 +14,7 @@ TOOL_BYTES = 1 << 30
 
 _OWN = frozenset(
     # What Forum alone may know, and what an outer Forum has said of its own runs.
-    {"FORUM_DATABASE_URL", "FORUM_KEY_FILE", "FORUM_KEY", "FORUM_RUN", "FORUM_TASK"}
+    {"FORUM_DATABASE_URL", "PGPASSWORD", "FORUM_KEY_FILE", "FORUM_KEY", "FORUM_RUN", "FORUM_TASK"}
 )
 _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 

@@ -1,7 +1,12 @@
-"""Whether a result does what was asked for, as far as code can tell."""
+"""Whether a result does what was asked for, as far as code can tell.
 
-import re
+Patterns are those of RE2: they are matched in time that grows with the text, whatever the pattern.
+A plan may come from anybody, and a pattern that never ends would take its worker along.
+"""
+
 from dataclasses import dataclass
+
+import re2
 
 from forum.ledger import Outcome
 from forum.work.kinds import Check
@@ -34,6 +39,6 @@ def judge(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
     text = output.decode(errors="replace")
     if check is Check.CONTAINS and what not in text:
         return Judgement(passed=False, check=check, reason="not-contained")
-    if check is Check.MATCHES and not re.search(what, text):
+    if check is Check.MATCHES and not re2.search(what, text):
         return Judgement(passed=False, check=check, reason="no-match")
     return Judgement(passed=True, check=check)
