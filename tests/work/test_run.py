@@ -145,6 +145,20 @@ def test_a_call_costs_what_was_reserved_until_it_is_known_better() -> None:
     assert [(call.begun, call.ended) for call in run.task("a").calls] == [(1, 2), (3, 0)]
 
 
+def test_a_reply_belongs_to_the_call_before_it() -> None:
+    """One that answers nothing, or comes a second time, changes no bill."""
+    replied = Replied(Outcome.OK, usd=3)
+    early: list[Said] = [("task/a", replied, 1), ("task/a", CALLED, 2)]
+    twice: list[Said] = [
+        ("task/a", CALLED, 1),
+        ("task/a", replied, 2),
+        ("task/a", Replied(Outcome.FAILED, usd=9), 3),
+    ]
+
+    assert fold(tell(early)).spent == Amount(10, 5, 1)
+    assert fold(tell(twice)).spent == Amount(3, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("following", "state"),
     [

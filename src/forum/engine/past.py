@@ -9,7 +9,7 @@ import msgspec
 from forum.engine.accepting import Order
 from forum.engine.case import entries_of, read_body, read_case, read_run, stored
 from forum.engine.ports import FREE, NOTHING, Call, Deed, Ending, Halt, Known, Reply
-from forum.errors import NoSuchRun, ReplayMiss
+from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import (
     MAIN,
     Amount,
@@ -97,10 +97,15 @@ class Past:
 
     def content(self, entry: Entry[Any], name: str) -> Content:
         """Return a recorded body, or nothing where there was none."""
-        return stored(self._ledger, _at(entry), name) if name in entry.bodies else NOTHING
+        if name not in entry.bodies:
+            return NOTHING
+        try:
+            return stored(self._ledger, _at(entry), name)
+        except BodyGone:
+            raise ReplayMiss(entry.strand, f"{entry.step} any more: {name} was erased") from None
 
     def _body(self, entry: Entry[Any], name: str) -> bytes:
-        return read_body(self._ledger, _at(entry), name) if name in entry.bodies else b""
+        return b"".join(self.content(entry, name).chunks())
 
     def _steps(self, task: str) -> dict[str, tuple[Hash, Entry[Any]]]:
         if task not in self._strands:

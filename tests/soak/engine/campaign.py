@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.3
 REPORT_SECONDS = 10.0
 IN_FLIGHT = 16
 """How many runs there are at once, at least, as long as there are runs to begin."""
-TRAP_SECONDS = 4.5
+TRAP_SECONDS = 5.0
 """How long a trap may wait for its boundary; then another one is set."""
 GRACE_SECONDS = 0.5
 """How long workers live in peace after one of them died."""
@@ -238,7 +238,7 @@ class Campaign:
 
     def _up(self) -> list[Life]:
         """Return the workers that are at work."""
-        away = {zombie.life.name for zombie in self._zombies if zombie.resumed is None}
+        away = {zombie.life.name for zombie in self._zombies}
         return [
             life
             for life in self._serving
@@ -278,13 +278,13 @@ class Campaign:
             self._set_trap(plan, lives)
 
     def _set_trap(self, plan: Plan, lives: list[Life]) -> None:
+        """Let the next one who comes to a place end there; the token sees to it that one does."""
         self._token.touch()
         self._armed = (plan, time.monotonic())
-        # One of them lives in any case.
-        for life in lives[1:]:
+        for life in lives:
             life.say(Word(plan, str(self._token)))
         if plan.point in HEIR_POINTS:
-            self._kill(lives[1], BY_CHANCE)
+            self._kill(self._random.choice(lives), BY_CHANCE)
 
     def _disarm(self) -> None:
         self._token.unlink(missing_ok=True)

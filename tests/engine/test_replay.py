@@ -1,0 +1,256 @@
+"""Replays and forks: what is on record is taken from there, and nobody is asked."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from forum.backends.sqlite import SqliteStore
+from forum.engine import Order, accept, cancel, read_run, replay
+from forum.errors import GateClosed, ReplayMiss, StoreFailed
+from forum.ledger import Ledger, Outcome, Position, Record, Store
+from forum.work import (
+    Accepted,
+    Answer,
+    Budget,
+    Divergence,
+    Move,
+    Scripted,
+    Source,
+    Task,
+    Tool,
+    Use,
+    Why,
+)
+from tests.engine.office import (
+    KINDS,
+    PERSON,
+    RUN,
+    Cut,
+    Hands,
+    Office,
+    Power,
+    chain,
+    now,
+    plan,
+    quick,
+    until,
+)
+from tests.support import StoreFactory
+
+PAY = Use("pay", "1200 to ACME")
+TOOLS = {"pay": Tool(("pay",))}
+
+
+def play(office: Office, folder: Path) -> list[Divergence]:
+    """Play a run again, with agents and tools that must not be asked."""
+    store = SqliteStore(folder / "replay.db", office.store.origin)
+    try:
+        scratch = Ledger(store, KINDS, now, lambda: b"s" * 32)
+        idle = Hands()
+        found = asyncio.run(replay(office.ledger, RUN, scratch, idle.model, idle.tool))
+        assert not idle.calls
+        assert not idle.deeds
+        return found
+    finally:
+        store.close()
+
+
+def retried(office: Office) -> None:
+    """Leave a run that failed, was tried again, and went up the ladder."""
+    agents = {
+        "": Scripted({"*": (Move(fail="503"), Move("no"))}),
+        "strong": Scripted({"*": (Move("good"),)}),
+    }
+    policy = quick(agents=agents, ladder=("strong",))
+    office.do(
+        Order("x", plan(Task("a", "x", "contains good"), Task("b", "y", needs=("a",))), policy)
+    )
+
+
+def paid(office: Office) -> None:
+    """Leave a run with an effect."""
+    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}
+    office.do(Order("x", chain("a"), quick(agents=agents, tools=TOOLS)))
+
+
+def approved(office: Office) -> None:
+    """Leave a run that was approved."""
+    office.do(Order("x", chain("a", "b"), quick(gates=("plan", "task:b"))))
+    office.decide("plan", Answer.APPROVE)
+    office.work()
+    office.decide("task/b", Answer.APPROVE)
+    office.work()
+
+
+def rejected(office: Office) -> None:
+    """Leave a run that was rejected."""
+    office.do(Order("x", chain("a", "b"), quick(gates=("task:a",))))
+    office.decide("task/a", Answer.REJECT)
+    office.work()
+
+
+def cancelled(office: Office) -> None:
+    """Leave a run that somebody ended in the middle of a call."""
+    agents = {"": Scripted({"*": (Move("slow", milliseconds=20_000),)})}
+    office.accept(Order("x", chain("a", "b"), quick(agents=agents)))
+
+    async def stop(_: Office) -> None:
+        await until(lambda: bool(office.hands.calls))
+        await asyncio.to_thread(cancel, office.ledger, RUN, PERSON)
+
+    office.work(meanwhile=stop)
+
+
+def too_dear(office: Office) -> None:
+    """Leave a run that was stopped by its budget, beside calls in flight."""
+    agents = {"": Scripted({"*": (Move("x", milliseconds=30),)}, usd=10)}
+    tasks = plan(*(Task(f"t{i}", "x") for i in range(12)), Task("last", "x", needs=("t0",)))
+    office.do(Order("x", tasks, quick(agents=agents, parallel=6), Budget(usd=75)))
+
+
+def too_late(office: Office) -> None:
+    """Leave a run whose time was over while it waited at a gate."""
+    order = Order("x", chain("a", "b"), quick(gates=("task:b",)), Budget(milliseconds=400))
+    office.do(order)
+    asyncio.run(asyncio.sleep(0.5))
+    office.work()
+
+
+def nested(office: Office) -> None:
+    """Leave a run with a plan within its plan, and siblings that spend meanwhile."""
+    within = Task("n", "x", tasks=(Task("x", "x"), Task("y", "x", needs=("x",))))
+    agents = {"": Scripted(usd=10)}
+    office.do(Order("x", plan(Task("a", "x"), within), quick(agents=agents), Budget(usd=1000)))
+
+
+STORIES = [retried, paid, approved, rejected, cancelled, too_dear, too_late, nested]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_a_replay_says_what_the_record_says(
+    office: Office, tmp_path: Path, story: Callable[[Office], None]
+) -> None:
+    """Step by step and byte by byte, whatever ended the run, and without asking anybody."""
+    story(office)
+
+    assert read_run(office.ledger, RUN).outcome is not None
+    assert play(office, tmp_path) == []
+
+
+def test_a_call_and_an_effect_that_died_are_played_as_they_died(
+    factory: StoreFactory, tmp_path: Path
+) -> None:
+    """What was lost is on record as lost; a replay neither makes up for it nor does it again."""
+    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}
+    order = Order("x", chain("a"), quick(agents=agents, tools=TOOLS))
+    first = Office(factory(), append=(power := Power(factory(), 4, persisted=False)).append)
+    with pytest.raises(Cut):
+        first.do(order)
+    second = Office(factory())
+    second.work()
+    second.decide("effect/a/1", Answer.APPROVE)
+    run = second.work()
+
+    assert power.failed
+    assert run.outcome is Outcome.OK
+    assert [use.happened.why for use in run.task("a").uses if use.happened] == [Why.LOST]
+    assert play(second, tmp_path) == []
+
+
+def test_a_record_with_a_hole_is_not_played(office: Office, tmp_path: Path) -> None:
+    """A miss is an error: a reply that was erased is not asked for again."""
+    paid(office)
+    reply = next(e for e in office.entries() if e.kind == "reply/1")
+    office.store.erase(Position(reply.run, reply.strand, reply.n), "output")
+
+    with pytest.raises(ReplayMiss, match="erased"):
+        play(office, tmp_path)
+
+
+def test_a_fork_takes_replies_and_pays_for_none_of_them(office: Office) -> None:
+    """They were paid by the run that it forks."""
+    agents = {"": Scripted({"*": (Move("said"),)}, usd=10)}
+    office.do(Order("x", chain("a", "b"), quick(agents=agents)))
+    at = next(
+        office.ledger.find(leaf.hex()).index or 0
+        for leaf, entry in office.told()
+        if (entry.strand, entry.kind) == ("task/a", "verdict/1")
+    )
+    accept(
+        office.ledger,
+        "fork",
+        Order("x", chain("a", "b"), quick(agents=agents)),
+        PERSON,
+        Accepted(fork_run=RUN, fork_index=at),
+    )
+    run = office.work("fork")
+    sources = [run.task(name).calls[0].replied for name in ("a", "b")]
+
+    assert run.outcome is Outcome.OK
+    assert [reply.source for reply in sources if reply] == [Source.RECORDED, Source.LIVE]
+    assert office.account("fork").used.usd == 10
+    assert len(office.hands.calls) == 3
+
+
+def test_a_fork_does_not_take_the_outcome_of_another_effect(office: Office) -> None:
+    """The place in the script is the same, but what is wanted is not."""
+    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}
+    office.do(Order("x", chain("a"), quick(agents=agents, tools=TOOLS)))
+    other = {"": Scripted({"*": (Move("", use=(Use("pay", "5 to BOB"),)), Move("paid"))})}
+    tasks = plan(Task("a", "Pay somebody else."))
+    origin = Accepted(fork_run=RUN, fork_index=1_000_000)
+    accept(
+        office.ledger, "fork", Order("x", tasks, quick(agents=other, tools=TOOLS)), PERSON, origin
+    )
+    run = office.work("fork")
+
+    assert run.outcome is Outcome.OK
+    assert [b"".join(deed.arguments.chunks()) for deed in office.hands.deeds] == [
+        b"1200 to ACME",
+        b"5 to BOB",
+    ]
+
+
+def test_an_approval_that_comes_too_late_is_refused(office: Office) -> None:
+    """Nobody was there to record the default, but the time was over all the same."""
+    policy = quick(gates=("task:a",), gate_milliseconds=200)
+    office.do(Order("x", chain("a"), policy))
+    asyncio.run(asyncio.sleep(0.3))
+
+    with pytest.raises(GateClosed, match="reject"):
+        office.decide("task/a", Answer.APPROVE)
+    assert office.work().outcome is Outcome.FAILED
+
+
+def test_a_paid_reply_outlives_a_database_that_is_away(factory: StoreFactory) -> None:
+    """Retry the commit, never the call."""
+    store = factory()
+    office = Office(store, append=(outage := Outage(store)).append)
+    office.hands.at_call = lambda _: outage.begin(3)
+    run = office.do(Order("x", chain("a"), quick(agents={"": Scripted(usd=10)})))
+
+    assert run.outcome is Outcome.OK
+    assert outage.refused == 3
+    assert len(run.task("a").calls) == 1
+    assert office.account().used.usd == 10
+
+
+class Outage:
+    """A database that refuses some commits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._left, self.refused = store, 0, 0
+
+    def begin(self, commits: int) -> None:
+        """Refuse so many commits from now on."""
+        self._left = commits
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Commit, or refuse."""
+        if self._left:
+            self._left -= 1
+            self.refused += 1
+            raise StoreFailed("appending", "the disk is full")
+        self._store.append(records)
