@@ -1,5 +1,6 @@
 """Workers in places where things are not as on the first machine."""
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from forum.engine import Order
 from forum.ledger import Outcome
-from forum.work import one_task
-from tests.e2e.project import project
+from forum.work import Move, Policy, Scripted, one_task
+from tests.e2e.project import eventually, project
 
 
 @pytest.mark.postgres
@@ -34,3 +35,19 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
     assert state.outcome is Outcome.OK
     assert report.ok, report.findings
     assert not list((tmp_path / "elsewhere").rglob("guard.note"))
+
+
+def test_a_worker_that_is_stopped_politely_ends_its_calls_first(tmp_path: Path) -> None:
+    """Others must not think it dead meanwhile: every deploy would pay for its calls again."""
+    slow = Scripted({"*": (Move("done", milliseconds=5000),)})
+    with project(tmp_path / "project", None) as home, home.worker() as first:
+        run = home.submit(Order("Go.", one_task("Go."), Policy(agents={"": slow})))
+        eventually(lambda: bool(home.forum.read_run(run).tasks))
+        with home.worker():
+            first.send_signal(signal.SIGTERM)
+            state = home.end(run)
+        status = first.wait()
+
+    assert status == 0
+    assert state.outcome is Outcome.OK
+    assert len(state.tasks["answer"].calls) == 1
