@@ -19,6 +19,8 @@ class Bench(ABC):
     name: str
     can_crash: bool
     """Whether there is a server that can be stopped under load."""
+    one_writer: bool
+    """Whether a process that is stopped may hold a lock for which all others wait."""
 
     def __init__(self, folder: Path, database: str | None) -> None:
         self.folder, self.database = folder, database
@@ -43,6 +45,7 @@ class SqliteBench(Bench):
 
     name = "sqlite"
     can_crash = False
+    one_writer = True
 
     def crash(self) -> None:
         """Do nothing: there is no server."""
@@ -69,6 +72,7 @@ class PostgresBench(Bench):
 
     name = "postgres"
     can_crash = True
+    one_writer = False
 
     def __init__(self, folder: Path, cluster: Cluster) -> None:
         super().__init__(folder, cluster.url)

@@ -21,7 +21,7 @@ from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.fleet import Fleet, Life
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.engine.shapes import Shape, Shapes
-from tests.soak.engine.takeover import Death
+from tests.soak.engine.takeover import Death, Storm
 
 T = TypeVar("T")
 
@@ -39,6 +39,8 @@ ZOMBIE_SECONDS = 4.5
 """How long a worker is stopped: longer than its lease."""
 HAUNT_SECONDS = 1.5
 """How long it lives on afterwards, at least."""
+SPARE_SECONDS = 12.0
+"""For how long one and the same worker is left alive."""
 STALL_SECONDS = 90.0
 """After how long without any news the rest is given up."""
 
@@ -91,13 +93,14 @@ class Zombie:
 
     def __init__(self, life: Life) -> None:
         self.life = life
-        self.resumed: float | None = None
+        self.stopped = time.monotonic_ns()
+        self.resumed: int | None = None
         # By a thread of its own: whoever is stopped may hold the lock that its parent waits for.
         threading.Timer(ZOMBIE_SECONDS, self._resume).start()
 
     def _resume(self) -> None:
         self.life.signal(signal.SIGCONT)
-        self.resumed = time.monotonic()
+        self.resumed = time.monotonic_ns()
 
 
 @dataclass
@@ -130,9 +133,9 @@ class Campaign:
         self._token = bench.folder / "token"
         self._armed: tuple[Plan, float] | None = None
         self._begun = self._looked = self._reported = self._news = time.monotonic()
-        self._peace_until = 0.0
-        self.storms: list[tuple[int, int]] = []
-        """When the database, or all workers, were away."""
+        self._peace_until = self._spared_until = 0.0
+        self._spared: Life | None = None
+        self.storms: list[Storm] = []
 
     @property
     def seconds(self) -> float:
@@ -247,9 +250,12 @@ class Campaign:
 
     def _haunt(self, zombie: Zombie) -> None:
         """Forget about a zombie some time after it was continued."""
-        if zombie.resumed is not None and time.monotonic() - zombie.resumed > HAUNT_SECONDS:
-            self._zombies.remove(zombie)
-            self.tally.zombies += 1
+        if zombie.resumed is None or time.monotonic_ns() - zombie.resumed < HAUNT_SECONDS * 1e9:
+            return
+        self._zombies.remove(zombie)
+        self.tally.zombies += 1
+        if self._bench.one_writer:
+            self.storms.append((zombie.stopped, zombie.resumed))
 
     # What is done to workers
 
@@ -270,7 +276,7 @@ class Campaign:
             return
         plan, lives = self._next_plan(), self._up()
         if plan is None:
-            self._kill(self._random.choice(lives), BY_CHANCE)
+            self._kill_any(lives)
             self._spread_peace()
         elif plan.point in HEIR_POINTS and len(lives) < WORKERS:
             self._plans.append(plan)  # there must be somebody to inherit from, and a second heir
@@ -281,10 +287,24 @@ class Campaign:
         """Let the next one who comes to a place end there; the token sees to it that one does."""
         self._token.touch()
         self._armed = (plan, time.monotonic())
+        inherits = plan.point in HEIR_POINTS
+        spared = None if inherits else self._spare(lives)
         for life in lives:
-            life.say(Word(plan, str(self._token)))
-        if plan.point in HEIR_POINTS:
-            self._kill(self._random.choice(lives), BY_CHANCE)
+            if life is not spared:
+                life.say(Word(plan, str(self._token)))
+        if inherits:
+            self._kill_any(lives)
+
+    def _kill_any(self, lives: list[Life]) -> None:
+        spared = self._spare(lives)
+        self._kill(self._random.choice([life for life in lives if life is not spared]), BY_CHANCE)
+
+    def _spare(self, lives: list[Life]) -> Life:
+        """Return who must not die now, in turn: somebody has to be there to take over."""
+        if self._spared not in lives or time.monotonic() > self._spared_until:
+            others = [life for life in lives if life is not self._spared]
+            self._spared, self._spared_until = others[0], time.monotonic() + SPARE_SECONDS
+        return self._spared
 
     def _disarm(self) -> None:
         self._token.unlink(missing_ok=True)

@@ -10,11 +10,7 @@ from forum.app import Forum
 from tests.soak.engine.audit import Audit
 from tests.soak.engine.bench import Bench, open_bench
 from tests.soak.engine.campaign import Campaign, Goals, say
-from tests.soak.engine.takeover import Death, Takeover, Takeovers, percentile
-
-SETTLED_SECONDS = 5.0
-"""How long after a storm it may still be felt."""
-GOAL_SECONDS = 5.0
+from tests.soak.engine.takeover import GOAL_SECONDS, Takeover, Takeovers, Weather, percentile
 
 
 def soak(database: str, goals: Goals, seed: int = 0, keep: Path | None = None) -> dict[str, Any]:
@@ -41,7 +37,8 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
     audit.run()
     takeovers = Takeovers(campaign.evidence, forum.store)
     found = [one for death in campaign.deaths for one in takeovers.of(death)]
-    calm = [one for one in found if _is_calm(one.death, campaign.storms)]
+    weather = Weather(campaign.evidence, campaign.deaths, campaign.storms)
+    calm = [one for one in found if weather.is_calm(one)]
     violations = [*campaign.violations, *audit.violations]
     return {
         "ok": not violations,
@@ -76,9 +73,3 @@ def _figures(name: str, takeovers: Iterable[Takeover]) -> dict[str, float]:
     seconds = [one.seconds for one in takeovers if one.seconds is not None]
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {f"{name}_{key}": round(percentile(seconds, share), 2) for key, share in shares.items()}
-
-
-def _is_calm(death: Death, storms: list[tuple[int, int]]) -> bool:
-    """Tell whether others lived, and the database was there, when they should have gone on."""
-    margin = int(SETTLED_SECONDS * 1e9)
-    return not any(begun - margin < death.at < ended + margin for begun, ended in storms)

@@ -8,6 +8,10 @@ from forum.ledger import MAIN, Reader
 from forum.work import task_strand
 from tests.soak.engine.evidence import Drive, Event, Evidence
 
+GOAL_SECONDS = 5.0
+SETTLED_SECONDS = 5.0
+"""How long after a storm it may still be felt."""
+
 
 @dataclass(frozen=True)
 class Death:
@@ -49,7 +53,7 @@ class Takeovers:
         return [
             Takeover(death, drive, self._seconds(drive, death))
             for drive in drives
-            if not self._was_over(drive, death)
+            if not self._was_over(drive, death) and not self._was_lost(drive, death)
         ]
 
     def _seconds(self, drive: Drive, death: Death) -> float | None:
@@ -70,6 +74,39 @@ class Takeovers:
         last = sum(1 for _ in self._reader.strand(*_strand(drive))) - 1
         commit = next((e for e in self._commits[_strand(drive)] if e.details[2] == last), None)
         return last >= 0 and (commit is None or commit.at <= death.at)
+
+    def _was_lost(self, drive: Drive, death: Death) -> bool:
+        """Tell whether others had it already: the dead was a zombie before."""
+        before = [event for event in self._taken[drive] if event.at <= death.at]
+        return before[-1].life != death.life
+
+
+Storm = tuple[int, int]
+"""When the database, or all workers, were away."""
+
+
+class Weather:
+    """Tells whether there was anybody who could have gone on."""
+
+    def __init__(
+        self, evidence: Evidence, deaths: Sequence[Death], storms: Sequence[Storm]
+    ) -> None:
+        self._begun = [e for e in evidence.events if e.what in ("up", "continues")]
+        self._deaths, self._storms = deaths, storms
+
+    def is_calm(self, takeover: Takeover) -> bool:
+        """Tell whether somebody else lived all the while, and the database was there."""
+        at = takeover.death.at
+        until = at + int(1e9 * min(GOAL_SECONDS, takeover.seconds or GOAL_SECONDS))
+        margin = int(1e9 * SETTLED_SECONDS)
+        if any(begun < until and at < ended + margin for begun, ended in self._storms):
+            return False
+        return any(self._lived(event, at, until) for event in self._begun)
+
+    def _lived(self, begun: Event, at: int, until: int) -> bool:
+        return begun.at <= at and not any(
+            death.life == begun.life and begun.at < death.at <= until for death in self._deaths
+        )
 
 
 def _strand(drive: Drive) -> tuple[str, str]:
