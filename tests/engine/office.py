@@ -177,7 +177,8 @@ class Office:
         return read_run(self.ledger, run)
 
     async def _work(self, run: str, meanwhile: "Meanwhile | None") -> None:
-        runner = _Runner(self.engine)
+        runner = self._runner = _Runner(self.engine)
+        self._loop = asyncio.get_running_loop()
         beside = asyncio.ensure_future(_nothing() if meanwhile is None else meanwhile(self))
         attending = asyncio.ensure_future(self._attend(runner))
         for each in {run, *self.store.runs("", 1000)} - {LOG_RUN}:
@@ -199,6 +200,11 @@ class Office:
                 await asyncio.sleep(0.002)
         finally:
             attending.cancel()
+
+    def attend(self) -> None:
+        """Look at the alarms at once, from another thread, while this office works."""
+        looking = self.engine.attend(self._runner)
+        asyncio.run_coroutine_threadsafe(looking, self._loop).result()
 
     def _rings_soon(self) -> bool:
         alarms = self.store.alarms(None, 1000, due=False)

@@ -59,6 +59,7 @@ FAILING = Order(
         },
         ladder=("big",),
         retries=1,
+        gates=("task:c",),
     ),
     Budget(usd=1000),
 )

@@ -1,5 +1,6 @@
 """Gates: decided once, about what was looked at, by whoever comes first; until then only rows."""
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -19,6 +20,7 @@ from forum.errors import (
 from forum.ledger import Alarm, Outcome
 from forum.work import (
     Answer,
+    Budget,
     Decider,
     Gate,
     GateDecided,
@@ -269,7 +271,7 @@ def test_a_gate_that_nobody_decides_has_its_default(office: Office, default: Ans
 
 def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
     """The default holds when it is time, not when everybody else has finished."""
-    agents = {"": Scripted({"slow": (Move("x", milliseconds=1200),), "*": (Move("y"),)})}
+    agents = {"": Scripted({"slow": (Move("x", milliseconds=700),), "*": (Move("y"),)})}
     policy = quick(
         agents=agents, gates=("task:a",), gate_milliseconds=50, gate_default=Answer.APPROVE
     )
@@ -282,7 +284,7 @@ def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
 
 def test_a_decision_is_heard_while_other_tasks_run(office: Office) -> None:
     """Nobody waits for the slowest branch in order to go on with another."""
-    agents = {"": Scripted({"slow": (Move("x", milliseconds=1200),), "*": (Move("y"),)})}
+    agents = {"": Scripted({"slow": (Move("x", milliseconds=700),), "*": (Move("y"),)})}
     order = Order(
         "x",
         plan(Task("slow", "x"), Task("a", "x")),
@@ -322,7 +324,21 @@ def test_what_waits_is_nothing_but_rows(office: Office) -> None:
     assert office.alarms() == []
 
 
-def test_a_decision_in_the_moment_of_lying_down_is_not_lost(factory: StoreFactory) -> None:
+class Nobody:
+    """A runner that finds that everything it is asked for is going on already."""
+
+    async def enqueue_run(self, run: str) -> None:
+        """Do nothing."""
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+@pytest.mark.parametrize("budget", [Budget(), Budget(milliseconds=60_000)])
+def test_a_decision_in_the_moment_of_lying_down_is_not_lost(
+    factory: StoreFactory, budget: Budget, where: str
+) -> None:
     """Between the last look at the gate and the alarm's being put out, somebody may decide."""
     store, decided = factory(), list[tuple[Gate, ...]]()
 
@@ -330,10 +346,32 @@ def test_a_decision_in_the_moment_of_lying_down_is_not_lost(factory: StoreFactor
         waiting = read_run(office.ledger, RUN).open_gates
         if waiting and not decided:
             decided.append(waiting)
-            Office(factory()).decide("task/b", Answer.APPROVE)
+            other = Office(factory())
+            other.decide("task/b", Answer.APPROVE)
+            # Whoever looks at the alarm finds that the run is driven, and lets it ring later.
+            office.attend() if where == "here" else asyncio.run(other.engine.attend(Nobody()))
         store.snooze(alarms, seconds)
 
     office = Office(Wrapped(store, snooze=decide_first))
+    run = office.do(Order("x", GUARDED.plan, GUARDED.policy, budget))
+
+    assert decided
+    assert run.outcome is Outcome.OK
+
+
+def test_a_decision_in_the_moment_of_leaving_is_not_lost(factory: StoreFactory) -> None:
+    """The alarm is out, and whoever drives the run is still there to be told, but does not wait."""
+    store, decided = factory(), list[bool]()
+
+    def decide_after(run: str, strand: str) -> Alarm | None:
+        alarm = store.alarm(run, strand)
+        if alarm is None and not decided and read_run(office.ledger, RUN).open_gates:
+            decided.append(True)
+            Office(factory()).decide("task/b", Answer.APPROVE)
+            office.attend()
+        return alarm
+
+    office = Office(Wrapped(store, alarm=decide_after))
     run = office.do(GUARDED)
 
     assert decided

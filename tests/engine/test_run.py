@@ -1,12 +1,13 @@
 """A run from its request to its answer: who waits for whom, and what is kept of what fails."""
 
+from collections.abc import Sequence
 from time import monotonic
 
 import pytest
 
 from forum.engine import Call, Order
 from forum.errors import BadPlan, Malformed
-from forum.ledger import MAX_PARENTS, Outcome
+from forum.ledger import MAX_PARENTS, Alarm, Outcome, Record
 from forum.work import (
     Command,
     Move,
@@ -293,6 +294,22 @@ def test_what_a_provider_says_of_an_error_cannot_end_a_run(office: Office) -> No
     replied = run.task("a").calls[0].replied
     assert replied is not None
     assert replied.code.startswith("line line")
+
+
+def test_a_run_is_closed_and_its_alarm_put_out_in_one_commit(factory: StoreFactory) -> None:
+    """Nobody would ever put it out afterwards: a run that has ended is not looked at."""
+    store = factory()
+    alarms: list[Alarm | None] = []
+
+    def look(records: Sequence[Record]) -> None:
+        store.append(records)
+        alarms.append(store.alarm(RUN, "main"))
+
+    Office(store, append=look).do(Order("x", chain("a"), quick()))
+
+    assert alarms[0] is not None, "it is set by the commit that accepts the run"
+    assert alarms[-1] is None
+    assert None not in alarms[:-1]
 
 
 def test_a_finished_run_is_left_alone(office: Office) -> None:

@@ -40,7 +40,7 @@ class LocalRunner:
             left = list(self._going.values())
             for task in left:
                 task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.gather(*left, *self._ended, return_exceptions=True)
 
     def _start(self, key: tuple[str, ...], work: Coroutine[None, None, None]) -> None:
         if key in self._going:

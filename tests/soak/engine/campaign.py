@@ -104,6 +104,16 @@ class Zombie:
 
 
 @dataclass
+class SetTrap:
+    """A trap that waits for somebody."""
+
+    plan: Plan
+    spared: Life | None
+    told: set[str] = field(default_factory=set)
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass
 class Tally:
     """What was done to the workers."""
 
@@ -131,7 +141,7 @@ class Campaign:
         self._killed: set[str] = set()
         self._plans: deque[Plan] = deque()
         self._token = bench.folder / "token"
-        self._armed: tuple[Plan, float] | None = None
+        self._trap: SetTrap | None = None
         self._begun = self._looked = self._reported = self._news = time.monotonic()
         self._peace_until = self._spared_until = 0.0
         self._spared: Life | None = None
@@ -261,13 +271,14 @@ class Campaign:
 
     def _plot(self) -> None:
         """Set traps one after the other; one disaster at a time."""
-        if self._armed is not None:
-            plan, since = self._armed
+        if self._trap is not None:
             if not self._token.exists():
-                self._armed = None  # somebody took it; whoever looks after them will see
-            elif time.monotonic() - since > TRAP_SECONDS:
-                self._plans.append(plan)
+                self._trap = None  # somebody took it; whoever looks after them will see
+            elif time.monotonic() - self._trap.since > TRAP_SECONDS:
+                self._plans.append(self._trap.plan)
                 self._disarm()
+            else:
+                self._arm(self._trap)
         elif time.monotonic() > self._peace_until and len(self._up()) > 1:
             self._strike()
 
@@ -286,14 +297,18 @@ class Campaign:
     def _set_trap(self, plan: Plan, lives: list[Life]) -> None:
         """Let the next one who comes to a place end there; the token sees to it that one does."""
         self._token.touch()
-        self._armed = (plan, time.monotonic())
         inherits = plan.point in HEIR_POINTS
-        spared = None if inherits else self._spare(lives)
-        for life in lives:
-            if life is not spared:
-                life.say(Word(plan, str(self._token)))
+        self._trap = SetTrap(plan, None if inherits else self._spare(lives))
+        self._arm(self._trap)
         if inherits:
             self._kill_any(lives)
+
+    def _arm(self, trap: SetTrap) -> None:
+        """Tell everybody who does not know it yet."""
+        for life in self._up():
+            if life is not trap.spared and life.name not in trap.told:
+                trap.told.add(life.name)
+                life.say(Word(trap.plan, str(self._token)))
 
     def _kill_any(self, lives: list[Life]) -> None:
         spared = self._spare(lives)
@@ -308,7 +323,7 @@ class Campaign:
 
     def _disarm(self) -> None:
         self._token.unlink(missing_ok=True)
-        self._armed = None
+        self._trap = None
 
     def _spread_peace(self) -> None:
         self._disarm()
@@ -443,7 +458,8 @@ class Campaign:
             say(
                 f"{self._bench.name} {self.seconds:.0f} s: {self.kills} killed, "
                 f"{self.tally.zombies} zombies, {ended} of {len(self.asked)} runs have ended, "
-                f"{len(self._up())} workers are up, {len(self.missed)} places to go"
+                f"{len(self._up())} workers are up, {len(self.missed)} places to go: "
+                f"{', '.join(self.missed[:5])}"
             )
 
 
