@@ -32,8 +32,8 @@ PROTOCOL = "1"
 """The version of what workflows expect of each other: not that of the package, or a deploy would
 strand every run that was begun before it."""
 
-LEASE_SECONDS = 3.0
-_RENEW_SECONDS = 0.7
+LEASE_SECONDS = 2.5
+_RENEW_SECONDS = 0.5
 _ATTEND_SECONDS = 0.2
 _DRAIN_SECONDS = 0.02
 _POLL_SECONDS = {"runs": 0.2, "tasks": 0.1}

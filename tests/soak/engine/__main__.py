@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 from tests.soak.engine.campaign import Goals
@@ -38,6 +39,7 @@ def main() -> None:
     summary: dict[str, Any] = {
         "ok": all(result["ok"] for result in results.values()),
         **{key: sum(result[key] for result in results.values()) for key in TOTALS},
+        "kills": dict(sum((Counter(result["kills"]) for result in results.values()), Counter())),
         **{key: max(result[key] for result in results.values()) for key in WORST},
         "verified": all(result["verified"] for result in results.values()),
         "seconds": round(time.monotonic() - begun, 1),

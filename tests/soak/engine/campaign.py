@@ -74,6 +74,10 @@ class Goals:
     kills: int
     zombies: int
     server_crashes: int
+    amnesias: int = 1
+    """How often DBOS forgets everything."""
+    first: tuple[Plan, ...] = ()
+    """Where workers die first."""
     everywhere: bool = True
     """Whether a worker has to die at every place."""
 
@@ -139,7 +143,7 @@ class Campaign:
         self._serving: list[Life] = []
         self._zombies: list[Zombie] = []
         self._killed: set[str] = set()
-        self._plans: deque[Plan] = deque()
+        self._plans = deque(goals.first)
         self._token = bench.folder / "token"
         self._trap: SetTrap | None = None
         self._begun = self._looked = self._reported = self._news = time.monotonic()
@@ -202,7 +206,7 @@ class Campaign:
             and len(self.asked) >= goals.runs
             and tally.zombies >= goals.zombies
             and tally.server_crashes >= (goals.server_crashes if self._bench.can_crash else 0)
-            and tally.amnesias > 0
+            and tally.amnesias >= goals.amnesias
             and not self._zombies
             and not (goals.everywhere and self.missed)
         )
@@ -356,7 +360,7 @@ class Campaign:
         if tally.server_crashes < crashes and share >= (tally.server_crashes + 1) / (crashes + 1):
             self._crash_server()
             return True
-        if not tally.amnesias and share >= 0.6:
+        if tally.amnesias < goals.amnesias and share >= 0.6:
             self._forget()
             return True
         return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from forum.ledger import MAIN, Reader
 from forum.work import task_strand
 from tests.soak.engine.evidence import Drive, Event, Evidence
+from tests.soak.engine.orders import Moment
 
 GOAL_SECONDS = 5.0
 SETTLED_SECONDS = 5.0
@@ -20,6 +21,11 @@ class Death:
     life: str
     at: int
     how: str
+
+    @property
+    def is_stop(self) -> bool:
+        """Whether it was only stopped."""
+        return self.how.endswith(Moment.STOP)
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,13 @@ class Takeovers:
     def of(self, death: Death) -> list[Takeover]:
         """Return what became of everything that the dead was driving, and had not ended."""
         drives = sorted(self._evidence.in_flight(death.life, death.at))
-        return [
+        found = [
             Takeover(death, drive, self._seconds(drive, death))
             for drive in drives
             if not self._was_over(drive, death) and not self._was_lost(drive, death)
         ]
+        # Whoever was only stopped may have come back in time.
+        return [one for one in found if one.seconds is not None or not death.is_stop]
 
     def _seconds(self, drive: Drive, death: Death) -> float | None:
         """Measure until the next entry of a task; until a run is driven, which may have none."""

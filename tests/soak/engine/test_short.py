@@ -1,0 +1,55 @@
+"""The chaos of workers, cut short: the worst places to die at, both databases, in seconds.
+
+`just soak-engine` runs the long one, in which workers die at every place.
+"""
+
+import pytest
+
+from tests.soak.cluster import server_binaries
+from tests.soak.engine.campaign import Goals
+from tests.soak.engine.orders import Moment, Plan, Point
+from tests.soak.engine.soak import soak
+
+pytestmark = pytest.mark.slow
+
+FIRST = (
+    Plan(Point.DRIVE_TASK, Moment.AFTER),  # between the last commit and the engine's checkpoint
+    Plan(Point.MODEL, Moment.STOP),
+    Plan(Point.CALL, Moment.AFTER),
+    Plan(Point.MODEL, Moment.AFTER),
+    Plan(Point.RECOVER, Moment.BEFORE),
+)
+
+
+def goals(**more: int) -> Goals:
+    """Return what is reached in seconds."""
+    return Goals(runs=20, kills=5, first=FIRST, everywhere=False, **more)
+
+
+def check(result: dict[str, object]) -> None:
+    """See that every run ended, and nothing was done twice."""
+    assert result["violations"] == []
+    assert result["verified"]
+    assert (result["calls_repeated"], result["tools_repeated"]) == (0, 0)
+    assert isinstance(result["takeovers"], int)
+    assert result["takeovers"] > 0
+
+
+def test_every_run_ends_once_whoever_dies_and_whatever_the_queues_forget() -> None:
+    """The ledger alone says what was done: neither workers nor their queues have to survive."""
+    result = soak("sqlite", goals(zombies=0, server_crashes=0, amnesias=1))
+
+    check(result)
+    assert result["killed"] >= 5
+
+
+@pytest.mark.postgres
+def test_every_run_ends_once_whoever_dies_and_whatever_becomes_of_the_server() -> None:
+    """A zombie must find its strands taken, and a server that crashes must cost nothing."""
+    if server_binaries() is None:
+        pytest.skip("no Postgres server is installed")
+    result = soak("postgres", goals(zombies=1, server_crashes=1, amnesias=0))
+
+    check(result)
+    assert result["killed"] >= 5
+    assert (result["zombies"], result["pg_restarts"]) == (1, 1)
