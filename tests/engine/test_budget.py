@@ -342,3 +342,14 @@ def test_what_a_run_within_is_told_may_be_no_text(office: Office) -> None:
     run = office.do(Order("x", tasks, quick(agents=agents, input_bytes=5)))
 
     assert run.outcome is Outcome.OK
+
+
+def test_what_others_have_only_reserved_is_waited_for(office: Office) -> None:
+    """Twenty cheap calls fit under a cap that the bounds of twenty calls would pass."""
+    agents = {"": Scripted({"*": (Move("x", milliseconds=20, usd=1),)}, usd=10)}
+    tasks = plan(*(Task(f"t{i}", "x") for i in range(20)))
+    run = office.do(Order("x", tasks, quick(agents=agents, parallel=20), Budget(usd=100)))
+
+    assert run.outcome is Outcome.OK
+    assert office.account().used == Amount(20, 0, 20)
+    assert max(amount.usd for amount in spending(office.entries())) <= 100

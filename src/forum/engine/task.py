@@ -94,6 +94,8 @@ MOST_LOST = 8
 """How often in a row a worker may die in a call before the call is blamed for it."""
 
 _AGAIN_SECONDS = 0.5
+_CHANGE_MICROSECONDS = 200_000
+"""How long to wait for change when the purse seems empty."""
 _LARGE = 1 << 20
 
 _uses = msgspec.json.Decoder(tuple[Use, ...])
@@ -349,10 +351,20 @@ class TaskDriver:
         body = Attachment("prompt", Bytes(prompt))
         charges = (charge,) if any(charge.amount) else ()
         draft = Draft(step, agent or ENGINE, facts, causes, (body,), charges)
-        try:
-            return await self._strand.claim_async(*before, draft)
-        except OverBudget as refused:
-            raise Halt(_over_budget(refused, self._task.id)) from None
+        while True:
+            try:
+                return await self._strand.claim_async(*before, draft)
+            except OverBudget as refused:
+                # What others have reserved is not spent yet: some of it may come back.
+                if not await asyncio.to_thread(self._others_are_calling):
+                    raise Halt(_over_budget(refused, self._task.id)) from None
+            await self._pause(self._ledger.now() + _CHANGE_MICROSECONDS)
+            self._check_time()
+
+    def _others_are_calling(self) -> bool:
+        tasks = read_run(self._ledger, self._case.run).tasks.values()
+        calls = (call for task in tasks if task.id != self._task.id for call in task.calls)
+        return any(call.replied is None for call in calls)
 
     def _answer(
         self, step: str, agent: str, bound: Amount, reply: Reply, source: Source = Source.LIVE

@@ -238,6 +238,7 @@ class Campaign:
         return bool(recently) and not self.evidence.is_up(life.name)
 
     def _replace(self, life: Life) -> None:
+        life.kill()
         self._serving.remove(life)
         self._zombies = [zombie for zombie in self._zombies if zombie.life is not life]
         self._serving.append(self._fleet.start())

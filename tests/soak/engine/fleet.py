@@ -65,7 +65,7 @@ class Life:
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill it, stopped or not."""
+        """Kill it, stopped or not, and let go of it."""
         self.process.kill()
         self._let_go()
         self.process.wait()
