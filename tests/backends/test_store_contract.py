@@ -758,6 +758,7 @@ def test_a_worker_is_lost_when_its_lease_runs_out(store_factory: StoreFactory) -
 
     assert lost == []
     wait_until(lambda: other.lost_workers() == ["killed"])
+    assert sorted(other.workers()) == ["killed", "working"]
     store.hold_lease("killed", 60.0)
     assert other.lost_workers() == []
 

@@ -9,7 +9,7 @@ import pytest
 from forum.engine import Order
 from forum.ledger import Outcome
 from forum.work import Move, Policy, Scripted, one_task
-from tests.e2e.project import eventually, project
+from tests.e2e.project import Project, eventually, project
 
 
 @pytest.mark.postgres
@@ -51,3 +51,22 @@ def test_a_worker_that_is_stopped_politely_ends_its_calls_first(tmp_path: Path) 
     assert status == 0
     assert state.outcome is Outcome.OK
     assert len(state.tasks["answer"].calls) == 1
+
+
+def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None:
+    """Whoever wakes up after its lease was dropped may take work, and die before it has a new one.
+
+    No lease runs out then, and the queues take the work for being done: it would wait for ever.
+    """
+    slow = Scripted({"*": (Move("done", milliseconds=2000),)})
+    with home.worker() as worker:
+        run = home.submit(Order("Go.", one_task("Go."), Policy(agents={"": slow})))
+        eventually(lambda: bool(home.forum.read_run(run).tasks))
+        worker.kill()
+        worker.wait()
+    for name in home.forum.store.workers():
+        home.forum.store.drop_lease(name)
+    with home.worker():
+        state = home.end(run)
+
+    assert state.outcome is Outcome.OK

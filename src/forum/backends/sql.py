@@ -268,6 +268,10 @@ class SqlStore(SqlReader):
         """Return those whose lease has run out, by the store's own clock, and was not dropped."""
         return [row[0] for row in self._rows("lost_workers", log=self._log)]
 
+    def workers(self) -> list[str]:
+        """Return those who have a lease, run out or not."""
+        return [row[0] for row in self._rows("workers", log=self._log)]
+
     def _apply_effects(self, execute: Execute, records: Sequence[Record]) -> None:
         # After the entries: a commit that is made again, because nobody knows what became of it,
         # finds its positions taken before it could charge twice.

@@ -25,7 +25,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
 
 from forum.backends.files import locked
 from forum.engine import Engine
-from forum.errors import NotDurable, StoreFailed
+from forum.errors import NotDurable, StoreFailed, StoreLost
 from forum.ledger import Store
 
 PROTOCOL = "1"
@@ -34,6 +34,8 @@ strand every run that was begun before it."""
 
 LEASE_SECONDS = 2.5
 _RENEW_SECONDS = 0.5
+_ADOPT_SECONDS = 30.0
+_AGAIN_SECONDS = 0.5
 _ATTEND_SECONDS = 0.2
 _DRAIN_SECONDS = 0.02
 _POLL_SECONDS = {"runs": 0.2, "tasks": 0.1}
@@ -118,7 +120,7 @@ class Worker:
 
     async def drive_run(self, run: str) -> None:
         """Drive a run; what goes wrong is tried again when its alarm rings."""
-        await self._drive(self._engine.drive_run(run, self))
+        await self._drive(lambda: self._engine.drive_run(run, self))
 
     async def drive_task(self, run: str, task: str) -> None:
         """Drive a task: it may cost money, so closing waits for it."""
@@ -127,15 +129,19 @@ class Worker:
             await asyncio.Event().wait()
         self._busy += 1
         try:
-            await self._drive(self._engine.drive_task(run, task))
+            await self._drive(lambda: self._engine.drive_task(run, task))
         finally:
             self._busy -= 1
 
-    async def _drive(self, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except Exception as error:  # noqa: BLE001  told, and nothing of it reaches the database
-            self._tell(error)
+    async def _drive(self, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                return await work()
+            except StoreLost as error:  # the server is coming back, and the work is still ours
+                self._tell(error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+            except Exception as error:  # noqa: BLE001  told, and nothing of it reaches DBOS
+                return self._tell(error)
 
     def _tell(self, error: Exception) -> None:
         self.trouble = error
@@ -147,6 +153,8 @@ class Worker:
         """Take part in the work until closed."""
         self._store.hold_lease(self.id, LEASE_SECONDS)
         _serving.append(self)
+        # Before there is any work: what is taken by one without a lease is seen by nobody.
+        self._begin("lease", self._renew, _RENEW_SECONDS, self._gone)
         try:
             DBOS(config=self._config(url))
             with _alone(url):
@@ -161,15 +169,16 @@ class Worker:
         except BaseException:
             self.close()
             raise
-        for name, step, pause, stop in (
-            ("lease", self._look_after_others, _RENEW_SECONDS, self._gone),
-            ("alarm", self._attend, _ATTEND_SECONDS, self._stop),
-            ("broom", self._clean, _CLEAN_SECONDS, self._stop),
-        ):
-            thread = Thread(target=self._repeat, args=(step, pause, stop), name=f"forum-{name}")
-            thread.daemon = True
-            thread.start()
-            self._threads.append(thread)
+        self._begin("heir", self._inherit, _RENEW_SECONDS, self._stop)
+        self._begin("guardian", self._adopt, _ADOPT_SECONDS, self._stop)
+        self._begin("alarm", self._attend, _ATTEND_SECONDS, self._stop)
+        self._begin("broom", self._clean, _CLEAN_SECONDS, self._stop)
+
+    def _begin(self, name: str, step: Callable[[], None], pause: float, stop: Event) -> None:
+        thread = Thread(target=self._repeat, args=(step, pause, stop), name=f"forum-{name}")
+        thread.daemon = True
+        thread.start()
+        self._threads.append(thread)
 
     def close(self, patience: float = 0) -> None:
         """Stop, having waited some seconds for calls and effects; others take over the rest.
@@ -213,25 +222,49 @@ class Worker:
 
     # Looking after runs, and after each other
 
-    def _look_after_others(self) -> None:
-        """Say that this worker lives, and hand on what those left behind who do not."""
+    def _renew(self) -> None:
+        """Say that this worker lives, and do nothing else that could come in between."""
         lost = self._store.lost_workers()
         self._store.hold_lease(self.id, LEASE_SECONDS)
         if self.id in lost:
             # We were away ourselves: the machine slept, or the database was gone.  So may the
             # others have been, and they need a moment to say that they are back.
             self._sure = monotonic()
-        if not self._closing and monotonic() - self._sure > LEASE_SECONDS:
+
+    def _inherit(self) -> None:
+        """Hand on what those left behind who live no more."""
+        lost = self._store.lost_workers()
+        if self.id not in lost and monotonic() - self._sure > LEASE_SECONDS:
             for worker in lost:
                 self._take_over(worker)
 
     def _take_over(self, worker: str) -> None:
+        if self._closing:
+            return
         DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
         # DBOS keeps what went wrong to itself.  As long as anything is left, so is the lease.
-        if not DBOS.list_workflows(
-            executor_id=worker, status="PENDING", limit=1, load_input=False, load_output=False
-        ):
+        if not self._pending(executor_id=worker, limit=1):
             self._store.drop_lease(worker)
+
+    def _adopt(self) -> None:
+        """Hand on what is held by one without any lease.
+
+        Whoever was away for so long that others dropped its lease may take work just before it
+        has a new one, and die.
+        """
+        holders = {workflow.executor_id for workflow in self._pending()}
+        for worker in holders.difference(self._store.workers()):
+            self._take_over(worker or "")
+
+    def _pending(self, executor_id: str | None = None, limit: int | None = None) -> list[Any]:
+        return DBOS.list_workflows(
+            status="PENDING",
+            app_version=self._version,
+            executor_id=executor_id,
+            limit=limit,
+            load_input=False,
+            load_output=False,
+        )
 
     def _attend(self) -> None:
         self._engine.watch()

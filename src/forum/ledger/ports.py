@@ -247,6 +247,10 @@ class Store(Reader, Protocol):
         """Return those whose lease has run out, by the store's own clock, and was not dropped."""
         ...
 
+    def workers(self) -> list[str]:
+        """Return those who have a lease, run out or not."""
+        ...
+
     def waiting(self, limit: int) -> Waiting:
         """Return some entries without an index, in an order that keeps parents first."""
         ...

@@ -3,7 +3,7 @@
 All of them are on one machine, whose monotonic clock is the same for every process.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,13 +61,13 @@ class Evidence:
 
     def in_flight(self, life: str, at: int) -> set[Drive]:
         """Return what a life had taken from the queues at a moment, and not brought to an end."""
-        taken: Counter[Drive] = Counter()
+        taken: set[Drive] = set()
         for event in self.of[life]:
-            if event.at <= at and event.what == "took":
-                taken[event.details] += 1
+            if event.at <= at and event.what in ("took", "run+", "task+"):
+                taken.add(event.details)
             elif event.at <= at and event.what in ("run-", "task-"):
-                taken[event.details] -= 1
-        return {drive for drive, count in taken.items() if count > 0}
+                taken.discard(event.details)
+        return taken
 
     def _lines(self, path: Path) -> list[bytes]:
         """Return whole new lines; the last one of a killed worker may be torn."""

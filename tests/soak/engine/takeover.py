@@ -10,7 +10,7 @@ from tests.soak.engine.evidence import Drive, Event, Evidence
 from tests.soak.engine.orders import Moment
 
 GOAL_SECONDS = 5.0
-SETTLED_SECONDS = 5.0
+SETTLED_SECONDS = 3.0
 """How long after a storm it may still be felt."""
 
 
@@ -86,7 +86,7 @@ class Takeovers:
     def _was_lost(self, drive: Drive, death: Death) -> bool:
         """Tell whether others had it already: the dead was a zombie before."""
         before = [event for event in self._taken[drive] if event.at <= death.at]
-        return before[-1].life != death.life
+        return not before or before[-1].life != death.life
 
 
 Storm = tuple[int, int]

@@ -179,6 +179,8 @@ INSERT INTO forum.lease (log, worker, until) VALUES (
 ON CONFLICT (log, worker) DO UPDATE SET until = excluded.until
 -- name: drop_lease
 DELETE FROM forum.lease WHERE log = %(log)s AND worker = %(worker)s
+-- name: workers
+SELECT worker FROM forum.lease WHERE log = %(log)s
 -- name: lost_workers
 SELECT worker FROM forum.lease
 WHERE log = %(log)s AND until <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint

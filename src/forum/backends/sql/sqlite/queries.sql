@@ -112,6 +112,8 @@ VALUES (:log, :worker, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTE
 ON CONFLICT DO UPDATE SET until = excluded.until
 -- name: drop_lease
 DELETE FROM lease WHERE log = :log AND worker = :worker
+-- name: workers
+SELECT worker FROM lease WHERE log = :log
 -- name: lost_workers
 SELECT worker FROM lease
 WHERE log = :log AND until <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
