@@ -250,7 +250,7 @@ def test_an_exit_status_that_nobody_knows_is_no_success() -> None:
     """Where SIGCHLD is ignored, which a worker may inherit, `Popen` reports 0 for everything."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        reply = run(Command(("false",)))
+        reply = run(Command(("sh", "-c", "sleep 0.2; false")))
     finally:
         signal.signal(signal.SIGCHLD, before)
 
@@ -409,6 +409,8 @@ def test_a_program_is_told_whose_it_is_but_no_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who finds it can find the run; who controls it cannot write to the ledger."""
+    for name in [name for name in os.environ if name.startswith("FORUM_")]:
+        monkeypatch.delenv(name)
     for name in ("DATABASE_URL", "KEY_FILE", "KEY", "RUN", "TASK", "POLICY_FILE"):
         monkeypatch.setenv(f"FORUM_{name}", "of the worker")
 
