@@ -1,13 +1,13 @@
 """What the workers noted down by themselves, held against what the ledger says at the end."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from forum.app import Forum
-from forum.engine import read_run
-from forum.ledger import MAIN, Amount, Outcome, RunClose
-from forum.work import Run, Source, TaskRun, Why, task_strand, total
+from forum.engine import entries_of
+from forum.ledger import MAIN, Amount, Outcome
+from forum.work import Run, TaskRun, Why, fold, task_strand, total
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.orders import CANARY
@@ -20,6 +20,15 @@ EXPECTED_TROUBLE = frozenset({"StoreLost", "StoreFailed", "OperationalError", "D
 
 Execution = tuple[str, str, str]
 """A call or an effect: run, task, and the step under which its outcome is recorded."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """One run as it is recorded."""
+
+    state: Run
+    steps: Mapping[str, list[str]]
+    """The steps of each strand."""
 
 
 @dataclass
@@ -41,16 +50,18 @@ class Audit:
     effects: int = 0
     tools_repeated: int = 0
     verified: bool = False
+    _stories: dict[str, Story] = field(default_factory=dict)
 
     def run(self) -> None:
         """Check everything; what does not hold stands in `violations` afterwards."""
         self._check_ledger()
-        runs = {run: read_run(self.forum.ledger, run) for run in self._all_runs()}
-        self.runs = len(runs)
-        for run, state in runs.items():
-            self._check_run(run, state)
-        self._check_calls(runs)
-        self._check_effects(runs)
+        self._stories = {run: self._read(run) for run in self._all_runs()}
+        self._stories = {r: s for r, s in self._stories.items() if s.state.accepted is not None}
+        self.runs = len(self._stories)
+        for run, story in self._stories.items():
+            self._check_run(run, story)
+        self._check_calls()
+        self._check_effects()
         self._check_alarms()
         self._check_memory()
         for event in self.evidence.all("trouble"):
@@ -61,17 +72,18 @@ class Audit:
         if not holds and len(self.violations) < MOST_VIOLATIONS:
             self.violations.append(what)
 
-    def _all_runs(self) -> Iterable[str]:
-        """Return every run, those within others too; the log's own strand is none."""
-        found, after = [], ""
+    def _all_runs(self) -> Iterator[str]:
+        """Yield every run, those within others too."""
+        after = ""
         while page := self.forum.store.runs(after, 1000):
-            found += page
+            yield from page
             after = page[-1]
-        return [run for run in found if "accepted" in self._steps(run, MAIN)]
 
-    def _steps(self, run: str, strand: str) -> list[str]:
+    def _read(self, run: str) -> Story:
         ledger = self.forum.ledger
-        return [ledger.kinds.read(data).step for data in ledger.store.strand(run, strand)]
+        told = {name: list(entries_of(ledger, run, name)) for name in ledger.store.strands(run)}
+        steps = {name: [entry.step for _, entry in strand] for name, strand in told.items()}
+        return Story(fold(one for strand in told.values() for one in strand), steps)
 
     # The ledger
 
@@ -84,18 +96,18 @@ class Audit:
         self._expect(not any(store.unsequenced()), "an entry has no index")
         self._expect(store.stored() == self.entries, f"{store.stored()} are not {self.entries}")
 
-    def _check_run(self, run: str, state: Run) -> None:
-        for strand in self.forum.store.strands(run):
-            for step, count in Counter(self._steps(run, strand)).items():
+    def _check_run(self, run: str, story: Story) -> None:
+        state = story.state
+        for strand, steps in story.steps.items():
+            for step, count in Counter(steps).items():
                 self._expect(count == 1, f"{run}/{strand} records {step} {count} times")
         self._expect(state.outcome is not None, f"{run} has not ended: {state.state}")
         shape = self.shapes.get(run)
         if shape is not None and state.outcome is not None:
             holds = state.outcome in shape.ends
             self._expect(holds, f"{run} ({shape.name}) ended {state.outcome}: {state.stopped}")
-        last = self.forum.store.last(run, MAIN)
-        facts = self.forum.ledger.kinds.read(last).facts if last else None
-        self._expect(isinstance(facts, RunClose), f"{run} goes on after its end")
+        ended = story.steps[MAIN][-1] == "run/close"
+        self._expect(ended or state.outcome is None, f"{run} goes on after its end")
         self._check_account(run, state)
 
     def _check_account(self, run: str, state: Run) -> None:
@@ -117,7 +129,7 @@ class Audit:
 
     # What was done
 
-    def _check_calls(self, runs: Mapping[str, Run]) -> None:
+    def _check_calls(self) -> None:
         """No step is executed twice, and nothing is asked again that was answered on record."""
         begun = Counter[Execution](e.details[:3] for e in self.evidence.all("call+"))
         ended = Counter[Execution](e.details[:3] for e in self.evidence.all("call-"))
@@ -126,33 +138,30 @@ class Audit:
         self.calls_repeated = sum(again.values()) - len(again)
         for step, count in again.items():
             self._expect(holds=False, what=f"{step} was executed {count} times")
-        answered = self._answered(runs, ended)
+        answered = self._answered(ended)
         for event in self.evidence.all("call+"):
             run, task, step, number = event.details
             known = answered.get((run, task, number), step)
-            if known != step and self._is_later(runs[run].task(task), step, known):
+            if known != step and self._is_later(run, task, step, known):
                 self.calls_repeated += 1
                 self._expect(holds=False, what=f"{run}/{task}: {step} asks again, after {known}")
 
-    def _answered(
-        self, runs: Mapping[str, Run], ended: Counter[Execution]
-    ) -> dict[tuple[str, str, int], str]:
+    def _answered(self, ended: Counter[Execution]) -> dict[tuple[str, str, int], str]:
         """Return under which step each question of a task is answered on record."""
         numbers = {e.details[:3]: e.details[3] for e in self.evidence.all("call+")}
         found = {}
-        for run, state in runs.items():
-            for name, task in state.tasks.items():
-                steps = dict(enumerate(self._steps(run, task_strand(name))))
-                for call in task.calls:
-                    if call.replied is None or call.reply_at is None or task.delegated:
+        for run, story in self._stories.items():
+            for name, task in story.state.tasks.items():
+                for call in task.calls if task.delegated is None else ():
+                    if call.replied is None or call.reply_at is None:
                         continue
-                    step = steps[call.reply_at.n]
+                    step = (run, name, story.steps[task_strand(name)][call.reply_at.n])
                     if call.replied.why is Why.LOST:
                         self.lost += 1
                         continue
-                    self._expect_end(ended, (run, name, step), call.replied.outcome)
-                    if call.replied.source is Source.LIVE and (run, name, step) in numbers:
-                        found[run, name, numbers[run, name, step]] = step
+                    self._expect_end(ended, step, call.replied.outcome)
+                    if step in numbers:
+                        found[run, name, numbers[step]] = step[2]
         return found
 
     def _expect_end(self, ended: Counter[Execution], step: Execution, outcome: Outcome) -> None:
@@ -160,11 +169,11 @@ class Audit:
         holds = ended[step] == 1 or (cut and ended[step] == 0)
         self._expect(holds, f"{step} is answered on record, and was {ended[step]} times in fact")
 
-    def _is_later(self, task: TaskRun, step: str, known: str) -> bool:
-        steps = self._steps(task.calls[0].at.run, task_strand(task.id))
+    def _is_later(self, run: str, task: str, step: str, known: str) -> bool:
+        steps = self._stories[run].steps[task_strand(task)]
         return step not in steps or steps.index(step) > steps.index(known)
 
-    def _check_effects(self, runs: Mapping[str, Run]) -> None:
+    def _check_effects(self) -> None:
         """No effect is had twice under one key; one that is on record as had, was had."""
         had: dict[str, list[Execution]] = defaultdict(list)
         for event in self.evidence.all("tool+"):
@@ -174,8 +183,8 @@ class Audit:
             self.tools_repeated += len(steps) - 1
             self._expect(len(steps) == 1, f"the effect {key} was had {len(steps)} times: {steps}")
         ended = {event.details[3] for event in self.evidence.all("tool-")}
-        for run, state in runs.items():
-            for name, task in state.tasks.items():
+        for run, story in self._stories.items():
+            for name, task in story.state.tasks.items():
                 for use in task.uses:
                     happened, key = use.happened, use.intended.again or use.entry.hex()
                     sure = happened is not None and happened.why is not Why.LOST

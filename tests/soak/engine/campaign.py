@@ -5,29 +5,19 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
-from typing import TypeVar
 
-from forum.app import Forum, new_run
-from forum.engine import accept, cancel
-from forum.errors import RunEnded, StoreLost
-from forum.ledger import MAIN, RunClose
+from forum.app import Forum
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.fleet import Fleet, Life
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
-from tests.soak.engine.shapes import Shape, Shapes
+from tests.soak.engine.requests import Requests
 from tests.soak.engine.takeover import Death, Storm
-
-T = TypeVar("T")
 
 WORKERS = 3
 TICK_SECONDS = 0.02
-LOOK_SECONDS = 0.3
 REPORT_SECONDS = 10.0
 IN_FLIGHT = 16
 """How many runs there are at once, at least, as long as there are runs to begin."""
@@ -43,6 +33,7 @@ SPARE_SECONDS = 12.0
 """For how long one and the same worker is left alive."""
 STALL_SECONDS = 90.0
 """After how long without any news the rest is given up."""
+MOST_SECONDS = 900.0
 
 ZOMBIE_POINTS = (
     Point.MODEL,
@@ -80,16 +71,6 @@ class Goals:
     """Where workers die first."""
     everywhere: bool = True
     """Whether a worker has to die at every place."""
-
-
-@dataclass
-class Asked:
-    """A run that was begun."""
-
-    shape: Shape
-    begun: float
-    ended: bool = False
-    cancel_at: float | None = None
 
 
 class Zombie:
@@ -131,14 +112,13 @@ class Campaign:
     """Crashes workers until the goals are reached, then lets the living finish."""
 
     def __init__(self, bench: Bench, forum: Forum, goals: Goals, seed: int) -> None:
-        self._bench, self._forum, self._goals = bench, forum, goals
+        self._bench, self._goals = bench, goals
         self._random = Random(f"{bench.name}/{seed}")
-        self._shapes = Shapes(f"{bench.name}/{seed}")
+        self.requests = Requests(forum, f"{bench.name}/{seed}")
         self.evidence = Evidence(bench.folder / "evidence")
         self.tally = Tally()
-        self.asked: dict[str, Asked] = {}
         self.deaths: list[Death] = []
-        self.violations: list[str] = []
+        self.violations = self.requests.violations
         self._fleet = Fleet(bench.folder, bench.database)
         self._serving: list[Life] = []
         self._zombies: list[Zombie] = []
@@ -146,7 +126,7 @@ class Campaign:
         self._plans = deque(goals.first)
         self._token = bench.folder / "token"
         self._trap: SetTrap | None = None
-        self._begun = self._looked = self._reported = self._news = time.monotonic()
+        self._begun = self._reported = time.monotonic()
         self._peace_until = self._spared_until = 0.0
         self._spared: Life | None = None
         self.storms: list[Storm] = []
@@ -178,7 +158,8 @@ class Campaign:
             while not self._reached() and not self.violations:
                 self._tick()
             self._disarm()
-            self._wait_for_runs()
+            while self.requests.left and not self.violations:
+                self._tick()
             self._finish()
         finally:
             self._fleet.kill()
@@ -193,17 +174,17 @@ class Campaign:
             self._look_after(life)
         for zombie in list(self._zombies):
             self._haunt(zombie)
-        self._look_at_runs()
+        self.requests.look()
         if not self._reached():
             self._begin_runs()
             self._plot()
-        self._report()
+        self._watch()
 
     def _reached(self) -> bool:
         goals, tally = self._goals, self.tally
         return (
             self.kills >= goals.kills
-            and len(self.asked) >= goals.runs
+            and len(self.requests.asked) >= goals.runs
             and tally.zombies >= goals.zombies
             and tally.server_crashes >= (goals.server_crashes if self._bench.can_crash else 0)
             and tally.amnesias >= goals.amnesias
@@ -386,66 +367,30 @@ class Campaign:
         self.storms.append((begun, time.monotonic_ns()))
         say(f"{self._bench.name}: all workers were killed, and the queues deleted")
 
-    # Runs
+    # Runs, and their end
 
     def _begin_runs(self) -> None:
         """Begin runs in step with the deaths of workers, and never let them have nothing to do."""
         due = self._goals.runs * min(1.0, self.kills / self._goals.kills)
-        going = sum(1 for asked in self.asked.values() if not asked.ended)
-        for _ in range(max(IN_FLIGHT - going, round(due) - len(self.asked))):
-            self._begin_run()
+        asked = len(self.requests.asked)
+        for _ in range(max(IN_FLIGHT - len(self.requests.left), round(due) - asked)):
+            self.requests.begin()
 
-    def _begin_run(self) -> None:
-        run, shape, now = new_run(), self._shapes.next(), time.monotonic()
-        self._insist(lambda: accept(self._forum.ledger, run, shape.order, "soak"))
-        asked = self.asked[run] = Asked(shape, now)
-        if shape.cancelled:
-            asked.cancel_at = now + self._random.uniform(0.2, 2.5)
-
-    def _look_at_runs(self) -> None:
-        now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
-            return
-        for run, asked in self.asked.items():
-            if asked.ended:
-                continue
-            if asked.cancel_at is not None and now > asked.cancel_at:
-                asked.cancel_at = None
-                with suppress(RunEnded):
-                    self._insist(partial(cancel, self._forum.ledger, run, "soak"))
-            asked.ended = self._insist(partial(self._has_ended, run))
-            self._check_account(run)
-            if asked.ended:
-                self._news = now
-        self._looked = time.monotonic()
-
-    def _has_ended(self, run: str) -> bool:
-        last = self._forum.store.last(run, MAIN)
-        return last is not None and isinstance(self._forum.ledger.kinds.read(last).facts, RunClose)
-
-    def _check_account(self, run: str) -> None:
-        """See that what is reserved and what is spent never pass the cap, whoever dies."""
-        account = self._insist(lambda: self._forum.store.account(run))
-        if account is not None and account.used.exceeds(account.cap):
-            self.violations.append(f"{run} has used {account.used} of {account.cap}")
-
-    def _insist(self, what: Callable[[], T]) -> T:
-        """Do something, again where the server was just restarted."""
-        while True:
-            try:
-                return what()
-            except StoreLost:
-                time.sleep(TICK_SECONDS)
-
-    # The end
-
-    def _wait_for_runs(self) -> None:
-        """Let everything end that was begun; the last workers live."""
-        while not all(asked.ended for asked in self.asked.values()) and not self.violations:
-            self._tick()
-            if time.monotonic() - self._news > STALL_SECONDS:
-                left = [run for run, asked in self.asked.items() if not asked.ended]
-                self.violations.append(f"no run has ended for {STALL_SECONDS} s; left: {left}")
+    def _watch(self) -> None:
+        """Tell how it goes; where it does not go on any more, that is a violation too."""
+        now, left = time.monotonic(), self.requests.left
+        if now - self.requests.news > STALL_SECONDS:
+            self.violations.append(f"no run has ended for {STALL_SECONDS} s; left: {left}")
+        if self.seconds > MOST_SECONDS:
+            self.violations.append(f"not done after {MOST_SECONDS} s; missed: {self.missed}")
+        if now - self._reported > REPORT_SECONDS:
+            self._reported = now
+            say(
+                f"{self._bench.name} {self.seconds:.0f} s: {self.kills} killed, "
+                f"{self.tally.zombies} zombies, {len(self.requests.asked)} runs begun, "
+                f"{len(left)} going on, {len(self._up())} workers up, {len(self.missed)} places "
+                f"to go: {', '.join(self.missed[:5])}"
+            )
 
     def _finish(self) -> None:
         for life in self._serving:
@@ -454,18 +399,6 @@ class Campaign:
                 self.violations.append(
                     f"worker {life.name} ended with status {status}: {life.last_words}"
                 )
-
-    def _report(self) -> None:
-        now = time.monotonic()
-        if now - self._reported > REPORT_SECONDS:
-            self._reported = now
-            ended = sum(1 for asked in self.asked.values() if asked.ended)
-            say(
-                f"{self._bench.name} {self.seconds:.0f} s: {self.kills} killed, "
-                f"{self.tally.zombies} zombies, {ended} of {len(self.asked)} runs have ended, "
-                f"{len(self._up())} workers are up, {len(self.missed)} places to go: "
-                f"{', '.join(self.missed[:5])}"
-            )
 
 
 def say(what: str) -> None:

@@ -34,8 +34,7 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
     ran = campaign.seconds
     say(f"{bench.name}: {campaign.kills} killed in {ran:.0f} s; checking")
     forum.settle()
-    shapes = {run: asked.shape for run, asked in campaign.asked.items()}
-    audit = Audit(forum, bench, campaign.evidence, shapes)
+    audit = Audit(forum, bench, campaign.evidence, campaign.requests.shapes)
     audit.run()
     takeovers = Takeovers(campaign.evidence, forum.store)
     found = [one for death in campaign.deaths for one in takeovers.of(death)]
@@ -44,8 +43,8 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
     violations = [*campaign.violations, *audit.violations]
     return {
         "ok": not violations,
-        "runs": len(campaign.asked),
-        "runs_within": audit.runs - len(campaign.asked),
+        "runs": len(campaign.requests.asked),
+        "runs_within": audit.runs - len(campaign.requests.asked),
         "killed": campaign.kills,
         "kills": dict(sorted(campaign.tally.kills.items())),
         "places_missed": campaign.missed,

@@ -3,6 +3,8 @@
 `just soak-engine` runs the long one, in which workers die at every place.
 """
 
+from typing import Any
+
 import pytest
 
 from tests.soak.cluster import server_binaries
@@ -16,13 +18,12 @@ LEDGER_HAS_IT = Plan(Point.DRIVE_TASK, Moment.AFTER)
 """Between the last commit to the ledger and the engine's checkpoint."""
 
 
-def check(result: dict[str, object]) -> None:
+def check(result: dict[str, Any]) -> None:
     """See that every run ended, and nothing was done twice."""
     assert result["violations"] == []
     assert result["verified"]
     assert (result["calls_repeated"], result["tools_repeated"]) == (0, 0)
-    assert isinstance(result["takeovers"], int)
-    assert result["takeovers"] > 0
+    assert result["takeovers"] + result["takeovers_in_storms"] > 0
 
 
 def test_every_run_ends_once_whoever_dies_and_whatever_the_queues_forget() -> None:
