@@ -31,6 +31,8 @@ class Steps:
 def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) -> Steps:
     """Return which tasks to skip and which to start, in the order of the plan.
 
+    What has begun comes first: whoever takes a run over must not begin more beside it than may go
+    on at once.
     A task starts as soon as all that it waits for have passed, and there is room; nobody waits
     for a whole level of the plan.
     """
@@ -38,7 +40,7 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
         return _wind_up(plan, run, started)
     room = policy.parallel - len(started)
     skip, start = [], []
-    for task in plan.tasks:
+    for task in sorted(plan.tasks, key=lambda task: task.id not in run.tasks):
         if task.id in started or run.task(task.id).state not in _MAY_START:
             continue
         cause = _blocked_by(plan, run, task.id)
