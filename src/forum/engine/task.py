@@ -351,15 +351,19 @@ class TaskDriver:
         body = Attachment("prompt", Bytes(prompt))
         charges = (charge,) if any(charge.amount) else ()
         draft = Draft(step, agent or ENGINE, facts, causes, (body,), charges)
+        others = True
         while True:
             try:
                 return await self._strand.claim_async(*before, draft)
             except OverBudget as refused:
-                # What others have reserved is not spent yet: some of it may come back.
-                if not await asyncio.to_thread(self._others_are_calling):
+                if not others:
                     raise Halt(_over_budget(refused, self._task.id)) from None
-            await self._pause(self._ledger.now() + _CHANGE_MICROSECONDS)
-            self._check_time()
+            # What others have reserved is not spent yet: some of it may come back.  Whoever has
+            # just given it back is not calling any more, so look first, and then try once more.
+            others = await asyncio.to_thread(self._others_are_calling)
+            if others:
+                await self._pause(self._ledger.now() + _CHANGE_MICROSECONDS)
+                self._check_time()
 
     def _others_are_calling(self) -> bool:
         tasks = read_run(self._ledger, self._case.run).tasks.values()
