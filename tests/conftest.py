@@ -1,7 +1,8 @@
 """What every test may ask for, and the rule that CI skips nothing.
 
-A skipped test has not passed.  On a developer's machine a missing Postgres or Go is no reason
-to fail, so those tests skip; under ``FORUM_CI=1`` every skip is a failure that keeps its reason.
+A skipped test has not passed.  On a developer's machine a missing Postgres, Go or model is no
+reason to fail, so those tests skip; under ``FORUM_CI=1`` every skip is a failure that keeps its
+reason.
 """
 
 import os
@@ -12,6 +13,8 @@ import psycopg
 import pytest
 from hypothesis import settings
 
+from forum.errors import MissingExtra
+from forum.models.smollm2 import start_smollm2
 from tests.soak.cluster import Cluster, server_binaries
 from tests.support import StoreFactory
 
@@ -72,6 +75,16 @@ def refusal_of(url: str) -> psycopg.OperationalError | None:
     except psycopg.OperationalError as error:
         return error
     return None
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Iterator[str]:
+    """Return the base URL of a small but real language model, served for as long as tests run."""
+    try:
+        with start_smollm2() as url:
+            yield url
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

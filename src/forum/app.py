@@ -6,7 +6,7 @@ arguments, and imports backends inside functions, so that a command loads only w
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,12 +21,12 @@ from forum.errors import (
     AmbiguousRun,
     KeyUnreadable,
     Malformed,
-    MissingExtra,
     NoLedger,
     NoSuchEntry,
     NoSuchRun,
     Overtaken,
     WitnessRefused,
+    extra,
 )
 from forum.ledger import (
     LEDGER_KINDS,
@@ -36,6 +36,7 @@ from forum.ledger import (
     Draft,
     Ledger,
     Located,
+    Mask,
     Outcome,
     Position,
     Publication,
@@ -48,6 +49,7 @@ from forum.ledger import (
     Store,
     gather_bundle,
     index_of,
+    names_a_secret,
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
@@ -62,6 +64,7 @@ from forum.work import (
     WORK_KINDS,
     Accepted,
     Answer,
+    Claim,
     Decider,
     Divergence,
     Gate,
@@ -72,6 +75,7 @@ from forum.work import (
     compare,
     fold,
     gate_strand,
+    read_claims,
     read_plan,
     task_strand,
 )
@@ -94,6 +98,9 @@ _MOST_OF_AN_ERROR = 2000
 _MOST_TOLD = 1000
 """Of how many tasks details are read: on a screen there is room for fewer."""
 _SHORTEST_RUN = 8
+_DATABASE_URL = "FORUM_DATABASE_URL"
+_EFFECT_ID = "FORUM_KEY"
+"""It is in the record anyway."""
 
 
 def now() -> int:
@@ -114,6 +121,46 @@ def new_run() -> str:
     random = int.from_bytes(os.urandom(10), "big")
     version = (random & ~(0xF << 76) & ~(0x3 << 62)) | 0x7 << 76 | 0x2 << 62
     return str(UUID(int=stamp | version))
+
+
+def key_variables(settings: Settings) -> set[str]:
+    """Return the variables that hold the keys of models and servers, as the project file says."""
+    sections = (settings.team.get(kind, {}) for kind in ("models", "servers"))
+    return {str(one.get("key_env", "")) for section in sections for one in section.values()} - {""}
+
+
+def secrets_of(environ: Mapping[str, str], named: Collection[str] = ()) -> Mask:
+    """Return what hides the secrets of an environment, told by the names of its variables.
+
+    Those that are named are secrets whatever they are called.  The path of a file is no secret,
+    and of the database's address only the password is one.
+    """
+    from urllib.parse import unquote
+
+    found = {
+        name: value.strip()
+        for name, value in environ.items()
+        if name in named or (names_a_secret(name) and name.upper() != _EFFECT_ID)
+    }
+    found = {name: value for name, value in found.items() if not _is_path(value)}
+    quoted = _password_in(environ.get(_DATABASE_URL, ""))
+    found |= {_DATABASE_URL: unquote(quoted), f"{_DATABASE_URL}.quoted": quoted}
+    return Mask.of({name: os.fsencode(value) for name, value in found.items()})
+
+
+def _is_path(value: str) -> bool:
+    # Not with pathlib, to which a long text is an error.
+    return os.path.isabs(value) and os.path.exists(value)  # noqa: PTH110, PTH117
+
+
+def _password_in(url: str) -> str:
+    """Return the password as it stands in an address, or nothing."""
+    from urllib.parse import urlsplit
+
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:  # whoever opens the database says what is wrong with it
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +191,10 @@ class RunView:
     """The index of the last entry of each task."""
     until: int | None = None
     """The last entry that is taken into account, if not all are."""
+    claims: tuple[Claim, ...] = ()
+    """What the answer says was done."""
+    places: Mapping[str, int] = field(default_factory=dict)
+    """The indexes of the route, of effects and of checks, by the ids of their entries."""
 
 
 class Forum:
@@ -186,7 +237,7 @@ class Forum:
     def store(self) -> Store:
         """The store, open for writing."""
         if self.settings.database:
-            with _extra("postgres"):
+            with extra("postgres"):
                 from forum.backends.postgres import PostgresStore
 
             return PostgresStore(self.settings.database, self.origin)
@@ -197,7 +248,13 @@ class Forum:
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger, for writing and reading."""
-        return Ledger(self.store, KINDS, now, new_salt)
+        return Ledger(self.store, KINDS, now, new_salt, mask=self.mask)
+
+    @cached_property
+    def mask(self) -> Mask:
+        """What must not be recorded: the secrets that this process was started with."""
+        given = {**os.environ, _DATABASE_URL: self.settings.database or ""}
+        return secrets_of(given, key_variables(self.settings))
 
     @contextmanager
     def writing(self) -> Iterator[Ledger]:
@@ -220,7 +277,7 @@ class Forum:
                 await committer.append_async(records)
 
             try:
-                yield Ledger(self.store, KINDS, now, new_salt, append, append_async)
+                yield Ledger(self.store, KINDS, now, new_salt, append, append_async, mask=self.mask)
             finally:
                 # Before the keeper ends: what was handed in is to be signed too.
                 committer.close()
@@ -414,6 +471,12 @@ class Forum:
         )
         return fold(t for t in told if until is None or is_before(self.ledger, t[0], until))
 
+    def order_of(self, run: str) -> "Order":
+        """Return what was asked for in a run, as it was asked."""
+        from forum.engine import order_of
+
+        return order_of(self.ledger, run)
+
     def read_case(self, run: str) -> "Case":
         """Return what was asked for in a run, and its plan."""
         from forum.engine import read_case
@@ -460,7 +523,17 @@ class Forum:
             tuple(self.open_gates(run, state)),
             {task: index for task, index in entries.items() if index is not None},
             until.index if until else None,
+            read_claims(bodies.get("claims", b"")),
+            self._places(state),
         )
+
+    def _places(self, state: Run) -> dict[str, int]:
+        """Return the indexes of what is told beside the tasks."""
+        uses = [use for task in state.tasks.values() for use in task.uses][:_MOST_TOLD]
+        named = [state.route, *(leaf for leaf, _ in state.checks)]
+        named += [use.outcome or use.entry for use in uses]
+        found = {leaf.hex(): index_of(self.store, leaf) for leaf in named if leaf}
+        return {leaf: index for leaf, index in found.items() if index is not None}
 
     def request_of(self, run: str) -> str | None:
         """Return what was asked for in a run, unless that was erased."""
@@ -468,7 +541,7 @@ class Forum:
         return request.decode(errors="replace") if request is not None else None
 
     def _main_bodies(self, run: str, state: Run) -> dict[str, bytes]:
-        """Return request, plan and answer of a run in this state."""
+        """Return request, plan, answer and claims of a run in this state."""
         from forum.engine import entries_of
 
         found: dict[str, bytes] = {}
@@ -476,7 +549,7 @@ class Forum:
             at = Position(run, MAIN, entry.n)
             named = {"request"} if isinstance(entry.facts, Accepted) else set()
             named |= {"plan"} if leaf == state.plan else set()
-            named |= {"answer"} if at == state.answer_at else set()
+            named |= {"answer", "claims"} if at == state.answer_at else set()
             for name in named:
                 body = self.store.body(at, name)
                 if body is not None:
@@ -562,9 +635,7 @@ class Forum:
 
     def fork(self, run: str, at: int, policy: "WorkPolicy | None" = None) -> str:
         """Begin a run that takes over another one's replies up to an index, and goes on itself."""
-        from forum.engine import order_of
-
-        order = order_of(self.ledger, run)
+        order = self.order_of(run)
         if policy is not None:
             order = replace(order, policy=policy)
         return self.submit(order, Accepted(fork_run=run, fork_index=at))
@@ -581,7 +652,7 @@ class Forum:
         with TemporaryDirectory() as folder:
             store = SqliteStore(Path(folder) / "replay.db", self.origin)
             try:
-                scratch = Ledger(store, KINDS, now, new_salt)
+                scratch = Ledger(store, KINDS, now, new_salt, mask=self.mask)
                 return asyncio.run(replay(self.ledger, run, scratch, make_model, make_tool))
             finally:
                 store.close()
@@ -751,7 +822,7 @@ def capacity(runs: int, tasks: int) -> "Capacity":
 
 def upgrade_database(settings: Settings) -> list[int]:
     """Bring the schema of the configured Postgres up to date."""
-    with _extra("postgres"):
+    with extra("postgres"):
         from forum.backends.postgres import upgrade
 
     return upgrade(settings.database) if settings.database else []
@@ -776,7 +847,7 @@ def open_witness(folder: Path, name: str | None = None) -> "Witness":
 
 def serve_witness(witness: "Witness", folder: Path, host: str, port: int) -> None:
     """Serve a witness over HTTP until the process is stopped."""
-    with _extra("server"):
+    with extra("server"):
         import uvicorn
 
         from forum.witness.server import witness_app
@@ -809,15 +880,6 @@ def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
     """Return the logs that a witness cosigns, with their keys."""
     keys = [VerifierKey.parse(p.read_text().strip()) for p in (folder / "logs").glob("*.vkey")]
     return {key.name: (key,) for key in keys}
-
-
-@contextmanager
-def _extra(name: str) -> Iterator[None]:
-    """Say what to install when a part that is optional is not there."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtra(name, str(error)) from None
 
 
 def _file_name(origin: str) -> str:

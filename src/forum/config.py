@@ -7,14 +7,26 @@ ledger (the guard, the local witness, the reader's memory) lives in the user's s
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from forum.errors import BadSettings
 
 FILE = "forum.toml"
-_KNOWN = {"ledger": {"origin"}, "database": {"url"}, "keys": {"log"}, "witness": {"policy"}}
+_KNOWN = {
+    "ledger": {"origin"},
+    "database": {"url"},
+    "keys": {"log"},
+    "witness": {"policy"},
+    "roster": {"file"},
+}
+_NAMED = ("models", "tools", "servers")
+"""Sections of sections, under names that the user chooses."""
+_TEAM = (*_NAMED, "roles", "roster")
+"""Who does the work.  What these sections mean is not known here: they are handed on as they are,
+with numbers as exact as they were written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,10 @@ class Settings:
     origin: str | None = None
     database: str | None = None
     policy: Path | None = None
+    file: Path | None = None
+    """The project file, if there is one."""
+    team: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The sections of it that say who does the work."""
 
     @property
     def ledger_file(self) -> Path:
@@ -54,6 +70,8 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         origin=_text(table, "ledger", "origin"),
         database=environ.get("FORUM_DATABASE_URL") or _text(table, "database", "url"),
         policy=home / policy if policy else None,
+        file=project,
+        team={name: table[name] for name in _TEAM if name in table},
     )
 
 
@@ -69,17 +87,18 @@ def _user_folder(environ: Mapping[str, str], kind: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = tomllib.loads(path.read_text(), parse_float=Decimal)
+    except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
-        known = _KNOWN.get(section)
-        if known is None or not isinstance(values, dict):
-            raise BadSettings(
-                str(path), f"[{section}] is not a section; known: {', '.join(_KNOWN)}"
-            )
-        for name in values.keys() - known:
+        if section not in (*_KNOWN, *_TEAM) or not isinstance(values, dict):
+            known = ", ".join(dict.fromkeys((*_KNOWN, *_TEAM)))
+            raise BadSettings(str(path), f"[{section}] is not a section; known: {known}")
+        for name in values.keys() - _KNOWN.get(section, values.keys()):
             raise BadSettings(str(path), f"[{section}] has no setting {name!r}")
+        for name, value in values.items() if section in _NAMED else ():
+            if not isinstance(value, dict):
+                raise BadSettings(str(path), f"[{section}] {name}: write [{section}.{name}] above")
     return table
 
 

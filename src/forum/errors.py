@@ -30,8 +30,13 @@
     ├── NotDurable           the database is set up to lose what it acknowledged
     ├── SchemaTooNew         the database was written by a newer release
     ├── BadPlan              a plan, or the policy for it, that could never be carried out
+    ├── BadRoster            a roster from which no router could be made
     ├── BadSettings          forum.toml cannot be read as settings
     ├── MissingExtra         an optional part is not installed
+    ├── UnknownPrice         nobody says what a model costs
+    ├── AgentUnusable        an agent that could not be asked is named for a run
+    ├── NotServing           a model of our own does not run
+    ├── ServerUnusable       an MCP server does not say what it offers
     ├── NoLedger             there is no ledger here yet
     ├── KeyUnreadable        a key file is missing, unreadable or damaged
     ├── WitnessRefused       a witness looked, and did not cosign
@@ -40,6 +45,9 @@
 An error is named for what happened, carries facts, and says in its text what to do next
 where there is something to do.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class ForumError(Exception):
@@ -383,6 +391,17 @@ class BadPlan(ForumError, ValueError):
         return f"this plan cannot be run: {self.why}"
 
 
+class BadRoster(ForumError, ValueError):
+    """A roster cannot be read, or no router could be made from it."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(where, why)
+        self.where, self.why = where, why
+
+    def __str__(self) -> str:
+        return f"this roster cannot be used: {self.where}: {self.why}"
+
+
 class BadSettings(ForumError):
     """A settings file cannot be read, or says something that we do not know."""
 
@@ -403,6 +422,64 @@ class MissingExtra(ForumError):
 
     def __str__(self) -> str:
         return f"{self.why}; install it with: pip install 'forumd[{self.extra}]'"
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Say what to install when a part that is optional is not there."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(name, str(error)) from None
+
+
+class UnknownPrice(ForumError):
+    """What a model costs is not known, and it is not taken for free."""
+
+    def __init__(self, model: str, why: str) -> None:
+        super().__init__(model, why)
+        self.model, self.why = model, why
+
+    def __str__(self) -> str:
+        return (
+            f"the price of {self.model!r} is not known: {self.why}; declare it, in dollars for a "
+            "million tokens: price = { input = 0, output = 0 } in forum.toml, "
+            "or --price-in and --price-out"
+        )
+
+
+class AgentUnusable(ForumError):
+    """An agent could not be asked, as it is configured."""
+
+    def __init__(self, agent: str, why: str) -> None:
+        super().__init__(agent, why)
+        self.agent, self.why = agent, why
+
+    def __str__(self) -> str:
+        name = f"agent {self.agent!r}" if self.agent else "the agent"
+        return f"{name} cannot be asked: {self.why}"
+
+
+class NotServing(ForumError):
+    """A model that we serve ourselves did not start."""
+
+    def __init__(self, model: str, why: str) -> None:
+        super().__init__(model, why)
+        self.model, self.why = model, why
+
+    def __str__(self) -> str:
+        return f"the model {self.model} is not served: {self.why}"
+
+
+class ServerUnusable(ForumError):
+    """An MCP server could not be asked what it offers, or offers what nobody can use."""
+
+    def __init__(self, server: str, why: str) -> None:
+        super().__init__(server, why)
+        self.server, self.why = server, why
+
+    def __str__(self) -> str:
+        return f"the MCP server {self.server!r} cannot be used: {self.why}"
 
 
 class NoLedger(ForumError):

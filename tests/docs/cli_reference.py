@@ -27,6 +27,10 @@ Settings come from the environment, then from the nearest `forum.toml` upward, t
 | `FORUM_KEY_FILE` | `[keys] log` | the file with the log's private key |
 | `FORUM_POLICY_FILE` | `[witness] policy` | the logs and witnesses to trust |
 | | `[ledger] origin` | the name of a new log |
+| | `[models.NAME]` | an agent, see [Connect a model](../guides/connect-a-model.md) |
+| | `[tools.NAME]`, `[servers.NAME]` | a program as a tool, an MCP server |
+| | `[roles]` | which agent has which role; `team = true` for all of them |
+| | `[roster] file` | a roster of your own, see [Write a lane](../guides/write-a-lane.md) |
 | `FORUM_DATA_DIR` | | where data are without a `forum.toml` |
 | `FORUM_STATE_DIR` | | where guard, witness and memories are |
 | `NO_COLOR` | | no colours |
@@ -64,7 +68,9 @@ def _section(command: click.Command, context: click.Context) -> str:
 
 
 def _row(option: click.Option) -> str:
-    names = ", ".join(f"`{name}{_value(option)}`" for name in option.opts)
+    names = ", ".join(
+        f"`{name}{_value(option)}`" for name in (*option.opts, *option.secondary_opts)
+    )
     choices = option.type.choices if isinstance(option.type, click.Choice) else ()
     shown = option.show_default or choices
     facts = [

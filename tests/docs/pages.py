@@ -21,6 +21,10 @@ PASTED = {
     "docs/guides/approve.md": None,
     "docs/guides/survive-crashes.md": None,
     "docs/guides/replay-and-fork.md": None,
+    "docs/guides/write-a-verifier.md": None,
+    "docs/guides/use-tools.md": None,
+    "docs/guides/connect-a-model.md": None,
+    "docs/guides/write-a-lane.md": None,
 }
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)

@@ -14,11 +14,15 @@ import pytest
 from forum.app import KINDS
 from forum.verify import Problem
 from forum.work import (
+    Brief,
     Budget,
+    Chat,
     Command,
+    Library,
     Move,
     Policy,
     Scripted,
+    Server,
     StopReason,
     Task,
     Tool,
@@ -159,7 +163,11 @@ def test_the_table_of_stops_is_complete() -> None:
                 "move": Move,
                 "use": Use,
                 "command": Command,
+                "chat": Chat,
+                "pydantic-ai": Library,
+                "server": Server,
                 "tool": Tool,
+                "lane": Brief,
             },
         ),
     ],

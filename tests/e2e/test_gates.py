@@ -58,6 +58,7 @@ def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
         worker.send_signal(signal.SIGKILL)
     with home.worker():
         state = home.end(run, seconds=40)
+    home.forum.settle()  # the worker may have been killed before it came to that
     decision = home.forum.ledger.find(state.gates[gate.strand].entry.hex()).entry
 
     assert state.outcome is Outcome.FAILED

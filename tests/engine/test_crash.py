@@ -29,9 +29,11 @@ from forum.work import (
     Tool,
     Use,
     Why,
+    task_strand,
     write_plan,
 )
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick, until
+from tests.engine.team import WHOLE
 from tests.support import StoreFactory
 
 ASK = Use("ask", '{"agent":"b","text":"how?"}')
@@ -116,7 +118,13 @@ OTHER = plan(
     Task("c", "x", needs=("b",)),
 )
 
-ORDERS = {"failing": FAILING, "using": USING, "nested": NESTED, "edited": EDITED}
+ORDERS = {
+    "failing": FAILING,
+    "using": USING,
+    "nested": NESTED,
+    "edited": EDITED,
+    "team": WHOLE,
+}
 
 
 def live(office: Office, order: Order) -> None:
@@ -141,14 +149,21 @@ def outline(office: Office, run: str = RUN) -> dict[str, list[str]]:
         if entry.strand.startswith("gate/effect/") or entry.step.endswith("/settled"):
             continue
         said = strands.setdefault(entry.strand, [])
-        if isinstance(entry.facts, Replied) and entry.facts.why is Why.LOST:
-            said.pop()  # the call that was lost
+        if _was_lost(entry):
+            said.pop()  # the call that was lost, or the look
         else:
             said.append(_summary(office, entry))
         if isinstance(entry.facts, Delegated):
             within = outline(office, entry.facts.run)
             inner = {f"{entry.facts.run}/{name}": told for name, told in within.items()}
     return strands | inner
+
+
+def _was_lost(entry: Entry[Any]) -> bool:
+    """Tell whether this closes a call, or a look at something, whose worker died."""
+    call = isinstance(entry.facts, Replied)
+    look = isinstance(entry.facts, Happened) and entry.step.startswith(("context/", "check"))
+    return (call or look) and entry.facts.why is Why.LOST
 
 
 def _summary(office: Office, entry: Entry[Any]) -> str:
@@ -208,7 +223,7 @@ def _check_hands(office: Office) -> None:
     runs = [run for run in office.store.runs("", 10) if run != "log"]
     entries = [entry for run in runs for entry in office.entries(run)]
     answered = [(e.run, e.strand, e.step) for e in entries if _is_live_reply(e)]
-    made = [(call.run, f"task/{call.task}", call.step) for call in office.hands.calls]
+    made = [(call.run, task_strand(call.task), call.step) for call in office.hands.calls]
     assert all(made.count(place) == 1 for place in answered)
     assert len(made) == len(set(made)), "each call was made under a reservation of its own"
     assert len({deed.key for deed in office.hands.deeds}) == len(office.hands.deeds)

@@ -2,20 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from forum.backends.sqlite import SqliteStore
-from forum.engine import Order, accept, cancel, read_run, replay
+from forum.engine import Call, Deed, Order, accept, cancel, read_run, replay
 from forum.errors import GateClosed, ReplayMiss, StoreFailed
 from forum.ledger import Ledger, Outcome, Position, Record, Store
 from forum.work import (
     Accepted,
     Answer,
+    Basis,
     Budget,
     Divergence,
     Move,
+    Role,
+    Routed,
     Scripted,
     Source,
     Task,
@@ -37,6 +41,7 @@ from tests.engine.office import (
     quick,
     until,
 )
+from tests.engine.team import CHIEF, WHOLE, order, team
 from tests.support import StoreFactory
 
 PAY = Use("pay", "1200 to ACME")
@@ -125,7 +130,63 @@ def nested(office: Office) -> None:
     office.do(Order("x", plan(Task("a", "x"), within), quick(agents=agents), Budget(usd=1000)))
 
 
-STORIES = [retried, paid, approved, rejected, cancelled, too_dear, too_late, nested]
+def by_a_team(office: Office) -> None:
+    """Leave a run that a whole team has answered."""
+    office.do(WHOLE)
+
+
+def misplanned(office: Office) -> None:
+    """Leave a run for which there was no plan."""
+    chief = Scripted({**CHIEF.moves, "@coordinator": (Move("no plan"),)})
+    office.do(replace(WHOLE, policy=team(agents={"": Scripted(), "chief": chief}, roles=PLANNING)))
+
+
+def too_dear_to_sum_up(office: Office) -> None:
+    """Leave a run whose budget was used up when it came to the answer."""
+    office.do(replace(WHOLE, budget=Budget(usd=19)))
+
+
+def too_dear_to_plan(office: Office) -> None:
+    """Leave a run whose budget was used up before there was a plan."""
+    office.do(replace(WHOLE, budget=Budget(usd=4)))
+
+
+def too_dear_without_a_lane(office: Office) -> None:
+    """Leave a run whose Classifier gave up, and which the budget stopped much later."""
+    moves = {**CHIEF.moves, "@classifier": (Move("hm"),)}
+    agents = {**WHOLE.policy.agents, "chief": Scripted(moves, CHIEF.usd)}
+    office.do(Order(WHOLE.request, None, team(agents=agents), Budget(usd=14)))
+    run = read_run(office.ledger, RUN)
+    assert run.routed == Routed("", Basis.CLASSIFIER)
+    assert "elbe" in run.tasks
+
+
+def told_of(office: Office) -> None:
+    """Leave a run that says what it did, with a receipt."""
+    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("I sent 1200 to ACME."))})}
+    office.do(Order("x", chain("a"), quick(agents=agents, tools=TOOLS)))
+    run = read_run(office.ledger, RUN)
+    assert run.answered is not None
+    assert (run.answered.claims, run.answered.unverified) == (1, 0)
+
+
+PLANNING = {Role.CLASSIFIER: "chief", Role.COORDINATOR: "chief"}
+STORIES = [
+    retried,
+    paid,
+    approved,
+    rejected,
+    cancelled,
+    too_dear,
+    too_late,
+    nested,
+    by_a_team,
+    misplanned,
+    too_dear_to_sum_up,
+    too_dear_to_plan,
+    too_dear_without_a_lane,
+    told_of,
+]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -137,6 +198,44 @@ def test_a_replay_says_what_the_record_says(
 
     assert read_run(office.ledger, RUN).outcome is not None
     assert play(office, tmp_path) == []
+
+
+LOOKS = ("look", "look again", "outside", "outside again")
+TWICE = order(tools={name: Tool((name,)) for name in LOOKS}, context=LOOKS[:2], verifiers=LOOKS[2:])
+"""A request for which everything is looked at twice."""
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cancelled_anywhere_is_played_to_the_same_end(folder: Path) -> None:
+    """In every call and every look of a team: what came after it in the record comes nowhere."""
+    begun, last = 0, ""
+    while last != LOOKS[-1]:
+        begun += 1
+        place = folder / str(begun)
+        place.mkdir()
+        factory = StoreFactory(place / "ledger.db")
+        office = Office(factory())
+        last = _cancel_at(office, begun)
+
+        assert read_run(office.ledger, RUN).outcome is Outcome.CANCELLED, last
+        assert play(office, place) == [], last
+        assert office.findings() == (), last
+        factory.close()
+    assert begun == 14
+
+
+def _cancel_at(office: Office, nth: int) -> str:
+    """Cancel a run in the n-th thing that it has done, and say what that was."""
+    done: list[str] = []
+
+    def count(what: Call | Deed) -> None:
+        done.append(what.tool if isinstance(what, Deed) else what.task)
+        if len(done) == nth:
+            cancel(office.ledger, RUN, PERSON)
+
+    office.hands.at_call = office.hands.at_deed = count
+    office.do(TWICE)
+    return done[nth - 1]
 
 
 def test_a_call_and_an_effect_that_died_are_played_as_they_died(

@@ -423,6 +423,22 @@ def test_a_program_is_told_whose_it_is_but_no_secrets(
     assert found == told | {"FORUM_POLICY_FILE": "of the worker"}
 
 
+def test_a_tool_is_given_the_secrets_that_its_owner_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent says what a tool runs; what the worker can open is none of the agent's business."""
+    for name in ("OPENAI_API_KEY", "SHOP_TOKEN"):
+        monkeypatch.setenv(name, "of the worker")
+
+    async def environment() -> bytes:
+        deed = Deed("run-1", "task-1", "outcome/1", "tool", Bytes(b""), "key-1")
+        return read((await CommandTool(Tool(("env",), env=("SHOP_TOKEN",))).use(deed)).output)
+
+    lines = asyncio.run(environment()).decode().splitlines()
+
+    assert "SHOP_TOKEN=of the worker" in lines
+    assert "PATH=" + os.environ["PATH"] in lines
+    assert not [line for line in lines if line.startswith("OPENAI_API_KEY")]
+
+
 def test_a_tool_gets_its_arguments_and_a_deadline() -> None:
     """It is run like an agent, but is nobody who is paid by the call."""
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from forum.ledger import NO_LIMIT
 from forum.surfaces.cli.output import dollars
-from forum.surfaces.cli.units import NANO, age, count, duration, exactly, price
+from forum.surfaces.cli.units import age, count, duration, price
+from forum.work import NANO, exactly
 
 
 @given(st.integers(0, NO_LIMIT - 1))

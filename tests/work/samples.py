@@ -13,12 +13,17 @@ from forum.work import (
     WORK_KINDS,
     Agent,
     Answer,
+    Api,
+    Brief,
     Budget,
+    Chat,
     Command,
     Move,
     Plan,
     Policy,
+    Role,
     Scripted,
+    Server,
     Task,
     Told,
     Tool,
@@ -31,6 +36,7 @@ KINDS = LEDGER_KINDS | WORK_KINDS
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 words = texts.filter(str.strip)
+lines = words.map(lambda text: " ".join(text.split())).filter(bool)
 budgets = st.builds(Budget, counts, counts, counts, counts, counts)
 
 uses = st.builds(Use, texts, texts)
@@ -38,14 +44,40 @@ moves = st.builds(
     Move, texts, st.tuples(uses) | st.just(()), texts, counts, st.none() | counts, counts
 )
 scripts = st.dictionaries(texts, st.lists(moves, max_size=2).map(tuple), max_size=2)
-agents: st.SearchStrategy[Agent] = st.builds(Scripted, scripts, counts, counts) | st.builds(
-    Command, st.lists(texts, max_size=3).map(tuple), counts, counts, counts
+chats = st.builds(
+    Chat,
+    texts,
+    texts,
+    st.sampled_from(Api),
+    max_tokens=counts,
+    input_usd=st.none() | counts,
+    output_usd=st.none() | counts,
 )
-tools = st.builds(Tool, st.lists(texts, max_size=3).map(tuple), counts)
+agents: st.SearchStrategy[Agent] = st.one_of(
+    st.builds(Scripted, scripts, counts, counts),
+    st.builds(Command, st.lists(texts, max_size=3).map(tuple), counts, counts, counts),
+    chats,
+)
+servers = st.builds(Server, st.lists(texts, max_size=3).map(tuple), texts)
+tools = st.builds(
+    Tool,
+    st.lists(texts, max_size=3).map(tuple),
+    st.none() | servers,
+    texts,
+    counts,
+    texts,
+    st.dictionaries(texts, texts, max_size=2),
+)
+briefs = st.builds(Brief, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
 policies = st.builds(
     Policy,
     agents=st.dictionaries(texts, agents, max_size=3),
     tools=st.dictionaries(texts, tools, max_size=2),
+    servers=st.dictionaries(texts, servers, max_size=1),
+    lanes=st.dictionaries(texts, briefs, max_size=2),
+    roles=st.dictionaries(st.sampled_from(Role), texts, max_size=3),
+    context=st.lists(texts, max_size=2).map(tuple),
+    verifiers=st.lists(texts, max_size=2).map(tuple),
     parallel=counts,
     retries=counts,
     ladder=st.lists(texts, max_size=3).map(tuple),
@@ -75,12 +107,13 @@ def plans(draw: st.DrawFn, most: int = 8, *, nested: bool = True) -> Plan:
         task = Task(
             name,
             draw(words),
-            draw(words.map(lambda text: f"contains {text}") | st.just("")),
+            draw(lines.map(lambda text: f"contains {text}") | st.just("")),
             tuple(upstream[:fed]),
             tuple(upstream[fed:]),
             draw(texts),
             within,
             draw(st.just(Budget()) | budgets),
+            draw(texts),
         )
         tasks.append(task)
     return Plan(tuple(draw(st.permutations(tasks))))
@@ -91,6 +124,7 @@ STRANDS = [
     "control",
     "task/a",
     "task/b",
+    "role/coordinator",
     "gate/plan",
     "gate/task/a",
     "gate/effect/a/1",

@@ -6,7 +6,7 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.work import Quoted, next_prompt, quote, task_prompt
+from forum.work import Quoted, opening, quote, task_prompt
 
 MARK = re.compile(rb"--- ([0-9a-f]{32}) (begin: ([^\n]*)|end)\n")
 
@@ -62,7 +62,7 @@ def test_what_came_of_tools_is_quoted_too(said: bytes, source: str, result: byte
     """An agent's own words, and what came of them, are material like all others."""
     first = task_prompt("Do it.", "", [])
     own = Quoted("you", said, len(said))
-    prompt = next_prompt(first, own, [Quoted(source, result, len(result) + 5)])
+    prompt = opening("", first).after(own, (), [Quoted(source, result, len(result) + 5)]).text
 
     assert prompt.startswith(first)
     (you, mine), (_, its) = read(prompt)

@@ -15,6 +15,7 @@ from forum.work import (
     Answer,
     Called,
     CancelAsked,
+    Check,
     Decider,
     Delegated,
     GateDecided,
@@ -36,7 +37,6 @@ from forum.work import (
     plain,
     total,
 )
-from forum.work.kinds import Check
 from tests.ledger.samples import facts_of
 from tests.work.samples import KINDS, Said, sayings, tell, told
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from forum.ledger import Outcome
 from forum.work import (
     STOP,
+    Agent,
     Called,
     Check,
     Judged,
@@ -183,6 +184,7 @@ def test_every_task_comes_to_its_last_verdict(
 
     if verdicts[-1].next is Next.GIVE_UP:
         assert rung_of(verdicts) == len(whole) - 1
+    if verdicts[-1].next is Next.GIVE_UP and verdicts[-1].outcome is not Outcome.DENIED:
         assert [v.next for v in verdicts[-retries - 1 : -1]] == [Next.RETRY] * retries
     assert whole[0] == agent
     assert agent not in whole[1:]
@@ -200,6 +202,8 @@ def test_what_did_not_satisfy_goes_up_and_what_broke_is_tried_again() -> None:
     assert (up.next, up.outcome, up.pause) == (Next.ESCALATE, Outcome.FAILED, 0)
     assert (again.next, again.outcome, again.pause) == (Next.RETRY, Outcome.TIMEOUT, 7)
     assert at_last.next is Next.ESCALATE
+    assert verdict_on(broken, Outcome.DENIED, (), policy, "").next is Next.ESCALATE
+    assert verdict_on(broken, Outcome.DENIED, (), Policy(), "").next is Next.GIVE_UP
     assert verdict_on(bad, Outcome.OK, (up,), policy, "").next is Next.RETRY
 
 
@@ -291,9 +295,11 @@ def test_nobody_is_in_a_loop_who_said_something_once(said: list[tuple[str, bytes
 
 def test_a_ladder_begins_where_an_agent_stands() -> None:
     """Who is on it goes up from there, and who is not begins below it."""
-    policy = Policy(agents={"": Scripted(), "b": Scripted()}, ladder=("a", "b", "c"))
+    agents: dict[str, Agent] = {"": Scripted(), "b": Scripted(usd=1), "like-b": Scripted(usd=1)}
+    policy = Policy(agents=agents, ladder=("a", "b", "c"))
 
     assert policy.ladder_of("") == ("", "a", "b", "c")
+    assert policy.ladder_of("like-b") == ("like-b", "c"), "the same agent under another name"
     assert policy.ladder_of("b") == ("b", "c")
     assert policy.ladder_of("c") == ("c",)
 

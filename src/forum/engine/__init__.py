@@ -1,13 +1,15 @@
 """Drives a run through its ports, recording each step before the next begins."""
 
-from forum.engine.accepting import Order, accept, cancel
+from forum.engine.accepting import Order, RouteTaken, accept, cancel
 from forum.engine.case import ENGINE, Case, entries_of, read_body, read_case, read_run
+from forum.engine.effects import DIGEST
 from forum.engine.engine import Engine
 from forum.engine.gates import decide, edit, find_gate
 from forum.engine.local import LocalRunner
 from forum.engine.past import is_before, order_of, steps_of
 from forum.engine.ports import (
     FREE,
+    MOST_USES,
     NOTHING,
     Call,
     Deed,
@@ -15,6 +17,7 @@ from forum.engine.ports import (
     Known,
     Model,
     Models,
+    Offer,
     Prior,
     Reply,
     Runner,
@@ -24,8 +27,10 @@ from forum.engine.ports import (
 from forum.engine.replaying import replay
 
 __all__ = [
+    "DIGEST",
     "ENGINE",
     "FREE",
+    "MOST_USES",
     "NOTHING",
     "Call",
     "Case",
@@ -36,9 +41,11 @@ __all__ = [
     "LocalRunner",
     "Model",
     "Models",
+    "Offer",
     "Order",
     "Prior",
     "Reply",
+    "RouteTaken",
     "Runner",
     "ToolPort",
     "Tools",

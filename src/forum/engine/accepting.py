@@ -1,7 +1,7 @@
 """Taking a request on, and asking a run to end: what anybody may do who can write the ledger."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forum.engine.case import entries_of
 from forum.errors import NoSuchRun, Overtaken, RunEnded
@@ -26,19 +26,36 @@ from forum.work import (
     Plan,
     Planned,
     Policy,
+    Role,
+    Routed,
+    one_task,
+    read_plan,
+    read_policy,
     write_plan,
     write_policy,
 )
 
+PLAN = "plan"
+"""The step of a plan that came with the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTaken:
+    """The lane that a request was given when it was taken on, and why."""
+
+    facts: Routed
+    evidence: bytes = b""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What somebody wants done."""
+    """What somebody wants done; without a plan, one is made."""
 
     request: str
-    plan: Plan
+    plan: Plan | None = None
     policy: Policy = field(default_factory=Policy)
     budget: Budget = field(default_factory=Budget)
+    route: RouteTaken | None = None
 
 
 def accept(
@@ -46,9 +63,10 @@ def accept(
 ) -> None:
     """Take a request on: when this returns, the run will be carried out, whatever happens.
 
-    Request, policy, plan, account and the alarm that has it begun are one commit.
+    Request, policy, route, plan, account and the alarm that has it begun are one commit.
     """
-    order.policy.check(order.plan)
+    order = _as_recorded(ledger, order)
+    order.policy.check(order.plan or _plain_plan(order))
     budget, origin = order.budget, origin or Accepted()
     facts = Accepted(
         budget.usd,
@@ -63,14 +81,36 @@ def accept(
     )
     request = Attachment("request", text(order.request))
     policy = Attachment("policy", Bytes(write_policy(order.policy)), "application/json")
-    plan = Attachment("plan", Bytes(write_plan(order.plan)), "application/json")
     effects = (OpenAccount(run, budget.cap), at_once(run, MAIN, ledger.now()))
-    ledger.open_run(
-        run,
-        actor,
-        Draft("accepted", actor, facts, (), (request, policy), effects),
-        Draft("plan", actor, Planned(len(order.plan.tasks)), (), (plan,)),
-    )
+    drafts = [Draft("accepted", actor, facts, (), (request, policy), effects)]
+    if order.route is not None:
+        evidence = Attachment("evidence", Bytes(order.route.evidence), "application/json")
+        bodies = (evidence,) if order.route.evidence else ()
+        drafts.append(Draft("route", actor, order.route.facts, (), bodies))
+    if order.plan is not None:
+        plan = Attachment("plan", Bytes(write_plan(order.plan)), "application/json")
+        drafts.append(Draft(PLAN, actor, Planned(len(order.plan.tasks)), (), (plan,)))
+    ledger.open_run(run, actor, *drafts)
+
+
+def _plain_plan(order: Order) -> Plan | None:
+    """Return the plan that will be made, where nobody is there to divide the request."""
+    if Role.COORDINATOR in order.policy.roles:
+        return None
+    return one_task(order.request, order.route.facts.lane if order.route else "")
+
+
+def _as_recorded(ledger: Ledger, order: Order) -> Order:
+    """Return an order as it will be read again: a plan may be none once its secrets are masked."""
+    if not ledger.mask:
+        return order
+    plan = order.plan and read_plan(_masked(ledger, write_plan(order.plan)))
+    policy = read_policy(_masked(ledger, write_policy(order.policy)))
+    return replace(order, plan=plan, policy=policy)
+
+
+def _masked(ledger: Ledger, data: bytes) -> bytes:
+    return b"".join(ledger.mask.content(Bytes(data)).chunks())
 
 
 def cancel(ledger: Ledger, run: str, actor: str) -> None:

@@ -15,9 +15,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Something happened in a run: in some of its tasks, or in any."""
+    """Something happened in a run."""
 
     tasks: frozenset[str]
+    """Those that nobody in this process works on any more."""
+    anything: bool
+    """Whether it may be anything else, too."""
 
 
 class Attention:
@@ -38,7 +41,7 @@ class Attention:
         except TimeoutError:
             return None
         self._event.clear()
-        heard = Heard(frozenset() if self._anything else frozenset(self._tasks))
+        heard = Heard(frozenset(self._tasks), self._anything)
         self._tasks.clear()
         self._anything = False
         return heard

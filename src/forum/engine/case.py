@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from forum.errors import BodyGone, NoSuchEntry
 from forum.ledger import (
+    MAIN,
     MAX_PARENTS,
     Bytes,
     Content,
@@ -24,6 +24,7 @@ from forum.work import (
     Plan,
     Planned,
     Policy,
+    Routed,
     Run,
     Told,
     fold,
@@ -36,44 +37,95 @@ ENGINE = "engine"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One run: what was asked for, how it may be done, and the plan."""
+class Intake:
+    """What was taken on: a request, and how it may be answered."""
 
     run: str
     accepted: Accepted
     accepted_entry: Hash
     begun: int
     policy: Policy
-    plan: Plan
-    plan_entry: Hash
+    routed: Routed | None
+    cause: Hash
+    """The last entry before the plan: the request, or its route."""
 
     @property
     def deadline(self) -> int | None:
         """When its time is over, in microseconds since 1970."""
         return Run(self.accepted, self.begun).deadline
 
+    @property
+    def lane(self) -> str:
+        """The lane that the request belongs to, as far as it is known."""
+        return self.routed.lane if self.routed else ""
 
-def read_case(ledger: Ledger, run: str) -> Case:
-    """Read what was recorded when a run was accepted, and the plan that holds now."""
-    accepted: Recorded | None = None
-    plan: Recorded | None = None
-    for leaf, entry in entries_of(ledger, run, "main"):
-        if isinstance(entry.facts, Accepted):
-            accepted = Recorded(leaf, entry)
-        elif isinstance(entry.facts, Planned):
-            plan = Recorded(leaf, entry)  # the last one: an approved plan may have been edited
-    if accepted is None or plan is None:
-        raise NoSuchEntry(f"run {run} has no request, or no plan")
+    def with_plan(self, plan: Plan, entry: Hash) -> "Case":
+        """Return the case with this plan."""
+        return Case(
+            self.run,
+            self.accepted,
+            self.accepted_entry,
+            self.begun,
+            self.policy,
+            self.routed,
+            self.cause,
+            plan,
+            entry,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Intake):
+    """One run: what was asked for, how it may be done, and the plan."""
+
+    plan: Plan
+    plan_entry: Hash
+
+
+def read_intake(ledger: Ledger, run: str) -> Intake | Case:
+    """Read what was recorded when a run was accepted, and the plan that holds now, if any."""
+    accepted = route = plan = None
+    for leaf, entry in entries_of(ledger, run, MAIN):
+        match entry.facts:
+            case Accepted():
+                accepted = Recorded(leaf, entry)
+            case Routed():
+                route = Recorded(leaf, entry)
+            case Planned():
+                plan = Recorded(leaf, entry)  # the last one: an approved plan may have been edited
+            case _:
+                pass
+    if accepted is None:
+        raise NoSuchEntry(f"run {run} has no request")
     policy = read_policy(read_body(ledger, position_of(accepted), "policy"))
-    return Case(
+    intake = Intake(
         run,
         accepted.entry.facts,
         accepted.leaf,
         accepted.entry.ts,
         policy,
-        read_plan(read_body(ledger, position_of(plan), "plan")),
-        plan.leaf,
+        route.entry.facts if route else None,
+        (route or accepted).leaf,
     )
+    if plan is None:
+        return intake
+    return intake.with_plan(read_plan(read_body(ledger, position_of(plan), "plan")), plan.leaf)
+
+
+def read_case(ledger: Ledger, run: str) -> Case:
+    """Read what was recorded when a run was accepted, and the plan that holds now."""
+    case = read_intake(ledger, run)
+    if not isinstance(case, Case):
+        raise NoSuchEntry(f"run {run} has no plan yet")
+    return case
+
+
+def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
+    """Return what was asked for, or its beginning."""
+    for _, entry in entries_of(ledger, run, MAIN):
+        if isinstance(entry.facts, Accepted):
+            return read_body(ledger, Position(run, MAIN, entry.n), "request", most)
+    raise NoSuchEntry(f"run {run} has no request")
 
 
 def entries_of(ledger: Ledger, run: str, strand: str, start: int = 0) -> Iterator[Told]:
@@ -104,9 +156,16 @@ def read_body(ledger: Ledger, position: Position, name: str, most: int | None = 
         raise BodyGone(str(position), name)
     if most is None:
         return b"".join(body.read())
+    return beginning(body.read(), most)
+
+
+def beginning(chunks: Iterable[bytes], most: int) -> bytes:
+    """Return the beginning of a content, reading no more of it than that."""
     head = b""
-    for chunk in islice(body.read(), 1 + most // (1 << 20)):
+    for chunk in chunks:
         head += chunk
+        if len(head) >= most:
+            break
     return head[:most]
 
 

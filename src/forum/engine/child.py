@@ -10,7 +10,7 @@ from forum.engine.accepting import Order, accept
 from forum.engine.case import Case, read_run, stored
 from forum.engine.ports import FREE, NOTHING, Reply
 from forum.ledger import NO_LIMIT, Account, Amount, Ledger, Outcome
-from forum.work import Accepted, Budget, Delegated, Plan, Policy, Task, Why
+from forum.work import Accepted, Budget, Delegated, Plan, Policy, Run, Task, Why
 
 RUN = "run"
 """Who answers for a plan within a plan."""
@@ -68,7 +68,15 @@ def child_reply(ledger: Ledger, delegated: Delegated) -> Reply | None:
         account.used if account else FREE,
         (state.ended - state.begun) // 1000,
         why=Why.NONE if state.outcome is Outcome.OK else Why.ERROR,
+        model=all_models(state),
     )
+
+
+def all_models(run: Run) -> str:
+    """Return every model that has worked in a run, so that none of them judges it unnoticed."""
+    calls = (call for task in run.tasks.values() for call in task.calls if not call.called.role)
+    named = {(call.replied.model if call.replied else "") or call.called.model for call in calls}
+    return ",".join(sorted(named))
 
 
 def _policy(policy: Policy, plan: Plan) -> Policy:
@@ -77,7 +85,7 @@ def _policy(policy: Policy, plan: Plan) -> Policy:
         for gate in policy.gates
         if gate == "tasks" or (gate.startswith("task:") and gate[5:] in plan.names)
     )
-    return policy.with_gates(gates)
+    return policy.within(gates)
 
 
 def _name(run: str, task: str) -> str:

@@ -5,12 +5,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
 
-from forum.engine.attention import Switchboard
-from forum.engine.case import Case, read_case
+from forum.engine.attention import Stop, Switchboard
+from forum.engine.calls import World
+from forum.engine.case import Case, Intake, read_case, read_intake
 from forum.engine.past import Fork
 from forum.engine.ports import Models, Prior, Runner, Tools
+from forum.engine.roles import RoleDriver
 from forum.engine.run import RunDriver
-from forum.engine.task import TaskDriver, World
+from forum.engine.task import TaskDriver
 from forum.errors import Overtaken
 from forum.ledger import (
     MAIN,
@@ -19,6 +21,7 @@ from forum.ledger import (
 )
 from forum.work import (
     CONTROL,
+    ROLE,
     Stopped,
 )
 
@@ -40,7 +43,7 @@ class Engine:
         ledger: Ledger,
         models: Models,
         tools: Tools,
-        prior: Callable[[Case], Prior | None] | None = None,
+        prior: Callable[[Intake], Prior | None] | None = None,
         *,
         unhurried: bool = True,
     ) -> None:
@@ -50,9 +53,9 @@ class Engine:
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()
 
-    def _forked(self, case: Case) -> Prior | None:
+    def _forked(self, intake: Intake) -> Prior | None:
         """Return what a fork takes from the run that it forks."""
-        origin = case.accepted
+        origin = intake.accepted
         if not origin.fork_run:
             return None
         return Fork(self._ledger, origin.fork_run, origin.fork_index)
@@ -72,15 +75,23 @@ class Engine:
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task until it has ended, or waits for somebody."""
-        case = await asyncio.to_thread(self._case, run)
+        driver = await asyncio.to_thread(self._driver_of, run, task)
         with self._board.working(run) as stop:
             await asyncio.to_thread(self._watch, run)
             try:
-                await TaskDriver(self._world, case, task, stop).drive()
+                await driver(stop).drive()
             except Overtaken:
                 return
             finally:
                 self._board.tell(run, task)
+
+    def _driver_of(self, run: str, task: str) -> Callable[[Stop], TaskDriver | RoleDriver]:
+        """Return who carries out a task, or a role."""
+        if task.startswith(ROLE):
+            intake = read_intake(self._ledger, run)
+            return lambda stop: RoleDriver(self._world, intake, task, stop)
+        case = self._case(run)
+        return lambda stop: TaskDriver(self._world, case, task, stop)
 
     def watch(self) -> None:
         """See whether runs that are worked on here were stopped elsewhere; to be called often."""

@@ -90,6 +90,8 @@ def decide(ledger: Ledger, run: str, subject: str, decided: GateDecided, actor: 
 def edit(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
     """Replace what waits for approval, and return its new digest."""
     strand = _take_up(ledger, run, subject, digest)
+    # As it will be read again: a plan may be none once its secrets are masked.
+    shown = b"".join(ledger.mask.content(Bytes(shown)).chunks())
     _check_edit(ledger, run, subject, shown)
     body = Attachment("shown", Bytes(shown), "application/octet-stream")
     draft = Draft(f"edit/{strand.length}", actor, GateEdited(digest), bodies=(body,))

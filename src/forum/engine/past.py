@@ -1,13 +1,14 @@
 """What a run has said, for those who do it again: forks, replays and comparisons."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from forum.engine.accepting import Order
-from forum.engine.case import entries_of, read_body, read_case, read_run, stored
+from forum.engine.accepting import PLAN, Order, RouteTaken
+from forum.engine.case import entries_of, read_body, read_intake, read_run, stored
 from forum.engine.ports import FREE, NOTHING, Call, Deed, Ending, Halt, Known, Reply
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import (
@@ -25,7 +26,9 @@ from forum.ledger import (
 from forum.tlog import Hash
 from forum.work import (
     CONTROL,
+    ROLE,
     Accepted,
+    Basis,
     Budget,
     Called,
     CancelAsked,
@@ -34,12 +37,14 @@ from forum.work import (
     Intended,
     Planned,
     Replied,
+    Routed,
     Skipped,
     Source,
     Step,
     Stopped,
     Use,
     facts_of,
+    read_claims,
     read_plan,
     task_strand,
 )
@@ -78,6 +83,10 @@ class Past:
             facts.why,
             facts.code,
             self.content(entry, "error"),
+            facts.pause,
+            facts.input_tokens,
+            facts.model,
+            facts.prices,
         )
 
     def outcome(self, entry: Entry[Any]) -> Reply:
@@ -132,7 +141,7 @@ class Fork:
         if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
             return None
         paid_there = replace(self._past.reply(reply[1]), spent=FREE)
-        return Known(paid_there, FREE, Source.RECORDED)
+        return Known(paid_there, FREE, Source.RECORDED, made[1].facts.model)
 
     def outcome(self, deed: Deed) -> Reply | None:
         """Return what became of the very same effect in the forked run: it is not had again."""
@@ -147,6 +156,9 @@ class Fork:
     def allotment(self, task: str) -> Delegated | None:  # noqa: ARG002
         """Leave it to be decided."""
         return None
+
+    def reach(self, task: str, step: str) -> None:
+        """Leave it to be decided."""
 
     def ending(self) -> Ending | None:
         """Leave it to be decided."""
@@ -172,30 +184,38 @@ class Replay:
 
     def ending(self) -> Ending:
         """Return how the record ends."""
-        stopped, spent, asked = None, b"", ""
+        stopped, spent, asked, steps = None, b"", "", set()
         for _, entry in entries_of(self._ledger, self._run, MAIN):
+            steps.add(entry.step)
             if isinstance(entry.facts, Stopped):
                 stopped = entry.facts
                 spent = read_body(self._ledger, _at(entry), "spent")
         for _, entry in entries_of(self._ledger, self._run, CONTROL):
             asked = entry.actor if isinstance(entry.facts, CancelAsked) else asked
-        tasks = read_run(self._ledger, self._run).tasks.values()
-        skipped = {task.id: task.skipped for task in tasks if task.skipped}
-        return Ending(stopped, spent, asked, skipped, self.over)
+        tasks = read_run(self._ledger, self._run).tasks
+        skipped = {task.id: task.skipped for task in tasks.values() if task.skipped}
+        roles = frozenset(name for name in tasks if name.startswith(ROLE))
+        return Ending(stopped, spent, asked, skipped, roles, frozenset(steps), self.over)
+
+    def reach(self, task: str, step: str) -> None:
+        """Stop where the record was stopped before it came to this step."""
+        last = self._past.last(task)
+        stopped = last is not None and isinstance(last.facts, Stopped | Skipped)
+        if last is not None and stopped and self._past.step(task, step) is None:
+            raise Halt(last.facts)
 
     def answer(self, call: Call) -> Known:
         """Return the recorded reply; where the record was stopped instead, stop."""
-        made = self._past.step(call.task, call.step.removesuffix("/reply"))
-        reply = self._past.step(call.task, call.step)
+        step = call.step.removesuffix("/reply")
+        self.reach(call.task, step)
+        made, reply = self._past.step(call.task, step), self._past.step(call.task, call.step)
         if made is None:
-            last = self._past.last(call.task)
-            if last is not None and isinstance(last.facts, Stopped | Skipped):
-                raise Halt(last.facts)
-            raise ReplayMiss(call.task, call.step.removesuffix("/reply"))
+            raise ReplayMiss(call.task, step)
         if reply is None:
             raise ReplayMiss(call.task, call.step)
         called: Called = made[1].facts
-        return Known(self._past.reply(reply[1]), called.reserved, reply[1].facts.source)
+        source = reply[1].facts.source
+        return Known(self._past.reply(reply[1]), called.reserved, source, called.model)
 
     def outcome(self, deed: Deed) -> Reply:
         """Return the recorded outcome of an effect."""
@@ -209,15 +229,22 @@ def order_of(ledger: Ledger, run: str) -> Order:
     """Return what was asked for in a run, with the plan as it was before anybody edited it."""
     if not ledger.store.strands(run):
         raise NoSuchRun(run)
-    case, request, plans = read_case(ledger, run), "", []
+    intake, request, plan, route = read_intake(ledger, run), "", None, None
     for _, entry in entries_of(ledger, run, MAIN):
-        if isinstance(entry.facts, Accepted):
-            request = read_body(ledger, _at(entry), "request").decode()
-        elif isinstance(entry.facts, Planned):
-            plans.append(read_plan(read_body(ledger, _at(entry), "plan")))
-    facts = case.accepted
-    budget = Budget(facts.usd, facts.tokens, facts.calls, facts.milliseconds, facts.depth)
-    return Order(request, plans[0], case.policy, budget)
+        at = _at(entry)
+        match entry.facts:
+            case Accepted():
+                request = read_body(ledger, at, "request").decode()
+            case Planned() if entry.step == PLAN:
+                plan = read_plan(read_body(ledger, at, "plan"))
+            case Routed() as facts if facts.basis is not Basis.CLASSIFIER:
+                evidence = read_body(ledger, at, "evidence") if entry.bodies else b""
+                route = RouteTaken(facts, evidence)
+            case _:
+                pass
+    cap = intake.accepted
+    budget = Budget(cap.usd, cap.tokens, cap.calls, cap.milliseconds, cap.depth)
+    return Order(request, plan, intake.policy, budget, route)
 
 
 def steps_of(
@@ -232,7 +259,9 @@ def steps_of(
     ]
     if until is not None:
         told = [each for each in told if is_before(ledger, each[3], until)]
-    return [_step(ledger, each[4], ignoring) for each in sorted(told, key=lambda each: each[:3])]
+    names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in told}
+    inorder = sorted(told, key=lambda each: each[:3])
+    return [_step(ledger, each[4], ignoring, names) for each in inorder]
 
 
 def is_before(ledger: Ledger, leaf: Hash, until: int) -> bool:
@@ -241,18 +270,28 @@ def is_before(ledger: Ledger, leaf: Hash, until: int) -> bool:
     return index is not None and index <= until
 
 
-def _step(ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str]) -> Step:
-    bodies = tuple((name, _digest(ledger, entry, name)) for name in entry.bodies)
+def _step(
+    ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
+) -> Step:
+    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in entry.bodies)
     facts = facts_of(entry.facts, ignoring=ignoring)
     return Step(entry.strand, entry.step, entry.kind, facts, bodies)
 
 
-def _digest(ledger: Ledger, entry: Entry[Any], name: str) -> str:
-    """Return the digest of a content; one that was erased is told by its commitment alone."""
+def _digest(ledger: Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
+    """Return the digest of a content; one that was erased is told by its commitment alone.
+
+    Claims name entries by their ids, which no two runs share: they are told by their steps.
+    """
     body = ledger.store.body(_at(entry), name)
     if body is None:
         return f"erased {entry.bodies[name].h}"
     digest = sha256()
+    if name == "claims":
+        for claim in read_claims(b"".join(body.read())):
+            shown = names.get(claim.receipt, claim.receipt)
+            digest.update(msgspec.json.encode((claim.deed, claim.text, shown)))
+        return digest.hexdigest()
     for chunk in body.read():
         digest.update(chunk)
     return digest.hexdigest()

@@ -5,10 +5,22 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forum.ledger import Amount, Bytes, Content, Outcome
-from forum.work import Agent, Delegated, Skipped, Source, Stopped, Tool, Use, Why
+from forum.work import Agent, Delegated, Skipped, Source, Stopped, Tool, Turn, Use, Why
 
 NOTHING = Bytes(b"")
 FREE = Amount()
+MOST_USES = 64
+"""How many tools an agent may want at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool that an agent is told of."""
+
+    name: str
+    description: str
+    schema: bytes
+    """The form of its arguments: a JSON schema; empty where any text will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,12 @@ class Call:
     prompt: Content
     seconds: float
     """The longest that it may take."""
+    turns: tuple[Turn, ...] = ()
+    """The prompt again, part by part; for a model that is told who speaks."""
+    offers: tuple[Offer, ...] = ()
+    """What the agent may use."""
+    schema: bytes = b""
+    """The form that its output must have: a JSON schema; empty where any text will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,14 @@ class Reply:
     code: str = ""
     error: Content = NOTHING
     """What the agent's system said of an error."""
+    retry_milliseconds: int = 0
+    """How long the provider wants to be left alone, where it said so."""
+    input_tokens: int = 0
+    """Of the tokens that were spent, those that it read."""
+    model: str = ""
+    """Who answered, as the provider says."""
+    prices: str = ""
+    """The id of the price table by which the cost was computed."""
 
 
 class Halt(Exception):
@@ -102,6 +128,8 @@ class Known:
     reply: Reply
     bound: Amount
     source: Source
+    model: str
+    """Who was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +141,10 @@ class Ending:
     cancelled_by: str
     """Who asked for the end, if somebody did."""
     skipped: Mapping[str, Skipped]
+    roles: frozenset[str]
+    """The roles that had begun to do their part."""
+    steps: frozenset[str]
+    """What was recorded of the run itself."""
     over: bool
     """Whether everything was played that came before."""
 
@@ -133,6 +165,10 @@ class Prior(Protocol):
 
     def ending(self) -> Ending | None:
         """Return how the run ended, where that is not to be decided again."""
+        ...
+
+    def reach(self, task: str, step: str) -> None:
+        """Raise `Halt` where the task was stopped before it came to this step."""
         ...
 
     def outcome(self, deed: Deed) -> Reply | None:

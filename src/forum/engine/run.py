@@ -11,8 +11,22 @@ from contextlib import suppress
 import msgspec
 
 from forum.engine.accepting import cancel
+from forum.engine.answering import Answering, Conclusion
 from forum.engine.attention import Attention, Switchboard
-from forum.engine.case import ENGINE, Case, Joined, join, read_case, read_run, refresh, stored
+from forum.engine.case import (
+    ENGINE,
+    Case,
+    Intake,
+    beginning,
+    join,
+    read_body,
+    read_case,
+    read_intake,
+    read_request,
+    read_run,
+    refresh,
+)
+from forum.engine.effects import receipts_of
 from forum.engine.gates import decide, expire, pass_gate
 from forum.engine.ports import Ending, Prior, Runner
 from forum.errors import BodyGone, GateClosed, GateMoved, NoSuchRun, Overtaken, RunEnded
@@ -21,36 +35,48 @@ from forum.ledger import (
     Alarm,
     Attachment,
     Bytes,
-    Content,
     Draft,
     Ledger,
-    Outcome,
     RunClose,
     Strand,
     at_once,
-    text,
 )
 from forum.tlog import Hash
 from forum.work import (
     CONTROL,
+    MOST_READ,
+    ROLE,
     Answer,
     Answered,
+    Basis,
     CancelAsked,
+    Claim,
     ControlClosed,
     Decider,
     GateDecided,
+    Plan,
     Planned,
+    Role,
+    RolePlan,
+    Routed,
     Run,
     Skipped,
     Stopped,
     StopReason,
+    Task,
     TaskRun,
     TaskState,
+    find_claims,
     gate_strand,
     is_finished,
     next_steps,
+    one_task,
+    read_choice,
+    read_drafted_plan,
     read_plan,
+    task_of_role,
     task_strand,
+    unverified,
     write_plan,
 )
 
@@ -59,17 +85,6 @@ _LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
 
 _FIRST_LOOK_SECONDS = 1.0
 _LONGEST_LOOK_SECONDS = 30.0
-
-_NEXT_PART = "\n\n"
-"""What stands between two results of an answer."""
-
-_OUTCOMES = {
-    StopReason.BUDGET: Outcome.DENIED,
-    StopReason.DEPTH: Outcome.DENIED,
-    StopReason.REJECTED: Outcome.DENIED,
-    StopReason.DEADLINE: Outcome.TIMEOUT,
-    StopReason.CANCELLED: Outcome.CANCELLED,
-}
 
 
 class RunDriver:
@@ -81,7 +96,7 @@ class RunDriver:
         runner: Runner,
         attention: Attention,
         board: Switchboard,
-        prior: Callable[[Case], Prior | None],
+        prior: Callable[[Intake], Prior | None],
     ) -> None:
         self._ledger, self._runner, self._attention = ledger, runner, attention
         self._board, self._find_prior = board, prior
@@ -99,12 +114,8 @@ class RunDriver:
             if self._state.outcome is not None:
                 await asyncio.to_thread(self._silence, run)
                 return
-            case = await self._settle_plan(run)
-            if case is not None:
-                await self._carry_out(case)
-                if self._may_end(case):
-                    await self._finish(case)
-                    return
+            if await self._advance(run):
+                return
             if await asyncio.to_thread(self._put_out, run, alarm):
                 return
 
@@ -141,9 +152,105 @@ class RunDriver:
             expire(self._ledger, run, gate)
         return [gate.strand for gate in state.open_gates]
 
-    async def _settle_plan(self, run: str) -> Case | None:
+    async def _advance(self, run: str) -> bool:
+        """Go on as far as possible; tell whether the run has come to its end."""
+        case = await self._make_plan(run)
+        if not isinstance(case.plan, RolePlan):
+            approved = await self._approve_plan(case)
+            if approved is None:
+                return False
+            case = approved
+            await self._carry_out(case)
+        if not is_finished(case.plan, self._state):
+            return False
+        return await self._finish(case)
+
+    # From the request to the plan
+
+    async def _make_plan(self, run: str) -> Case:
+        """Return the case with its plan; or, if that waits or is given up, with a role's part."""
+        while True:
+            intake = await asyncio.to_thread(read_intake, self._ledger, run)
+            if isinstance(intake, Case):
+                return intake
+            role = self._next_role(intake)
+            if role is None:
+                await self._plan_one_task(intake)
+                continue
+            task = task_of_role(role)
+            case = await self._play(intake, intake.cause, task)
+            ending, follows = self._ending, "route" if role is Role.CLASSIFIER else "plan/made"
+            if ending and ending.stopped and follows not in ending.steps:
+                await self._stop(case, ending.stopped, ending.spent)
+            if not is_finished(case.plan, self._state) or self._state.stopped is not None:
+                return case
+            await self._take_from(role, intake)
+
+    def _next_role(self, intake: Intake) -> Role | None:
+        """Return who has to do something before there is a plan."""
+        roles = intake.policy.roles
+        if intake.routed is None and Role.CLASSIFIER in roles and intake.policy.lanes:
+            return Role.CLASSIFIER
+        return Role.COORDINATOR if Role.COORDINATOR in roles else None
+
+    async def _play(self, intake: Intake, cause: Hash, task: str) -> Case:
+        """Have a role do its part, as if that were all the plan."""
+        stage = _stage(intake, cause, task)
+        self._find_ending(intake)
+        ending = self._ending
+        if ending and ending.stopped and task not in ending.roles:
+            await self._stop(stage, ending.stopped, ending.spent)  # it did not come to this
+        await self._carry_out(stage)
+        if self._task(task).state is not TaskState.PASSED:
+            # Somebody may have cut it off whose wish was not heard here yet: blame nobody else.
+            await self._take_in(stage, ())
+            await self._consider_stopping(stage)
+        return stage
+
+    async def _take_from(self, role: Role, intake: Intake) -> None:
+        """Record what follows from what a role has said."""
+        task = task_of_role(role)
+        done = self._task(task)
+        causes = (done.last or intake.cause,)
+        call = done.calls[-1] if done.state is TaskState.PASSED else None
+        said = b""
+        if call is not None and call.reply_at is not None:
+            try:
+                said = await asyncio.to_thread(
+                    read_body, self._ledger, call.reply_at, "output", MOST_READ
+                )
+            except BodyGone:
+                call = None  # erased meanwhile: it has said nothing
+        if role is Role.CLASSIFIER:
+            # A classifier that fails has not chosen; the work can be done without a lane.
+            lane = read_choice(said, intake.policy.lanes) if call else ""
+            facts = Routed(lane, Basis.CLASSIFIER)
+            await self._main.claim_async(Draft("route", ENGINE, facts, causes))
+        elif call is None:
+            stage = _stage(intake, intake.cause, task)
+            await self._stop(stage, Stopped(StopReason.ROLE, by=task))
+        else:
+            await self._record_plan(read_drafted_plan(said, intake.policy), causes)
+        await self._take_main(intake.run)
+
+    async def _plan_one_task(self, intake: Intake) -> None:
+        request = await asyncio.to_thread(read_request, self._ledger, intake.run)
+        plan = one_task(request.decode(errors="replace"), intake.lane)
+        await self._record_plan(plan, (intake.cause,))
+        await self._take_main(intake.run)
+
+    async def _record_plan(
+        self, plan: Plan, causes: tuple[Hash, ...], step: str = "plan/made"
+    ) -> None:
+        body = Attachment("plan", Bytes(write_plan(plan)), "application/json")
+        await self._main.claim_async(Draft(step, ENGINE, Planned(len(plan.tasks)), causes, (body,)))
+
+    async def _take_main(self, run: str) -> None:
+        self._state = await asyncio.to_thread(refresh, self._ledger, run, self._state, [MAIN])
+
+    async def _approve_plan(self, case: Case) -> Case | None:
         """Return the case once its plan may be carried out."""
-        case = await asyncio.to_thread(read_case, self._ledger, run)
+        run = case.run
         if "plan" not in case.policy.gates:
             return case
         decision = await pass_gate(
@@ -155,17 +262,20 @@ class RunDriver:
             await self._stop(case, Stopped(StopReason.REJECTED, by="plan"))
         elif read_plan(decision.shown) != case.plan and self._state.stopped is None:
             plan = read_plan(decision.shown)
-            body = Attachment("plan", Bytes(decision.shown), "application/json")
-            facts, causes = Planned(len(plan.tasks)), (decision.entry,)
-            await self._main.claim_async(Draft("plan/approved", ENGINE, facts, causes, (body,)))
+            await self._record_plan(plan, (decision.entry,), "plan/approved")
             case = await asyncio.to_thread(read_case, self._ledger, run)
         return case
+
+    # The work
+
+    def _find_ending(self, intake: Intake) -> None:
+        prior = self._find_prior(intake)
+        self._ending = prior.ending() if prior else None
 
     async def _carry_out(self, case: Case) -> None:
         """Start what may start, and follow it, until nothing is going on."""
         look = _FIRST_LOOK_SECONDS
-        prior = self._find_prior(case)
-        self._ending = prior.ending() if prior else None
+        self._find_ending(case)
         while True:
             await self._consider_stopping(case)
             if self._state.stopped is not None:
@@ -189,7 +299,10 @@ class RunDriver:
         """Wait for news of what was started, and return how long to wait next time."""
         heard = await self._attention.wait(self._patience(case, look))
         if heard:
-            await self._take_in(case, heard.tasks or self._started, others=not heard.tasks)
+            await self._take_in(
+                case, self._started if heard.anything else heard.tasks, others=heard.anything
+            )
+            self._started -= {name for name in heard.tasks if self._was_let_in(name)}
             return _FIRST_LOOK_SECONDS
         await self._take_in(case, self._started)
         # Their workers may be gone; what is still going on is not started again.
@@ -210,6 +323,11 @@ class RunDriver:
             state = self._task(name).state
             if state.is_end or state is TaskState.WAITING:
                 self._started.discard(name)
+
+    def _was_let_in(self, task: str) -> bool:
+        """Tell whether a task that was left at its gate may begin, and has not."""
+        decided = self._state.decision(gate_strand(task_strand(task)))
+        return decided is not None and self._task(task).state is TaskState.PENDING
 
     def _read_on(self, case: Case, tasks: tuple[str, ...], *, others: bool) -> Run:
         strands = [task_strand(name) for name in tasks]
@@ -265,7 +383,7 @@ class RunDriver:
         ending = self._ending
         if ending is None or ending.stopped is None or self._state.stopped is not None:
             return False
-        if not ending.over and not is_finished(case.plan, self._state):
+        if not ending.over or is_finished(case.plan, self._state):
             return False
         await self._stop(case, ending.stopped, ending.spent)
         return True
@@ -319,11 +437,12 @@ class RunDriver:
 
     # Ending
 
-    def _may_end(self, case: Case) -> bool:
-        return is_finished(case.plan, self._state)
-
-    async def _finish(self, case: Case) -> None:
-        """Answer, and close the run: first the strands that others could still add to."""
+    async def _finish(self, case: Case) -> bool:
+        """Come to the answer, and close the run; tell whether that is done."""
+        conclusion = await self._conclude(case)
+        if conclusion is None:
+            return False
+        # First the strands that others could still add to.
         await asyncio.to_thread(self._close_gates, case.run)
         control = await asyncio.to_thread(self._ledger.strand, case.run, CONTROL)
         if control.length == 0:
@@ -331,17 +450,76 @@ class RunDriver:
         elif not self._state.cancelled:  # somebody asked in the last moment, and was heard
             await self._take_in(case, ())
             await self._consider_stopping(case)
-        outcome = self._outcome(case)
-        answer, causes = await asyncio.to_thread(self._answer, case)
+            conclusion = await self._conclude(case) or conclusion
         if self._state.answered is None:
-            body = Attachment("answer", answer, "text/plain")
-            facts = Answered(outcome, len(causes))
-            named = await join(self._main, causes)
-            await self._main.claim_async(Draft("answer", ENGINE, facts, named, (body,)))
+            await self._record_checks(conclusion)
+            await self._answer(conclusion)
         alarms = [Alarm(case.run, MAIN, None)]
         if case.accepted.parent_run:
             alarms.append(at_once(case.accepted.parent_run, MAIN, self._ledger.now()))
-        await asyncio.to_thread(self._ledger.close_run, self._main, ENGINE, outcome, tuple(alarms))
+        await asyncio.to_thread(
+            self._ledger.close_run, self._main, ENGINE, conclusion.outcome, tuple(alarms)
+        )
+        return True
+
+    async def _conclude(self, case: Case) -> Conclusion | None:
+        """Have all roles do their part that have one in the answer; nothing while one waits."""
+        while True:
+            await self._stop_as_before(case)
+            if self._state.stopped is not None:
+                await self._end_roles(case)
+            answering = Answering(self._ledger, case, self._state)
+            step = await asyncio.to_thread(answering.next_step)
+            if isinstance(step, str):
+                stage = await self._play(case, case.plan_entry, step)
+                if not is_finished(stage.plan, self._state) and self._state.stopped is None:
+                    return None
+            elif step.stopped is not None and self._state.stopped is None:
+                await self._stop(case, step.stopped)
+            else:
+                return step
+
+    async def _end_roles(self, case: Case) -> None:
+        """Have what roles have begun brought to its end: their calls may be open."""
+        for name in [name for name in self._state.tasks if name.startswith(ROLE)]:
+            if not self._task(name).state.is_end:
+                await self._play(case, case.plan_entry, name)
+
+    async def _stop_as_before(self, case: Case) -> None:
+        """Where a record is played that was stopped, stop once all was played that came before."""
+        ending = self._ending
+        if ending and ending.stopped and self._state.stopped is None:
+            step = await asyncio.to_thread(Answering(self._ledger, case, self._state).next_step)
+            if not isinstance(step, str) or step not in ending.roles:
+                await self._stop(case, ending.stopped, ending.spent)
+
+    async def _record_checks(self, conclusion: Conclusion) -> None:
+        """Record how the answer was looked at."""
+        known = len(self._state.checks)
+        for number, (checked, said) in enumerate(conclusion.checks, 1):
+            detail = Attachment("detail", Bytes(said.encode(errors="replace")))
+            causes, bodies = tuple(conclusion.causes[:1]), (detail,) if said else ()
+            if number > known:
+                draft = Draft(f"check/{number}", ENGINE, checked, causes, bodies)
+                await self._main.claim_async(draft)
+
+    async def _answer(self, conclusion: Conclusion) -> None:
+        """Record the answer, with what it says was done and the entries that show it."""
+        head = await asyncio.to_thread(beginning, conclusion.answer.chunks(), MOST_READ)
+        claims = await asyncio.to_thread(self._claims, head)
+        bodies = [Attachment("answer", conclusion.answer, "text/plain")]
+        if claims:
+            listed = Bytes(msgspec.json.encode(claims))
+            bodies.append(Attachment("claims", listed, "application/json"))
+        parts = len(conclusion.causes)
+        facts = Answered(conclusion.outcome, parts, len(claims), unverified(claims))
+        named = await join(self._main, conclusion.causes)
+        await self._main.claim_async(Draft("answer", ENGINE, facts, named, tuple(bodies)))
+
+    def _claims(self, answer: bytes) -> tuple[Claim, ...]:
+        """Return what the answer says was done, with the effects of the run that show it."""
+        claims = find_claims(answer, ())
+        return find_claims(answer, receipts_of(self._ledger, self._state)) if claims else ()
 
     def _closing(self, case: Case) -> Draft:
         """Take the place in which somebody could ask for an end; or ask, as was asked before."""
@@ -356,30 +534,10 @@ class RunDriver:
             with suppress(GateClosed, GateMoved):
                 decide(self._ledger, run, gate.opened.subject, moot, ENGINE)
 
-    def _outcome(self, case: Case) -> Outcome:
-        if self._state.stopped is not None:
-            return _OUTCOMES.get(self._state.stopped.reason, Outcome.FAILED)
-        passed = all(self._task(t.id).state is TaskState.PASSED for t in case.plan.tasks)
-        return Outcome.OK if passed else Outcome.FAILED
-
     def _task(self, name: str) -> TaskRun:
         return self._state.task(name)
 
-    def _answer(self, case: Case) -> tuple[Content, list[Hash]]:
-        """Put the results together that nobody has made more of; those of a failed run are kept."""
-        passed = {t.id for t in case.plan.tasks if self._task(t.id).state is TaskState.PASSED}
-        parts: list[tuple[str, Content]] = []
-        causes: list[Hash] = []
-        for task in case.plan.tasks:
-            used = not passed.isdisjoint(case.plan.dependants[task.id])
-            result = self._task(task.id).result if task.id in passed and not used else None
-            if result is None or result.reply_at is None:
-                continue
-            with suppress(BodyGone):  # it was erased meanwhile, which is no reason not to end
-                parts.append((task.id, stored(self._ledger, result.reply_at, "output")))
-                causes.append(self._task(task.id).last or case.plan_entry)
-        if len(parts) == 1:
-            return parts[0][1], causes
-        heads = [f"{_NEXT_PART if n else ''}## {name}\n\n" for n, (name, _) in enumerate(parts)]
-        together = zip(heads, parts, strict=True)
-        return Joined(tuple(c for head, (_, said) in together for c in (text(head), said))), causes
+
+def _stage(intake: Intake, cause: Hash, task: str) -> Case:
+    """Return a case in which what a role has to do is all the plan."""
+    return intake.with_plan(RolePlan((Task(task, task),)), cause)

@@ -35,6 +35,7 @@ from forum.ledger.kinds import (
     RunOpen,
 )
 from forum.ledger.log import Ledger, Located, StrandEnd, causes, find, index_of, prove
+from forum.ledger.mask import Mask, names_a_secret
 from forum.ledger.ports import (
     NO_LIMIT,
     Account,
@@ -94,6 +95,7 @@ __all__ = [
     "Located",
     "LogOpen",
     "LogSeal",
+    "Mask",
     "Memory",
     "OpenAccount",
     "Outcome",
@@ -122,6 +124,7 @@ __all__ = [
     "gather_bundle",
     "index_of",
     "leaf_of",
+    "names_a_secret",
     "outline",
     "place_of",
     "prove",

@@ -28,6 +28,7 @@ from forum.ledger.kinds import (
     RunClose,
     RunOpen,
 )
+from forum.ledger.mask import Mask
 from forum.ledger.ports import (
     Append,
     AppendAsync,
@@ -83,10 +84,13 @@ class Located:
         return Position(self.entry.run, self.entry.strand, self.entry.n)
 
 
+_NO_SECRETS = Mask()
+
+
 class Ledger:
     """Writes and finds the entries of one log."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  each is a port, and the last three have a default
         self,
         store: Store,
         kinds: Kinds,
@@ -94,11 +98,13 @@ class Ledger:
         salts: Salts,
         append: Append | None = None,
         append_async: AppendAsync | None = None,
+        *,
+        mask: Mask = _NO_SECRETS,
     ) -> None:
-        self.store, self.kinds = store, kinds
+        self.store, self.kinds, self.mask = store, kinds, mask
         append = append or store.append
         append_async = append_async or _at_once(append)
-        self._pen = Pen(store, append, append_async, kinds, clock, salts)
+        self._pen = Pen(store, append, append_async, kinds, clock, salts, mask)
 
     @property
     def origin(self) -> str:

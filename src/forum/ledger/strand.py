@@ -5,17 +5,21 @@ position; the store lets each position be taken once.  Whoever finds it taken ha
 it adopts what is recorded there if that is the very step it was about to record, and otherwise
 stops.  So a writer that was paused, or declared dead too early, cannot add to a strand that its
 successor has gone on with, and nobody has to be told about it.
+
+Every draft of every writer passes one place, where its secrets give way to their names.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from operator import is_not
 from typing import Any, NamedTuple
 
 from forum.errors import Malformed, Overtaken, PositionTaken, StepMismatch
 from forum.ledger.body import Body, Content
 from forum.ledger.entry import FORMAT, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
+from forum.ledger.mask import Mask
 from forum.ledger.ports import (
     Append,
     AppendAsync,
@@ -67,12 +71,16 @@ class Pen:
     kinds: Kinds
     clock: Clock
     salts: Salts
+    mask: Mask
 
 
 class Strand:
     """One strand as its writer holds it: first what is recorded is played, then it is live."""
 
     def __init__(self, pen: Pen, run: str, name: str, *, at_end: bool = False) -> None:
+        if pen.mask.finds(f"{run}/{name}".encode(errors="replace")):
+            # A name is how others find the strand: with a mark in it they would not.
+            raise Malformed("strand", f"a secret in its name: {pen.mask.label(f'{run}/{name}')}")
         self._pen, self.run, self.name = pen, run, name
         self._recorded: list[Recorded] = []
         self._played = 0
@@ -105,7 +113,7 @@ class Strand:
         """
         if self._played == len(self._recorded):
             return None
-        found = self._recorded[self._played]
+        found, step = self._recorded[self._played], self._pen.mask.label(step)
         if found.entry.step != step:
             raise StepMismatch(str(self._position(found.entry.n)), found.entry.step, step)
         self._played += 1
@@ -168,6 +176,8 @@ class Strand:
 
     def _prepare(self, drafts: Sequence[Draft]) -> tuple[list[Record], tuple[Recorded, ...]]:
         """Make the entries of these drafts, each linked to the one before it."""
+        if self._pen.mask:
+            drafts = [_masked(draft, self._pen.mask) for draft in drafts]
         if drafts and self._played < len(self._recorded):
             ahead = self._recorded[self._played].entry
             raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
@@ -224,3 +234,24 @@ class Strand:
 
     def _position(self, n: int) -> Position:
         return Position(self.run, self.name, n)
+
+
+def _masked(draft: Draft, mask: Mask) -> Draft:
+    """Return this very draft if there is no secret in it, and otherwise one that hides it."""
+    bodies = tuple([_hidden(body, mask) for body in draft.bodies])
+    if any(map(is_not, bodies, draft.bodies)):
+        draft = replace(draft, bodies=bodies)
+    if not mask.finds_in(draft.step, draft.actor, draft.facts, [b.type for b in draft.bodies]):
+        return draft
+    return replace(
+        draft,
+        step=mask.label(draft.step),
+        actor=mask.label(draft.actor),
+        facts=mask.facts(draft.facts),
+        bodies=tuple(replace(body, type=mask.label(body.type)) for body in draft.bodies),
+    )
+
+
+def _hidden(body: Attachment, mask: Mask) -> Attachment:
+    content = mask.content(body.content)
+    return body if content is body.content else replace(body, content=content)

@@ -8,10 +8,12 @@ not know each other.  Only `forum.app` may import it.
 
 from typing import assert_never
 
-from forum.engine import Model, ToolPort
+from forum.engine import DIGEST, Model, ToolPort
 from forum.models.command import CommandModel, CommandTool
+from forum.models.digest import DigestTool
+from forum.models.mcp import McpTool
 from forum.models.scripted import ScriptedModel
-from forum.work import Agent, Command, Scripted, Tool
+from forum.work import Agent, Chat, Command, Library, Scripted, Tool
 
 __all__ = ["make_model", "make_tool"]
 
@@ -23,10 +25,28 @@ def make_model(agent: Agent) -> Model:
             return ScriptedModel(agent)
         case Command():
             return CommandModel(agent)
+        case Chat():
+            return _remote(agent)
+        case Library():
+            # What is not used is not loaded: it takes as long as all the rest of Forum.
+            from forum.models.library import LibraryModel  # noqa: PLC0415
+
+            return LibraryModel(agent)
         case _:
             assert_never(agent)
 
 
+def _remote(agent: Chat) -> Model:
+    from forum.models.remote import RemoteModel  # noqa: PLC0415
+    from forum.models.wires import wire_of  # noqa: PLC0415
+
+    return RemoteModel(agent, wire_of(agent.api))
+
+
 def make_tool(tool: Tool) -> ToolPort:
     """Return what has the effects of a tool."""
+    if tool.server is not None:
+        return McpTool(tool, tool.server)
+    if tool.argv == (DIGEST,):
+        return DigestTool(tool)
     return CommandTool(tool)

@@ -1,21 +1,17 @@
 """Agents and tools that are programs: the prompt or the arguments come in on standard input."""
 
-import os
 import re
 from pathlib import PurePath
 
 from forum.engine import Call, Deed, Reply
 from forum.ledger import Amount
+from forum.models.environment import most_of_it, without_secrets
 from forum.models.program import Program, run_program
 from forum.work import Command, Tool
 
 TOOL_BYTES = 1 << 30
 """The most that is kept of what a tool prints."""
 
-_OWN = frozenset(
-    # What Forum alone may know, and what an outer Forum has said of its own runs.
-    {"FORUM_DATABASE_URL", "PGPASSWORD", "FORUM_KEY_FILE", "FORUM_KEY", "FORUM_RUN", "FORUM_TASK"}
-)
 _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 
 
@@ -41,7 +37,7 @@ class CommandModel:
         return await run_program(
             Program(
                 self._spec.argv,
-                _environment(FORUM_RUN=call.run, FORUM_TASK=call.task),
+                most_of_it(FORUM_RUN=call.run, FORUM_TASK=call.task),
                 call.seconds,
                 self._spec.output_bytes,
                 self._price,
@@ -58,10 +54,8 @@ class CommandTool:
 
     async def use(self, deed: Deed) -> Reply:
         """Run the program.  It finds the key in FORUM_KEY, and can tell a repetition by it."""
-        environment = _environment(FORUM_RUN=deed.run, FORUM_TASK=deed.task, FORUM_KEY=deed.key)
+        told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
+        # Agents decide what a tool is given, and it may be a program of theirs that it runs.
+        environment = without_secrets(self._spec.env, **told)
         program = Program(self._spec.argv, environment, self._spec.seconds, TOOL_BYTES)
         return await run_program(program, deed.arguments)
-
-
-def _environment(**told: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in _OWN} | told

@@ -433,9 +433,21 @@ KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
 TEXT, COUNT = "text", "count"
 REASON = ("request", "retention", "secret", "legal")
 OUTCOME = ("ok", "failed", "denied", "timeout", "cancelled", "indeterminate")
-WHY = ("", "error", "lost", "deadline", "cancelled", "oversize")
+WHY = ("", "error", "lost", "deadline", "cancelled", "oversize", "throttled", "cut")
 SOURCE = ("live", "recorded")
-CHECK = ("outcome", "contains", "matches")
+CHECK = (
+    "outcome",
+    "contains",
+    "matches",
+    "json",
+    "command",
+    "tests",
+    "file",
+    "form",
+    "model",
+    "coverage",
+    "kept",
+)
 NEXT = ("accept", "retry", "escalate", "give-up")
 STOP_REASON = (
     "budget",
@@ -448,7 +460,10 @@ STOP_REASON = (
     "cancelled",
     "rejected",
     "error",
+    "role",
 )
+BASIS = ("given", "lexical", "semantic", "classifier")
+INDEPENDENCE = ("", "independent", "not-independent")
 ANSWER = ("approve", "reject")
 DECIDER = ("person", "deadline", "end")
 
@@ -486,6 +501,17 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
         },
         {"policy", "request"},
     ),
+    "route/1": (
+        {
+            "lane": (TEXT,),
+            "basis": (BASIS,),
+            "confidence": (COUNT, 0),
+            "runner_up": (TEXT, ""),
+            "margin": (COUNT, 0),
+            "roster": (TEXT, ""),
+        },
+        {"evidence"},
+    ),
     "plan/1": ({"tasks": (COUNT,)}, {"plan"}),
     "call/1": (
         {
@@ -496,8 +522,9 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
             "usd": (COUNT, 0),
             "tokens": (COUNT, 0),
             "milliseconds": (COUNT, 0),
+            "role": (TEXT, ""),
         },
-        {"prompt"},
+        {"offers", "prompt", "schema"},
     ),
     "reply/1": (
         {
@@ -510,6 +537,10 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
             "overrun_usd": (COUNT, 0),
             "overrun_tokens": (COUNT, 0),
             "source": (SOURCE, "live"),
+            "input_tokens": (COUNT, 0),
+            "model": (TEXT, ""),
+            "prices": (TEXT, ""),
+            "pause": (COUNT, 0),
         },
         {"error", "output", "uses"},
     ),
@@ -526,8 +557,12 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
             "next": (NEXT,),
             "reason": (TEXT, ""),
             "pause": (COUNT, 0),
+            "judge": (TEXT, ""),
+            "independence": (INDEPENDENCE, ""),
+            "claims": (COUNT, 0),
+            "unverified": (COUNT, 0),
         },
-        set(),
+        {"claims"},
     ),
     "skip/1": ({"cause": (TEXT,)}, set()),
     "stop/1": (
@@ -558,7 +593,21 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
         },
         set(),
     ),
-    "answer/1": ({"outcome": (OUTCOME,), "parts": (COUNT,)}, {"answer"}),
+    "check/1": (
+        {
+            "subject": (TEXT,),
+            "outcome": (OUTCOME,),
+            "check": (CHECK,),
+            "reason": (TEXT, ""),
+            "judge": (TEXT, ""),
+            "independence": (INDEPENDENCE, ""),
+        },
+        {"detail"},
+    ),
+    "answer/1": (
+        {"outcome": (OUTCOME,), "parts": (COUNT,), "claims": (COUNT, 0), "unverified": (COUNT, 0)},
+        {"answer", "claims"},
+    ),
 }
 
 

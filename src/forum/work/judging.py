@@ -1,15 +1,21 @@
-"""Whether a result does what was asked for, as far as code can tell.
-
-Patterns are those of RE2: they are matched in time that grows with the text, whatever the pattern.
-A plan may come from anybody, and a pattern that never ends would take its worker along.
-"""
+"""Whether a result does what was asked for, as far as code can tell."""
 
 from dataclasses import dataclass
 
 import re2
 
 from forum.ledger import Outcome
-from forum.work.kinds import Check
+from forum.work.demands import (
+    WITH_TOOLS,
+    Check,
+    Demand,
+    compile_pattern,
+    demands_of,
+    fits,
+    read_file_demand,
+    read_json,
+    read_schema,
+)
 
 MOST_READ = 1 << 20
 """How much of an output is looked at."""
@@ -25,20 +31,88 @@ class Judgement:
 
 
 def judge(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
-    """Judge an output by what its task demands: `contains TEXT`, `matches REGEX`, or words.
+    """Judge an output by what its task demands, as far as that needs nothing but the output.
 
-    Words are for a judge that can read.  Here they are not checked, and the verdict says so: it
-    names as its check the outcome of the call alone.
+    What needs a tool or a model is checked afterwards, by `judge_deed` and by a judge that can
+    read.  Without either, the verdict names as its check the outcome of the call alone.
     """
-    demand, _, what = done_when.partition(" ")
-    check = {"contains": Check.CONTAINS, "matches": Check.MATCHES}.get(demand, Check.OUTCOME)
     if outcome is not Outcome.OK:
         return Judgement(passed=False, check=Check.OUTCOME, reason=outcome.value)
     if not output.strip():
         return Judgement(passed=False, check=Check.OUTCOME, reason="empty")
-    text = output.decode(errors="replace")
-    if check is Check.CONTAINS and what not in text:
-        return Judgement(passed=False, check=check, reason="not-contained")
-    if check is Check.MATCHES and not re2.search(what, text):
-        return Judgement(passed=False, check=check, reason="no-match")
+    text, check = output.decode(errors="replace"), Check.OUTCOME
+    for demand in demands_of(done_when):
+        if demand.check is Check.MODEL or demand.check in WITH_TOOLS:
+            continue
+        check = demand.check
+        reason = _fault(demand, text)
+        if reason:
+            return Judgement(passed=False, check=check, reason=reason)
     return Judgement(passed=True, check=check)
+
+
+def _fault(demand: Demand, text: str) -> str:
+    """Return why a text does not meet a demand; nothing if it does."""
+    match demand.check:
+        case Check.CONTAINS:
+            return "" if demand.what in text else "not-contained"
+        case Check.MATCHES:
+            return "" if compile_pattern(demand.what).search(text) else "no-match"
+        case Check.JSON:
+            try:
+                value = read_json(text)
+            except ValueError:
+                return "not-json"
+            return "schema" if demand.what and fits(read_schema(demand.what), value) else ""
+        case _:
+            raise AssertionError(demand.check)
+
+
+def judge_deed(demand: Demand, outcome: Outcome, said: bytes) -> Judgement:
+    """Judge by what a tool has said that was used for a demand."""
+    reason = _deed_fault(demand, said.decode(errors="replace"))
+    if outcome is not Outcome.OK:
+        reason = outcome.value
+    return Judgement(passed=not reason, check=demand.check, reason=reason)
+
+
+def _deed_fault(demand: Demand, said: str) -> str:
+    if demand.check is Check.TESTS:
+        tests = count_tests(said)
+        if tests.failed:
+            return "tests-failed"
+        return "" if tests.passed else "no-tests"
+    if demand.check is Check.FILE:
+        return "" if said.split()[:1] == [read_file_demand(demand.what)[1]] else "other-digest"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many tests a program says to have run.  None at all is no success."""
+
+    passed: int = 0
+    failed: int = 0
+
+
+_COUNTS = (
+    ("passed", re2.compile(r"(?i)\b(\d{1,9}) (?:tests? )?(?:passed|passing|ok)\b")),
+    ("failed", re2.compile(r"(?i)\b(\d{1,9}) (?:tests? )?(?:failed|failing|failures?|errors?)\b")),
+    ("failed", re2.compile(r"(?i)\b(?:failures|errors|failed)\s*[=:]\s*(\d{1,9})\b")),
+    ("passed", re2.compile(r"(?i)\bpassed\s*[=:]\s*(\d{1,9})\b")),
+)
+_UNITTEST = re2.compile(r"\bRan (\d{1,9}) tests? in [0-9.]+s\s+OK\b")
+
+
+def count_tests(said: str) -> Counted:
+    """Return the counts in the closing lines of the usual runners of tests: the last ones count."""
+    tail = said[-20_000:]
+    found: dict[str, int] = {}
+    for name, pattern in _COUNTS:
+        numbers = pattern.findall(tail)
+        if numbers:
+            found[name] = max(found.get(name, 0), int(numbers[-1]))
+    ran = _UNITTEST.findall(tail)
+    if ran:
+        found["passed"] = max(found.get("passed", 0), int(ran[-1]))
+    return Counted(found.get("passed", 0), found.get("failed", 0))

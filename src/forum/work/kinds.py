@@ -7,6 +7,7 @@ stays visibly failed, and a stranger's verifier needs no more to read them.
 from enum import StrEnum
 
 from forum.ledger import NO_LIMIT, Amount, Count, Facts, Kind, Kinds, Outcome
+from forum.work.demands import Check
 from forum.work.policy import Answer
 
 CONTROL = "control"
@@ -21,9 +22,20 @@ def plain(name: str) -> str:
     return "".join(c if c.isprintable() else " " for c in name[:MOST_TOLD])
 
 
+ROLE = "@"
+"""What the name of a role's task begins with, and that of no task of a plan."""
+
+
 def task_strand(task: str) -> str:
-    """Return the strand of a task."""
-    return f"task/{task}"
+    """Return the strand of a task; what a role does stands apart from the work."""
+    return f"role/{task[1:]}" if task.startswith(ROLE) else f"task/{task}"
+
+
+def task_of(strand: str) -> str | None:
+    """Return whose strand this is, if it is that of a task or a role."""
+    place, _, name = strand.partition("/")
+    prefix = {"task": "", "role": ROLE}.get(place)
+    return None if prefix is None or not name else prefix + name
 
 
 def gate_strand(subject: str) -> str:
@@ -51,6 +63,30 @@ class Accepted(Facts, frozen=True):
         return Amount(self.usd, self.tokens, self.calls)
 
 
+class Basis(StrEnum):
+    """By what a lane was chosen."""
+
+    GIVEN = "given"
+    """Whoever asked has named it."""
+    LEXICAL = "lexical"
+    SEMANTIC = "semantic"
+    CLASSIFIER = "classifier"
+
+
+class Routed(Facts, frozen=True):
+    """The lane that a request belongs to, or that none could be told.  Body: the evidence."""
+
+    lane: str
+    basis: Basis
+    confidence: Count = 0
+    """In thousandths."""
+    runner_up: str = ""
+    margin: Count = 0
+    """How far the runner-up lies behind, in thousandths."""
+    roster: str = ""
+    """The digest of the lanes that there were to choose from."""
+
+
 class Planned(Facts, frozen=True):
     """The plan that is carried out; its body holds every instruction in full."""
 
@@ -69,6 +105,10 @@ class Why(StrEnum):
     CANCELLED = "cancelled"
     OVERSIZE = "oversize"
     """It said more than is kept."""
+    THROTTLED = "throttled"
+    """The provider wants to be left alone for a while: the call is made again."""
+    CUT = "cut"
+    """Only the beginning of the reply came."""
 
 
 class Called(Facts, frozen=True):
@@ -82,6 +122,8 @@ class Called(Facts, frozen=True):
     tokens: Count = 0
     milliseconds: Count = 0
     """How long it may take."""
+    role: str = ""
+    """What it is made for, if not for the work itself."""
 
     @property
     def reserved(self) -> Amount:
@@ -111,6 +153,14 @@ class Replied(Facts, frozen=True):
     """By how much the bill passed what was reserved."""
     overrun_tokens: Count = 0
     source: Source = Source.LIVE
+    input_tokens: Count = 0
+    """Of the tokens, those that were read."""
+    model: str = ""
+    """Who answered, as the provider says."""
+    prices: str = ""
+    """The price table by which the cost was computed."""
+    pause: Count = 0
+    """For how many milliseconds the provider wants to be left alone."""
 
 
 class Intended(Facts, frozen=True):
@@ -134,15 +184,6 @@ class Happened(Facts, frozen=True):
     """The entry in which the effect is recorded that this one would have repeated."""
 
 
-class Check(StrEnum):
-    """By what a result was judged."""
-
-    OUTCOME = "outcome"
-    """Only that the call succeeded and said something: nothing was demanded that code can check."""
-    CONTAINS = "contains"
-    MATCHES = "matches"
-
-
 class Next(StrEnum):
     """What follows from a verdict."""
 
@@ -152,8 +193,21 @@ class Next(StrEnum):
     GIVE_UP = "give-up"
 
 
+class Independence(StrEnum):
+    """Whether the one who judged is another than the one who was judged; computed, not claimed."""
+
+    NONE = ""
+    """No model has judged."""
+    YES = "independent"
+    NO = "not-independent"
+    """The same model has judged what it said itself."""
+
+
 class Judged(Facts, frozen=True):
-    """A verdict on one attempt, before any task that waits for it may start."""
+    """A verdict on one attempt, before any task that waits for it may start.
+
+    Body: what the result says was done, and which entries show it.
+    """
 
     attempt: Count
     outcome: Outcome
@@ -162,6 +216,25 @@ class Judged(Facts, frozen=True):
     reason: str = ""
     pause: Count = 0
     """Milliseconds before the next attempt."""
+    judge: str = ""
+    """The agent that has judged, where code could not."""
+    independence: Independence = Independence.NONE
+    claims: Count = 0
+    """How often the result says that something was done."""
+    unverified: Count = 0
+    """For how many of those no entry shows it."""
+
+
+class Checked(Facts, frozen=True):
+    """The answer was looked at before it was given.  Body: what was said of it."""
+
+    subject: str
+    """`intent`, `delivery`, or the tool that verified it."""
+    outcome: Outcome
+    check: Check
+    reason: str = ""
+    judge: str = ""
+    independence: Independence = Independence.NONE
 
 
 class Skipped(Facts, frozen=True):
@@ -188,6 +261,8 @@ class StopReason(StrEnum):
     REJECTED = "rejected"
     ERROR = "error"
     """What it needs of the record could not be read."""
+    ROLE = "role"
+    """A role did not do its part: there is no plan that can be run, or no answer."""
 
 
 class Stopped(Facts, frozen=True):
@@ -257,21 +332,27 @@ class Delegated(Facts, frozen=True):
 
 
 class Answered(Facts, frozen=True):
-    """The one answer of a run.  Body: its text, from the results that it names as parents."""
+    """The one answer of a run, from the results that it names as parents.
+
+    Bodies: its text; what it says was done, and which entries show it.
+    """
 
     outcome: Outcome
     parts: Count
+    claims: Count = 0
+    unverified: Count = 0
 
 
 WORK_KINDS = Kinds(
     [
         Kind("accepted/1", Accepted, frozenset({"request", "policy"})),
+        Kind("route/1", Routed, frozenset({"evidence"})),
         Kind("plan/1", Planned, frozenset({"plan"})),
-        Kind("call/1", Called, frozenset({"prompt"})),
+        Kind("call/1", Called, frozenset({"prompt", "schema", "offers"})),
         Kind("reply/1", Replied, frozenset({"output", "uses", "error"})),
         Kind("intent/1", Intended, frozenset({"arguments"})),
         Kind("outcome/1", Happened, frozenset({"result", "error"})),
-        Kind("verdict/1", Judged),
+        Kind("verdict/1", Judged, frozenset({"claims"})),
         Kind("skip/1", Skipped),
         Kind("stop/1", Stopped, frozenset({"spent"})),
         Kind("gate.open/1", GateOpened, frozenset({"shown"})),
@@ -280,6 +361,7 @@ WORK_KINDS = Kinds(
         Kind("cancel/1", CancelAsked),
         Kind("control.close/1", ControlClosed),
         Kind("delegate/1", Delegated),
-        Kind("answer/1", Answered, frozenset({"answer"})),
+        Kind("check/1", Checked, frozenset({"detail"})),
+        Kind("answer/1", Answered, frozenset({"answer", "claims"})),
     ]
 )

@@ -9,16 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import msgspec
-import re2
 
 from forum.errors import BadPlan, Malformed
 from forum.ledger import NO_LIMIT, Amount, Count
+from forum.work.demands import check_demand, demands_of
 
 MOST_TASKS = 10_000
 MOST_NESTING = 16
-
-_QUIET = re2.Options()
-_QUIET.log_errors = False
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}").fullmatch
 
@@ -53,6 +50,8 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A plan within the plan: a run of its own, paid from an allotment."""
     budget: Budget = Budget()
     """The most that the plan within may use."""
+    lane: str = ""
+    """The lane whose instructions, tools and agent it is done with."""
 
     @property
     def upstream(self) -> tuple[str, ...]:
@@ -120,14 +119,21 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return frozenset(task.id for task in _all(self.tasks))
 
     @property
-    def agents(self) -> frozenset[str]:
-        """Every agent that a task names, those of plans within included."""
-        return frozenset(task.agent for task in _all(self.tasks))
+    def all_tasks(self) -> tuple[Task, ...]:
+        """The tasks, and those of plans within."""
+        return tuple(_all(self.tasks))
 
 
-def one_task(request: str) -> Plan:
+class RolePlan(Plan, frozen=True):
+    """What a role has to do before or after the work: its tasks are none of a plan's."""
+
+    def _check(self, task: Task) -> None:
+        pass
+
+
+def one_task(request: str, lane: str = "") -> Plan:
     """Return the plan of a request that nobody has divided into tasks."""
-    return Plan((Task("answer", request),))
+    return Plan((Task("answer", request, lane=lane),))
 
 
 def write_plan(plan: Plan) -> bytes:
@@ -172,16 +178,12 @@ def _nesting(tasks: tuple[Task, ...]) -> int:
 
 
 def _check_demand(task: Task) -> None:
-    """Refuse what code is to check, and never could: `forum.work.judging` says what that is."""
-    demand, _, what = task.done_when.partition(" ")
-    if demand in ("contains", "matches") and not what:
-        raise BadPlan(f"task {task.id!r} is done when its result {demand} something: say what")
-    if demand == "matches":
+    """Refuse what code is to check, and never could."""
+    for demand in demands_of(task.done_when):
         try:
-            re2.compile(what, _QUIET)
-        except re2.error as error:
-            why = error.args[0].decode(errors="replace")
-            raise BadPlan(f"task {task.id!r} cannot match {what!r}: {why}") from None
+            check_demand(demand)
+        except ValueError as error:
+            raise BadPlan(f"task {task.id!r}: {error}") from None
 
 
 def _never_ready(tasks: tuple[Task, ...]) -> list[str]:

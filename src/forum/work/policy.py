@@ -4,13 +4,19 @@ It is recorded with the request, so that whoever takes the run over carries it o
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from forum.errors import BadPlan, Malformed
 from forum.ledger import Count
-from forum.work.plan import Plan
+from forum.work.demands import Check, Demand, demands_of
+from forum.work.plan import Plan, Task
+
+MOST_TEXT = 20_000
+"""How much a role is asked to say at most, where nothing else bounds it."""
 
 ASK = "ask"
 """The tool by which an agent asks another one: a call like every other, paid by the same run."""
@@ -68,17 +74,109 @@ class Command(_Recorded, frozen=True, tag="command", tag_field="kind"):
     """The most that is kept of what it prints."""
 
 
-Agent = Scripted | Command
+class Api(StrEnum):
+    """What a server of models understands."""
+
+    CHAT = "chat"
+    """OpenAI's chat completions, which most servers speak."""
+    RESPONSES = "responses"
+    ANTHROPIC = "anthropic"
+
+
+class Chat(_Recorded, frozen=True, tag="chat", tag_field="kind"):
+    """A model behind an HTTP API.
+
+    Its key is read when it is called, from where this says; the key itself is never recorded.
+    """
+
+    url: str
+    """What `/chat/completions`, `/responses` or `/messages` is appended to."""
+    model: str
+    api: Api = Api.CHAT
+    key_env: str = ""
+    key_file: str = ""
+    max_tokens: Count = 1024
+    """The most that it may say in one call: what is reserved depends on it."""
+    input_usd: Count | None = None
+    """The price of a thousand tokens that it reads, if not that of the price table."""
+    output_usd: Count | None = None
+    """The price of a thousand tokens that it says."""
+    at_once: Count = 0
+    """How many calls may be under way with this key in one process; 0: any number."""
+    options: dict[str, Any] = {}
+    """What else every request says, such as a temperature."""
+
+
+class Library(_Recorded, frozen=True, tag="pydantic-ai", tag_field="kind"):
+    """A model that is reached through pydantic-ai, for providers which speak neither API."""
+
+    model: str
+    """As pydantic-ai names it: `provider:model`."""
+    max_tokens: Count = 1024
+    input_usd: Count | None = None
+    output_usd: Count | None = None
+    options: dict[str, Any] = {}
+
+
+Agent = Scripted | Command | Chat | Library
+
+
+class Server(_Recorded, frozen=True):
+    """An MCP server: a program that is spoken to through pipes, or an address."""
+
+    argv: tuple[str, ...] = ()
+    url: str = ""
+    env: tuple[str, ...] = ()
+    """Variables of the worker's environment that the program is given."""
+    key_env: str = ""
+    """The variable that holds the bearer token for the address."""
 
 
 class Tool(_Recorded, frozen=True):
-    """A program with an effect on the world: arguments on its input, the result on its output.
+    """Something with an effect on the world: a program, or a tool of an MCP server.
 
-    The key of the effect is in its environment as FORUM_KEY: the same for every attempt.
+    A program finds its arguments on its input and says the result on its output.  The key of the
+    effect is in its environment as FORUM_KEY: the same for every attempt.
     """
 
-    argv: tuple[str, ...]
+    argv: tuple[str, ...] = ()
+    server: Server | None = None
+    name: str = ""
+    """How the server calls it."""
     seconds: Count = 60
+    description: str = ""
+    schema: dict[str, Any] = {}
+    """The form of its arguments, as a JSON schema; without one it takes any text."""
+    env: tuple[str, ...] = ()
+    """Variables that look like secrets, and that a program is given all the same."""
+
+
+class Role(StrEnum):
+    """What a model does for a run beside the work itself."""
+
+    CLASSIFIER = "classifier"
+    """Chooses the lane, where the router could not."""
+    COORDINATOR = "coordinator"
+    """Divides a request into tasks."""
+    VALIDATOR = "validator"
+    """Judges a result by what its task demands, where code cannot."""
+    SYNTHESIZER = "synthesizer"
+    """Makes one answer of several results."""
+    INTENT = "intent"
+    """Judges whether the answer answers, where code has doubts."""
+    REVISER = "reviser"
+    """Shortens an answer that is too long."""
+
+
+class Brief(_Recorded, frozen=True):
+    """A lane as far as a run needs to know it."""
+
+    does: str = ""
+    instructions: str = ""
+    agent: str = ""
+    """Who works for it."""
+    tools: tuple[str, ...] = ()
+    """What its agents may use."""
 
 
 class Answer(StrEnum):
@@ -94,6 +192,15 @@ class Policy(_Recorded, frozen=True):
     agents: dict[str, Agent] = msgspec.field(default_factory=lambda: {"": Scripted()})
     """By name; the one without a name works for tasks that name none."""
     tools: dict[str, Tool] = {}
+    servers: dict[str, Server] = {}
+    """MCP servers; what they offer becomes tools when a request is taken on."""
+    lanes: dict[str, Brief] = {}
+    roles: dict[Role, str] = {}
+    """Which agent has which role; a role that nobody has is not played."""
+    context: tuple[str, ...] = ()
+    """Tools that are asked for background before planning, and before each task."""
+    verifiers: tuple[str, ...] = ()
+    """Tools that check the answer from outside."""
     parallel: Count = 8
     retries: Count = 2
     """How often a task is tried again by the same agent."""
@@ -115,14 +222,22 @@ class Policy(_Recorded, frozen=True):
     gate_default: Answer = Answer.REJECT
     """What holds when nobody decides in time."""
 
-    def check(self, plan: Plan) -> None:
-        """Refuse a plan that names what this policy does not have."""
-        self._check_agents({*plan.agents, *self.ladder})
+    def check(self, plan: Plan | None) -> None:
+        """Refuse a plan that names what this policy does not have; or to have one made by nobody.
+
+        Without a plan somebody has to make one.
+        """
+        tasks = plan.all_tasks if plan else ()
         if self.parallel == 0:
             raise BadPlan("nothing may run at once: parallel is 0")
-        known = {"plan", "tasks", *(f"task:{name}" for name in plan.names)}
+        for lane in sorted({task.lane for task in tasks} - {"", *self.lanes}):
+            raise BadPlan(f"no lane is called {lane!r}; known: {_names(self.lanes)}")
+        workers = {self.worker_of(task) for task in tasks}
+        self._check_agents({*workers, *self.ladder, *self.roles.values()})
+        self._check_tools(tasks)
+        known = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
         for gate in self.gates:
-            if gate not in known:
+            if gate not in known and (plan or not gate.startswith("task:")):
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
 
     def _check_agents(self, wanted: set[str]) -> None:
@@ -135,22 +250,48 @@ class Policy(_Recorded, frozen=True):
                     f"{name!r} is no name for an agent: no spaces, no quotes, up to 128 letters"
                 )
 
+    def _check_tools(self, tasks: tuple[Task, ...]) -> None:
+        demanded = {demand.what for task in tasks for demand in _by_tool(task)}
+        for name in sorted({*self.context, *self.verifiers, *demanded}):
+            if name not in self.tools:
+                raise BadPlan(f"no tool is called {name!r}; known: {_names(self.tools)}")
+
+    def worker_of(self, task: Task) -> str:
+        """Return the agent that a task is done by."""
+        return task.agent or (self.lanes[task.lane].agent if task.lane in self.lanes else "")
+
+    def room_of(self, agent: str) -> int:
+        """Return how many characters an agent can surely say in one reply."""
+        spec = self.agents[agent]
+        return 2 * spec.max_tokens if isinstance(spec, Chat | Library) else MOST_TEXT
+
+    def tools_of(self, task: Task) -> tuple[str, ...]:
+        """Return the tools that the agent of a task may use.
+
+        Where there are lanes, tools belong to them: a task without a lane has none.
+        """
+        if not self.lanes:
+            return tuple(self.tools)
+        lane = self.lanes.get(task.lane, Brief())
+        return tuple(name for name in lane.tools if name in self.tools)
+
     def guards(self, task: str) -> bool:
         """Tell whether a task has to be approved."""
         return "tasks" in self.gates or f"task:{task}" in self.gates
 
-    def agent_of(self, name: str, rung: int) -> str:
-        """Return who works on a task of this agent after it was handed up so many times."""
-        return self.ladder_of(name)[rung]
-
     def ladder_of(self, name: str) -> tuple[str, ...]:
-        """Return all who may work on a task, weakest first."""
-        above = self.ladder
-        return (name, *(above[above.index(name) + 1 :] if name in above else above))
+        """Return all who may work on a task, weakest first; nobody comes after himself."""
+        known = self.agents.get(name)
+        alike = [n for n, rung in enumerate(self.ladder) if self._is_same(rung, name, known)]
+        return (name, *self.ladder[alike[-1] + 1 if alike else 0 :])
 
-    def with_gates(self, gates: tuple[str, ...]) -> "Policy":
-        """Return the same policy with other gates."""
-        return msgspec.structs.replace(self, gates=gates)
+    def _is_same(self, rung: str, name: str, known: Agent | None) -> bool:
+        return rung == name or (known is not None and self.agents.get(rung) == known)
+
+    def within(self, gates: tuple[str, ...]) -> "Policy":
+        """Return the policy of a run within: its results are judged, its answer by the outer."""
+        roles = {role: who for role, who in self.roles.items() if role is Role.VALIDATOR}
+        return msgspec.structs.replace(self, gates=gates, roles=roles, verifiers=())
 
     def once(self) -> "Policy":
         """Return the same policy for a task that is not tried again."""
@@ -181,5 +322,11 @@ def read_policy(data: bytes) -> Policy:
 _policy = msgspec.json.Decoder(Policy)
 
 
-def _names(agents: dict[str, Agent]) -> str:
-    return ", ".join(sorted(repr(name) for name in agents))
+def _by_tool(task: Task) -> Iterator[Demand]:
+    """Yield the demands of a task that a tool of the policy checks."""
+    demands = demands_of(task.done_when)
+    return (demand for demand in demands if demand.check in (Check.COMMAND, Check.TESTS))
+
+
+def _names(known: Iterable[str]) -> str:
+    return ", ".join(sorted(repr(name) for name in known)) or "none"

@@ -25,6 +25,7 @@ from forum.work.kinds import (
     Answered,
     Called,
     CancelAsked,
+    Checked,
     Delegated,
     GateDecided,
     GateEdited,
@@ -35,9 +36,12 @@ from forum.work.kinds import (
     Next,
     Planned,
     Replied,
+    Routed,
     Skipped,
     Stopped,
     gate_strand,
+    task_of,
+    task_strand,
 )
 from forum.work.policy import Answer
 
@@ -116,8 +120,13 @@ class TaskRun:
     @property
     def result(self) -> Call | None:
         """The call whose reply was accepted, or came last."""
-        own = [call for call in self.calls if call.replied is not None]
+        own = [c for c in self.calls if c.replied is not None and not c.called.role]
         return own[-1] if own else None
+
+    @property
+    def verdict(self) -> Judged | None:
+        """The last word on it."""
+        return self.verdicts[-1] if self.verdicts else None
 
     @property
     def attempts(self) -> int:
@@ -167,6 +176,8 @@ class Run:
     accepted: Accepted | None = None
     begun: int = 0
     ended: int = 0
+    route: Hash | None = None
+    routed: Routed | None = None
     plan: Hash | None = None
     planned: int = 0
     """How many tasks its plan has."""
@@ -175,6 +186,8 @@ class Run:
     """By strand."""
     cancelled: bool = False
     stopped: Stopped | None = None
+    checks: tuple[tuple[Hash, Checked], ...] = ()
+    """How the answer was looked at before it was given."""
     answered: Answered | None = None
     answer_at: Position | None = None
     outcome: Outcome | None = None
@@ -229,7 +242,7 @@ class Run:
 
     def _is_waiting(self, task: TaskRun) -> bool:
         """Tell whether a person, or a run of its own, has the word."""
-        subjects = (f"task/{task.id}", f"effect/{task.id}/{len(task.uses)}")
+        subjects = (task_strand(task.id), f"effect/{task.id}/{len(task.uses)}")
         gates = (self.gates.get(gate_strand(subject)) for subject in subjects)
         return any(gate is not None and gate.decided is None for gate in gates) or (
             task.delegated is not None and any(call.replied is None for call in task.calls)
@@ -276,14 +289,15 @@ class _Folding:
     def take(self, leaf: Hash, entry: Entry[Any]) -> None:
         self._lengths[entry.strand] = max(entry.n + 1, self._lengths.get(entry.strand, 0))
         place, _, name = entry.strand.partition("/")
+        subject = task_of(entry.strand)
         if entry.strand == MAIN:
             self._main(leaf, entry)
         elif entry.strand == CONTROL:
             if isinstance(entry.facts, CancelAsked):
                 self._run = replace(self._run, cancelled=True)
-        elif place == "task" and name:
-            task = self._tasks.get(name) or TaskRun(name)
-            self._tasks[name] = replace(_task(task, leaf, entry), last=leaf)
+        elif subject is not None:
+            task = self._tasks.get(subject) or TaskRun(subject)
+            self._tasks[subject] = replace(_task(task, leaf, entry), last=leaf)
         elif place == "gate" and name:
             self._gate(leaf, entry)
 
@@ -292,8 +306,12 @@ class _Folding:
         match entry.facts:
             case Accepted() as facts:
                 self._run = replace(run, accepted=facts, begun=entry.ts)
+            case Routed() as facts:
+                self._run = replace(run, route=leaf, routed=facts)
             case Planned() as facts:
                 self._run = replace(run, plan=leaf, planned=facts.tasks)
+            case Checked() as facts:
+                self._run = replace(run, checks=(*run.checks, (leaf, facts)))
             case Stopped() as facts:
                 self._run = replace(run, stopped=facts)
             case Answered() as facts:

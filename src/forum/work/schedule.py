@@ -92,7 +92,8 @@ def verdict_on(
     """Return the verdict on the next attempt of a task of this agent, and what follows from it.
 
     What failed is tried again by the same agent, what did not satisfy goes to a stronger one where
-    there is one.  Both end: retries are counted for each agent, and the ladder has a top.
+    there is one.  Both end: retries are counted for each agent, and the ladder has a top.  Whoever
+    was denied would be denied again.
     """
     attempt = len(before) + 1
     if judgement.passed:
@@ -101,9 +102,10 @@ def verdict_on(
     stronger = rung + 1 < len(policy.ladder_of(agent))
     answered = outcome is Outcome.OK
     ended = Outcome.FAILED if answered else outcome
-    if stronger and (answered or retries >= policy.retries):
+    spent = retries >= policy.retries or outcome is Outcome.DENIED
+    if stronger and (answered or spent):
         following, pause = Next.ESCALATE, 0
-    elif retries < policy.retries:
+    elif not spent:
         following, pause = Next.RETRY, policy.pause(retries + 1)
     else:
         following, pause = Next.GIVE_UP, 0

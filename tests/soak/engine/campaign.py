@@ -31,6 +31,8 @@ HAUNT_SECONDS = 1.5
 """How long it lives on afterwards, at least."""
 SPARE_SECONDS = 12.0
 """For how long one and the same worker is left alive."""
+SETTLED_SECONDS = 3.0
+"""How long after a storm it may still be felt."""
 STALL_SECONDS = 90.0
 """After how long without any news the rest is given up."""
 MOST_SECONDS = 900.0
@@ -215,7 +217,7 @@ class Campaign:
 
     def _is_stillborn(self, life: Life) -> bool:
         """Tell whether it could not begin, because there was no server just then."""
-        recently = self.storms and time.monotonic_ns() - self.storms[-1][1] < 10e9
+        recently = self.storms and time.monotonic_ns() - self.storms[-1][1] < 7e9
         return bool(recently) and not self.evidence.is_up(life.name)
 
     def _replace(self, life: Life) -> None:
@@ -350,7 +352,7 @@ class Campaign:
     def _crash_server(self) -> None:
         begun = time.monotonic_ns()
         self._bench.crash()
-        self.storms.append((begun, time.monotonic_ns()))
+        self._storm_since(begun)
         self.tally.server_crashes += 1
         say(f"{self._bench.name}: the server was stopped at once, and is back")
         self._spread_peace()
@@ -364,8 +366,11 @@ class Campaign:
         self._zombies.clear()
         self._serving = [self._fleet.start() for _ in range(WORKERS)]
         self.tally.amnesias += 1
-        self.storms.append((begun, time.monotonic_ns()))
+        self._storm_since(begun)
         say(f"{self._bench.name}: all workers were killed, and the queues deleted")
+
+    def _storm_since(self, begun: int) -> None:
+        self.storms.append((begun, time.monotonic_ns() + int(1e9 * SETTLED_SECONDS)))
 
     # Runs, and their end
 

@@ -10,8 +10,6 @@ from tests.soak.engine.evidence import Drive, Event, Evidence
 from tests.soak.engine.orders import Moment
 
 GOAL_SECONDS = 5.0
-SETTLED_SECONDS = 3.0
-"""How long after a storm it may still be felt."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Takeovers:
 
 
 Storm = tuple[int, int]
-"""When the database, or all workers, were away."""
+"""When the database, or all workers, were away, or had just come back."""
 
 
 class Weather:
@@ -106,8 +104,7 @@ class Weather:
         """Tell whether somebody else lived all the while, and the database was there."""
         at = takeover.death.at
         until = at + int(1e9 * min(GOAL_SECONDS, takeover.seconds or GOAL_SECONDS))
-        margin = int(1e9 * SETTLED_SECONDS)
-        if any(begun < until and at < ended + margin for begun, ended in self._storms):
+        if any(begun < until and at < ended for begun, ended in self._storms):
             return False
         return any(self._lived(event, at, until) for event in self._begun)
 

@@ -14,6 +14,8 @@ FAILED, REJECTED, MISMATCH, OVER_BUDGET, WAITING = 1, 3, 4, 5, 6
 _COMMANDS = {
     "init": ("start", "Make a ledger here: key, policy, local witness."),
     "submit": ("submit", "Have a request or a plan carried out, and print the answer."),
+    "route": ("route", "Say which specialist a request belongs to, and why."),
+    "models": ("models", "See which models would be asked, and try them."),
     "runs": ("runs", "List runs, the newest first."),
     "show": ("runs", "Show a run on one screen, now or at any past entry."),
     "why": ("ledger", "Show in words what led to an entry."),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from forum.surfaces.cli import FAILED, REJECTED, options
 from forum.surfaces.cli.output import dollars, print_json
@@ -12,6 +13,7 @@ from forum.surfaces.cli.output import dollars, print_json
 if TYPE_CHECKING:
     from forum.surfaces.cli.cheat import Verdict
     from forum.surfaces.cli.crash import Tale
+    from forum.surfaces.cli.team import Play
 
 
 @click.group()
@@ -68,6 +70,45 @@ def crash(keep: Path | None, *, as_json: bool) -> None:
     else:
         _print_tale(tale, keep)
     raise SystemExit(0 if _is_well(tale) else FAILED)
+
+
+@demo.command()
+@click.argument("request", required=False)
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the ledger in this new folder.")
+@options.as_json
+def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
+    """Let a real, very small model play a whole team on this machine, and verify the record.
+
+    The request is routed, planned, worked on, judged, checked and answered; every call of every
+    role is an entry.  The model is SmolLM2-135M, from the extra `demo`: it proves the way from a
+    request to an answer, not how good answers are.
+    """
+    from forum.surfaces.cli.team import REQUEST, play
+
+    with tempfile.TemporaryDirectory() as scratch:
+        home = (keep or Path(scratch)).absolute()
+        played = play(home, request or REQUEST, lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json("forum.team/1", msgspec.to_builtins(played))
+    else:
+        _print_play(played, keep)
+    raise SystemExit(0 if played.verified and not played.diverged else FAILED)
+
+
+def _print_play(played: "Play", keep: Path | None) -> None:
+    click.echo(f"\n{played.request}\n-> lane: {played.lane or 'none'}\n")
+    heads = ("for", "role", "tokens", "ms", "outcome")
+    rows = [(c.task, c.role, str(c.tokens), str(c.milliseconds), c.outcome) for c in played.calls]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+    click.echo(f"\nanswer ({played.outcome}):\n{played.answer.strip()}\n")
+    click.echo(f"ledger verified: {'yes' if played.verified else 'NO'}")
+    same = "says the same" if not played.diverged else f"differs in {played.diverged} places"
+    click.echo(f"replay from the record alone: {same}")
+    if keep:
+        click.echo(f"look at it: cd {keep} && FORUM_STATE_DIR=state forum show {played.run}")
 
 
 def _is_well(tale: "Tale") -> bool:

@@ -82,10 +82,12 @@ def finish(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
 
 
 def print_bytes(content: bytes) -> None:
-    """Print content as it is; a terminal gets the end of line that may be missing."""
+    """Print content as it is; but a terminal gets whole lines, and nothing that steers it."""
     sys.stdout.flush()
-    end = b"\n" if sys.stdout.isatty() and not content.endswith(b"\n") else b""
-    sys.stdout.buffer.write(content + end)
+    if sys.stdout.isatty():
+        words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()
+        content = plain(words).removesuffix("\n").encode(errors="replace") + b"\n"
+    sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 

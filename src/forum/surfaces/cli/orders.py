@@ -4,32 +4,53 @@ In files as on the command line, money is in dollars and budgets of time are in 
 """
 
 import json
-import shlex
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
 
+from forum.config import Settings
 from forum.engine import Order
-from forum.errors import BadPlan, Malformed
+from forum.errors import AgentUnusable, BadPlan, BadRoster, Malformed
 from forum.ledger import NO_LIMIT, text
+from forum.staff import (
+    configured,
+    inspect_agent,
+    load_roster,
+    pin_tools,
+    require_agents,
+    route_order,
+)
 from forum.surfaces.cli import options
-from forum.surfaces.cli.units import NANO, exactly, seconds, usd
+from forum.surfaces.cli.units import seconds, usd, usd_per_million
 from forum.work import (
+    NANO,
     Agent,
     Answer,
+    Api,
     Budget,
+    Chat,
     Command,
+    Configured,
+    Library,
     Plan,
     Policy,
+    Roster,
     Scripted,
     Task,
+    agents_in,
+    argv_of,
+    chat_agent,
+    exactly,
+    model_agent,
     one_task,
+    team_policy,
     write_plan,
     write_policy,
 )
@@ -45,40 +66,161 @@ class Agents:
     """Who is to answer, as the options say."""
 
     cmd: str | None
+    model: str | None
+    chat_url: str | None
+    api: str | None
+    key_env: str | None
+    max_output_tokens: int | None
+    price_in: int | None
+    price_out: int | None
     agent: tuple[str, ...]
     script: Path | None
     price_usd: int | None
     tokens: int | None
 
+    @property
+    def name_one(self) -> bool:
+        """Whether they say who works for tasks that name nobody."""
+        return any(value is not None for value in (self.cmd, self.script, *self._chat.values()))
+
     def apply(self, policy: Policy) -> Policy:
         """Return a policy with these agents in place of its own."""
-        named = dict(policy.agents)
         fresh: dict[str, Agent] = dict(map(_named, self.agent))
-        if self.cmd is not None and self.script is not None:
-            raise click.UsageError("--cmd and --script: one agent cannot be both")
-        if self.cmd is not None:
-            fresh[""] = _command("--cmd", self.cmd)
-        elif self.script is not None:
-            fresh[""] = _convert(str(self.script), _read(self.script), Scripted)
-        named |= fresh
+        default = self._default()
+        if default is not None:
+            fresh[""] = default
+        named = policy.agents | fresh
         prices = {"usd": self.price_usd, "tokens": self.tokens}
         given = {name: value for name, value in prices.items() if value is not None}
         if given:
             priced = fresh or {name: named[name] for name in ("",) if name in named}
-            named |= {n: msgspec.structs.replace(a, **given) for n, a in priced.items()}
+            named |= {name: _priced(agent, given) for name, agent in priced.items()}
         return msgspec.structs.replace(policy, agents=named)
+
+    def origin_of(self, name: str) -> str:
+        """Return the option that names an agent, if one does."""
+        if name:
+            named = any(wish.partition("=")[0] == name for wish in self.agent)
+            return f"--agent {name}" if named else ""
+        said = {"--cmd": self.cmd, "--script": self.script, "--model": self.model}
+        return next((option for option, value in said.items() if value is not None), "")
+
+    def take_over(self, policy: Policy) -> Policy:
+        """Return the policy of a run that these agents go on with, in all of its lanes."""
+        policy = self.apply(policy)
+        if not self.name_one:
+            return policy
+        lanes = {
+            name: msgspec.structs.replace(lane, agent="") for name, lane in policy.lanes.items()
+        }
+        return msgspec.structs.replace(policy, lanes=lanes, ladder=())
+
+    @property
+    def _chat(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "url": self.chat_url,
+            "api": self.api,
+            "key_env": self.key_env,
+            "max_tokens": self.max_output_tokens,
+            "input_usd": self.price_in,
+            "output_usd": self.price_out,
+        }
+
+    def _default(self) -> Agent | None:
+        """Return who works for tasks that name nobody, if that is said."""
+        chat = {name: value for name, value in self._chat.items() if value is not None}
+        named = {"--cmd": self.cmd, "--script": self.script, "--model": chat or None}
+        given = [option for option, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise click.UsageError(f"{' and '.join(given)}: one agent cannot be both")
+        if self.cmd is not None:
+            return _command("--cmd", self.cmd)
+        if self.script is not None:
+            return _convert(str(self.script), _read(self.script), Scripted)
+        if not chat:
+            return None
+        if self.model is None:
+            raise click.UsageError("--model is missing: which model is to answer?")
+        try:
+            return chat_agent(chat)
+        except ValueError as error:
+            raise click.UsageError(f"--chat-url, --model: {error}") from None
 
 
 agent_options = options.gathered(
     Agents,
     click.option("--cmd", help='Ask this program: "PROGRAM ARGS", prompt in, reply out, no shell.'),
+    click.option("--model", metavar="NAME", help="Ask this model, as its API calls it."),
+    click.option(
+        "--chat-url",
+        metavar="URL",
+        help="Where the API is, up to /v1; without it, in the cloud of --api.",
+    ),
+    click.option(
+        "--api",
+        type=click.Choice([api.value for api in Api]),
+        help="What it understands; chat (OpenAI's chat completions) without this.",
+    ),
+    click.option("--key-env", metavar="NAME", help="The variable that holds its key."),
+    click.option(
+        "--max-output-tokens", type=_COUNT, metavar="N", help="The most it may say in one call."
+    ),
+    click.option(
+        "--price-in",
+        type=usd_per_million,
+        metavar="USD",
+        help="Dollars for 1M tokens that it reads.",
+    ),
+    click.option(
+        "--price-out",
+        type=usd_per_million,
+        metavar="USD",
+        help="Dollars for 1M tokens that it says.",
+    ),
     click.option(
         "--agent", multiple=True, metavar="NAME=CMD", help="A program for tasks that name it."
     ),
     click.option("--script", type=_FILE, help="Ask a scripted agent (JSON or TOML)."),
-    click.option("--price-usd", type=usd, help="What one call of these agents costs."),
+    click.option("--price-usd", type=usd, help="What one call of these programs costs."),
     click.option(
-        "--tokens", type=_COUNT, metavar="N", help="The most tokens of one call of these agents."
+        "--tokens", type=_COUNT, metavar="N", help="The most tokens of one call of these programs."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Who does the work that a request is, as the options say."""
+
+    lane: str | None
+    roster: Path | None
+    team: bool | None
+    route: bool | None
+
+    @property
+    def is_wished(self) -> bool | None:
+        """Whether the request is to be routed, if that is said."""
+        if self.route is False:
+            if self.lane or self.roster or self.team:
+                raise click.UsageError("--no-route: then no lane is looked for, and no team works")
+            return False
+        return True if self.route or self.lane or self.roster or self.team else None
+
+
+team_options = options.gathered(
+    Team,
+    click.option("--lane", metavar="NAME", help="Have this lane of the roster do it."),
+    click.option("--roster", type=_FILE, help="A roster of your own (TOML) in place of Forum's."),
+    click.option(
+        "--team/--solo",
+        default=None,
+        help="Have it planned, judged and put together by several, or done by one agent.",
+    ),
+    click.option(
+        "--route/--no-route",
+        default=None,
+        help="Look for the lane that it belongs to; done by itself where a model is configured.",
     ),
 )
 
@@ -151,60 +293,183 @@ term_options = options.gathered(
 )
 
 
-def read_order(request: str | None, file: Path | None, agents: Agents, terms: Terms) -> Order:
-    """Return what is wanted, by plan file and options; options count more."""
-    table = _read(file) if file else {}
-    for name in table.keys() - {"request", "tasks", "policy", "budget"}:
-        raise click.UsageError(
-            f"{file}: unknown key {name!r}; known: request, tasks, policy, budget"
-        )
-    source = str(file)
-    words = request if request is not None else table.get("request")
-    if not isinstance(words, str):
-        raise click.UsageError(
-            "say what is to be done: a REQUEST, - for standard input, or --plan FILE"
-            if words is None
-            else f"{source}: its request is not a text"
-        )
-    policy = _convert(f"{source}: policy", table.get("policy", {}), Policy)
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """All that the options say."""
+
+    agents: Agents
+    terms: Terms
+    team: Team
+
+
+def wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add all options of those who want something done, and hand them over as one value."""
+
+    @wraps(command)
+    def call(
+        *arguments: object, agents: Agents, team: Team, terms: Terms, **given: object
+    ) -> object:
+        return command(*arguments, **given, wishes=Wishes(agents, terms, team))
+
+    return agent_options(team_options(term_options(call)))
+
+
+def read_order(request: str | None, file: Path | None, wishes: Wishes, settings: Settings) -> Order:
+    """Return what is wanted, by settings, plan file and options; what comes last counts most."""
+    table, source = _read(file) if file else {}, str(file)
+    words = _words(request, table, source)
+    known, said = configured(settings), _with_models(source, table.get("policy", {}))
+    policy = _convert(f"{source}: policy", said, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), Budget)
-    policy = agents.apply(terms.rule(policy))
-    plan = as_usage(lambda: _plan(source, table, words))
-    order = Order(words, plan, policy, terms.limit(budget))
+    policy = with_agents(wishes.terms.rule(policy), known, wishes.agents, own="agents" in said)
+    order = Order(words, None, pin_tools(policy), wishes.terms.limit(budget))
+    if "tasks" in table:
+        tasks = _convert(source, {"tasks": table["tasks"]}, _Tasks).tasks
+        order = as_usage(lambda: _planned(replace(order, plan=Plan(tasks)), wishes, known))
+    else:
+        alone = as_usage(lambda: one_task(words))
+        is_routed = _is_routed(wishes.team, policy, known)
+        order = _routed(order, wishes, known) if is_routed else replace(order, plan=alone)
     as_usage(lambda: _check(order))
     return order
+
+
+def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Read the models of a plan file as those of the settings are read, with the same care."""
+    agents = said.get("agents") if isinstance(said, dict) else None
+    if not isinstance(agents, dict):
+        return said
+    made = {
+        name: _with_model(f"{source}: policy.agents.{name}", one) for name, one in agents.items()
+    }
+    return said | {"agents": made}
+
+
+def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  what a file holds
+    if not isinstance(agent, dict) or agent.get("kind") not in ("chat", "pydantic-ai"):
+        return agent
+    try:
+        return msgspec.to_builtins(model_agent(agent))
+    except ValueError as error:
+        raise click.UsageError(f"{source}: {error}") from None
+
+
+def _words(request: str | None, table: dict[str, Any], source: str) -> str:
+    """Return what is asked for, by argument or plan file."""
+    for name in table.keys() - {"request", "tasks", "policy", "budget"}:
+        raise click.UsageError(
+            f"{source}: unknown key {name!r}; known: request, tasks, policy, budget"
+        )
+    words = request if request is not None else table.get("request")
+    if words is None:
+        raise click.UsageError(
+            "say what is to be done: a REQUEST, - for standard input, or --plan FILE"
+        )
+    if not isinstance(words, str):
+        raise click.UsageError(f"{source}: its request is not a text")
+    as_usage(lambda: text(words))
+    return words
+
+
+def with_agents(policy: Policy, known: Configured, agents: Agents, *, own: bool) -> Policy:
+    """Return a policy with who is named for it: in the settings, by itself, by the options.
+
+    Whoever names an agent on the command line means no other.
+    """
+    policy = msgspec.structs.replace(
+        policy, tools=known.tools | policy.tools, servers=known.servers | policy.servers
+    )
+    if known.agents and not agents.name_one:
+        named = known.agents | policy.agents if own else known.agents
+        roles = known.roles | policy.roles
+        policy = msgspec.structs.replace(policy, agents=named, roles=roles)
+    return agents.apply(policy)
+
+
+def _is_routed(team: Team, policy: Policy, known: Configured) -> bool:
+    """Tell whether the lane of a request is looked for.
+
+    It is where that is said, and where a model answers.  A program that is named on the command
+    line is given what it was called for, and nothing else.
+    """
+    if team.is_wished is not None:
+        return team.is_wished
+    models = any(isinstance(agent, Chat | Library) for agent in policy.agents.values())
+    return models or ("" in known.agents and policy.agents[""] == known.agents[""])
+
+
+def read_roster_file(file: Path | None, known: Configured) -> Roster:
+    """Return the roster that is named: by an option, by the settings, or that of Forum."""
+    named = file or (Path(known.roster) if known.roster else None)
+    try:
+        return load_roster(named)
+    except (BadRoster, OSError) as error:
+        raise click.UsageError(f"{named}: {error}") from None
+
+
+def _routed(order: Order, wishes: Wishes, known: Configured) -> Order:
+    roster = read_roster_file(wishes.team.roster, known)
+    whole = _is_for_team(wishes, known)
+    return as_usage(lambda: route_order(order, roster, lane=wishes.team.lane or "", team=whole))
+
+
+def _planned(order: Order, wishes: Wishes, known: Configured) -> Order:
+    """Return an order with a plan, and with the lanes of the roster that its tasks name."""
+    if wishes.team.lane or wishes.team.route:
+        raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
+    tasks = order.plan.all_tasks if order.plan else ()
+    lanes = {task.lane for task in tasks} - {"", *order.policy.lanes}
+    whole = _is_for_team(wishes, known)
+    if not lanes and not whole:
+        return order
+    roster = read_roster_file(wishes.team.roster, known)
+    return replace(order, policy=team_policy(order.policy, roster, sorted(lanes), roles=whole))
+
+
+def _is_for_team(wishes: Wishes, known: Configured) -> bool:
+    """Tell whether all roles are played; whoever has named an agent is not meant by the file."""
+    if wishes.team.team is not None:
+        return wishes.team.team
+    return known.team and not wishes.agents.name_one
 
 
 def _check(order: Order) -> None:
     """Refuse what could not be taken on, before anything is started for it."""
     order.policy.check(order.plan)
     text(order.request)
-    write_plan(order.plan)
+    if order.plan is not None:
+        write_plan(order.plan)
     write_policy(order.policy)
+
+
+def refuse_unusable(policy: Policy, plan: Plan | None, *, here: bool) -> None:
+    """Refuse agents that could not be asked, before anything is recorded."""
+    as_usage(lambda: require_agents(policy, plan, keys=here))
 
 
 def as_usage(make: Callable[[], T]) -> T:
     """Call something with what the user gave: what is wrong with that is wrong usage."""
     try:
         return make()
-    except (BadPlan, Malformed) as error:
+    except (AgentUnusable, BadPlan, Malformed) as error:
         raise click.UsageError(str(error)) from None
 
 
 def repeats_only(order: Order) -> bool:
     """Tell whether nobody was named who could answer."""
-    return "" in order.plan.agents and order.policy.agents.get("") == Scripted()
+    asked = agents_in(order.policy, order.plan)
+    return "" in asked and order.policy.agents.get("") == Scripted()
 
 
 def caps_nothing(order: Order) -> bool:
     """Tell whether there is a cap in dollars, and nobody who would ever come near it."""
-    return order.budget.usd != NO_LIMIT and not any(a.usd for a in order.policy.agents.values())
+    return order.budget.usd != NO_LIMIT and not any(map(_has_price, order.policy.agents.values()))
 
 
-def _plan(source: str, table: dict[str, Any], request: str) -> Plan:
-    if "tasks" not in table:
-        return one_task(request)
-    return Plan(_convert(source, {"tasks": table["tasks"]}, _Tasks).tasks)
+def _has_price(agent: Agent) -> bool:
+    """Tell whether a call costs anything; a model on this machine is taken to be free."""
+    found = inspect_agent(agent)
+    return bool(found.call_usd or found.read_usd or found.said_usd)
 
 
 class _Tasks(msgspec.Struct):
@@ -265,12 +530,18 @@ def _named(wish: str) -> tuple[str, Agent]:
 
 def _command(option: str, command: str) -> Command:
     try:
-        argv = tuple(shlex.split(command))
+        return Command(argv_of(command))
     except ValueError as error:
         raise click.UsageError(f"{option}: {error} in {command!r}") from None
-    if not argv:
-        raise click.UsageError(f"{option}: no program is named")
-    return Command(argv)
+
+
+def _priced(agent: Agent, given: dict[str, int]) -> Agent:
+    if isinstance(agent, Scripted | Command):
+        return msgspec.structs.replace(agent, **given)
+    raise click.UsageError(
+        "--price-usd and --tokens are of programs; of a model: --price-in, --price-out, "
+        "--max-output-tokens"
+    )
 
 
 def _replaced(value: T, wished: dict[str, Any]) -> T:

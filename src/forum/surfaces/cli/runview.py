@@ -16,17 +16,28 @@ from forum.ledger import NO_LIMIT, Amount, Outcome
 from forum.surfaces.cli import FAILED, OVER_BUDGET, WAITING
 from forum.surfaces.cli.output import dollars
 from forum.surfaces.cli.units import age, count, duration, iso, moment, plural, price
+from forum.tlog import Hash
 from forum.work import (
+    ELSEWHERE,
+    ROLE,
     STOP,
+    Basis,
+    Call,
+    Checked,
     Decider,
     Gate,
+    Independence,
+    Judged,
     Plan,
+    Routed,
     Run,
     Stopped,
     StopReason,
     TaskRun,
     TaskState,
+    UseOfTool,
     Why,
+    total,
 )
 
 SHORT = 18
@@ -34,6 +45,8 @@ SHORT = 18
 
 _LEVELS = 7
 _ANSWER_LINES = 12
+_EFFECTS = 12
+_CLAIMS = 8
 _ROWS = 50
 
 _MARKS = {
@@ -54,6 +67,8 @@ _STOPS = {
     StopReason.LOST: "workers died in its call {used} times",
     StopReason.CANCELLED: "cancelled",
     StopReason.REJECTED: "not approved",
+    StopReason.ERROR: "what it needs of the record could not be read",
+    StopReason.ROLE: "a role did not do its part",
 }
 
 
@@ -130,7 +145,7 @@ def run_reason(view: RunView) -> str:
     if state.outcome is None:
         waiting = ", ".join(gate.opened.subject for _, gate in view.gates)
         return f"waits for approval: {waiting}" if waiting else ""
-    failed = [name for name in state.tasks if state.task(name).state in _BAD]
+    failed = [name for name in tasks_of(state) if state.task(name).state in _BAD]
     return f"{', '.join(failed)} did not pass" if failed else ""
 
 
@@ -177,12 +192,25 @@ def run_time(view: RunView) -> int:
 
 
 def who(task: TaskRun) -> str:
-    """Say who worked on a task last."""
-    if not task.calls:
+    """Say who worked on a task last; whoever judges it has not worked on it."""
+    own = own_calls(task)
+    if not own:
         return ""
-    called = task.calls[-1].called
+    called = own[-1].called
     names = dict.fromkeys(name for name in (called.agent, called.model) if name)
     return plain("/".join(names))
+
+
+def tasks_of(state: Run) -> list[str]:
+    """Return the tasks that are work, and not the part of a role."""
+    return [name for name in state.tasks if not name.startswith(ROLE)]
+
+
+def own_calls(task: TaskRun) -> list[Call]:
+    """Return the calls of a task that were made for its work; of a role, all are."""
+    if task.id.startswith(ROLE):
+        return list(task.calls)
+    return [call for call in task.calls if not call.called.role]
 
 
 # The tree of tasks
@@ -204,7 +232,7 @@ class Twig:
 def draw_tree(plan: Plan | None, state: Run) -> list[Twig]:
     """Return the tasks in the order in which they are drawn."""
     if plan is None:
-        return [Twig(name, "", "") for name in state.tasks]
+        return [Twig(name, "", "") for name in tasks_of(state)]
     place = {task.id: number for number, task in enumerate(plan.tasks)}
     under: dict[str | None, list[str]] = {}
     for task in plan.tasks:
@@ -308,11 +336,15 @@ def screen(view: RunView, *, every: bool = False) -> list[str]:
     columns = width()
     return [
         *head_lines(view, columns),
-        "" if view.plan or view.state.tasks else "  (no plan yet)",
+        "" if view.plan or tasks_of(view.state) else "  (no plan yet)",
         *task_lines(view, columns, NO_LIMIT if every else _ROWS),
         *_gate_lines(view),
+        *_role_lines(view.state),
+        *_judgement_lines(view, columns),
+        *_effect_lines(view, columns),
         *_agent_lines(view.state),
         *_answer_lines(view, columns),
+        *_claim_lines(view, columns),
     ]
 
 
@@ -328,6 +360,7 @@ def head_lines(view: RunView, columns: int) -> list[str]:
         ("as of", "" if view.until is None else f"entry {view.until}, {moment(view.at)}"),
         ("reason", run_reason(view)),
         ("request", "(erased)" if view.request is None else view.request),
+        ("route", route_words(state.routed) if state.routed else ""),
         ("begun", begun),
         ("done", progress(state) if state.planned else ""),
         ("used", used(view)),
@@ -340,6 +373,20 @@ def head_lines(view: RunView, columns: int) -> list[str]:
             ("within", f"{state.accepted.parent_run[:SHORT]}, task {state.accepted.parent_task}")
         )
     return lines + [f"  {name:<8} {first_line(text, columns - 11)}" for name, text in facts if text]
+
+
+def route_words(routed: Routed) -> str:
+    """Say which lane a request was given, by what, and how sure that was."""
+    if routed.basis is Basis.GIVEN:
+        return f"{routed.lane}, as asked for"
+    if routed.basis is Basis.CLASSIFIER:
+        return f"{routed.lane or 'no lane'}, by the classifier"
+    if not routed.lane:
+        return f"no lane, by {routed.basis.value} routing"
+    sure = f"by {routed.basis.value} routing, {routed.confidence / 10:.0f} % sure"
+    other = "nobody's work here" if routed.runner_up == ELSEWHERE else routed.runner_up
+    after = f" (runner-up: {other})" if other else ""
+    return f"{routed.lane}, {sure}{after}"
 
 
 def used(view: RunView) -> str:
@@ -367,7 +414,7 @@ def progress(state: Run) -> str:
 
 def passed_tasks(state: Run) -> int:
     """Count the tasks of a run that have passed."""
-    return sum(1 for name in state.tasks if state.task(name).state is TaskState.PASSED)
+    return sum(1 for name in tasks_of(state) if state.task(name).state is TaskState.PASSED)
 
 
 _NO_CAP = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
@@ -404,6 +451,137 @@ def gate_advice(run: str, gate: Gate, at: int) -> list[str]:
         f"    forum gate approve {run[:SHORT]} {subject}",
     ]
     return [click.style(lines[0], fg="yellow"), *lines[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a role has done in a run."""
+
+    role: str
+    who: str
+    state: TaskState | None
+    """None of one that is asked within tasks."""
+    spent: Amount
+
+
+def parts_of(state: Run) -> list[Part]:
+    """Return what roles have done, in the order in which they began."""
+    found = [
+        Part(name.removeprefix(ROLE), who(task), task.state, task.spent)
+        for name, task in state.tasks.items()
+        if name.startswith(ROLE)
+    ]
+    asked: dict[tuple[str, str], list[Call]] = {}
+    for name in tasks_of(state):
+        for call in state.tasks[name].calls:
+            if call.called.role:
+                names = dict.fromkeys(n for n in (call.called.agent, call.called.model) if n)
+                asked.setdefault((call.called.role, plain("/".join(names))), []).append(call)
+    found += [
+        Part(role, name, None, total(call.spent for call in calls))
+        for (role, name), calls in asked.items()
+    ]
+    return found
+
+
+def _role_lines(state: Run) -> list[str]:
+    parts = parts_of(state)
+    size = max((len(part.role) for part in parts), default=0)
+    rows = [
+        (
+            f"{_mark(part)} {part.role:<{size}}  {first_line(part.who, 30)}",
+            count(part.spent.calls),
+            count(part.spent.tokens),
+            price(part.spent.usd),
+        )
+        for part in parts
+    ]
+    return ["", *table(("roles", "calls", "tokens", "cost"), rows)] if rows else []
+
+
+def _mark(part: Part) -> str:
+    return " " if part.state is None else _MARKS[part.state][0]
+
+
+def _judgement_lines(view: RunView, columns: int) -> list[str]:
+    """Say what models have said of results, and how the answer was looked at."""
+    judged = [
+        (name, *_verdict(verdict))
+        for name in tasks_of(view.state)
+        for verdict in view.state.tasks[name].verdicts
+        if verdict.independence is not Independence.NONE
+    ]
+    judged += [(f"answer: {one.subject}", *_check(one)) for _, one in view.state.checks]
+    if not judged:
+        return []
+    size = min(24, max(len(plain(name)) for name, _, _ in judged))
+    lines = []
+    for name, words, color in judged:
+        said = first_line(words, columns - size - 5)
+        lines.append(f"  {first_line(name, size):<{size}}  {click.style(said, fg=color)}")
+    return ["", click.style("judged", bold=True), *lines]
+
+
+def _verdict(verdict: Judged) -> tuple[str, str | None]:
+    passed = verdict.outcome is Outcome.OK
+    word = "accepted" if passed else f"not accepted ({verdict.reason})"
+    by = judge_words(verdict.judge, verdict.independence)
+    return f"attempt {verdict.attempt} {word}{by}", None if passed else "yellow"
+
+
+def _check(checked: Checked) -> tuple[str, str | None]:
+    passed = checked.outcome is Outcome.OK
+    reason = f" ({checked.reason})" if checked.reason else ""
+    by = judge_words(checked.judge, checked.independence)
+    said = f"{checked.outcome.value}{reason}, checked by {checked.check.value}{by}"
+    return said, None if passed else "yellow"
+
+
+def judge_words(judge: str, independence: Independence) -> str:
+    """Say which agent has judged, and whether it is another than the one that was judged."""
+    if independence is Independence.NONE:
+        return f", by {plain(judge)}" if judge else ""
+    word = "independent" if independence is Independence.YES else "not independent"
+    return f", by {plain(judge) or 'the agent'}, {word}"
+
+
+def _effect_lines(view: RunView, columns: int) -> list[str]:
+    uses = [(task.id, use) for task in view.state.tasks.values() for use in task.uses]
+    lines = [
+        f"  {first_line(f'{use.intended.tool}: {_effect(use)}, in {task}', columns - 14)}"
+        f"{_place(view, use.outcome or use.entry)}"
+        for task, use in uses[:_EFFECTS]
+    ]
+    if len(uses) > _EFFECTS:
+        lines.append(f"  and {len(uses) - _EFFECTS} more (--json has them all)")
+    return ["", click.style("effects", bold=True), *lines] if lines else []
+
+
+def _effect(use: UseOfTool) -> str:
+    if use.happened is None:
+        return "intended"
+    if use.happened.known:
+        return "known from an earlier attempt"
+    return use.happened.outcome.value
+
+
+def _place(view: RunView, entry: Hash) -> str:
+    index = view.places.get(entry.hex())
+    return "" if index is None else click.style(f"  #{index}", dim=True)
+
+
+def _claim_lines(view: RunView, columns: int) -> list[str]:
+    """Say what the answer says was done, and which entry shows it."""
+    lines = []
+    for claim in view.claims[:_CLAIMS]:
+        index = view.places.get(claim.receipt)
+        shown = f"entry {index}" if index is not None else claim.receipt[:10] or "unverified"
+        said = first_line(claim.text, columns - len(shown) - 13)
+        color = None if claim.receipt else "yellow"
+        lines.append(f"  says: {said} -> {click.style(shown, fg=color)}")
+    if len(view.claims) > _CLAIMS:
+        lines.append(f"  and {len(view.claims) - _CLAIMS} more (--json has them all)")
+    return ["", click.style("claims", bold=True), *lines] if lines else []
 
 
 def _agent_lines(state: Run) -> list[str]:
@@ -470,6 +648,29 @@ def run_json(view: RunView) -> dict[str, Any]:
             else accepted.milliseconds / 1000,
         },
         "spent_by": {agent: amount_json(spent) for agent, spent in state.spent_by.items()},
+        "route": _route_json(view) if state.routed else None,
+        "roles": [
+            {
+                "role": p.role,
+                "who": p.who,
+                "state": p.state and p.state.value,
+                "spent": amount_json(p.spent),
+            }
+            for p in parts_of(state)
+        ],
+        "checks": [_check_json(view, leaf, one) for leaf, one in state.checks],
+        "claims": [
+            {
+                "deed": claim.deed.value,
+                "text": claim.text,
+                "entry": view.places.get(claim.receipt),
+                "receipt": claim.receipt or None,
+            }
+            for claim in view.claims
+        ],
+        "effects": [
+            _effect_json(view, task.id, use) for task in state.tasks.values() for use in task.uses
+        ],
         "begun": iso(state.begun),
         "seconds": round(run_time(view) / 1e6, 3),
         "tasks": [_task_json(view, state.task(twig.id)) for twig in twigs],
@@ -477,6 +678,54 @@ def run_json(view: RunView) -> dict[str, Any]:
         "waits_for": [{"run": run, "subject": gate.opened.subject} for run, gate in view.gates],
         "fork_of": accepted.fork_run or None if accepted else None,
         "within": accepted.parent_run or None if accepted else None,
+    }
+
+
+def _route_json(view: RunView) -> dict[str, Any]:
+    routed = view.state.routed or Routed("", Basis.GIVEN)
+    return {
+        "lane": routed.lane or None,
+        "basis": routed.basis.value,
+        "confidence": routed.confidence / 1000,
+        "runner_up": routed.runner_up or None,
+        "margin": routed.margin / 1000,
+        "roster": routed.roster or None,
+        "entry": view.places.get(view.state.route.hex()) if view.state.route else None,
+    }
+
+
+def _check_json(view: RunView, leaf: Hash, checked: Checked) -> dict[str, Any]:
+    return {
+        "subject": checked.subject,
+        "outcome": checked.outcome.value,
+        "check": checked.check.value,
+        "reason": checked.reason or None,
+        "judge": checked.judge or None,
+        "independence": checked.independence.value or None,
+        "entry": view.places.get(leaf.hex()),
+    }
+
+
+def _effect_json(view: RunView, task: str, use: UseOfTool) -> dict[str, Any]:
+    return {
+        "task": task,
+        "tool": use.intended.tool,
+        "outcome": use.happened.outcome.value if use.happened else None,
+        "entry": view.places.get((use.outcome or use.entry).hex()),
+    }
+
+
+def _verdict_json(verdict: Judged) -> dict[str, Any]:
+    return {
+        "attempt": verdict.attempt,
+        "outcome": verdict.outcome.value,
+        "check": verdict.check.value,
+        "next": verdict.next.value,
+        "reason": verdict.reason or None,
+        "judge": verdict.judge or None,
+        "independence": verdict.independence.value or None,
+        "claims": verdict.claims,
+        "unverified": verdict.unverified,
     }
 
 
@@ -504,14 +753,17 @@ def _limit(cap: int) -> int | None:
 
 def _task_json(view: RunView, task: TaskRun) -> dict[str, Any]:
     planned = view.plan.by_id.get(task.id) if view.plan else None
-    last = task.calls[-1].called if task.calls else None
+    own = own_calls(task)
+    last = own[-1].called if own else None
     return {
         "id": task.id,
+        "lane": planned.lane or None if planned else None,
         "state": task.state.value,
         "reason": task_reason(view, task),
         "agent": last.agent if last else planned.agent if planned else "",
         "model": last.model if last else None,
         "attempts": task.attempts,
+        "verdicts": [_verdict_json(verdict) for verdict in task.verdicts],
         "lost": lost_calls(task),
         "spent": amount_json(task.spent),
         "seconds": round(task_time(task, view.at) / 1e6, 3),

@@ -23,6 +23,10 @@ _TEMPLATE = """\
 
 [witness]
 # policy = "policy.txt"              # without one the local witness of this machine cosigns
+
+# [models.capable]                   # who answers requests; try it with: forum models check --call
+# url = "http://127.0.0.1:11434/v1"
+# model = "qwen3"
 """
 
 
@@ -52,7 +56,7 @@ def init(*, as_json: bool) -> None:
     click.echo(f"{'made' if fresh else 'found'} the ledger {facts['origin']}")
     for name in ("key", "witness", "policy", "data"):
         click.echo(f"  {name:<8} {facts[name]}")
-    click.echo('next: forum ledger note "hello", then forum ledger verify', err=True)
+    click.echo('next: forum submit "Name three rivers.", then forum show', err=True)
 
 
 @click.group()

@@ -7,7 +7,7 @@ from forum.ledger import Located
 from forum.surfaces.cli import MISMATCH, options
 from forum.surfaces.cli.divergence import divergence_json, print_divergences
 from forum.surfaces.cli.following import carry_out, finish, hand_over
-from forum.surfaces.cli.orders import Agents, agent_options
+from forum.surfaces.cli.orders import Agents, agent_options, refuse_unusable
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import SHORT, run_json, status
 
@@ -97,7 +97,10 @@ def fork(run: str | None, at: str, *, agents: Agents, detach: bool, as_json: boo
         entry = forum.ledger.find(at)
         found = forum.run_of(run) if run else entry.entry.run
         index = _index_in(entry, found)
-        policy = agents.apply(forum.read_case(found).policy)
+        order = forum.order_of(found)
+        policy = agents.take_over(order.policy)
+        if agents.name_one:
+            refuse_unusable(policy, order.plan, here=not detach)
 
         def part() -> str:
             return forum.fork(found, index, policy)

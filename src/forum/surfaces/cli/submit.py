@@ -8,14 +8,13 @@ import click
 from forum.surfaces.cli import options
 from forum.surfaces.cli.following import carry_out, hand_over
 from forum.surfaces.cli.orders import (
-    Agents,
-    Terms,
-    agent_options,
+    Wishes,
     as_usage,
     caps_nothing,
     read_order,
+    refuse_unusable,
     repeats_only,
-    term_options,
+    wish_options,
 )
 
 
@@ -23,6 +22,8 @@ from forum.surfaces.cli.orders import (
     cls=options.WithExamples,
     examples=(
         'forum submit "Name three rivers" --cmd "./agent --brief"',
+        'forum submit "Why is the sky blue?" --chat-url http://127.0.0.1:11434/v1 --model qwen3',
+        'forum submit "Review the checkout" --team --max-usd 0.50',
         "forum submit --plan plan.toml --max-usd 0.50 --max-seconds 600",
         "forum submit --plan plan.json --gate plan",
         "git diff | forum submit - --cmd ./review --detach",
@@ -34,16 +35,14 @@ from forum.surfaces.cli.orders import (
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The tasks that answer it: JSON or TOML.",
 )
-@agent_options
-@term_options
+@wish_options
 @click.option("--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out.")
 @options.as_json
 def submit(
     request: str | None,
     plan: Path | None,
     *,
-    agents: Agents,
-    terms: Terms,
+    wishes: Wishes,
     detach: bool,
     as_json: bool,
 ) -> None:
@@ -52,26 +51,34 @@ def submit(
     Every step is recorded before the next begins.  Whatever stops this command, the run stays and
     `forum resume` goes on with it; for a reply that was recorded nobody is asked again.
 
+    Where a model is named, here or in forum.toml, the request is given to the lane of the roster
+    that it belongs to; with --team several agents plan, judge and put together.  `forum models
+    check` tells who would be asked.
+
     A plan file holds `request` and `tasks`, each with `id` and `instruction`, and if wanted
-    `done_when` (`contains TEXT` or `matches REGEX`), `needs` (tasks whose output it is given),
-    `after` (tasks that it only follows) and `agent`.  It may also hold `policy` and `budget`:
-    what the options below say, for those who want to keep it.
+    `done_when` (on each line `contains TEXT`, `matches REGEX`, `json SCHEMA`, `command TOOL`,
+    `tests TOOL`, `file PATH sha256:HEX`, or words for a judge), `needs` (tasks whose output it is
+    given), `after` (tasks that it only follows), `lane` (of the roster) and `agent`.  It may also
+    hold `policy` and `budget`: what the options below say, for those who want to keep it.
 
     Exit status: 0 answered, 1 failed, 2 usage, 5 budget or time used up, 6 waiting for approval.
     """
     if request == "-":
         words = as_usage(lambda: options.read_text(sys.stdin.buffer))
         request = words.data.decode()
-    order = read_order(request, plan, agents, terms)
+    order = read_order(request, plan, wishes, options.settings())
+    refuse_unusable(order.policy, order.plan, here=not detach)
     if repeats_only(order):
         click.echo(
             "no agent configured: the scripted agent repeats the instruction; "
-            "use --cmd or --script",
+            "use --cmd, --model or --script, or name one in forum.toml",
             err=True,
         )
     if caps_nothing(order):
         click.echo(
-            "no agent has a price: --max-usd stops nothing; declare one with --price-usd", err=True
+            "no agent has a price: --max-usd stops nothing; declare one with --price-usd, "
+            "or --price-in and --price-out",
+            err=True,
         )
     with options.forum() as forum:
         forum.initialise()

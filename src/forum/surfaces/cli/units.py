@@ -4,34 +4,21 @@ The record has integers only: nano-dollars, milliseconds, microseconds since 197
 """
 
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 
 import click
 
-from forum.ledger import NO_LIMIT
 from forum.surfaces.cli.output import dollars
-
-NANO = 1_000_000_000
-
-
-def exactly(value: object, unit: int) -> int:
-    """Return a decimal number in a smaller unit, where it is a whole number of them."""
-    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
-        raise ValueError(f"{value!r} is not a number")  # noqa: TRY004  a user's mistake, not ours
-    try:
-        number = Decimal(value) * unit
-    except InvalidOperation:
-        raise ValueError(f"{value!r} is not a number") from None
-    if not number.is_finite() or number < 0 or number >= NO_LIMIT:
-        raise ValueError(f"{value} is out of range")
-    if number != int(number):
-        raise ValueError(f"{value} is more exact than one {unit:,}th")
-    return int(number)
+from forum.work import NANO, PER_MILLION, exactly
 
 
 def usd(value: str) -> int:
     """Read dollars that were typed, as nano-dollars."""
     return _typed(value, NANO)
+
+
+def usd_per_million(value: str) -> int:
+    """Read dollars for a million tokens, as nano-dollars for a thousand."""
+    return _typed(value, PER_MILLION)
 
 
 def seconds(value: str) -> int:

@@ -19,7 +19,7 @@ from forum.ledger import (
     RunOpen,
 )
 from forum.surfaces.cli.output import dollars, entry_line
-from forum.surfaces.cli.runview import stop_words
+from forum.surfaces.cli.runview import judge_words, route_words, stop_words
 from forum.surfaces.cli.units import plural
 from forum.work import (
     STOP,
@@ -28,6 +28,7 @@ from forum.work import (
     Called,
     CancelAsked,
     Check,
+    Checked,
     ControlClosed,
     Delegated,
     GateDecided,
@@ -39,6 +40,7 @@ from forum.work import (
     Next,
     Planned,
     Replied,
+    Routed,
     Skipped,
     Stopped,
 )
@@ -51,7 +53,7 @@ def words(located: Located) -> str:
     if say is None or entry.kind not in KINDS:
         return entry_line(located).strip()
     place, _, name = entry.strand.partition("/")
-    where = f"task {name}: " if place == "task" else ""
+    where = f"{place} {name}: " if place in ("task", "role") else ""
     return f"{where}{say(entry)}"
 
 
@@ -66,6 +68,7 @@ def _accepted(entry: Entry[Accepted]) -> str:
 def _called(entry: Entry[Called]) -> str:
     facts = entry.facts
     name = f"{facts.agent} ({facts.model})" if facts.agent else facts.model
+    name = f"{name}, as {facts.role}," if facts.role else name
     price = f", for ${dollars(facts.usd)} at most" if facts.usd else ""
     return f"{name} was called, attempt {facts.attempt}, call {facts.turn}{price}"
 
@@ -87,6 +90,9 @@ def _happened(entry: Entry[Happened]) -> str:
 def _judged(entry: Entry[Judged]) -> str:
     facts = entry.facts
     checked = "that it succeeded" if facts.check is Check.OUTCOME else f"by {facts.check.value}"
+    checked += judge_words(facts.judge, facts.independence) + _claimed(
+        facts.claims, facts.unverified
+    )
     if facts.next is Next.ACCEPT:
         return f"attempt {facts.attempt} was accepted (checked {checked})"
     follows = {
@@ -94,7 +100,19 @@ def _judged(entry: Entry[Judged]) -> str:
         Next.ESCALATE: "a stronger agent is asked",
     }
     then = follows.get(facts.next, "it is given up")
-    return f"attempt {facts.attempt} was not accepted ({facts.reason}): {then}"
+    by = judge_words(facts.judge, facts.independence)
+    return f"attempt {facts.attempt} was not accepted ({facts.reason}{by}): {then}"
+
+
+def _checked(entry: Entry[Checked]) -> str:
+    facts = entry.facts
+    by = judge_words(facts.judge, facts.independence)
+    outcome = _outcome(facts.outcome, facts.reason)
+    return f"the answer was checked ({facts.subject}): {outcome}, by {facts.check.value}{by}"
+
+
+def _claimed(claims: int, unverified: int) -> str:
+    return f"; {unverified} of {plural(claims, 'claim')} unverified" if claims else ""
 
 
 def _skipped(entry: Entry[Skipped]) -> str:
@@ -129,6 +147,7 @@ _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     Redact: lambda e: f"{e.actor} had body {e.facts.body!r} erased ({e.facts.reason.value})",
     Export: lambda e: f"{e.actor} exported run {e.facts.run}",
     Accepted: _accepted,
+    Routed: lambda e: f"the request was routed: {route_words(e.facts)}",
     Planned: lambda e: f"{e.actor} made a plan of {plural(e.facts.tasks, 'task')}",
     Called: _called,
     Replied: _replied,
@@ -143,7 +162,9 @@ _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     CancelAsked: lambda e: f"{e.actor} asked the run to end",
     ControlClosed: lambda _: "nobody can ask the run to end any more",
     Delegated: lambda e: f"handed to run {e.facts.run}",
+    Checked: _checked,
     Answered: lambda e: (
         f"answered: {e.facts.outcome.value}, from {plural(e.facts.parts, 'result')}"
+        f"{_claimed(e.facts.claims, e.facts.unverified)}"
     ),
 }

@@ -1,0 +1,28 @@
+"""`python -m benchmarks.routing_weights`: what the semantic rung remembers of the default roster.
+
+To be run whenever the roster has changed; it takes some minutes, and a test notices if it was not.
+"""
+
+from pathlib import Path
+
+import forum.models
+from forum.models.embedding import MiniLM
+from forum.models.semantic import file_name, signs_of, write_signs
+from forum.staff import load_roster
+
+FOLDER = Path(forum.models.__file__).parent
+
+
+def main() -> None:
+    """Write the file that belongs to the roster, and remove those of earlier ones."""
+    roster = load_roster()
+    file = FOLDER / file_name(roster)
+    write_signs(file, signs_of(roster, MiniLM()))
+    for other in FOLDER.glob("roster-*.bits"):
+        if other != file:
+            other.unlink()
+    print(f"{file.name}: {file.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

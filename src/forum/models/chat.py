@@ -1,0 +1,194 @@
+"""OpenAI's chat completions, which most servers of models speak."""
+
+from typing import Any
+
+import msgspec
+
+from forum.engine import Call
+from forum.models.address import host_of
+from forum.models.http import Event
+from forum.models.prices import Tokens
+from forum.models.wire import (
+    ANSWER,
+    Asked,
+    Finish,
+    Said,
+    bearer,
+    count,
+    is_strict,
+    merge,
+    schema_of,
+    turns_of,
+    words,
+)
+from forum.work import OURS, Chat, Who
+
+_ROLES = {Who.SYSTEM: "system", Who.USER: "user", Who.AGENT: "assistant", Who.TOOL: "user"}
+_FINISHES = {
+    "stop": Finish.COMPLETE,
+    "tool_calls": Finish.COMPLETE,
+    "function_call": Finish.COMPLETE,
+    "length": Finish.LENGTH,
+    "content_filter": Finish.REFUSED,
+}
+
+
+class ChatWire:
+    """How chat completions are spoken."""
+
+    path = "/chat/completions"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Return what says who we are."""
+        return bearer(key)
+
+    def body(self, spec: Chat, call: Call) -> dict[str, Any]:
+        """Return the request in this API's words."""
+        own: dict[str, Any] = {
+            "model": spec.model,
+            "messages": _messages(call),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            _limit(spec.url): spec.max_tokens,
+        }
+        if call.offers:
+            own["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": offer.name,
+                        "description": offer.description,
+                        "parameters": schema_of(offer.schema),
+                    },
+                }
+                for offer in call.offers
+            ]
+        if call.schema:
+            form = schema_of(call.schema)
+            named = {"name": ANSWER, "schema": form, "strict": is_strict(form)}
+            own["response_format"] = {"type": "json_schema", "json_schema": named}
+        return merge(spec.options, own, OURS)
+
+    def read(self, call: Call) -> "_Reading":  # noqa: ARG002
+        """Return what will read the answer."""
+        return _Reading()
+
+
+def _limit(url: str) -> str:
+    """Return how the limit is called: OpenAI's newer models refuse the name that others know."""
+    newer = host_of(url).endswith((".openai.com", ".openai.azure.com"))
+    return "max_completion_tokens" if newer else "max_tokens"
+
+
+def _messages(call: Call) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    asked = Asked(call.offers)
+    for number, turn in enumerate(turns_of(call)):
+        message: dict[str, Any] = {"role": _ROLES[turn.who], "content": words(turn)}
+        if turn.who is Who.AGENT and turn.uses:
+            message["tool_calls"] = [
+                {
+                    "id": name,
+                    "type": "function",
+                    "function": {
+                        "name": use.tool,
+                        "arguments": msgspec.json.encode(asked.arguments(use)).decode(),
+                    },
+                }
+                for name, use in zip(asked.ids(number, turn.uses), turn.uses, strict=True)
+            ]
+        elif turn.who is Who.TOOL and (name := asked.id_of(turn.use)) is not None:
+            message |= {"role": "tool", "tool_call_id": name}
+        messages.append(message)
+    return messages
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ToolCall(msgspec.Struct):
+    index: int = 0
+    function: _Function = msgspec.field(default_factory=_Function)
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta = msgspec.field(default_factory=_Delta)
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] = []
+    model: str = ""
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+    error: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = 0
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+
+
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_chunk = msgspec.json.Decoder(_Chunk)
+_usage = msgspec.json.Decoder(_Usage)
+
+
+class _Reading:
+    """An answer that is coming in."""
+
+    def __init__(self) -> None:
+        self.said = Said()
+
+    def take(self, event: Event) -> bool:
+        """Take in an event, and tell whether it was the last one."""
+        if event.data == b"[DONE]":
+            return True
+        chunk = _chunk.decode(event.data)
+        if bytes(chunk.error) != b"null":
+            self.said.fail(Finish.FAILED, bytes(chunk.error))
+            return True
+        self.said.model = chunk.model or self.said.model
+        self.said.tokens = _tokens(bytes(chunk.usage)) or self.said.tokens
+        for choice in chunk.choices[:1]:
+            self._choice(choice)
+        return False
+
+    def _choice(self, choice: _Choice) -> None:
+        delta = choice.delta
+        if delta.content:
+            self.said.add(delta.content)
+        if delta.refusal:
+            self.said.add(delta.refusal)
+            self.said.finish = Finish.REFUSED
+        for call in delta.tool_calls or ():
+            self.said.wish(call.index, call.function.name or "", call.function.arguments or "")
+        if choice.finish_reason and self.said.finish is not Finish.REFUSED:
+            self.said.finish = _FINISHES.get(choice.finish_reason, Finish.COMPLETE)
+
+
+def _tokens(usage: bytes) -> Tokens | None:
+    """Read how much was used; what cannot be true was not said."""
+    try:
+        told = _usage.decode(usage)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    cached = (told.prompt_tokens_details.cached_tokens or 0) if told.prompt_tokens_details else 0
+    # Some (Gemini, Grok) leave what was thought out of the completion; it is billed all the same.
+    said = max(told.completion_tokens, (told.total_tokens or 0) - told.prompt_tokens)
+    if not count(told.prompt_tokens, told.completion_tokens, said) or not count(cached):
+        return None
+    return Tokens(told.prompt_tokens, said, cached)

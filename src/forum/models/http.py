@@ -1,0 +1,263 @@
+"""One request to a provider, and the events of its answer, within bounds.
+
+Each request has a connection of its own, which is closed with it.  That costs a millisecond, and
+a model takes seconds to answer; in return no connection was closed by the other side just when we
+wrote (which may or may not be billed), none belongs to another event loop, and none is left when a
+call is cancelled.  Redirects are not followed: a key goes where it was meant to go.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from functools import cache
+from typing import Final, NamedTuple
+
+import httpx2
+import msgspec
+
+from forum.errors import Malformed
+from forum.models.address import is_loopback
+
+MOST_STREAMED: Final = 1 << 28
+"""The most bytes of an answer, with all that is wrapped around its text."""
+
+MOST_IN_EVENT: Final = 1 << 23
+MOST_ERRORS: Final = 1 << 16
+"""How much is kept of what a provider says of an error."""
+
+MOST_PAUSE: Final = 600_000
+"""The longest pause that a provider can ask for, in milliseconds."""
+
+CONNECT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A request.  Its headers hold a key, so that they are never shown."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class Event(NamedTuple):
+    """A server-sent event."""
+
+    name: str
+    data: bytes
+
+
+class TooMuch(Exception):
+    """An answer is larger than what is kept."""
+
+
+class End(Enum):
+    """How an answer ended."""
+
+    DONE = "done"
+    """It said itself that it is complete."""
+    EARLY = "early"
+    OVERSIZE = "oversize"
+    MALFORMED = "malformed"
+    LATE = "late"
+    REFUSED = "refused"
+    """The status is not 200."""
+    CONNECT = "connect"
+    """Nobody was reached: nothing was sent."""
+    TLS = "tls"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request, beside its events."""
+
+    end: End
+    status: int = 0
+    pause: int = 0
+    """For how many milliseconds the provider wants to be left alone."""
+    error: bytes = b""
+
+
+async def post(request: Post, seconds: float, take: Callable[[Event], bool]) -> Answer:
+    """Send a request, and hand over its events until `take` says that one was the last.
+
+    `take` may raise `TooMuch` and `Malformed`.  When cancelled, the connection is closed.
+    """
+    try:
+        client = _client(request.url, seconds)
+    except (ImportError, OSError, ValueError):
+        # Their text may quote the address of a proxy, with its password.
+        return Answer(End.CONNECT, error=b"the proxy or the certificates that are set up here fail")
+    try:
+        async with asyncio.timeout(seconds), AsyncExitStack() as stack:
+            await stack.enter_async_context(client)
+            response = await stack.enter_async_context(
+                client.stream("POST", request.url, headers=request.headers, content=request.body)
+            )
+            return await _answer(response, take)
+    except TimeoutError:
+        return Answer(End.LATE)
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
+        end = End.TLS if _is_tls(error) else End.CONNECT
+        return Answer(end, error=_short(str(error) or "no connection came about in time"))
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
+        return Answer(End.CONNECT, error=b"the url is not one of http or https; set it right")
+    except httpx2.HTTPError as error:
+        # Its text may quote what was sent, and with it the key: only its kind is told.
+        return Answer(End.EARLY, error=type(error).__name__.encode())
+
+
+async def _answer(response: httpx2.Response, take: Callable[[Event], bool]) -> Answer:
+    if response.status_code != 200:
+        body = await _beginning(response)
+        return Answer(End.REFUSED, response.status_code, pause_of(response.headers), body)
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    # What is compressed could be a thousand times as long as what we count; we ask for none.
+    plain = response.headers.get("content-encoding", "identity") == "identity"
+    if kind != "text/event-stream" or not plain:
+        return Answer(End.MALFORMED, 200, error=await _beginning(response))
+    return await _read(response, take)
+
+
+async def _read(response: httpx2.Response, take: Callable[[Event], bool]) -> Answer:
+    events, size = Events(), 0
+    try:
+        async for chunk in response.aiter_raw():
+            size += len(chunk)
+            if size > MOST_STREAMED:
+                return Answer(End.OVERSIZE, 200)
+            if any(take(event) for event in events.feed(chunk)):
+                return Answer(End.DONE, 200)
+    except TooMuch:
+        return Answer(End.OVERSIZE, 200)
+    except (Malformed, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return Answer(End.MALFORMED, 200, error=_short(str(error)))
+    return Answer(End.EARLY, 200)
+
+
+async def _beginning(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk[: MOST_ERRORS - len(body)]
+        if len(body) == MOST_ERRORS:
+            break
+    return bytes(body)
+
+
+class Events:
+    """Server-sent events from bytes that come in any pieces.
+
+    A line ends with LF or CR LF; a CR alone, which the standard also allows, is used by nobody.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        """Of everything since the last event."""
+        self._name, self._data = "", list[bytes]()
+        self._mark = b"\xef\xbb\xbf"
+        """What may stand before the first line, and is no part of it."""
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Take in a piece, and yield the events that it completes."""
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            self._count(line)
+            self._pieces.append(line)
+            whole = b"".join(self._pieces).removesuffix(b"\r").removeprefix(self._mark)
+            self._pieces.clear()
+            self._mark = b""
+            if whole:
+                self._field(whole)
+                continue
+            if self._data:
+                yield Event(self._name, b"\n".join(self._data))
+            self._name, self._data, self._size = "", [], 0
+        if rest:
+            self._count(rest)
+            self._pieces.append(rest)
+
+    def _count(self, piece: bytes) -> None:
+        self._size += len(piece) + 1
+        if self._size > MOST_IN_EVENT:
+            raise TooMuch
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"event":
+            self._name = value.decode(errors="replace")
+
+
+def pause_of(headers: Mapping[str, str]) -> int:
+    """Return for how many milliseconds a provider wants to be left alone: RFC 9110, 10.2.3."""
+    exact = _number(headers.get("retry-after-ms", ""))
+    told = headers.get("retry-after", "")
+    seconds = _number(told)
+    if exact is not None:
+        pause = exact
+    elif seconds is not None:
+        pause = 1000 * seconds
+    else:
+        pause = _until(told)
+    return int(min(max(pause, 0), MOST_PAUSE))
+
+
+def _number(told: str) -> float | None:
+    """Read a count; what has more digits than any pause needs is none."""
+    whole, _, part = told.strip().partition(".")
+    if not (whole.isascii() and whole.isdigit() and len(whole) < 12):
+        return None
+    return float(f"{whole}.{part}") if part.isascii() and part.isdigit() else float(whole)
+
+
+def _until(told: str) -> float:
+    try:
+        then = parsedate_to_datetime(told)
+    except (ValueError, TypeError, OverflowError):
+        return 0
+    now = datetime.now(UTC)  # noqa: TID251  # the provider's date is one of this world's calendar
+    return 1000 * (then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds()
+
+
+def _client(url: str, seconds: float) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        verify=_trusted() if url.lower().startswith("https:") else _nobody(),
+        # A proxy of the environment is for others than this machine.
+        trust_env=not is_loopback(url),
+        timeout=httpx2.Timeout(None, connect=min(CONNECT_SECONDS, 0.9 * seconds)),
+        headers={"Connection": "close", "Accept-Encoding": "identity"},
+        follow_redirects=False,
+    )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return what knows the certificates of this machine; reading them takes long."""
+    return httpx2.create_ssl_context()
+
+
+@cache
+def _nobody() -> ssl.SSLContext:
+    """Return what trusts no certificate at all, for connections without any."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _is_tls(error: BaseException) -> bool:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _short(told: str) -> bytes:
+    return told.encode(errors="replace")[:MOST_ERRORS]

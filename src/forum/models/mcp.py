@@ -1,0 +1,139 @@
+"""Tools of MCP servers.
+
+What a server offers is asked for once, when a request is taken on, and recorded with the run: the
+tools of a run do not change under it.  Each call has a conversation of its own, and a server that
+is a program is started for it and gone after it.  That is the simplest thing that is right: no
+call sees what another one left behind, and the key of an effect can be in the environment.
+
+The SDK (extra `mcp`) takes more than a second to load, so it is loaded by whoever needs it first.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+import msgspec
+
+from forum.engine import Deed, Reply
+from forum.errors import Malformed, MissingExtra, ServerUnusable
+from forum.ledger import Bytes, Content, Outcome
+from forum.work import Server, Tool, Why
+
+MOST_ARGUMENTS: Final = 1 << 24
+LIST_SECONDS: Final = 30.0
+MOST_DESCRIBED: Final = 4096
+"""How many bytes of a description are kept."""
+MOST_SCHEMA: Final = 1 << 18
+LONGEST_NAME: Final = 64
+"""What providers allow in the name of a tool, as well as the characters of `_NOT_PLAIN`."""
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_arguments = msgspec.json.Decoder(dict[str, Any])
+
+
+class McpTool:
+    """A tool of an MCP server."""
+
+    def __init__(self, spec: Tool, server: Server) -> None:
+        self._spec, self._server = spec, server
+
+    async def use(self, deed: Deed) -> Reply:
+        """Have the server use the tool.  It finds the key in `_meta`, as `forum/key`.
+
+        A server that is a program also finds it in FORUM_KEY.
+        """
+        deadline = asyncio.get_running_loop().time() + self._spec.seconds
+        try:
+            arguments = _read(deed.arguments)
+            async with asyncio.timeout_at(deadline):
+                await _load()
+        except TimeoutError:
+            return Reply(Outcome.FAILED, why=Why.DEADLINE, code="connect")
+        except (Malformed, MissingExtra) as error:
+            code = "arguments" if isinstance(error, Malformed) else "missing-extra"
+            told = Bytes(str(error).encode(errors="replace"))
+            # The agent reads the output: it can put its arguments right.
+            return Reply(Outcome.FAILED, told, why=Why.ERROR, code=code, error=told)
+        from forum.models.mcp_client import call  # noqa: PLC0415  # it is loaded by now
+
+        return await call(self._spec, self._server, arguments, deed, deadline)
+
+
+async def list_tools(
+    servers: Mapping[str, Server], seconds: float = LIST_SECONDS
+) -> dict[str, Tool]:
+    """Ask servers what they offer; each may take so long.
+
+    A tool is called `SERVER-TOOL`, made plain.  Raises `ServerUnusable`, and `MissingExtra`.
+    """
+    if not servers:
+        return {}
+    await _load()
+    from forum.models.mcp_client import offers_of  # noqa: PLC0415  # it is loaded by now
+
+    found: dict[tuple[str, str], Tool] = {}
+    for name, server in servers.items():
+        for offer in await offers_of(name, server, seconds):
+            if (name, offer.name) in found:
+                raise ServerUnusable(name, f"it offers two tools with the name {offer.name!r}")
+            if len(msgspec.json.encode(offer.input_schema)) > MOST_SCHEMA:
+                raise ServerUnusable(
+                    name, f"the schema of {offer.name!r} has more than {MOST_SCHEMA} bytes"
+                )
+            found[name, offer.name] = Tool(
+                server=server,
+                name=offer.name,
+                description=_cut(offer.description or offer.title or ""),
+                schema=offer.input_schema,
+            )
+    return dict(zip(plain_names(found), found.values(), strict=True))
+
+
+def plain_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Name the tools of servers so that every provider takes the names, and no two are the same.
+
+    A name depends on nothing but these pairs, whatever their order.
+    """
+    pairs = list(pairs)
+    wished = [_NOT_PLAIN.sub("_", f"{server}-{tool}") for server, tool in pairs]
+    marked = [_marked(name, pair) for name, pair in zip(wished, pairs, strict=True)]
+    counts = Counter(wished)
+    named = [
+        name if len(name) <= LONGEST_NAME and counts[name] == 1 else instead
+        for name, instead in zip(wished, marked, strict=True)
+    ]
+    # A server may have given a tool the very name that another one gets here.
+    return named if len(set(named)) == len(named) else marked
+
+
+def _marked(name: str, pair: tuple[str, str]) -> str:
+    mark = sha256(msgspec.json.encode(pair)).hexdigest()[:12]
+    return f"{name[: LONGEST_NAME - 13]}-{mark}"
+
+
+async def _load() -> None:
+    """Load the SDK, where nobody waits for it."""
+    if find_spec("mcp") is None:
+        raise MissingExtra("mcp", "tools of MCP servers need the package mcp")
+    await asyncio.to_thread(import_module, "forum.models.mcp_client")
+
+
+def _read(content: Content) -> dict[str, Any]:
+    """Return the arguments of a call; to say nothing is to give none."""
+    if content.size > MOST_ARGUMENTS:
+        raise Malformed("arguments", f"{content.size} bytes; a server is sent {MOST_ARGUMENTS}")
+    given = b"".join(content.chunks())
+    try:
+        return _arguments.decode(given) if given.strip() else {}
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed("arguments", f"{error}; a tool of a server takes a JSON object") from None
+
+
+def _cut(description: str) -> str:
+    head = description.encode(errors="replace")[:MOST_DESCRIBED]
+    return head.decode(errors="ignore")

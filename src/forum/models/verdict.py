@@ -1,0 +1,94 @@
+"""What an answer means for the record: an outcome, and what it cost.
+
+What is not known to be free is paid: where a call may have been billed and nobody says how much,
+it cost all that was reserved for it.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forum.engine import FREE, NOTHING, Call, Reply
+from forum.ledger import Amount, Bytes, Outcome, text
+from forum.models.http import Answer, End
+from forum.models.prices import Price
+from forum.models.wire import Finish, Said, uses_of
+from forum.work import Why, plain
+
+_BUSY: Final = frozenset({429, 503, 529})
+_NOT_LET_IN: Final = frozenset({401, 403})
+_NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a model has said, and what that cost."""
+
+    price: Price
+    bound: Amount
+    call: Call
+    said: Said
+
+    def part(self, answer: Answer) -> Reply:
+        """Return the outcome of an answer of which not all came."""
+        reply = self._reply(Outcome.FAILED, Why.CUT)
+        error = Bytes(answer.error) if answer.error else NOTHING
+        reply = replace(reply, uses=(), spent=self.bound, input_tokens=0, error=error)
+        match answer.end:
+            case End.LATE:
+                return replace(reply, outcome=Outcome.TIMEOUT, why=Why.DEADLINE)
+            case End.OVERSIZE:
+                return replace(reply, why=Why.OVERSIZE)
+            case End.MALFORMED:
+                return replace(reply, why=Why.ERROR, code="malformed")
+            case _:
+                return reply
+
+    def whole(self) -> Reply:
+        """Return the outcome of an answer that is complete."""
+        match self.said.finish:
+            case Finish.FAILED:
+                return self._reply(Outcome.FAILED, Why.ERROR, "provider")
+            case Finish.OVERLOADED:
+                return self._reply(Outcome.FAILED, Why.THROTTLED, "overloaded")
+            case Finish.REFUSED:
+                return self._reply(Outcome.DENIED, Why.ERROR, "refused")
+            case Finish.LENGTH if self.call.schema or self.said.wishes or not self.said.text:
+                return replace(self._reply(Outcome.FAILED, Why.CUT, "length"), uses=())
+            case Finish.LENGTH:
+                return self._reply(Outcome.OK, code="length")
+            case Finish.NONE | Finish.COMPLETE:
+                code = "" if self.said.tokens else "no-usage"
+                return self._reply(Outcome.OK, code=code)
+
+    def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> Reply:
+        tokens = self.said.tokens
+        usd = self.price.cost(tokens) if tokens else 0
+        return Reply(
+            outcome,
+            text(self.said.text),
+            Amount(usd, tokens.read + tokens.said, 1) if tokens else self.bound,
+            uses=uses_of(self.said, self.call.offers) if outcome is Outcome.OK else (),
+            why=why,
+            code=code,
+            error=Bytes(self.said.error) if self.said.error else NOTHING,
+            input_tokens=tokens.read if tokens else 0,
+            model=plain(self.said.model),
+        )
+
+
+def refusal(answer: Answer) -> Reply:
+    """Return the outcome where nobody was reached, or was let in: nothing is paid."""
+    code = f"http {answer.status}" if answer.end is End.REFUSED else answer.end.value
+    error = Bytes(answer.error)
+    reply = Reply(Outcome.FAILED, spent=FREE, why=Why.ERROR, code=code, error=error)
+    if answer.status in _NOT_LET_IN:
+        return replace(reply, outcome=Outcome.DENIED)
+    if answer.status in _BUSY:
+        return replace(reply, why=Why.THROTTLED, retry_milliseconds=answer.pause)
+    return reply
+
+
+def label(name: str) -> str:
+    """Return a name as plain as the record wants names to be."""
+    return _NOT_PLAIN.sub("-", name)[:128] or "model"

@@ -1,0 +1,116 @@
+"""`forum route`: which specialist a request belongs to, and why."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.formatting import wrap_text
+
+from forum.errors import BadRoster
+from forum.staff import RUNGS, load_roster, make_router
+from forum.surfaces.cli import options
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.runview import first_line, plain
+from forum.work import ELSEWHERE, Roster, Route
+
+_WIDTH = 79
+_SHOWN = 6
+"""How many pieces of evidence there is room for on a screen."""
+
+
+@click.command(
+    cls=options.WithExamples,
+    examples=(
+        'forum route "The checkout returns 500 since the last migration"',
+        "forum route --json - < requests.txt",
+        'forum route --roster team.toml --rung lexical "Draw the login flow"',
+    ),
+)
+@click.argument("text")
+@click.option(
+    "--roster",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A roster of your own (TOML) in place of the one that comes with Forum.",
+)
+@click.option(
+    "--rung",
+    type=click.Choice(RUNGS),
+    default="auto",
+    help="Go by words, by words and meaning, or (auto) by whatever is installed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each request.")
+def route(text: str, file: Path | None, rung: str, *, as_json: bool) -> None:
+    """Say which lane of the roster a request belongs to, and why.
+
+    TEXT is one request; `-` reads many from standard input, one on each line.  Nobody is asked and
+    nothing is recorded.
+
+    A lane is named only if that is sure enough.  Otherwise the request is left to the Classifier,
+    which is a model; with `--json`, `lane` is then null.  The evidence says how much each word
+    speaks for the nearest lane and against the runner-up; all of it together is the margin.
+
+    Exit status: 0 routed or left to the Classifier, 1 failed, 2 usage.
+    """
+    try:
+        roster = load_roster(file)
+    except BadRoster as error:
+        raise click.UsageError(f"{file}: {error}") from None
+    router = make_router(roster, rung, lambda line: click.echo(line, err=True))
+    for request in _requests(text):
+        found = router.route(request)
+        if as_json:
+            print_json("forum.route/1", route_json(found))
+        elif text == "-":
+            click.echo(f"{found.lane or '-':<20} {found.confidence:.2f}  {_start_of(request)}")
+        else:
+            print_route(roster, found)
+
+
+def route_json(found: Route) -> dict[str, Any]:
+    """Return a route as JSON has it."""
+    content: dict[str, Any] = msgspec.to_builtins(found)
+    return content
+
+
+def print_route(roster: Roster, found: Route) -> None:
+    """Print a route for people."""
+    sure = f"{found.confidence:.0%} sure"
+    if found.lane:
+        click.echo(f"{click.style(found.lane, fg='green', bold=True)}  {sure}")
+        click.echo(wrap_text(plain(roster.by_name[found.lane].does), _WIDTH, "  ", "  "))
+    else:
+        why = "no lane fits" if found.nearest == ELSEWHERE else "no lane is sure enough"
+        left = click.style("left to the Classifier", fg="yellow", bold=True)
+        click.echo(f"{left}: {why}, {sure}")
+        click.echo(_line("nearest", _described(roster, found.nearest)))
+    click.echo(_line("runner-up", _described(roster, found.runner_up)))
+    click.echo(f"  margin     {found.margin:.2f}, by the {found.rung} rung")
+    for one in found.evidence[:_SHOWN]:
+        click.echo(f"  {one.weight:+9.2f}  {plain(one.feature)}")
+
+
+def _line(name: str, words: str) -> str:
+    return wrap_text(words, _WIDTH, f"  {name:<9}  ", " " * 13)
+
+
+def _described(roster: Roster, name: str) -> str:
+    if name == ELSEWHERE:
+        return f"{name}: nobody's work here"
+    return f"{name}: {plain(roster.by_name[name].does)}"
+
+
+def _requests(text: str) -> Iterator[str]:
+    """Return the requests.  Bytes that are no text cannot be routed, and do no harm either."""
+    if text != "-":
+        yield text
+        return
+    for line in sys.stdin.buffer:
+        yield line.decode(errors="replace").rstrip("\r\n")
+
+
+def _start_of(request: str) -> str:
+    return first_line(request, 52)

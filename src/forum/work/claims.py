@@ -1,0 +1,154 @@
+"""What a text says was done, and which entries show it.
+
+A model that says "all tests pass" may be right.  The record says whether a program ran that counted
+them.  A claim is linked to the outcome that shows it, or it is *unverified*, which accuses nobody.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+import re2
+
+from forum.work.judging import MOST_READ, count_tests
+
+MOST_CLAIMS = 100
+
+
+class Deeds(StrEnum):
+    """What kind of thing is said to have been done."""
+
+    TESTS = "tests"
+    FILE = "file"
+    COMMAND = "command"
+    SENT = "sent"
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of an effect, as far as it can show that something was done."""
+
+    entry: str
+    tool: str
+    arguments: str
+    result: str
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A sentence that says that something was done."""
+
+    deed: Deeds
+    text: str
+    receipt: str = ""
+    """The entry that shows it; without one it is unverified."""
+
+
+_SENTENCE = re.compile(r"[^.!?\n]{1,600}(?:[.!?](?=\w)[^.!?\n]{0,200})*")
+_DONE = (
+    (
+        Deeds.TESTS,
+        (
+            r"(?i)\b(?:tests?|test suite|specs?|checks?)\b.{0,60}\b(?:pass(?:ed|es|ing)?|green|"
+            r"succeed(?:ed|s)?|ran|were run)\b|\b(?:ran|executed|passed)\b.{0,40}\btests?\b"
+        ),
+    ),
+    (
+        Deeds.FILE,
+        (
+            r"(?i)\b(?:wrote|written|created|saved|updated|modified|deleted|removed|edited|patched)\b"
+            r".{0,80}(?:\bfiles?\b|\bnotes?\b|[\w-]+\.[a-z][a-z0-9]{0,7}\b|/[\w.-]+)"
+            r"|\b(?:i|we)(?: have|'ve)? (?:wrote|written|created|saved|updated|deleted|edited)\b"
+        ),
+    ),
+    (
+        Deeds.SENT,
+        (
+            r"(?i)\b(?:i|we|have|has|been|was|were|successfully)\b.{0,40}\b(?:sent|posted|deployed|"
+            r"committed|pushed|merged|published|paid|transferred|booked|emailed|uploaded|installed)\b"
+        ),
+    ),
+    (
+        Deeds.COMMAND,
+        (
+            r"(?i)\b(?:i|we|have|been|was|were|successfully)\b.{0,40}\b(?:ran|executed|run)\b"
+            r"|\b(?:command|script|build|migration)\b.{0,40}\b(?:succeeded|completed|finished|worked)\b"
+        ),
+    ),
+)
+_PATTERNS = tuple((deed, re2.compile(pattern)) for deed, pattern in _DONE)
+_ANY = re2.compile("|".join(pattern for _, pattern in _DONE))
+_TOKEN = re.compile(r"[\w./-]{3,}")
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        the and was were has have been file files note notes test tests all with
+        """,
+    )
+)
+
+
+def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[Claim, ...]:
+    """Return what a text says was done, each with the entry that shows it, if there is one."""
+    words = text[:MOST_READ].decode(errors="replace")
+    if not _ANY.search(words):
+        return ()
+    found: list[Claim] = []
+    deeds = [_Done.by(receipt) for receipt in receipts]
+    for match in _SENTENCE.finditer(words):
+        sentence = match.group().strip()
+        deed = next((deed for deed, pattern in _PATTERNS if pattern.search(sentence)), None)
+        if deed is not None:
+            said = _tokens(sentence)
+            shown = next((done.entry for done in deeds if done.shows(deed, said)), "")
+            found.append(Claim(deed, sentence, shown))
+            if len(found) == MOST_CLAIMS:
+                break
+    return tuple(found)
+
+
+def read_claims(data: bytes) -> tuple[Claim, ...]:
+    """Return the claims of a body; nothing where there is none, or none that can be read."""
+    try:
+        return _claims.decode(data) if data else ()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ()
+
+
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_claims = msgspec.json.Decoder(tuple[Claim, ...])
+
+
+def unverified(claims: Sequence[Claim]) -> int:
+    """Count the claims that no entry shows."""
+    return sum(1 for claim in claims if not claim.receipt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What an effect can show: read once, however much is said of it."""
+
+    entry: str
+    tested: bool
+    tokens: frozenset[str]
+
+    @classmethod
+    def by(cls, receipt: Receipt) -> Self:
+        """Read a receipt."""
+        tests = count_tests(receipt.result)
+        tested = tests.passed > 0 and tests.failed == 0
+        return cls(receipt.entry, tested, _tokens(f"{receipt.tool} {receipt.arguments}"))
+
+    def shows(self, deed: Deeds, said: frozenset[str]) -> bool:
+        """Tell whether it shares a name with what is said: a file, a program, a recipient."""
+        return self.tested if deed is Deeds.TESTS else not self.tokens.isdisjoint(said)
+
+
+def _tokens(text: str) -> frozenset[str]:
+    found: set[str] = set()
+    for match in _TOKEN.finditer(text[:MOST_READ]):
+        token = match.group().casefold().strip("./-")
+        found.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
+    return frozenset(found - _COMMON)

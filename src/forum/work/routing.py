@@ -1,0 +1,287 @@
+"""Routing: which lane a request belongs to, why, and whether that is sure enough to be decided.
+
+The lexical rung is a naive Bayes classifier over the words of a roster.  A request is taken apart
+into features (words, their beginnings, pairs of neighbours, short pieces of scripts that write
+without spaces); each feature speaks for the lanes whose terms, phrases and examples have it more
+often than others do, and the more, the fewer lanes it is at home in.  What all features say for a
+lane, added up, is the lane's score.  Another rung may add its own opinion to the scores.
+
+Nobody has to believe the result: the evidence of a route adds up to its margin.  And nobody has to
+act on it: a route that is not sure enough names no lane, and is left to the Classifier.
+
+Everything here is a function of the roster and the text.  No order of a set, no hash and no clock
+takes part, so that every process on every machine finds the same.
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from forum.work.roster import ELSEWHERE, Lane, Roster
+
+MOST_READ = 4000
+"""How many characters of a request are read: three quarters of them at its beginning."""
+MOST_EVIDENCE = 12
+"""How many pieces of evidence a route names; what the others say is added up in the last one."""
+
+MEANING = "(meaning)"
+"""The feature in whose name another rung speaks."""
+
+_SMOOTHING = 0.02
+"""How often a feature counts as seen where it was not."""
+_FEW = 20
+"""So many features, and fewer, are no reason to be sure."""
+_CHOSEN = 2
+"""How many examples a term or a phrase is worth."""
+_MOST_CONFIDENT = 0.99
+"""Some hundred requests were measured: that is no ground to be surer of anything."""
+_START = "^"
+"""The neighbour of a first word."""
+_BEGINNING = 5
+"""How long the beginning of a word is: a stem, for all languages that inflect at the end."""
+_UNSPACED = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+"""Kana, Han and Hangul: no spaces between words, or endings that are written together with them."""
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_MARK = r"[\u0300-\u036f\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e]"
+"""Vowel signs and the like, which are part of a word but no letters to a regular expression."""
+_WORD = re.compile(rf"[{_UNSPACED}]+|{_LETTER}+(?:{_MARK}+{_LETTER}*)*(?:[+#]+(?!\w))?")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_is_unspaced = re.compile(f"[{_UNSPACED}]").match
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What one feature says for the nearest lane and against the runner-up."""
+
+    feature: str
+    weight: float
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a request belongs, and why."""
+
+    lane: str | None
+    """The lane that is to have it; none if that is not sure enough, or if it is nobody's work."""
+    confidence: float
+    """How often a route like this one names the right lane, by measurement."""
+    nearest: str
+    runner_up: str
+    """The two with the highest scores, lanes or `elsewhere`."""
+    margin: float
+    """By how much the nearest is ahead: the sum of the evidence."""
+    evidence: tuple[Evidence, ...]
+    rung: str
+
+
+class Rung(Protocol):
+    """Another opinion on requests, beside the words'."""
+
+    @property
+    def name(self) -> str:
+        """What a route says was asked."""
+        ...
+
+    def scores(self, text: str) -> Sequence[float]:
+        """Return a score for each lane of the roster, in its order, and for elsewhere."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The few numbers that were measured, on requests which the roster does not hold.
+
+    `python -m benchmarks routing` measures what they are worth.
+    """
+
+    meaning: float
+    """How much the scores of the other rung count."""
+    slope: float
+    offset: float
+    """The confidence is the logistic function of slope * margin + offset."""
+    sure: float
+    """The confidence from which on a route is decided."""
+
+    def confidence(self, margin: float) -> float:
+        """Return how often a route with such a margin is right, as far as that can be known."""
+        chance = 1 / (1 + math.exp(-self.slope * margin - self.offset))
+        return min(_MOST_CONFIDENT, round(chance, 6))
+
+
+LEXICAL = Calibration(meaning=0.0, slope=4.2, offset=-0.85, sure=0.71)
+SEMANTIC = Calibration(meaning=6.0, slope=3.4, offset=-0.55, sure=0.7)
+
+Opinion = tuple[str, Mapping[int, float]]
+"""A feature, and what it says for lanes, by their places; for the others it says nothing."""
+
+
+class Router:
+    """Finds the lane of a request, by its words alone or with the opinion of another rung."""
+
+    def __init__(
+        self, roster: Roster, semantic: Rung | None = None, calibration: Calibration | None = None
+    ) -> None:
+        self._names = (*(lane.name for lane in roster.lanes), ELSEWHERE)
+        self._lexicon = Lexicon(
+            [*map(_count_lane, roster.lanes), _count(roster.elsewhere.examples)]
+        )
+        self._semantic = semantic
+        self._calibration = calibration or (SEMANTIC if semantic else LEXICAL)
+
+    def route(self, text: str) -> Route:
+        """Return where a request belongs.  Any text has a route."""
+        opinions = self._opinions(text)
+        first, second = _two_highest(_totals(opinions, len(self._names)))
+        evidence = [
+            Evidence(feature, round(says.get(first, 0.0) - says.get(second, 0.0), 6))
+            for feature, says in opinions
+        ]
+        margin = max(0.0, round(math.fsum(one.weight for one in evidence), 6))
+        confidence = self._calibration.confidence(margin)
+        decided = confidence >= self._calibration.sure and self._names[first] != ELSEWHERE
+        return Route(
+            lane=self._names[first] if decided else None,
+            confidence=confidence,
+            nearest=self._names[first],
+            runner_up=self._names[second],
+            margin=margin,
+            evidence=_foremost(evidence),
+            rung=self._semantic.name if self._semantic else "lexical",
+        )
+
+    def nearest(self, text: str, most: int) -> tuple[str, ...]:
+        """Return the lanes that a request is nearest to, the nearest first."""
+        totals = _totals(self._opinions(text), len(self._names))
+        lanes = range(len(self._names) - 1)
+        return tuple(self._names[n] for n in sorted(lanes, key=lambda n: (-totals[n], n))[:most])
+
+    def _opinions(self, text: str) -> list[Opinion]:
+        opinions = self._lexicon.opinions(text)
+        if self._semantic:
+            weight = self._calibration.meaning
+            scores = self._semantic.scores(text)
+            opinions.append((MEANING, {n: weight * score for n, score in enumerate(scores)}))
+        return opinions
+
+
+class Lexicon:
+    """What each feature says for each class, as learned from how often the classes have it."""
+
+    def __init__(self, counts: Sequence[Counter[str]]) -> None:
+        self._counts = counts
+        sizes = [max(1, counter.total()) for counter in counts]
+        # A class with more examples has every feature more often; only the share counts.
+        mean = sum(sizes) / len(sizes)
+        self._scales = [mean / (size * _SMOOTHING) for size in sizes]
+
+    def opinions(self, text: str) -> list[Opinion]:
+        """Return what the features of a text say, as far as any class has them.
+
+        Features repeat each other, and the longer a text, the more: what each of them says is
+        worth less among many.  Those that nobody knows count among the many.
+        """
+        found = dict.fromkeys(features(text))
+        share = 1 / math.sqrt(len(found) + _FEW)
+        opinions = [(feature, self._says(feature, share)) for feature in found]
+        return [(feature, says) for feature, says in opinions if says]
+
+    def _says(self, feature: str, share: float) -> dict[int, float]:
+        """Return what a feature says for the classes that have it.
+
+        That is naive Bayes: the logarithm of how much likelier it is there than in a class without
+        it.  It is weighed by how clearly it tells the classes apart.
+        """
+        rates = {
+            place: 1 + counter[feature] * scale
+            for place, (counter, scale) in enumerate(zip(self._counts, self._scales, strict=True))
+            if feature in counter
+        }
+        weight = share * _clarity(list(rates.values()), len(self._counts)) if rates else 0.0
+        return {place: weight * math.log(rate) for place, rate in rates.items()}
+
+
+def features(text: str) -> list[str]:
+    """Take a text apart: words, their beginnings, neighbours, and pieces of unspaced scripts."""
+    found: list[str] = []
+    before = _START
+    for word in words(text):
+        if _is_unspaced(word):
+            found += _pieces(word)
+            before = _START
+            continue
+        found.append(word)
+        if len(word) > _BEGINNING:
+            found.append(f"{word[:_BEGINNING]}*")
+        found.append(f"{before} {word}")
+        before = word
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, with the parts of identifiers as words of their own."""
+    if len(text) > MOST_READ:
+        text = f"{text[: MOST_READ * 3 // 4]} {text[-MOST_READ // 4 :]}"
+    text = unicodedata.normalize("NFKC", text)
+    return _WORD.findall(_HUMP.sub(" ", text).casefold())
+
+
+def _pieces(word: str) -> list[str]:
+    """Return every two and three neighbouring characters."""
+    pieces = [word[n : n + size] for size in (2, 3) for n in range(len(word) - size + 1)]
+    return pieces or [word]
+
+
+def _count_lane(lane: Lane) -> Counter[str]:
+    """Count the features of a lane; what was chosen to be typical of it counts more."""
+    counts = _count((*lane.examples, lane.does))
+    for chosen in (*lane.terms, *lane.phrases):
+        for feature in features(chosen):
+            counts[feature] += _CHOSEN
+    return counts
+
+
+def _count(texts: Iterable[str]) -> Counter[str]:
+    """Count in how many texts each feature is."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(list(dict.fromkeys(features(text))))
+    return counts
+
+
+def _clarity(rates: Sequence[float], classes: int) -> float:
+    """Return 1 for a feature of one class only, and 0 for one that all classes share alike.
+
+    It is one less the entropy of the class, given the feature; classes without it have the rate 1.
+    """
+    rest = classes - len(rates)
+    total = math.fsum(rates) + rest
+    unsure = math.log(total) - math.fsum(rate * math.log(rate) for rate in rates) / total
+    return max(0.0, 1 - unsure / math.log(classes))
+
+
+def _totals(opinions: Iterable[Opinion], classes: int) -> list[float]:
+    totals = [0.0] * classes
+    for _, says in opinions:
+        for place, weight in says.items():
+            totals[place] += weight
+    return totals
+
+
+def _two_highest(scores: Sequence[float]) -> tuple[int, int]:
+    """Return the places of the two highest scores; of equal ones, the first come first."""
+    first, second, *_ = sorted(range(len(scores)), key=lambda n: (-scores[n], n))
+    return first, second
+
+
+def _foremost(evidence: list[Evidence]) -> tuple[Evidence, ...]:
+    """Return the weightiest evidence, with all the rest of it added up at the end."""
+    ranked = sorted(evidence, key=lambda one: (-abs(one.weight), one.feature))
+    named, rest = ranked[: MOST_EVIDENCE - 1], ranked[MOST_EVIDENCE - 1 :]
+    if len(rest) > 1:
+        weight = round(math.fsum(one.weight for one in rest), 6)
+        rest = [Evidence(f"({len(rest)} others)", weight)]
+    return (*named, *rest)

@@ -1,0 +1,335 @@
+"""Agents, tools and roles as people write them into `forum.toml`.
+
+In a file, money is in dollars: for one call of a program, for a million tokens of a model.  The
+record has nano-dollars, for a call and for a thousand tokens; what is not a whole number of them
+is refused rather than rounded.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+import msgspec
+
+from forum.errors import BadSettings
+from forum.ledger import NO_LIMIT
+from forum.work.policy import Agent, Api, Chat, Command, Library, Role, Scripted, Server, Tool
+from forum.work.roster import Tier
+from forum.work.team import agent_for
+
+T = TypeVar("T")
+Table = Mapping[str, Any]
+
+NANO = 1_000_000_000
+PER_MILLION = NANO // 1000
+"""A dollar for a million tokens, in nano-dollars for a thousand."""
+
+DEFAULT = "default"
+"""How a file calls the agent that has no name."""
+
+_CLOUDS = {
+    Api.CHAT: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    Api.RESPONSES: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    Api.ANTHROPIC: ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+}
+"""Where an API is if nobody says, and which variable then holds the key."""
+
+OURS = frozenset(
+    # What was recorded is what is said; and what was reserved is the most that it costs.
+    {
+        "model", "messages", "input", "instructions", "system", "prompt", "stream",
+        "stream_options", "tools", "tool_choice", "functions", "response_format", "text",
+        "output_config", "output_format", "max_tokens", "max_completion_tokens",
+        "max_output_tokens", "n", "best_of", "background", "previous_response_id", "conversation",
+    }
+)  # fmt: skip
+"""What no option may say."""
+
+# Without a name and a password: what an address holds is recorded.
+_URL = re.compile(
+    r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#]*)?"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+# Some keys could be names of variables, but for their small letters: `gsk_...`, `hf_...`.
+_KEY_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*").fullmatch
+
+_KINDS: Mapping[str, tuple[type[Agent], frozenset[str]]] = {
+    "chat": (
+        Chat,
+        frozenset({"url", "model", "api", "key_env", "key_file", "max_tokens", "price"})
+        | {"at_once", "options"},
+    ),
+    "pydantic-ai": (Library, frozenset({"model", "max_tokens", "price", "options"})),
+    "command": (Command, frozenset({"cmd", "argv", "usd", "tokens", "output_bytes"})),
+    "scripted": (Scripted, frozenset({"moves", "usd", "tokens"})),
+}
+_TOOL = frozenset({"cmd", "argv", "seconds", "description", "schema"})
+_SERVER = frozenset({"cmd", "argv", "url", "env", "key_env"})
+
+
+class Configured(msgspec.Struct, frozen=True):
+    """What a settings file says of who does the work."""
+
+    agents: dict[str, Agent] = {}
+    """By name; where there are any, one is without a name."""
+    tools: dict[str, Tool] = {}
+    servers: dict[str, Server] = {}
+    roles: dict[Role, str] = {}
+    team: bool = False
+    """Whether requests get the whole team if nobody says otherwise."""
+    roster: str = ""
+
+
+def read_configured(file: str, tables: Mapping[str, Table]) -> Configured:
+    """Return what the sections of a settings file say, or what is wrong with them, and where."""
+
+    def each(kind: str) -> list[tuple[str, "_Section"]]:
+        found = tables.get(kind, {}).items()
+        return [(name, _Section(file, f"{kind}.{name}", table)) for name, table in found]
+
+    named = {name: section.agent() for name, section in each("models")}
+    agents = {"" if name == DEFAULT else name: agent for name, agent in named.items()}
+    if agents and "" not in agents:
+        agents[""] = agents.get(agent_for(Tier.CAPABLE, agents)) or next(iter(agents.values()))
+    roles = _Section(file, "roles", tables.get("roles", {}))
+    return Configured(
+        agents=agents,
+        tools={name: section.tool() for name, section in each("tools")},
+        servers={name: section.server() for name, section in each("servers")},
+        roles=roles.roles(named),
+        team=roles.one("team", default=False),
+        roster=_Section(file, "roster", tables.get("roster", {})).one("file", default=""),
+    )
+
+
+def chat_agent(given: Table) -> Chat:
+    """Return a model behind an API: where it is and where its key is may be left to the API.
+
+    Raises `ValueError` with what is wrong.
+    """
+    spec = _convert(given, _Given)
+    where = spec.url or _CLOUDS[spec.api][0]
+    if not _is_address(where):
+        raise ValueError(
+            f"url: {where!r} is no address of an API; write http://HOST:PORT/v1, "
+            "with the key in key_env or key_file"
+        )
+    if not spec.model:
+        raise ValueError("model: name the model")
+    for name in sorted(OURS & spec.options.keys()):
+        raise ValueError(f"options: {name!r} is not one; what Forum says itself stays as it is")
+    _check_names(spec.key_env)
+    key = spec.key_env or (_usual_key(where) if not spec.key_file else "")
+    return _convert({**given, "url": where, "key_env": key}, Chat)
+
+
+def model_agent(given: Table) -> Chat | Library:
+    """Return a model as files have it: its price is in dollars.  Raises `ValueError`."""
+    into, known = _KINDS[given["kind"]]
+    for key in sorted(given.keys() - known - {"kind"}):
+        raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
+    table = _in_nano_dollars(dict(given))
+    return chat_agent(table) if into is Chat else _convert(table, Library)
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """What tells where a model is."""
+
+    url: str = ""
+    model: str = ""
+    api: Api = Api.CHAT
+    key_env: str = ""
+    key_file: str = ""
+    options: dict[str, Any] = {}
+
+
+def _usual_key(url: str) -> str:
+    """Return the variable with the key of this host, whatever API is spoken there.
+
+    A key that nobody has named goes to its own provider, and never without TLS.
+    """
+    keys = {authority_of(cloud): key for cloud, key in _CLOUDS.values()}
+    return keys.get(authority_of(url), "") if url.startswith("https:") else ""
+
+
+def _is_address(url: str) -> bool:
+    found = _URL.fullmatch(url)
+    return found is not None and int(found["port"] or 0) < 1 << 16
+
+
+def _check_names(key_env: str, env: tuple[str, ...] = ()) -> None:
+    """Refuse what are no names of variables.  It may be the key itself: it is not quoted."""
+    if key_env and not _KEY_VARIABLE(key_env):
+        raise ValueError("key_env: write the NAME of a variable, in capitals; the key goes into it")
+    if not all(map(_VARIABLE, env)):
+        raise ValueError("env: write names of variables, without their values")
+
+
+def authority_of(url: str) -> str:
+    """Return the host of an address, with its port; nothing for what is no address."""
+    return url.split("/")[2] if _URL.fullmatch(url) else ""
+
+
+def argv_of(command: str) -> tuple[str, ...]:
+    """Return the words of a command; no shell takes part.  Raises `ValueError`."""
+    argv = tuple(shlex.split(command))
+    if not argv:
+        raise ValueError("no program is named")
+    return argv
+
+
+def exactly(value: object, unit: int) -> int:
+    """Return a decimal number in a smaller unit, where it is a whole number of them."""
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        raise ValueError(f"{value!r} is not a number")  # noqa: TRY004  a user's mistake, not ours
+    try:
+        number = Decimal(value) * unit
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not number.is_finite() or number < 0 or number >= NO_LIMIT:
+        raise ValueError(f"{value} is out of range")
+    if number != int(number):
+        raise ValueError(f"{value} is more exact than one {unit:,}th")
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """One section of a file: whatever is wrong in it is said with its name."""
+
+    file: str
+    name: str
+    table: Table
+
+    def agent(self) -> Agent:
+        kind = self.one("kind", default="") or self._kind()
+        if kind not in _KINDS:
+            raise self._wrong(f"kind: {kind!r} is none of {', '.join(_KINDS)}")
+        into, known = _KINDS[kind]
+        given = self._known(known | {"kind"})
+        try:
+            given = _in_nano_dollars(_with_argv(given))
+            return chat_agent(given) if into is Chat else _convert({**given, "kind": kind}, into)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+
+    def _kind(self) -> str:
+        """Return what an agent is of which only the rest is said."""
+        if self.table.keys() & {"cmd", "argv"}:
+            return "command"
+        if self.table.keys() & {"url", "model"}:
+            return "chat"
+        raise self._wrong("it says neither model nor cmd: name a model, or a program")
+
+    def tool(self) -> Tool:
+        return self._made(Tool, _TOOL)
+
+    def server(self) -> Server:
+        server = self._made(Server, _SERVER)
+        if bool(server.argv) == bool(server.url):
+            raise self._wrong("a server is a program (cmd) or an address (url): say one of them")
+        if server.url and not _is_address(server.url):
+            raise self._wrong(f"url: {server.url!r} is no address; the key belongs in key_env")
+        try:
+            _check_names(server.key_env, server.env)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        return server
+
+    def roles(self, agents: Mapping[str, Agent]) -> dict[Role, str]:
+        known = {role.value for role in Role}
+        wished = self._known(known | {"team"})
+        for role in wished.keys() & known:
+            if self.one(role, default="") not in agents:
+                names = ", ".join(agents) or "none"
+                raise self._wrong(
+                    f"{role}: no model is called {wished[role]!r}; [models] has: {names}"
+                )
+        chosen = {role: name for role, name in wished.items() if role in known}
+        return {Role(role): "" if name == DEFAULT else name for role, name in chosen.items()}
+
+    def one(self, key: str, *, default: T) -> T:
+        """Return one setting, which is of the same type as its default."""
+        value = self.table.get(key, default)
+        if not isinstance(value, type(default)):
+            wanted = "true or false" if isinstance(default, bool) else "a text"
+            raise self._wrong(f"{key}: {value!r} is not {wanted}")
+        return value
+
+    def _made(self, into: type[T], known: frozenset[str]) -> T:
+        try:
+            return _convert(_with_argv(self._known(known)), into)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+
+    def _known(self, known: frozenset[str] | set[str]) -> dict[str, Any]:
+        for key in sorted(self.table.keys() - known):
+            raise self._wrong(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
+        return dict(self.table)
+
+    def _wrong(self, why: str) -> BadSettings:
+        return BadSettings(self.file, f"[{self.name}] {why}")
+
+
+def _with_argv(table: dict[str, Any]) -> dict[str, Any]:
+    """Take a command apart where it is written as one text."""
+    if "cmd" not in table:
+        return table
+    if "argv" in table or not isinstance(table["cmd"], str):
+        raise ValueError("cmd: write one text, and no argv beside it")
+    try:
+        argv = argv_of(table["cmd"])
+    except ValueError as error:
+        raise ValueError(f"cmd: {error}") from None
+    return {name: value for name, value in table.items() if name != "cmd"} | {"argv": argv}
+
+
+def _in_nano_dollars(table: dict[str, Any]) -> dict[str, Any]:
+    price = table.pop("price", None)
+    if price is not None:
+        if not isinstance(price, dict) or price.keys() != {"input", "output"}:
+            raise ValueError("price: write { input = 0.15, output = 0.60 }, both for 1M tokens")
+        for key in ("input", "output"):
+            table[f"{key}_usd"] = _exactly(f"price.{key}", price[key], PER_MILLION)
+    return {name: _money(name, value) for name, value in table.items()}
+
+
+def _money(name: str, value: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Return a value with the dollars of calls, however deep they are, as the record has them."""
+    if isinstance(value, dict):
+        return {key: _money(f"{name}.{key}", one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_money(name, one) for one in value]
+    is_price = name == "usd" or name.endswith(".usd")
+    return _exactly(name, value, NANO) if is_price else value
+
+
+def _exactly(name: str, value: object, unit: int) -> int:
+    try:
+        return exactly(value, unit)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _convert(table: Table, into: type[T]) -> T:
+    """Make a part of a policy of a table.  Raises `ValueError` with where it is wrong."""
+    try:
+        return msgspec.convert(_plain(table), into)
+    except (msgspec.ValidationError, RecursionError) as error:
+        what, _, where = str(error).partition(" - at ")
+        place = where.strip("`").removeprefix("$.")
+        raise ValueError(f"{place}: {what}" if place else what) from None
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Return what a file holds as JSON can: fractions are those of a model's options by now."""
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"{value} is not a number")
+        return float(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
