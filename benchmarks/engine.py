@@ -14,22 +14,18 @@ reference   forum-engine with the layers, every entry synced to disk, by the siz
 """
 
 import argparse
-import contextlib
 import json
 import os
-import secrets
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-import psycopg
 from dbos import DBOSClient, WorkflowHandle
 
 from benchmarks import bare, ledger, reference
@@ -41,6 +37,7 @@ from forum.backends.worker import sqlite_url
 from forum.engine import Order
 from forum.ledger import MAIN, Outcome, RunClose
 from forum.work import Plan, Policy, Task
+from tests.soak.cluster import scratch_database
 
 LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 120.0
@@ -112,18 +109,6 @@ def measure(folder: Path, url: str, sizes: Sizes) -> dict[str, Any]:
 def worst(figures: dict[str, Any]) -> float:
     """Return the lower ratio of the plans."""
     return min(float(plan["ratio"]) for plan in figures.values())
-
-
-@contextlib.contextmanager
-def scratch_database(url: str) -> Iterator[str]:
-    """Make a database beside the one with this address, for as long as it is needed."""
-    name = f"forum_bench_{secrets.token_hex(6)}"
-    with psycopg.connect(url, autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}".encode())
-        try:
-            yield urlsplit(url)._replace(path=f"/{name}").geturl()
-        finally:
-            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 # Those who carry out plans

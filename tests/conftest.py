@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from forum.errors import MissingExtra
 from forum.models.smollm2 import start_smollm2
-from tests.soak.cluster import Cluster, server_binaries
+from tests.soak.cluster import Cluster, scratch_database, server_binaries
 from tests.support import StoreFactory
 
 ROOT = Path(__file__).parent.parent
@@ -51,16 +51,17 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """Return the address of a Postgres database that tests may write into.
+    """Return the address of a Postgres database of this process's own.
 
-    It is the one that FORUM_TEST_POSTGRES names; or that of the local server, if it lets us in;
-    or else one in a server of our own, for as long as the tests run.
+    It is on the server that FORUM_TEST_POSTGRES names; or on the local one, if it lets us in;
+    or else on one that runs for as long as the tests.
     """
     named = os.environ.get("FORUM_TEST_POSTGRES")
     url = named or LOCAL_POSTGRES
     refusal = refusal_of(url)
     if refusal is None:
-        yield url
+        with scratch_database(url) as ours:
+            yield ours
     elif named or server_binaries() is None:
         pytest.skip(f"Postgres does not answer: {refusal}")
     else:
@@ -95,6 +96,13 @@ def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
     factory = StoreFactory(place)
     yield factory
     factory.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have one process run what needs the model: it is big, and there are two cores."""
+    for item in items:
+        if "smollm2" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("smollm2"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import engine, frauds, ledger, reference
 from forum.surfaces.cli.cheat import FRAUDS
+from tests.soak.cluster import scratch_database
 
 
 @pytest.mark.postgres
@@ -28,7 +29,7 @@ def test_the_ledger_benchmark_has_every_figure(
 def test_the_engine_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) -> None:
     """All sides carry out the same plan to its end, in processes of their own."""
     sizes = engine.Sizes(2, 2, 1, 2_000, 3, 2, 1, (10,))
-    with engine.scratch_database(postgres_url) as url:
+    with scratch_database(postgres_url) as url:
         figures = engine.measure(tmp_path, url, sizes)
 
     ratios = ("throughput_ratio", "throughput_ratio_sqlite", "submit_growth")

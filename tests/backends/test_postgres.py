@@ -22,6 +22,7 @@ from forum.errors import (
     StoreLost,
 )
 from forum.ledger import Account, Amount, Charge, OpenAccount, Sequencer, text
+from tests.soak.cluster import scratch_database
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -30,11 +31,8 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture
 def empty_database(postgres_url: str) -> Iterator[str]:
     """Return the address of a database without a schema."""
-    name = f"forum_{secrets.token_hex(8)}"
-    with psycopg.connect(postgres_url, autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}")
-        yield make_conninfo(postgres_url, dbname=name)
-        db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with scratch_database(postgres_url) as url:
+        yield url
 
 
 def named(url: str) -> tuple[str, str]:

@@ -6,15 +6,19 @@ that started it, so a killed test leaves no server behind.
 """
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import SystemRandom
 from types import TracebackType
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -32,6 +36,19 @@ def server_binaries() -> Path | None:
     """Return the folder of the newest Postgres server on this machine, as Debian installs it."""
     found = [initdb.parent for initdb in BINARIES.glob("*/bin/initdb")]
     return max(found, key=lambda folder: float(folder.parent.name), default=None)
+
+
+@contextmanager
+def scratch_database(url: str) -> Iterator[str]:
+    """Make a database beside the one with this address, for as long as it is needed."""
+    name = f"forum_{secrets.token_hex(8)}"
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    try:
+        yield urlsplit(url)._replace(path=f"/{name}").geturl()
+    finally:
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 class Cluster:
