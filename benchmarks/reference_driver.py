@@ -4,9 +4,10 @@ forum-engine calls its package `forum`, as we do.  Hence a process of its own, s
 `python -I` so that neither PYTHONPATH nor this folder can put our package before it, and hence
 importlib: a type checker that reads `import forum` here would look at the wrong one.
 
-Only its public interface is used: `Ledger`, `FileStorage`, `SqliteStorage`, `Orchestrator`, and
-the command line's `main`.  The frauds edit the two files that `FileStorage` documents, as anyone
-with write access to the ledger could, or write a second ledger through the same interface.
+Only its public interface is used: `Ledger`, `FileStorage`, `SqliteStorage`, `Orchestrator`, its
+`Daemon`, and the command line's `main`.  The frauds edit the two files that `FileStorage`
+documents, as anyone with write access to the ledger could, or write a second ledger through the
+same interface.
 
 The answer is one JSON object of observations on stdout; `benchmarks.reference` judges them.
 """
@@ -34,7 +35,9 @@ engine_module = import_module("forum.engine")
 plan_module = import_module("forum.plan")
 roster_class = import_module("forum.roster").Roster
 policy_class = import_module("forum.policy").Policy
-echo_class = import_module("forum.executor").EchoExecutor
+executor_module = import_module("forum.executor")
+echo_class = executor_module.EchoExecutor
+daemon_module = import_module("forum.daemon")
 
 Row: TypeAlias = dict[str, Any]
 
@@ -347,18 +350,21 @@ def load(store: str, path: Path) -> dict[str, Any]:
     }
 
 
+def fill(path: Path, entries: int) -> None:
+    """Write a ledger of this many entries, synced once at the end."""
+    ledger = ledger_module.Ledger(file_module.FileStorage(str(path), fsync_each=False))
+    for number in range(entries):
+        parent = number - 1 if number else None
+        ledger.append(actor="auditor", kind="result", payload=payload(number), causal_parent=parent)
+    ledger.sync()
+
+
 def carry_out(path: Path, entries: int, needs: dict[str, list[str]]) -> dict[str, Any]:
     """Carry out a plan on a ledger of this many entries, with and without its checkpoints.
 
     The ledger is filled without syncing; the plan is then carried out with the defaults.
     """
-    filling = ledger_module.Ledger(file_module.FileStorage(str(path), fsync_each=False))
-    for number in range(entries):
-        parent = number - 1 if number else None
-        filling.append(
-            actor="auditor", kind="result", payload=payload(number), causal_parent=parent
-        )
-    filling.sync()
+    fill(path, entries)
     begun = time.perf_counter()
     ledger = ledger_module.Ledger(file_module.FileStorage(str(path)))
     opened = time.perf_counter() - begun
@@ -384,6 +390,35 @@ def carry_out(path: Path, entries: int, needs: dict[str, list[str]]) -> dict[str
     }
 
 
+class Stub:
+    """A model that takes its time for the task; what the roles need, it says at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._agent = seconds, daemon_module.load_default().agents[0].name
+
+    async def run(self, assignment: Any) -> Any:  # noqa: ANN401
+        """Say what is expected of whoever is asked."""
+        task = {"id": "T1", "agent": self._agent, "instruction": "Do it.", "depends_on": []}
+        said = {
+            "coordinator": json.dumps({"tasks": [task]}),
+            "validator": json.dumps({"ok": True, "score": 1.0, "reason": "fine"}),
+            "synthesizer": "Done.",
+        }.get(assignment.agent)
+        if said is None:
+            await asyncio.sleep(self._seconds)
+        return executor_module.Result(assignment.task_id, assignment.agent, said or "Done.")
+
+
+async def serve(path: Path, entries: int, model_seconds: float) -> None:
+    """Serve a ledger of this many entries over HTTP, and tell the port, until the input ends."""
+    fill(path, entries)
+    built = daemon_module.build_orchestrator(str(path), executor=Stub(model_seconds))
+    daemon = await daemon_module.Daemon(built, port=0).start()
+    print(daemon.port, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await daemon.stop()
+
+
 def peak_mb() -> float:
     """Return the most memory that this program has held at once, in MB.
 
@@ -399,8 +434,11 @@ def peak_mb() -> float:
 
 
 def main(words: list[str]) -> None:
-    """Do what the words ask for: frauds, append, load or plan."""
+    """Do what the words ask for: frauds, append, load, plan or serve."""
     match words:
+        case ["serve", path, entries, model_seconds]:
+            asyncio.run(serve(Path(path), int(entries), float(model_seconds)))
+            return
         case ["frauds", path]:
             answer = frauds(Path(path))
         case ["append", store, path, entries]:

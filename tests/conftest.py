@@ -99,10 +99,13 @@ def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have one process run what needs the model: it is big, and there are two cores."""
+    """Have one process run all tests that share something which is dear to make."""
     for item in items:
-        if "smollm2" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  no other way leads there
+        if "smollm2" in fixtures:
             item.add_marker(pytest.mark.xdist_group("smollm2"))
+        elif any(found[-1].scope == "module" for found in fixtures.values()):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -37,7 +37,7 @@ BREAKS: list[tuple[str, dict[str, str]]] = [
     ("only-surfaces", {"witness.p": "import click"}),
     ("only-surfaces", {"app": "from rich.console import Console"}),
     ("backends-apart", {"backends.sqlite": "import forum.backends.postgres"}),
-    ("surfaces-apart", {"surfaces.p": "import forum.surfaces.q", "surfaces.q": ""}),
+    ("surfaces-apart", {"surfaces.http": "import forum.surfaces.mcp", "surfaces.mcp": ""}),
     ("acyclic", {"tlog.p": "import forum.tlog.q", "tlog.q": "import forum.tlog.p"}),
     ("door-tlog", {"surfaces.p": "import forum.tlog.q", "tlog.q": ""}),
     ("door-ledger", {"work.p": "from forum.ledger import q", "ledger.q": ""}),

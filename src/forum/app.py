@@ -19,18 +19,28 @@ from forum import __version__
 from forum.config import Settings
 from forum.errors import (
     AmbiguousRun,
+    GuardMissing,
     KeyUnreadable,
     Malformed,
     NoLedger,
     NoSuchEntry,
+    NoSuchKey,
     NoSuchRun,
     Overtaken,
     WitnessRefused,
     extra,
 )
 from forum.ledger import (
+    ACCESS,
+    DENIALS,
     LEDGER_KINDS,
+    LOG_RUN,
     MAIN,
+    Access,
+    AccessDenied,
+    AccessGranted,
+    AccessRevoked,
+    ApiKey,
     Attachment,
     Content,
     Draft,
@@ -45,20 +55,25 @@ from forum.ledger import (
     Record,
     RedactReason,
     Remark,
+    Scope,
     Sequencer,
     Store,
+    fold_access,
     gather_bundle,
     index_of,
     names_a_secret,
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
+    Checkpoint,
     KnownLog,
     KnownWitness,
+    Note,
     Policy,
     SigningKey,
     VerifierKey,
     checkpoint_of,
+    is_witnessed,
 )
 from forum.work import (
     WORK_KINDS,
@@ -83,8 +98,9 @@ from forum.work import (
 if TYPE_CHECKING:
     from forum.backends.files import FileMemory
     from forum.backends.tamper import Tamper
+    from forum.backends.whispers import Channel
     from forum.backends.worker import Capacity, Worker
-    from forum.engine import Case, Order
+    from forum.engine import Case, Order, Ticket
     from forum.verify import Report, Trust
     from forum.witness import Witness, WitnessClient
     from forum.work import Policy as WorkPolicy
@@ -110,7 +126,19 @@ def now() -> int:
 
 def new_salt() -> bytes:
     """Return a fresh salt for a body."""
-    return os.urandom(32)
+    try:
+        return _salts.pop()
+    except IndexError:
+        # Many at once: each time that the system is asked, other threads may come first.
+        block = os.urandom(32 * _SALTS)
+        _salts.extend(block[at : at + 32] for at in range(32, len(block), 32))
+        return block[:32]
+
+
+_SALTS = 128
+_salts: list[bytes] = []
+# What a parent has drawn, its child must not use too.
+os.register_at_fork(after_in_child=_salts.clear)
 
 
 def new_run() -> str:
@@ -118,15 +146,17 @@ def new_run() -> str:
     from uuid import UUID
 
     stamp = (time.time_ns() // 1_000_000) << 80
-    random = int.from_bytes(os.urandom(10), "big")
+    random = int.from_bytes(new_salt()[:10], "big")
     version = (random & ~(0xF << 76) & ~(0x3 << 62)) | 0x7 << 76 | 0x2 << 62
     return str(UUID(int=stamp | version))
 
 
 def key_variables(settings: Settings) -> set[str]:
     """Return the variables that hold the keys of models and servers, as the project file says."""
-    sections = (settings.team.get(kind, {}) for kind in ("models", "servers"))
-    return {str(one.get("key_env", "")) for section in sections for one in section.values()} - {""}
+    sections = [settings.team.get(kind, {}) for kind in ("models", "servers")]
+    named = [one.get("key_env", "") for section in sections for one in section.values()]
+    told = settings.doors.get("webhooks", {}).values()
+    return {str(name) for name in (*named, *(one.get("secret_env", "") for one in told))} - {""}
 
 
 def secrets_of(environ: Mapping[str, str], named: Collection[str] = ()) -> Mask:
@@ -246,6 +276,18 @@ class Forum:
         return SqliteStore(self.settings.ledger_file, self.origin)
 
     @cached_property
+    def whispers(self) -> "Channel":
+        """What models are heard by while they speak: by all processes that share the database."""
+        if self.settings.database:
+            with extra("postgres"):
+                from forum.backends.postgres_whispers import PostgresWhispers
+
+            return PostgresWhispers(self.settings.database, self.origin)
+        from forum.backends.whispers import LocalWhispers
+
+        return LocalWhispers()
+
+    @cached_property
     def ledger(self) -> Ledger:
         """The ledger, for writing and reading."""
         return Ledger(self.store, KINDS, now, new_salt, mask=self.mask)
@@ -276,11 +318,21 @@ class Forum:
                 check()
                 await committer.append_async(records)
 
+            before = self.ledger
+            self.ledger = Ledger(
+                self.store, KINDS, now, new_salt, append, append_async, mask=self.mask
+            )
             try:
-                yield Ledger(self.store, KINDS, now, new_salt, append, append_async, mask=self.mask)
+                yield self.ledger
             finally:
+                self.ledger = before
                 # Before the keeper ends: what was handed in is to be signed too.
                 committer.close()
+
+    @property
+    def signs(self) -> bool:
+        """Whether this machine is the one that signs: it remembers what it signed last."""
+        return self._guard.latest() is not None or self.store.checkpoint() is None
 
     @contextmanager
     def _keeping(self) -> Iterator[Callable[[], None]]:
@@ -290,7 +342,7 @@ class Forum:
         """
         from forum.backends.keeper import Keeper
 
-        if self._guard.latest() is None and self.store.checkpoint() is not None:
+        if not self.signs:
             yield lambda: None
             return
         keeper = Keeper(self.store, Sequencer(self.store), self.publisher)
@@ -313,7 +365,7 @@ class Forum:
 
         url = self.settings.database or sqlite_url(self.settings.engine_file)
         with self.writing() as ledger:
-            engine = Engine(ledger, make_model, make_tool)
+            engine = Engine(ledger, make_model, make_tool, whispers=self.whispers)
             worker = Worker(engine, self.store, capacity, report)
             worker.start(url)
             try:
@@ -331,6 +383,8 @@ class Forum:
 
     def close(self) -> None:
         """Let go of the database."""
+        if "whispers" in self.__dict__:
+            self.whispers.close()
         if "store" in self.__dict__:
             self.store.close()
 
@@ -387,10 +441,33 @@ class Forum:
 
     # Writing
 
-    def settle(self) -> Publication:
-        """Sequence and sign what is there, and ask the witnesses, before a command ends."""
+    def settle(self, patience: float = 0.0) -> Publication:
+        """Sequence and sign what is there, and ask the witnesses, before a command ends.
+
+        Where another machine signs, its checkpoint is waited for, so many seconds.
+        """
         Sequencer(self.store).drain()
-        return self.publisher.publish()
+        try:
+            return self.publisher.publish()
+        except GuardMissing:
+            signed = self._signed_elsewhere(self.store.head().size, patience)
+            if signed is None:
+                raise
+            return signed
+
+    def _signed_elsewhere(self, size: int, patience: float) -> Publication | None:
+        """Wait for a checkpoint of at least this size, and for the witnesses of one."""
+        deadline = time.monotonic() + patience
+        while True:
+            notes = [Note.parse(data) for data in self.store.checkpoints(size)]
+            seen = next((note for note in notes if is_witnessed(note, self.policy)), None)
+            if seen or time.monotonic() >= deadline:
+                break
+            time.sleep(_LOOK_SECONDS)
+        if not notes:
+            return None
+        note = seen or notes[-1]
+        return Publication(note.encode(), Checkpoint.parse(note.text), seen is not None)
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -440,25 +517,46 @@ class Forum:
         accepted = self.read_run(run).accepted
         return accepted.parent_run if accepted else ""
 
-    def export(self, run: str) -> bytes:
-        """Return the evidence bundle of a run; that it was exported is an entry."""
+    def export(self, run: str, actor: str = OPERATOR, patience: float = 0.0) -> bytes:
+        """Return the evidence bundle of a run; that it was exported is an entry, and signed.
+
+        Where another machine signs, that is waited for, so many seconds.
+        """
         strands = self.store.strands(run)
+        if not strands:
+            raise NoSuchEntry(f"the log has no run {run}")
         entries = sum(1 for strand in strands for _ in self.store.strand(run, strand))
-        self.ledger.record_export(run, entries, self.store.head().size, OPERATOR)
-        self.settle()
+        self.ledger.record_export(run, entries, self.store.head().size, actor)
+        self.settle(patience)
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
         with self.reading() as reader:
             return gather_bundle(reader, KINDS, run, self.policy, verifier).encode()
 
     # Running
 
-    def submit(self, order: "Order", origin: Accepted | None = None) -> str:
-        """Take a request on, and return the run that will answer it, whatever happens now."""
+    def submit(
+        self,
+        order: "Order",
+        origin: Accepted | None = None,
+        actor: str = OPERATOR,
+        ticket: "Ticket | None" = None,
+    ) -> str:
+        """Take a request on, and return the run that will answer it, whatever happens now.
+
+        What was asked for with the same ticket before is not taken on again: its run is returned,
+        or `AlreadyAsked` raised if it was something else.
+        """
         from forum.engine import accept
 
-        run = new_run()
-        accept(self.ledger, run, order, OPERATOR, origin)
-        return run
+        return accept(self.ledger, new_run(), order, actor, origin, ticket)
+
+    async def submit_async(
+        self, order: "Order", actor: str, past: Checkpoint | None, ticket: "Ticket | None" = None
+    ) -> str:
+        """Do the same on an event loop that must not be held up, after some recent checkpoint."""
+        from forum.engine import accept_async
+
+        return await accept_async(self.ledger, new_run(), order, actor, past, ticket)
 
     def read_run(self, run: str, until: int | None = None) -> Run:
         """Return a run as it stands, or as it stood when an entry of this index was the last."""
@@ -621,11 +719,11 @@ class Forum:
                     found += self.open_gates(child, self.read_run(child))
         return found
 
-    def cancel(self, run: str) -> None:
+    def cancel(self, run: str, actor: str = OPERATOR) -> None:
         """Ask a run to end."""
         from forum.engine import cancel
 
-        cancel(self.ledger, run, OPERATOR)
+        cancel(self.ledger, run, actor)
 
     def resume(self, run: str) -> None:
         """Have a run looked after now, if nobody does; what is done already is not done again."""
@@ -633,12 +731,19 @@ class Forum:
         if alarm is not None:
             self.store.snooze([alarm], 0)
 
-    def fork(self, run: str, at: int, policy: "WorkPolicy | None" = None) -> str:
+    def fork(
+        self,
+        run: str,
+        at: int,
+        policy: "WorkPolicy | None" = None,
+        actor: str = OPERATOR,
+        ticket: "Ticket | None" = None,
+    ) -> str:
         """Begin a run that takes over another one's replies up to an index, and goes on itself."""
         order = self.order_of(run)
         if policy is not None:
             order = replace(order, policy=policy)
-        return self.submit(order, Accepted(fork_run=run, fork_index=at))
+        return self.submit(order, Accepted(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(self, run: str) -> list[Divergence]:
         """Play a run again from its record alone, and return where it then says something else."""
@@ -698,14 +803,18 @@ class Forum:
         gate = find_gate(self.ledger, run, subject)
         return gate, read_body(self.ledger, gate.shown_at, "shown")
 
-    def decide(self, run: str, subject: str, answer: Answer, digest: str) -> None:
+    def decide(
+        self, run: str, subject: str, answer: Answer, digest: str, actor: str = OPERATOR
+    ) -> None:
         """Approve or reject what has this digest."""
         from forum.engine import decide
 
         decided = GateDecided(answer, digest, Decider.PERSON)
-        decide(self.ledger, run, subject, decided, OPERATOR)
+        decide(self.ledger, run, subject, decided, actor)
 
-    def edit_gate(self, run: str, subject: str, digest: str, shown: bytes) -> str:
+    def edit_gate(
+        self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR
+    ) -> str:
         """Replace what waits for approval, and return the digest of what now does."""
         from forum.engine import edit
 
@@ -715,7 +824,43 @@ class Forum:
             shown.decode()
         except UnicodeDecodeError as error:
             raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
-        return edit(self.ledger, run, subject, digest, shown, OPERATOR)
+        return edit(self.ledger, run, subject, digest, shown, actor)
+
+    # Access
+
+    def access(self, known: Access | None = None) -> Access:
+        """Return who may do what, from what is known and what was added since."""
+        known = known or Access()
+        added = self.store.strand(LOG_RUN, ACCESS, known.length)
+        return fold_access((self.ledger.kinds.read(data) for data in added), known)
+
+    def grant(
+        self, name: str, scopes: Collection[Scope], seconds: int = 0, actor: str = OPERATOR
+    ) -> ApiKey:
+        """Make a key.  Its secret is nowhere but in what is returned."""
+        key = ApiKey(self.tenant, os.urandom(6).hex(), os.urandom(32).hex())
+        expires = now() + 1_000_000 * seconds if seconds else 0
+        facts = AccessGranted(key.id, name, tuple(sorted(scopes)), key.digest, expires)
+        self.ledger.log_entry(Draft(f"grant/{key.id}", actor, facts), ACCESS)
+        return key
+
+    def revoke(self, key: str, actor: str = OPERATOR) -> None:
+        """Let a key open nothing from now on."""
+        access = self.access()
+        if key not in access.granted:
+            raise NoSuchKey(key)
+        if key not in access.revoked:
+            self.ledger.log_entry(Draft(f"revoke/{key}", actor, AccessRevoked(key)), ACCESS)
+
+    def deny(self, denied: AccessDenied, actor: str) -> None:
+        """Put on record that somebody was turned away."""
+        step = f"deny/{os.urandom(8).hex()}"
+        self.ledger.log_entry(Draft(step, actor, denied), DENIALS)
+
+    @property
+    def tenant(self) -> str:
+        """How keys name the ledger that they belong to."""
+        return _file_name(self.origin)[:8]
 
     # Verifying
 

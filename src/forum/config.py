@@ -3,6 +3,12 @@
 The nearest `forum.toml` upward names the project, and its data live in `.forum/` beside it; without
 one they live in the user's data directory.  What must not be restored or stolen together with the
 ledger (the guard, the local witness, the reader's memory) lives in the user's state directory.
+
+What holds for all projects of a user stands in `config.toml` in the user's configuration directory,
+in the same sections.  An option of a command wins over a variable of the environment, that over the
+project file, that over the user's, and that over the default: setting by setting.  An agent, a
+tool, a server or the issuer of tokens is one setting: half of it from each of two files would be
+one that nobody wrote.
 """
 
 import tomllib
@@ -15,18 +21,33 @@ from typing import Any
 from forum.errors import BadSettings
 
 FILE = "forum.toml"
+USER_FILE = "config.toml"
 _KNOWN = {
     "ledger": {"origin"},
     "database": {"url"},
     "keys": {"log"},
     "witness": {"policy"},
-    "roster": {"file"},
-}
+    "roster": {"file", "rung"},
+    "server": {
+        "host", "port", "allow_hosts", "rate", "max_body", "require_keys", "tls_cert", "tls_key",
+    },
+}  # fmt: skip
 _NAMED = ("models", "tools", "servers")
 """Sections of sections, under names that the user chooses."""
 _TEAM = (*_NAMED, "roles", "roster")
 """Who does the work.  What these sections mean is not known here: they are handed on as they are,
 with numbers as exact as they were written."""
+_DOORS = ("server", "oidc", "webhooks")
+"""How others come in and are told; handed on as they are, too."""
+_WHOLE = frozenset({"oidc"})
+"""Sections that come from one file."""
+_PATHS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
+_VARIABLES = {
+    "database.url": "FORUM_DATABASE_URL",
+    "keys.log": "FORUM_KEY_FILE",
+    "witness.policy": "FORUM_POLICY_FILE",
+    **{f"server.{name}": f"FORUM_SERVER_{name.upper()}" for name in sorted(_KNOWN["server"])},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +63,13 @@ class Settings:
     file: Path | None = None
     """The project file, if there is one."""
     team: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The sections of it that say who does the work."""
+    """The sections that say who does the work."""
+    doors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The sections about how others come in and are told."""
+    user_file: Path | None = None
+    """The user's own file, if there is one."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where settings were said, by names like `database.url`; what is not in it is a default."""
 
     @property
     def ledger_file(self) -> Path:
@@ -55,24 +82,50 @@ class Settings:
         return self.data / "engine.db"
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One setting as somebody wrote it."""
+
+    value: Any
+    where: str
+    folder: Path
+    """What a path in it is relative to."""
+
+
 def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
-    """Read the settings that hold in a folder: environment before project file before default."""
+    """Read the settings that hold in a folder: environment, project file, user's file, default."""
     project = next((p / FILE for p in (start, *start.parents) if (p / FILE).is_file()), None)
-    table = _read(project) if project else {}
+    named = user_path(environ)
+    user = named if named.is_file() else None
     home = project.parent if project else start
+    said = _in_variables(environ, home)
+    for file in filter(None, (project, user)):
+        whole = {_section(name) for name in said} & _WHOLE
+        said |= {
+            name: one
+            for name, one in _in_file(file).items()
+            if name not in said and _section(name) not in whole
+        }
     data = home / ".forum" if project else _user_folder(environ, "data")
-    key = environ.get("FORUM_KEY_FILE") or _text(table, "keys", "log")
-    policy = environ.get("FORUM_POLICY_FILE") or _text(table, "witness", "policy")
     return Settings(
         data=data,
         state=_user_folder(environ, "state"),
-        key_file=home / key if key else data / "log.key",
-        origin=_text(table, "ledger", "origin"),
-        database=environ.get("FORUM_DATABASE_URL") or _text(table, "database", "url"),
-        policy=home / policy if policy else None,
+        key_file=_path(said, "keys.log") or data / "log.key",
+        origin=_text(said, "ledger.origin"),
+        database=_text(said, "database.url"),
+        policy=_path(said, "witness.policy"),
         file=project,
-        team={name: table[name] for name in _TEAM if name in table},
+        team=_handed_on(said, _TEAM),
+        doors=_handed_on(said, _DOORS),
+        user_file=user,
+        origins={name: one.where for name, one in said.items()}
+        | _folder_origins(environ, () if project else ("data",)),
     )
+
+
+def user_path(environ: Mapping[str, str]) -> Path:
+    """Return where the settings for all projects of this user are, or would be."""
+    return _user_folder(environ, "config") / USER_FILE
 
 
 def _user_folder(environ: Mapping[str, str], kind: str) -> Path:
@@ -81,8 +134,33 @@ def _user_folder(environ: Mapping[str, str], kind: str) -> Path:
         return Path(named)
     import platformdirs  # noqa: PLC0415  most commands run inside a project and need it for state only
 
-    find = {"data": platformdirs.user_data_path, "state": platformdirs.user_state_path}[kind]
-    return find("forum")
+    find = {
+        "config": platformdirs.user_config_path,
+        "data": platformdirs.user_data_path,
+        "state": platformdirs.user_state_path,
+    }
+    return find[kind]("forum")
+
+
+def _folder_origins(environ: Mapping[str, str], used: tuple[str, ...]) -> dict[str, str]:
+    named = {kind: f"FORUM_{kind.upper()}_DIR" for kind in ("state", *used)}
+    return {kind: variable for kind, variable in named.items() if environ.get(variable)}
+
+
+def _in_variables(environ: Mapping[str, str], home: Path) -> dict[str, _Said]:
+    return {
+        name: _Said(environ[variable], variable, home)
+        for name, variable in _VARIABLES.items()
+        if environ.get(variable)
+    }
+
+
+def _in_file(path: Path) -> dict[str, _Said]:
+    return {
+        f"{section}.{name}": _Said(value, str(path), path.parent)
+        for section, values in _read(path).items()
+        for name, value in values.items()
+    }
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -91,19 +169,51 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
-        if section not in (*_KNOWN, *_TEAM) or not isinstance(values, dict):
-            known = ", ".join(dict.fromkeys((*_KNOWN, *_TEAM)))
+        if section not in (*_KNOWN, *_TEAM, *_DOORS) or not isinstance(values, dict):
+            known = ", ".join(dict.fromkeys((*_KNOWN, *_TEAM, *_DOORS)))
             raise BadSettings(str(path), f"[{section}] is not a section; known: {known}")
         for name in values.keys() - _KNOWN.get(section, values.keys()):
             raise BadSettings(str(path), f"[{section}] has no setting {name!r}")
-        for name, value in values.items() if section in _NAMED else ():
+        for name, value in values.items() if section in (*_NAMED, "webhooks") else ():
             if not isinstance(value, dict):
                 raise BadSettings(str(path), f"[{section}] {name}: write [{section}.{name}] above")
     return table
 
 
-def _text(table: Mapping[str, Any], section: str, name: str) -> str | None:
-    value = table.get(section, {}).get(name)
-    if value is not None and not isinstance(value, str):
-        raise BadSettings(FILE, f"[{section}] {name} is a text")
-    return value or None
+def _text(said: Mapping[str, _Said], name: str) -> str | None:
+    one = said.get(name)
+    if one is None:
+        return None
+    if not isinstance(one.value, str):
+        section, _, key = name.partition(".")
+        raise BadSettings(one.where, f"[{section}] {key} is a text")
+    return one.value or None
+
+
+def _path(said: Mapping[str, _Said], name: str) -> Path | None:
+    text = _text(said, name)
+    return said[name].folder / text if text else None
+
+
+def _section(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _handed_on(said: Mapping[str, _Said], sections: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name, one in said.items():
+        section, _, key = name.partition(".")
+        if section in sections:
+            found.setdefault(section, {})[key] = _anchored(section, key, one)
+    return found
+
+
+def _anchored(section: str, key: str, one: _Said) -> Any:  # noqa: ANN401  what a file holds
+    """Return a setting whose paths are those that its own file means."""
+    if (section, key) in _PATHS and isinstance(one.value, str) and one.value:
+        return str(one.folder / one.value)
+    if section in ("models", "webhooks"):
+        files = {name: one.value.get(name) for name in ("key_file", "secret_file")}
+        named = {name: str(one.folder / f) for name, f in files.items() if isinstance(f, str)}
+        return {**one.value, **named}
+    return one.value

@@ -4,8 +4,12 @@
     ├── Malformed            bytes or text that no formatter of ours would have written
     ├── ProofRejected        a Merkle proof does not lead to the root that it was given
     ├── SignatureRejected    a note is not signed by a key that the reader trusts
+    ├── TokenRejected        a bearer token does not show who is calling
+    │   └── TokenExpired     it did, and its time is over
+    ├── IssuerUnreachable    the keys that tokens are checked with cannot be had
     ├── PositionTaken        another writer has recorded this position of the strand
     ├── OverBudget           what was asked for would pass the cap of a run
+    ├── AlreadyAsked         the same was asked for before, under the same name
     ├── Overtaken            somebody else has moved on what we were about to move
     ├── StepMismatch         the record has another step than the one asked for
     ├── Backlogged           too many entries wait for an index
@@ -13,6 +17,7 @@
     ├── GuardMissing         signed checkpoints, but no memory of them on this machine
     ├── NoSuchEntry          the log has no such entry
     ├── NoSuchRun            the log has no such run
+    ├── NoSuchKey            no such API key was ever granted
     ├── RunEnded             the run is closed: nothing can be asked of it
     ├── NoSuchGate           nothing waits there for a decision
     ├── GateClosed           somebody, or the deadline, has decided already
@@ -87,6 +92,32 @@ class SignatureRejected(ForumError):
         return f"signature rejected: {self.key}: {self.why}"
 
 
+class TokenRejected(ForumError):
+    """A bearer token does not show who is calling.  What it holds is never quoted."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"token rejected: {self.why}"
+
+
+class TokenExpired(TokenRejected):
+    """A bearer token was good, and its time is over."""
+
+
+class IssuerUnreachable(ForumError):
+    """The issuer of tokens did not give us its keys: no token can be checked."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(address, why)
+        self.address, self.why = address, why
+
+    def __str__(self) -> str:
+        return f"no keys to check tokens with: {self.address}: {self.why}; see [oidc] in forum.toml"
+
+
 class PositionTaken(ForumError):
     """Another writer has already recorded this position of the strand."""
 
@@ -110,6 +141,17 @@ class OverBudget(ForumError):
             f"run {self.run}: {self.asked} more {self.limit} would pass its cap: "
             f"{self.used} of {self.cap} are spent or reserved"
         )
+
+
+class AlreadyAsked(ForumError):
+    """Something was asked for under a name that was used before; nothing was recorded."""
+
+    def __init__(self, run: str, digest: str) -> None:
+        super().__init__(run, digest)
+        self.run, self.digest = run, digest
+
+    def __str__(self) -> str:
+        return f"this was asked for before: run {self.run}"
 
 
 class Overtaken(ForumError):
@@ -201,6 +243,17 @@ class NoSuchRun(ForumError):
 
     def __str__(self) -> str:
         return f"no such run: {self.run}; forum runs lists them"
+
+
+class NoSuchKey(ForumError):
+    """No such API key was ever granted."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"no such key: {self.key}; forum keys list shows them"
 
 
 class RunEnded(ForumError):

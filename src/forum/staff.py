@@ -6,21 +6,26 @@ so that a command loads only what it uses.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from forum.config import Settings
-from forum.errors import AgentUnusable, MissingExtra, extra
+from forum.errors import AgentUnusable, BadPlan, MissingExtra, extra
 from forum.work import (
     CANDIDATES,
     ELSEWHERE,
     Agent,
+    Answer,
     Basis,
     Brief,
+    Budget,
     Chat,
     Configured,
     Inspection,
@@ -43,8 +48,11 @@ from forum.work import (
 if TYPE_CHECKING:
     from forum.engine import Order, Reply
 
-RUNGS = ("auto", "lexical", "semantic")
-"""How requests are routed: by words, by words and meaning, or by whatever is installed."""
+_PINNED_SECONDS = 60.0
+"""For how long it is believed that MCP servers offer what they offered."""
+
+_QUICK_CHARACTERS = 4_000
+_QUICK_TASKS = 20
 
 
 @contextmanager
@@ -92,7 +100,7 @@ def make_router(
 
 def configured(settings: Settings) -> Configured:
     """Return what the project file says of agents, tools, servers, roles and the roster."""
-    found = read_configured(str(settings.file), settings.team)
+    found = read_configured(str(settings.file or settings.user_file), settings.team)
     home = settings.file.parent if settings.file else Path()
     agents: dict[str, Agent] = {
         name: msgspec.structs.replace(agent, key_file=str(home / agent.key_file))
@@ -119,7 +127,15 @@ def pin_tools(policy: Policy) -> Policy:
     return msgspec.structs.replace(policy, tools=offered | policy.tools)
 
 
-def route_order(order: "Order", roster: Roster, *, lane: str = "", team: bool = False) -> "Order":
+def route_order(
+    order: "Order",
+    roster: Roster,
+    *,
+    lane: str = "",
+    team: bool = False,
+    router: Router | None = None,
+    rung: str = "auto",
+) -> "Order":
     """Return an order with the lane of its request; to be done by one agent or by a team.
 
     For one agent there is a plan of one task, in the lane if there is one.  A team makes its plan,
@@ -127,7 +143,8 @@ def route_order(order: "Order", roster: Roster, *, lane: str = "", team: bool = 
     """
     from forum.engine import RouteTaken
 
-    router = Router(roster) if lane and not team else make_router(roster)
+    if router is None:
+        router = Router(roster) if lane and not team else make_router(roster, rung)
     if lane:
         taken = RouteTaken(Routed(lane, Basis.GIVEN, roster=roster.digest))
     else:
@@ -147,6 +164,117 @@ def route_order(order: "Order", roster: Roster, *, lane: str = "", team: bool = 
             policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: Brief(agent=worker)})
         plan = Plan((Task("answer", order.request, agent=worker),))
     return replace(order, policy=policy, plan=plan, route=taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What somebody who does not configure anything may say of what is to be done."""
+
+    request: str
+    tasks: tuple[Task, ...] = ()
+    """The plan, if there is one already."""
+    lane: str = ""
+    team: bool | None = None
+    route: bool | None = None
+    """Whether its lane is looked for; done by itself where agents are configured."""
+    budget: Budget = field(default_factory=Budget)
+    gates: tuple[str, ...] = ()
+    gate_milliseconds: int | None = None
+    gate_default: Answer | None = None
+    parallel: int | None = None
+    retries: int | None = None
+
+
+class Staff:
+    """Those who work for one ledger, kept ready for many requests.
+
+    Who they are says the operator alone: whoever asks can choose among them, and name nobody else.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.known = configured(settings)
+        self._lock = Lock()
+        self._pinned: tuple[float, Policy] | None = None
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The lanes that there are."""
+        return load_roster(Path(self.known.roster) if self.known.roster else None)
+
+    @cached_property
+    def router(self) -> Router:
+        """What tells the lane of a request."""
+        return make_router(self.roster, self.known.rung)
+
+    def make_ready(self) -> None:
+        """Load what the first request would have to wait for."""
+        if self.known.agents:
+            _ = self.router
+
+    def is_quick(self, ask: Ask) -> bool:
+        """Tell whether an order is made without asking anybody, in a millisecond or so."""
+        routed = self._is_routed(ask) and not ask.tasks
+        known = self.known.rung == "lexical" and "router" in self.__dict__
+        fits = len(ask.request) < _QUICK_CHARACTERS and len(ask.tasks) < _QUICK_TASKS
+        return fits and not self.known.servers and (known or not routed)
+
+    def order(self, ask: Ask) -> "Order":
+        """Return what is to be carried out.  Raises `BadPlan`, `Malformed`, `AgentUnusable`."""
+        from forum.engine import Order
+
+        order = Order(ask.request, None, self._policy(ask), ask.budget)
+        team = self.known.team if ask.team is None else ask.team
+        if ask.tasks:
+            order = self._planned(replace(order, plan=Plan(ask.tasks)), team=team)
+        elif self._is_routed(ask):
+            if ask.lane and ask.lane not in self.roster.by_name:
+                raise BadPlan(f"the roster has no lane {ask.lane!r}")
+            router = self.router
+            order = route_order(order, self.roster, lane=ask.lane, team=team, router=router)
+        else:
+            order = replace(order, plan=one_task(ask.request))
+        order.policy.check(order.plan)
+        # Whether the keys are here does not matter: the work is done by workers.
+        require_agents(order.policy, order.plan, keys=False)
+        return order
+
+    def _is_routed(self, ask: Ask) -> bool:
+        if ask.route is not None:
+            return ask.route
+        return bool(ask.lane or ask.team or self.known.agents)
+
+    def _planned(self, order: "Order", *, team: bool) -> "Order":
+        """Return an order with the lanes of the roster that its tasks name."""
+        tasks = order.plan.all_tasks if order.plan else ()
+        lanes = sorted({task.lane for task in tasks} - {""})
+        if not lanes and not team:
+            return order
+        for lane in lanes:
+            if lane not in self.roster.by_name:
+                raise BadPlan(f"the roster has no lane {lane!r}")
+        return replace(order, policy=team_policy(order.policy, self.roster, lanes, roles=team))
+
+    def _policy(self, ask: Ask) -> Policy:
+        wished = {
+            "gates": ask.gates or None,
+            "gate_milliseconds": ask.gate_milliseconds,
+            "gate_default": ask.gate_default,
+            "parallel": ask.parallel,
+            "retries": ask.retries,
+        }
+        given = {name: value for name, value in wished.items() if value is not None}
+        return msgspec.structs.replace(self._staffed(), **given)
+
+    def _staffed(self) -> Policy:
+        """Return the policy with everybody in it, and with the tools that servers now offer."""
+        with self._lock:
+            if self._pinned is None or monotonic() - self._pinned[0] > _PINNED_SECONDS:
+                known = self.known
+                policy = Policy(tools=known.tools, servers=known.servers, roles=known.roles)
+                if known.agents:
+                    policy = msgspec.structs.replace(policy, agents=known.agents)
+                self._pinned = (monotonic(), pin_tools(policy))
+            return self._pinned[1]
 
 
 def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from forum.backends import postgres, sql
 from forum.backends.committer import Committer
-from forum.errors import OverBudget, Overtaken, PositionTaken
+from forum.errors import AlreadyAsked, OverBudget, Overtaken, PositionTaken
 from forum.ledger import (
     CHUNK_SIZE,
     LEDGER_KINDS,
@@ -19,13 +19,16 @@ from forum.ledger import (
     Amount,
     Bytes,
     Charge,
+    Feed,
     Head,
+    Once,
     OpenAccount,
     Position,
     Record,
     Sequencer,
     Store,
     Waiting,
+    peek_run,
     text,
 )
 from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, root_of, tile_widths
@@ -772,3 +775,85 @@ def test_some_process_may_always_lead(store_factory: StoreFactory) -> None:
     assert held
     wait_until(other.lead)  # a database notices some time later that a process has gone
     assert other.lead()
+
+
+# Asking once
+
+
+def test_the_same_name_is_asked_for_once_whoever_races(store_factory: StoreFactory) -> None:
+    """A client that asks again, of another process, must not have its work done twice."""
+    stores = [store_factory() for _ in range(4)]
+
+    def ask(number: int) -> tuple[str, str]:
+        run, digest = f"run-{number}", f"digest of run-{number}"
+        record = Chain(store_factory.origin, run).next(effects=(Once("key", run, digest),))
+        try:
+            stores[number % len(stores)].append([record])
+        except AlreadyAsked as asked:
+            return asked.run, asked.digest
+        return run, digest
+
+    with ThreadPoolExecutor(8) as threads:
+        told = set(threads.map(ask, range(24)))
+
+    ((winner, digest),) = told
+    assert digest == f"digest of {winner}"
+    assert [run for n in range(24) if stores[0].strands(run := f"run-{n}")] == [winner]
+
+
+def test_a_name_is_asked_for_once_in_each_log(store_factory: StoreFactory) -> None:
+    """Whoever uses another ledger of the same server must not find out which names are taken."""
+    store, beside = store_factory(), store_factory.beside()()
+    for one in (store, beside):
+        one.append([Chain(one.origin).next(effects=(Once("key", "run", "digest"),))])
+
+    assert store.last("run", "main")
+    assert beside.last("run", "main")
+
+
+# Following
+
+
+def test_a_feed_yields_every_entry_of_a_run_once_and_in_order(store_factory: StoreFactory) -> None:
+    """An index is an event id: whoever names the last one must find nothing missing behind it."""
+    store, random = store_factory(), Random(7)
+    strands = [Chain(store.origin, "run", name) for name in ("main", "task/a", "task/b")]
+    other = Chain(store.origin, "other")
+    feed, seen = Feed(store, "run"), []
+    for _ in range(40):
+        chain = random.choice([*strands, other])
+        store.append([chain.next()])
+        if random.random() < 0.5:
+            Sequencer(store).drain()
+        if random.random() < 0.5:
+            seen += feed.read()
+    Sequencer(store).drain()
+    seen += feed.read()
+    everything = enumerate(entries_of(store))
+    expected = [(index, data) for index, data in everything if peek_run(data) == "run"]
+
+    assert [(entry.index, entry.data) for entry in seen] == expected
+    for after in range(-1, len(expected) + 20, 3):
+        again = Feed(store, "run", after).read()
+        assert [(e.index, e.data) for e in again] == [pair for pair in expected if pair[0] > after]
+
+
+def test_what_is_sequenced_while_a_feed_reads_comes_in_order(store_factory: StoreFactory) -> None:
+    """An effect may get its index while its cause's strand was read before: it has to wait."""
+    store = store_factory()
+    cause, effect = Chain(store.origin, "run", "a"), Chain(store.origin, "run", "b")
+    store.append([cause.next(), effect.next()])
+    Sequencer(store).drain()
+
+    def strand(run: str, name: str, start: int = 0) -> Iterator[bytes]:
+        found = list(store.strand(run, name, start))
+        if name == "a" and len(cause.records) == 1:
+            store.append([cause.next()])
+            store.append([effect.next(cause.records[-1].leaf)])
+            Sequencer(store).drain()
+        return iter(found)
+
+    feed = Feed(Wrapped(store, strand=strand), "run")
+    indexes = [[entry.index for entry in feed.read()] for _ in range(2)]
+
+    assert indexes == [[0, 1], [2, 3]]

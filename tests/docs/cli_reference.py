@@ -18,8 +18,11 @@ Data go to standard output, talk to standard error, the verdict into the exit st
 0 answered or all is well, 1 failed, 2 wrong usage, 3 verification found something,
 4 a replay says something else, 5 budget or time used up, 6 waiting for approval.
 With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
+With `forum --quiet COMMAND` nothing is said but errors and questions.
 
-Settings come from the environment, then from the nearest `forum.toml` upward, then from defaults:
+An option wins over a variable of the environment, that over the nearest `forum.toml` upward, that
+over `config.toml` in the user's configuration directory (the same sections, for all projects), and
+that over the default. `forum config show` tells which of them has said what:
 
 | variable | in forum.toml | means |
 |---|---|---|
@@ -31,9 +34,12 @@ Settings come from the environment, then from the nearest `forum.toml` upward, t
 | | `[tools.NAME]`, `[servers.NAME]` | a program as a tool, an MCP server |
 | | `[roles]` | which agent has which role; `team = true` for all of them |
 | | `[roster] file` | a roster of your own, see [Write a lane](../guides/write-a-lane.md) |
+| `FORUM_SERVER_PORT`, ... | `[server]` | defaults of `forum serve` |
+| | `[oidc]` | whose tokens are taken, see [Give access](../guides/give-access.md) |
 | `FORUM_DATA_DIR` | | where data are without a `forum.toml` |
 | `FORUM_STATE_DIR` | | where guard, witness and memories are |
-| `NO_COLOR` | | no colours |
+| `FORUM_CONFIG_DIR` | | where the user's `config.toml` is |
+| `NO_COLOR`, `TERM=dumb` | | no colours |
 """
 
 

@@ -13,7 +13,7 @@ FINDINGS = ROOT / "docs/reference/findings.md"
 
 # Every console block of these is run, in order; what stands in other blocks is to be read.
 PASTED = {
-    "README.md": "Quickstart",
+    "README.md": "Quickstart, Serve it",
     "docs/guides/verify-a-bundle.md": None,
     "docs/guides/redact.md": None,
     "docs/guides/run-a-plan.md": None,
@@ -25,6 +25,9 @@ PASTED = {
     "docs/guides/use-tools.md": None,
     "docs/guides/connect-a-model.md": None,
     "docs/guides/write-a-lane.md": None,
+    "docs/guides/give-access.md": None,
+    "docs/guides/on-a-laptop.md": None,
+    "docs/guides/use-a-chat-client.md": None,
 }
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
@@ -46,7 +49,8 @@ def statuses(page: str, section: str | None) -> list[str]:
 def _console(page: str, section: str | None) -> list[str]:
     text = (ROOT / page).read_text()
     if section is not None:
-        text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+        parts = [text.split(f"\n## {name}\n")[1].split("\n## ")[0] for name in section.split(", ")]
+        text = "".join(parts)
     return [line for block in _BLOCK.findall(text) for line in block.split("\n")]
 
 

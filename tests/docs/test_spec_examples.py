@@ -6,7 +6,7 @@ from base64 import b64decode
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -113,6 +113,8 @@ def type_of(hint: Any) -> str:  # noqa: ANN401  a type of any form
     """Return the type of a fact as the table writes it."""
     if get_origin(hint) is Annotated:
         return "count"
+    if get_origin(hint) is tuple:
+        return f"array of {type_of(get_args(hint)[0])}"
     if issubclass(hint, Enum):
         return ", ".join(f"`{member.value}`" if member.value else '`""`' for member in hint)
     return "string"

@@ -60,10 +60,10 @@ class Project:
 
 
 @contextmanager
-def project(home: Path, database: str | None) -> Iterator[Project]:
+def project(home: Path, database: str | None, toml: str = "") -> Iterator[Project]:
     """Make a project in a folder."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / "forum.toml").write_text("")
+    (home / "forum.toml").write_text(toml)
     environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
     environ.pop("FORUM_DATABASE_URL", None)
     if database:

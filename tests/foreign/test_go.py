@@ -1,6 +1,7 @@
 """A log that Forum wrote, judged by a verifier that others wrote: Go's sumdb packages.
 
-check.go reads nothing but files in the formats of C2SP.  Each of its checks is a test here.
+check.go reads nothing but files in the formats of C2SP: as they are, and as a server hands them
+out.  Each of its checks is a test here.
 """
 
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from forum.backends.files import FileMemory
+from forum.backends.files import FileMemory, write_key
 from forum.backends.sqlite import SqliteStore
 from forum.ledger import (
     LEDGER_KINDS,
@@ -43,6 +44,8 @@ from forum.tlog import (
     sign_checkpoint,
     tile_widths,
 )
+from tests.e2e.project import project
+from tests.surfaces.serving import serving
 
 pytestmark = [pytest.mark.go, pytest.mark.slow]
 
@@ -123,7 +126,10 @@ def evidence(reader: Reader, old: bytes) -> Iterator[tuple[str, bytes]]:
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that holds a log as it would be served."""
     folder = tmp_path_factory.mktemp("log")
-    store = SqliteStore(folder / "ledger.db", KEY.name)
+    home = folder / ".forum"
+    home.mkdir()
+    write_key(home / "log.key", KEY)
+    store = SqliteStore(home / "ledger.db", KEY.name)
     publisher = Publisher(store, KEY, FileMemory(folder / "guard"), POLICY)
     clock, salts = count(1_700_000_000_000_000), count()
     ledger = Ledger(store, LEDGER_KINDS, lambda: next(clock), lambda: next(salts).to_bytes(32))
@@ -161,10 +167,28 @@ def check(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "check"
 
 
-@pytest.fixture(scope="module")
-def verdict(check: Path, log: Path) -> subprocess.CompletedProcess[str]:
+def fetched(log: Path, folder: Path) -> Path:
+    """Return a copy of the log in which checkpoint, tiles and entries came over HTTP."""
+    shutil.copytree(log, folder, dirs_exist_ok=True)
+    tiles = [path for path in (folder / "tile").rglob("*") if path.is_file()]
+    with project(log.parent, None) as made, serving(made) as there:
+        for path in (folder / "checkpoint", *tiles):
+            found = there.client.get(f"/tlog/{path.relative_to(folder)}")
+            assert found.status_code == 200, found.text
+            path.write_bytes(found.content)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["files", "http"])
+def verdict(
+    request: pytest.FixtureRequest,
+    check: Path,
+    log: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> subprocess.CompletedProcess[str]:
     """Return what the verifier says of the log."""
-    return subprocess.run([check, log], capture_output=True, text=True, check=False)
+    folder = log if request.param == "files" else fetched(log, tmp_path_factory.mktemp("fetched"))
+    return subprocess.run([check, folder], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", CHECKS)

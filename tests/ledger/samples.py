@@ -43,6 +43,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401  a type of a
         return counts
     if get_origin(hint) is list:
         return st.lists(values_of(get_args(hint)[0]), max_size=3)
+    if get_origin(hint) is tuple:
+        return st.lists(values_of(get_args(hint)[0]), max_size=3).map(tuple)
     if issubclass(hint, Enum):
         return st.sampled_from(hint)
     return texts

@@ -206,3 +206,13 @@ else:
     sys.exit(1)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_what_is_said_is_heard_once_it_is_there() -> None:
+    """The library is asked for whole answers: thoughts and wishes are not for those who listen."""
+    heard: list[str] = []
+    wish = ToolCallPart("mail", {"to": "all"})
+    answer = ModelResponse([ThinkingPart("hm"), TextPart("Good day."), wish])
+    ask(lambda *_: answer, call_of(offers=(MAIL,), hear=heard.append))
+
+    assert heard == ["Good day."]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.ledger import NO_LIMIT
-from forum.surfaces.cli.output import dollars
 from forum.surfaces.cli.units import age, count, duration, price
+from forum.surfaces.telling import dollars
 from forum.work import NANO, exactly
 
 

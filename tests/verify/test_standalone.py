@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 from hashlib import sha512
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -100,6 +100,8 @@ def form_of(hint: Any) -> object:  # noqa: ANN401  a type of any form
         return standalone.COUNT
     if hint is str:
         return standalone.TEXT
+    if get_origin(hint) is tuple:
+        return [form_of(get_args(hint)[0])]
     assert issubclass(hint, Enum), f"the stand-alone verifier has no facts of type {hint}"
     return tuple(member.value for member in hint)
 

@@ -9,7 +9,7 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from forum.errors import Backlogged, OverBudget, PositionTaken, StoreFailed, StoreLost
+from forum.errors import AlreadyAsked, Backlogged, OverBudget, PositionTaken, StoreFailed, StoreLost
 from forum.ledger import Record, Store
 
 _MOST_ENTRIES = 4000
@@ -97,7 +97,7 @@ class Committer:
     def _commit(self, group: list[_Handed]) -> None:
         try:
             self._persist([record for handed in group for record in handed.records])
-        except (PositionTaken, OverBudget) as error:
+        except (AlreadyAsked, PositionTaken, OverBudget) as error:
             if len(group) == 1:
                 _tell(group, error)
                 return

@@ -26,7 +26,7 @@ from forum.errors import (
     StoreFailed,
     StoreLost,
 )
-from forum.ledger import Head, Position, Reader, Record, Waiting
+from forum.ledger import Alarm, Amount, Head, OpenAccount, Position, Reader, Record, Waiting
 from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("postgres")
@@ -34,6 +34,8 @@ _CONNECTIONS = 8
 _PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 10
 _ATTEMPTS = 5
+_MOST_HELD = 1 << 20
+"""How many bytes of bodies are sent at once."""
 _IN_THE_WAY = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """What others can do to a transaction: all of it was taken back, and it can be made again."""
 
@@ -50,6 +52,9 @@ class PostgresReader(SqlReader):
 
     def _rows(self, query: str, **parameters: object) -> list[Any]:
         return _fetch(self._db, query, parameters)
+
+    def _list(self, numbers: list[int]) -> object:
+        return numbers
 
 
 class PostgresStore(SqlStore):
@@ -179,6 +184,9 @@ class PostgresStore(SqlStore):
             self._pool.check()
             return self._fetch(query, parameters)
 
+    def _list(self, numbers: list[int]) -> object:
+        return numbers
+
     def _fetch(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
         with self._connection(f"reading ({query})") as db:
             return _fetch(db, query, parameters)
@@ -228,9 +236,7 @@ class PostgresStore(SqlStore):
             added = self._add_strands(db, wanted) if wanted else {}
             ids = known | added
             self._append_entries(db, records, ids)
-            for record in records:
-                if record.bodies:
-                    self._append_bodies(db, record, ids)
+            self._append_bodies(db, records, ids)
             # Strands, entries, accounts, alarms: all transactions lock in this order, so that none
             # waits for another in a circle.  Only entries are locked as they come: of two that
             # race for the same positions the wrong way round, one is made again by `append`.
@@ -242,8 +248,9 @@ class PostgresStore(SqlStore):
         # In one order for all: two transactions that add the same strands cannot deadlock.
         runs, names = zip(*sorted(wanted), strict=True)
         parameters = {"log": self._log, "runs": list(runs), "names": list(names)}
-        db.execute(_SQL["add_strands"], parameters)
-        rows = db.execute(_SQL["strand_ids"], parameters).fetchall()
+        rows = db.execute(_SQL["add_strands"], parameters).fetchall()
+        if len(rows) < len(wanted):  # some were there
+            rows = db.execute(_SQL["strand_ids"], parameters).fetchall()
         return {(run, name): strand for run, name, strand in rows}
 
     def _append_entries(
@@ -257,12 +264,44 @@ class PostgresStore(SqlStore):
         }
         db.execute(_SQL["append"], rows)
 
-    def _append_bodies(self, db: Connection, record: Record, ids: Mapping[StrandKey, int]) -> None:
-        strand = ids[record.position.run, record.position.strand]
-        for body in record.bodies:
-            for part, data in enumerate(body.content.chunks()):
-                key = (self._log, strand, record.position.n, body.name, part)
-                db.execute(_SQL["add_body"], (*key, body.salt, data))
+    def _append_bodies(
+        self, db: Connection, records: Sequence[Record], ids: Mapping[StrandKey, int]
+    ) -> None:
+        # Many small parts in one statement, and a long body never whole in memory.
+        rows: list[tuple[int, int, str, int, bytes, bytes]] = []
+        held = 0
+        for record in records:
+            strand = ids[record.position.run, record.position.strand]
+            for body in record.bodies:
+                for part, data in enumerate(body.content.chunks()):
+                    rows.append((strand, record.position.n, body.name, part, body.salt, data))
+                    held += len(data)
+                    if held > _MOST_HELD:
+                        self._add_bodies(db, rows)
+                        rows, held = [], 0
+        if rows:
+            self._add_bodies(db, rows)
+
+    def _add_bodies(
+        self, db: Connection, rows: list[tuple[int, int, str, int, bytes, bytes]]
+    ) -> None:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        db.execute(_SQL["add_bodies"], (self._log, *columns))
+
+    def _open_accounts(self, execute: Execute, accounts: Sequence[OpenAccount]) -> None:
+        caps = {
+            name: [getattr(account.cap, name) for account in accounts] for name in Amount._fields
+        }
+        execute("open_accounts", log=self._log, runs=[a.run for a in accounts], **caps)
+
+    def _set_alarms(self, execute: Execute, alarms: Sequence[Alarm]) -> None:
+        # One statement cannot change a row twice: of several, the last one holds.
+        last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
+        for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
+            some = [(*place, at) for place, at in last.items() if (at is not None) is wanted]
+            if some:
+                runs, strands, ats = (list(column) for column in zip(*some, strict=True))
+                execute(query, log=self._log, runs=runs, strands=strands, ats=ats)
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index: neighbours are written to the same page.

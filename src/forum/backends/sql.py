@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from importlib.resources import files
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from forum.errors import OverBudget, SchemaTooNew, StoreFailed
+from forum.errors import AlreadyAsked, OverBudget, SchemaTooNew, StoreFailed
 from forum.ledger import (
     Account,
     Alarm,
@@ -19,12 +20,13 @@ from forum.ledger import (
     Charge,
     Effect,
     Head,
+    Once,
     OpenAccount,
     Position,
     Record,
     StoredBody,
 )
-from forum.tlog import Hash, TileId
+from forum.tlog import Hash, TileId, hash_leaf
 
 PAGE = 1000
 """How many rows are read at a time."""
@@ -113,6 +115,28 @@ class SqlReader(ABC):
         # Big-endian and signed keeps the order within one prefix: its first bit is the same.
         low, high = (prefix_of(prefix[:8].ljust(8, end)) for end in (b"\0", b"\xff"))
         return [row[0] for row in self._rows("find", log=self._log, low=low, high=high)]
+
+    def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
+        """Return the index of each of these entries, or nothing for one that has none yet."""
+        found: dict[int, list[int]] = {}
+        for low in range(0, len(leaves), PAGE):
+            prefixes = [prefix_of(leaf) for leaf in leaves[low : low + PAGE]]
+            for prefix, index in self._rows(
+                "indexes", log=self._log, prefixes=self._list(prefixes)
+            ):
+                found.setdefault(prefix, []).append(index)
+        return [self._the_one(leaf, found.get(prefix_of(leaf), [])) for leaf in leaves]
+
+    def _the_one(self, leaf: Hash, indexes: list[int]) -> int | None:
+        """Return the index of a leaf among those that begin alike: nearly always the only one."""
+        if len(indexes) < 2:
+            return indexes[0] if indexes else None
+        same = (i for i in indexes if hash_leaf(next(self.entries(i, i + 1)) or b"") == leaf)
+        return next(same, None)
+
+    @abstractmethod
+    def _list(self, numbers: list[int]) -> object:
+        """Return numbers as a parameter of a query."""
 
     def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
@@ -278,16 +302,28 @@ class SqlStore(SqlReader):
         effects = [effect for record in records for effect in record.effects]
         # In one order for all, accounts before alarms, each by run and strand: two transactions
         # that change the same rows cannot deadlock.
-        for effect in sorted(effects, key=_place):
-            match effect:
-                case OpenAccount(run, cap):
-                    execute("open_account", log=self._log, run=run, **cap._asdict())
-                case Charge():
-                    self._charge(execute, effect)
-                case Alarm(run, strand, None):
-                    execute("clear_alarm", log=self._log, run=run, strand=strand)
-                case Alarm(run, strand, at):
-                    execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
+        for kind, alike in groupby(sorted(effects, key=_place), type):
+            if kind is OpenAccount:
+                self._open_accounts(execute, [e for e in alike if isinstance(e, OpenAccount)])
+            elif kind is Alarm:
+                self._set_alarms(execute, [e for e in alike if isinstance(e, Alarm)])
+            else:
+                for effect in alike:
+                    self._change(execute, effect)
+
+    @abstractmethod
+    def _open_accounts(self, execute: Execute, accounts: Sequence[OpenAccount]) -> None:
+        """Give runs their accounts, where they have none."""
+
+    @abstractmethod
+    def _set_alarms(self, execute: Execute, alarms: Sequence[Alarm]) -> None:
+        """Set these alarms, or put them out, in this order."""
+
+    def _change(self, execute: Execute, effect: Effect) -> None:
+        if isinstance(effect, Charge):
+            self._charge(execute, effect)
+        elif isinstance(effect, Once):
+            self._ask_once(execute, effect)
 
     def _charge(self, execute: Execute, charge: Charge) -> None:
         account = {"log": self._log, "run": charge.run}
@@ -299,10 +335,18 @@ class SqlStore(SqlReader):
             _check_room(_account(execute("account", **account).fetchall()), charge)
         raise StoreFailed("charging", f"the account of run {charge.run} does not hold still")
 
+    def _ask_once(self, execute: Execute, once: Once) -> None:
+        if execute("ask_once", log=self._log, **once._asdict()).rowcount == 1:
+            return
+        run, digest = execute("asked", log=self._log, name=once.name).fetchall()[0]
+        raise AlreadyAsked(run, digest)
+
 
 def _place(effect: Effect) -> tuple[bool, str, str, bool]:
     """Return where an effect stands among others; charges of one account stay as they came."""
     match effect:
+        case Once(name, _, _):
+            return True, name, "", True
         case Alarm(run, strand, _):
             return True, run, strand, False
         case OpenAccount(run, _) | Charge(run, _, _):

@@ -11,7 +11,7 @@ from typing import Any
 
 from forum.backends.sql import Execute, SqlReader, SqlStore, migrations, prefix_of, queries
 from forum.errors import NoSuchLog, NotDurable, Overtaken, PositionTaken, StoreFailed
-from forum.ledger import Head, Position, Reader, Record, Waiting
+from forum.ledger import Alarm, Head, OpenAccount, Position, Reader, Record, Waiting
 from forum.tlog import EMPTY_ROOT, TileId, hash_leaves
 
 _SQL = queries("sqlite")
@@ -31,6 +31,9 @@ class SqliteReader(SqlReader):
         self._log = self._one("log", origin=origin)
         if self._log is None:
             raise NoSuchLog(origin)
+
+    def _list(self, numbers: list[int]) -> object:
+        return str(numbers)  # which is JSON too
 
     def _rows(self, query: str, **parameters: object) -> list[Any]:
         with self._lock, _typed(f"reading ({query})"):
@@ -131,6 +134,17 @@ class SqliteStore(SqliteReader, SqlStore):
     def _writing(self, doing: str) -> Iterator[Execute]:
         with self._lock, _typed(doing), _transaction(self._db):
             yield self._execute
+
+    def _open_accounts(self, execute: Execute, accounts: Sequence[OpenAccount]) -> None:
+        for run, cap in accounts:
+            execute("open_account", log=self._log, run=run, **cap._asdict())
+
+    def _set_alarms(self, execute: Execute, alarms: Sequence[Alarm]) -> None:
+        for run, strand, at in alarms:
+            if at is None:
+                execute("clear_alarm", log=self._log, run=run, strand=strand)
+            else:
+                execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
 
     def _execute(self, query: str, **parameters: object) -> sqlite3.Cursor:
         return self._db.execute(_SQL[query], parameters)

@@ -1,6 +1,7 @@
 """Drives a run through its ports, recording each step before the next begins."""
 
-from forum.engine.accepting import Order, RouteTaken, accept, cancel
+from forum.engine.accepting import Order, RouteTaken, Ticket, accept, accept_async, cancel
+from forum.engine.aloud import MOST_A_SECOND, Veiled
 from forum.engine.case import ENGINE, Case, entries_of, read_body, read_case, read_run
 from forum.engine.effects import DIGEST
 from forum.engine.engine import Engine
@@ -14,6 +15,7 @@ from forum.engine.ports import (
     Call,
     Deed,
     Halt,
+    Hear,
     Known,
     Model,
     Models,
@@ -23,6 +25,8 @@ from forum.engine.ports import (
     Runner,
     ToolPort,
     Tools,
+    Whispers,
+    nobody,
 )
 from forum.engine.replaying import replay
 
@@ -30,6 +34,7 @@ __all__ = [
     "DIGEST",
     "ENGINE",
     "FREE",
+    "MOST_A_SECOND",
     "MOST_USES",
     "NOTHING",
     "Call",
@@ -37,6 +42,7 @@ __all__ = [
     "Deed",
     "Engine",
     "Halt",
+    "Hear",
     "Known",
     "LocalRunner",
     "Model",
@@ -47,15 +53,20 @@ __all__ = [
     "Reply",
     "RouteTaken",
     "Runner",
+    "Ticket",
     "ToolPort",
     "Tools",
+    "Veiled",
+    "Whispers",
     "accept",
+    "accept_async",
     "cancel",
     "decide",
     "edit",
     "entries_of",
     "find_gate",
     "is_before",
+    "nobody",
     "order_of",
     "read_body",
     "read_case",

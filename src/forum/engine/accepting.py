@@ -4,19 +4,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from forum.engine.case import entries_of
-from forum.errors import NoSuchRun, Overtaken, RunEnded
+from forum.errors import AlreadyAsked, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
     Attachment,
     Bytes,
     Draft,
+    Effect,
     Ledger,
+    Once,
     OpenAccount,
     RunClose,
     at_once,
     text,
 )
-from forum.tlog import Hash
+from forum.tlog import Checkpoint, Hash
 from forum.work import (
     CONTROL,
     Accepted,
@@ -48,6 +50,15 @@ class RouteTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class Ticket:
+    """The name under which a client asks, so that asking again is harmless."""
+
+    name: str
+    digest: str
+    """Of what is asked for: the same name for something else is a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """What somebody wants done; without a plan, one is made."""
 
@@ -59,15 +70,62 @@ class Order:
 
 
 def accept(
-    ledger: Ledger, run: str, order: Order, actor: str, origin: Accepted | None = None
-) -> None:
+    ledger: Ledger,
+    run: str,
+    order: Order,
+    actor: str,
+    origin: Accepted | None = None,
+    ticket: Ticket | None = None,
+) -> str:
     """Take a request on: when this returns, the run will be carried out, whatever happens.
 
-    Request, policy, route, plan, account and the alarm that has it begun are one commit.
+    Request, policy, route, plan, account and the alarm that has it begun are one commit.  What was
+    asked for with the same ticket before is not taken on again: that run is returned, or
+    `AlreadyAsked` raised if it was something else.
     """
+    drafts = _beginning(ledger, run, order, actor, origin or Accepted(), ticket)
+    try:
+        ledger.open_run(run, actor, *drafts, new=True)
+    except AlreadyAsked as asked:
+        return _the_same(asked, ticket)
+    return run
+
+
+async def accept_async(
+    ledger: Ledger,
+    run: str,
+    order: Order,
+    actor: str,
+    past: Checkpoint | None,
+    ticket: Ticket | None = None,
+) -> str:
+    """Do the same for a task that knows a checkpoint and must not wait for the store to read."""
+    drafts = _beginning(ledger, run, order, actor, Accepted(), ticket)
+    try:
+        await ledger.open_new_run_async(run, actor, past, *drafts)
+    except AlreadyAsked as asked:
+        return _the_same(asked, ticket)
+    return run
+
+
+def _the_same(asked: AlreadyAsked, ticket: Ticket | None) -> str:
+    if ticket is None or asked.digest != ticket.digest:
+        raise asked
+    return asked.run
+
+
+def _beginning(
+    ledger: Ledger,
+    run: str,
+    order: Order,
+    actor: str,
+    origin: Accepted,
+    ticket: Ticket | None,
+) -> list[Draft]:
+    """Return the first steps of a run."""
     order = _as_recorded(ledger, order)
     order.policy.check(order.plan or _plain_plan(order))
-    budget, origin = order.budget, origin or Accepted()
+    budget = order.budget
     facts = Accepted(
         budget.usd,
         budget.tokens,
@@ -81,7 +139,12 @@ def accept(
     )
     request = Attachment("request", text(order.request))
     policy = Attachment("policy", Bytes(write_policy(order.policy)), "application/json")
-    effects = (OpenAccount(run, budget.cap), at_once(run, MAIN, ledger.now()))
+    effects: tuple[Effect, ...] = (
+        OpenAccount(run, budget.cap),
+        at_once(run, MAIN, ledger.now()),
+    )
+    if ticket is not None:
+        effects += (Once(ticket.name, run, ticket.digest),)
     drafts = [Draft("accepted", actor, facts, (), (request, policy), effects)]
     if order.route is not None:
         evidence = Attachment("evidence", Bytes(order.route.evidence), "application/json")
@@ -90,7 +153,7 @@ def accept(
     if order.plan is not None:
         plan = Attachment("plan", Bytes(write_plan(order.plan)), "application/json")
         drafts.append(Draft(PLAN, actor, Planned(len(order.plan.tasks)), (), (plan,)))
-    ledger.open_run(run, actor, *drafts)
+    return drafts
 
 
 def _plain_plan(order: Order) -> Plan | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from forum.engine.aloud import aloud
 from forum.engine.attention import Stop
 from forum.engine.case import (
     ENGINE,
@@ -36,6 +37,7 @@ from forum.engine.ports import (
     Prior,
     Reply,
     Tools,
+    Whispers,
 )
 from forum.errors import (
     Backlogged,
@@ -109,6 +111,8 @@ class World:
     """What an earlier run says of the same calls, where there is one."""
     unhurried: bool = True
     """Whether pauses are made: a replay makes none."""
+    whispers: Whispers | None = None
+    """Who listens to calls while they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +397,8 @@ class Caller:
     async def _live(self, model: Model, call: Call, bound: Amount) -> Reply:
         """Make the call; a deadline or a stop ends it, and everything that it started."""
         try:
-            reply = await self.in_time(model.reply(call), call.seconds + 1)
+            with aloud(call, self.world.whispers, self.ledger.mask) as heard:
+                reply = await self.in_time(model.reply(heard), call.seconds + 1)
         except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
             reply = replace(broken(error), spent=bound)
         if reply is None:

@@ -9,7 +9,7 @@ from forum.engine.attention import Stop, Switchboard
 from forum.engine.calls import World
 from forum.engine.case import Case, Intake, read_case, read_intake
 from forum.engine.past import Fork
-from forum.engine.ports import Models, Prior, Runner, Tools
+from forum.engine.ports import Models, Prior, Runner, Tools, Whispers
 from forum.engine.roles import RoleDriver
 from forum.engine.run import RunDriver
 from forum.engine.task import TaskDriver
@@ -31,8 +31,8 @@ _REMEMBERED = 1000
 HEARTBEAT_SECONDS = 15.0
 """How long a run that is being driven may go without anybody looking whether it still is."""
 
-
 _ELSEWHERE_SECONDS = 1.0
+_MOST_RUNG = 100_000
 
 
 class Engine:
@@ -46,12 +46,15 @@ class Engine:
         prior: Callable[[Intake], Prior | None] | None = None,
         *,
         unhurried: bool = True,
+        whispers: Whispers | None = None,
     ) -> None:
         self._ledger = ledger
-        self._world = World(ledger, models, tools, prior or self._forked, unhurried)
+        self._world = World(ledger, models, tools, prior or self._forked, unhurried, whispers)
         self._board = Switchboard()
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()
+        self._rung: dict[str, int] = {}
+        """How often the alarms of runs have rung that are not driven here."""
 
     def _forked(self, intake: Intake) -> Prior | None:
         """Return what a fork takes from the run that it forks."""
@@ -132,8 +135,26 @@ class Engine:
             elsewhere = [alarm for alarm in page if alarm not in here]
             # Snooze first: what a run does with its alarm once it was called must stand.
             await asyncio.to_thread(store.snooze, here, HEARTBEAT_SECONDS)
-            await asyncio.to_thread(store.snooze, elsewhere, _ELSEWHERE_SECONDS)
+            for seconds, some in self._by_patience(elsewhere).items():
+                await asyncio.to_thread(store.snooze, some, seconds)
             for run in dict.fromkeys(alarm.run for alarm in page):
                 if not self._board.tell(run):
                     await runner.enqueue_run(run)
             after = page[-1]
+
+    def _by_patience(self, alarms: list[Alarm]) -> dict[float, list[Alarm]]:
+        """Return for how long to leave alarms alone: longer each time that one rings unchanged.
+
+        A run may wait in a queue for long, behind many others: handing it on again and again would
+        keep everybody from working.  An alarm that was set anew rings at once, and soon again.
+        """
+        found: dict[float, list[Alarm]] = {}
+        if len(self._rung) > _MOST_RUNG:
+            self._rung.clear()
+        anew = self._ledger.now() >> 3  # see `at_once`: no snoozed alarm is that early
+        for alarm in alarms:
+            before = 0 if (alarm.at or 0) < anew else self._rung.get(alarm.run, 0)
+            self._rung[alarm.run] = before + 1
+            seconds = min(_ELSEWHERE_SECONDS * 2**before, HEARTBEAT_SECONDS)
+            found.setdefault(seconds, []).append(alarm)
+        return found

@@ -1,7 +1,7 @@
 """What the engine needs from the world: models, tools, and somebody who calls it again."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from forum.ledger import Amount, Bytes, Content, Outcome
@@ -11,6 +11,13 @@ NOTHING = Bytes(b"")
 FREE = Amount()
 MOST_USES = 64
 """How many tools an agent may want at once."""
+
+Hear = Callable[[str], None]
+"""Is told what a model says, piece by piece, while it says it.  Never blocks, never raises."""
+
+
+def nobody(_: str) -> None:
+    """Listen to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class Call:
     """What the agent may use."""
     schema: bytes = b""
     """The form that its output must have: a JSON schema; empty where any text will do."""
+    hear: Hear = field(default=nobody, compare=False, repr=False)
+    """Who listens meanwhile to its output: not to arguments of tools, nor to thoughts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +182,14 @@ class Prior(Protocol):
 
     def outcome(self, deed: Deed) -> Reply | None:
         """Return what became of an effect; without that it is had.  Raises `ReplayMiss`."""
+        ...
+
+
+class Whispers(Protocol):
+    """Somebody who listens to calls while they are made.  What is told may be lost."""
+
+    def say(self, run: str, task: str, step: str, text: str) -> None:
+        """Tell some more of what will be recorded under this step.  Never blocks, never raises."""
         ...
 
 

@@ -3,6 +3,7 @@
 Pure: files, databases, clocks and randomness come in through the ports.
 """
 
+from forum.ledger.access import ACCESS, DENIALS, Access, ApiKey, fold_access, opens
 from forum.ledger.body import CHUNK_SIZE, SALT_SIZE, Body, Bytes, Content, StoredBody, commit, text
 from forum.ledger.bundle import Bundle, gather_bundle
 from forum.ledger.entry import (
@@ -16,10 +17,17 @@ from forum.ledger.entry import (
     Facts,
     leaf_of,
     outline,
+    peek_kind,
+    peek_run,
     place_of,
 )
+from forum.ledger.feed import Feed, Sequenced
 from forum.ledger.kinds import (
     LEDGER_KINDS,
+    AccessDenied,
+    AccessGranted,
+    AccessRevoked,
+    Denial,
     Export,
     Join,
     KeyAdd,
@@ -27,12 +35,14 @@ from forum.ledger.kinds import (
     Kinds,
     LogOpen,
     LogSeal,
+    Notified,
     Outcome,
     Redact,
     RedactReason,
     Remark,
     RunClose,
     RunOpen,
+    Scope,
 )
 from forum.ledger.log import Ledger, Located, StrandEnd, causes, find, index_of, prove
 from forum.ledger.mask import Mask, names_a_secret
@@ -47,6 +57,7 @@ from forum.ledger.ports import (
     Effect,
     Head,
     Memory,
+    Once,
     OpenAccount,
     Position,
     Reader,
@@ -60,7 +71,9 @@ from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.ledger.strand import Attachment, Draft, Recorded, Strand
 
 __all__ = [
+    "ACCESS",
     "CHUNK_SIZE",
+    "DENIALS",
     "LEDGER_KINDS",
     "LOG_RUN",
     "MAIN",
@@ -68,9 +81,14 @@ __all__ = [
     "MAX_PARENTS",
     "NO_LIMIT",
     "SALT_SIZE",
+    "Access",
+    "AccessDenied",
+    "AccessGranted",
+    "AccessRevoked",
     "Account",
     "Alarm",
     "Amount",
+    "ApiKey",
     "Attachment",
     "Body",
     "Bundle",
@@ -81,11 +99,13 @@ __all__ = [
     "Content",
     "Cosigner",
     "Count",
+    "Denial",
     "Draft",
     "Effect",
     "Entry",
     "Export",
     "Facts",
+    "Feed",
     "Head",
     "Join",
     "KeyAdd",
@@ -97,6 +117,8 @@ __all__ = [
     "LogSeal",
     "Mask",
     "Memory",
+    "Notified",
+    "Once",
     "OpenAccount",
     "Outcome",
     "Position",
@@ -111,6 +133,8 @@ __all__ = [
     "RunClose",
     "RunOpen",
     "Salts",
+    "Scope",
+    "Sequenced",
     "Sequencer",
     "Store",
     "StoredBody",
@@ -121,11 +145,15 @@ __all__ = [
     "causes",
     "commit",
     "find",
+    "fold_access",
     "gather_bundle",
     "index_of",
     "leaf_of",
     "names_a_secret",
+    "opens",
     "outline",
+    "peek_kind",
+    "peek_run",
     "place_of",
     "prove",
     "text",

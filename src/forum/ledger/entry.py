@@ -183,6 +183,12 @@ def place_of(log: str, run: str, strand: str) -> bytes:
     return f'{log}","run":"{run}","strand":"{strand}'.encode()
 
 
+def peek_run(data: bytes) -> str:
+    """Return the run named in the bytes of an entry, without reading the rest."""
+    start = data.find(b'","run":"') + 9
+    return data[start : data.find(b'"', start)].decode(errors="replace")
+
+
 def peek_kind(data: bytes) -> bytes:
     """Return the kind named in the bytes of an entry, without reading the rest.
 

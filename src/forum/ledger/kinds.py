@@ -185,6 +185,75 @@ class Remark(Facts, frozen=True):
     """A remark that a person or a system wants on record; its text is the body."""
 
 
+class Scope(StrEnum):
+    """What somebody may do at the doors of a ledger."""
+
+    SUBMIT = "submit"
+    """Have work done, and stop it."""
+    READ = "read"
+    """See runs and their answers."""
+    APPROVE = "approve"
+    """Decide at gates."""
+    AUDIT = "audit"
+    """Read the log itself: entries, bodies, proofs, bundles."""
+    ADMIN = "admin"
+    """Everything, and who may do what."""
+
+
+class AccessGranted(Facts, frozen=True):
+    """Whoever shows the secret with this digest may do this much, until it expires."""
+
+    key: str
+    """The part of the key that is no secret."""
+    name: str
+    scopes: tuple[Scope, ...]
+    digest: str
+    """SHA-256 of the secret: 32 random bytes, so that nobody finds it by trying."""
+    expires: Count = 0
+    """In microseconds since 1970; never, if zero."""
+
+
+class AccessRevoked(Facts, frozen=True):
+    """A key opens nothing any more."""
+
+    key: str
+
+
+class Denial(StrEnum):
+    """Why somebody was not let in."""
+
+    UNKNOWN = "unknown"
+    """No key, or none that we gave out, or a token that does not hold."""
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    SCOPE = "scope"
+    """A good key that does not open this door."""
+    ELSEWHERE = "elsewhere"
+    """The Host or Origin is not ours, or the caller is not on this machine."""
+
+
+class AccessDenied(Facts, frozen=True):
+    """Somebody was turned away, once or more often since the last entry that says so."""
+
+    who: str
+    why: Denial
+    door: str
+    """The operation that was asked for."""
+    times: Count = 1
+
+
+class Notified(Facts, frozen=True):
+    """Somebody outside was told of an entry, or could not be."""
+
+    endpoint: str
+    entry: str
+    event: str
+    outcome: Outcome
+    attempts: Count = 1
+    code: str = ""
+    """The HTTP status of the last attempt, or what kept it from being made."""
+
+
 LEDGER_KINDS = Kinds(
     [
         Kind("log.open/1", LogOpen),
@@ -196,5 +265,9 @@ LEDGER_KINDS = Kinds(
         Kind("run.close/1", RunClose, frozenset({"strands"})),
         Kind("join/1", Join),
         Kind("note/1", Remark, frozenset({"text"})),
+        Kind("access.grant/1", AccessGranted),
+        Kind("access.revoke/1", AccessRevoked),
+        Kind("access.deny/1", AccessDenied),
+        Kind("notice/1", Notified),
     ]
 )

@@ -1,7 +1,8 @@
 """One ledger as its writers and readers use it: a log of entries over a store."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -137,22 +138,27 @@ class Ledger:
         if strand.recorded("log/key") is None:
             strand.append(Draft("log/key", SYSTEM, KeyAdd(str(key))))
 
-    def open_run(self, run: str, actor: str, *first: Draft) -> Strand:
+    def open_run(self, run: str, actor: str, *first: Draft, new: bool = False) -> Strand:
         """Open a run together with its first steps, or take it up again.
 
-        It names the newest checkpoint as its past.
+        It names the newest checkpoint as its past.  Whoever has just made up its name knows that
+        it is new.
         """
-        if "/" in run or len(run) > MAX_RUN_NAME:
-            raise Malformed("run", f"its name has a slash, or more than {MAX_RUN_NAME} characters")
-        strand = self.strand(run)
+        _check_name(run)
+        strand = Strand(self._pen, run, MAIN, new=new)
         if strand.recorded("run/open") is None:
             newest = self.store.checkpoint()
-            facts = RunOpen()
-            if newest is not None:
-                past = checkpoint_of(newest)
-                facts = RunOpen(past.size, past.root.hex())
-            strand.append(Draft("run/open", actor, facts), *first)
+            past = checkpoint_of(newest) if newest else None
+            strand.append(_opening(actor, past), *first)
         return strand
+
+    async def open_new_run_async(
+        self, run: str, actor: str, past: Checkpoint | None, *first: Draft
+    ) -> None:
+        """Open a run of a new name after some checkpoint, without reading anything."""
+        _check_name(run)
+        strand = Strand(self._pen, run, MAIN, new=True)
+        await strand.append_async(_opening(actor, past), *first)
 
     def close_run(
         self, main: Strand, actor: str, outcome: Outcome, effects: tuple[Effect, ...] = ()
@@ -167,14 +173,20 @@ class Ledger:
         facts = RunClose(outcome, len(ends))
         return main.append(Draft("run/close", actor, facts, parents, (body,), effects))[0]
 
-    def log_entry(self, draft: Draft) -> Recorded:
+    def log_entry(self, draft: Draft, strand: str = MAIN) -> Recorded:
         """Record something in the life of the log, behind whatever others record there."""
+        if strand != MAIN and not draft.parents:
+            draft = replace(draft, parents=(self._opening,))
         while True:
-            strand = self.end_of(LOG_RUN, MAIN)
             try:
-                return strand.append(draft)[0]
+                return self.end_of(LOG_RUN, strand).append(draft)[0]
             except (Overtaken, StepMismatch):
                 continue
+
+    @cached_property
+    def _opening(self) -> Hash:
+        """The first entry of the log: the cause of what has no other."""
+        return leaf_of(next(self.store.strand(LOG_RUN, MAIN)))
 
     def request_redaction(
         self, target: Located, body: str, actor: str, reason: RedactReason
@@ -243,6 +255,16 @@ class Ledger:
             facts = recorded.entry.facts
             if isinstance(facts, Export) and facts.run == run:
                 yield recorded
+
+
+def _check_name(run: str) -> None:
+    if "/" in run or len(run) > MAX_RUN_NAME:
+        raise Malformed("run", f"its name has a slash, or more than {MAX_RUN_NAME} characters")
+
+
+def _opening(actor: str, past: Checkpoint | None) -> Draft:
+    facts = RunOpen(past.size, past.root.hex()) if past else RunOpen()
+    return Draft("run/open", actor, facts)
 
 
 def _at_once(append: Append) -> AppendAsync:

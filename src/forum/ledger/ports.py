@@ -97,7 +97,16 @@ def at_once(run: str, strand: str, now: int) -> Alarm:
     return Alarm(run, strand, now >> 4)
 
 
-Effect = OpenAccount | Charge | Alarm
+class Once(NamedTuple):
+    """Something is asked for under a name, and for the same run only: `AlreadyAsked` otherwise."""
+
+    name: str
+    run: str
+    digest: str
+    """Of what is asked for: the same name for something else is a mistake of whoever asks."""
+
+
+Effect = OpenAccount | Charge | Alarm | Once
 """What is changed beside the log, in the very transaction that commits an entry."""
 
 
@@ -161,6 +170,10 @@ class Reader(Protocol):
         """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
         ...
 
+    def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
+        """Return the index of each of these entries, or nothing for one that has none yet."""
+        ...
+
     def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
         ...
@@ -206,7 +219,10 @@ class Store(Reader, Protocol):
     """One log as it can be written."""
 
     def append(self, records: Sequence[Record]) -> None:
-        """Commit all of these or none, durably.  Raises `PositionTaken`, `OverBudget`."""
+        """Commit all of these or none, durably.
+
+        Raises `PositionTaken`, `OverBudget`, `AlreadyAsked`.
+        """
         ...
 
     def account(self, run: str) -> Account | None:

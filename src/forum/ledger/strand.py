@@ -77,7 +77,9 @@ class Pen:
 class Strand:
     """One strand as its writer holds it: first what is recorded is played, then it is live."""
 
-    def __init__(self, pen: Pen, run: str, name: str, *, at_end: bool = False) -> None:
+    def __init__(
+        self, pen: Pen, run: str, name: str, *, at_end: bool = False, new: bool = False
+    ) -> None:
         if pen.mask.finds(f"{run}/{name}".encode(errors="replace")):
             # A name is how others find the strand: with a mark in it they would not.
             raise Malformed("strand", f"a secret in its name: {pen.mask.label(f'{run}/{name}')}")
@@ -87,7 +89,7 @@ class Strand:
         self._n, self._head = 0, ""
         if at_end:
             self._skip()
-        else:
+        elif not new:  # of what nobody has written yet, there is nothing to read
             self._load()
 
     @property

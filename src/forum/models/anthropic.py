@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from forum.engine import Call
+from forum.engine import Call, Hear
 from forum.models.http import Event
 from forum.models.prices import Tokens
 from forum.models.wire import (
@@ -62,7 +62,7 @@ class AnthropicWire:
 
     def read(self, call: Call) -> "_Reading":
         """Return what will read the answer."""
-        return _Reading(_answer_name(call) if call.schema else None)
+        return _Reading(_answer_name(call) if call.schema else None, call.hear)
 
 
 def _answer_name(call: Call) -> str:
@@ -149,8 +149,8 @@ _usage = msgspec.json.Decoder(_Usage)
 class _Reading:
     """An answer that is coming in."""
 
-    def __init__(self, answer: str | None) -> None:
-        self.said = Said()
+    def __init__(self, answer: str | None, hear: Hear) -> None:
+        self.said = Said(hear)
         self._answer = answer
         self._answering: set[int] = set()
         """The blocks that hold the output, as what a tool is given."""
@@ -197,7 +197,8 @@ class _Reading:
         elif index in self.said.wishes:
             self.said.wish(index, "", delta.partial_json)
         elif not self._answering:
-            self.said.add(delta.text)
+            # Where a form is asked for, this is the answer only if none in that form follows.
+            self.said.add(delta.text, heard=self._answer is None)
 
     def _count(self, usage: bytes) -> None:
         """Take in how much was used: what is told later holds, part by part."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from forum.engine import Call
+from forum.engine import Call, Hear
 from forum.models.address import host_of
 from forum.models.http import Event
 from forum.models.prices import Tokens
@@ -69,9 +69,9 @@ class ChatWire:
             own["response_format"] = {"type": "json_schema", "json_schema": named}
         return merge(spec.options, own, OURS)
 
-    def read(self, call: Call) -> "_Reading":  # noqa: ARG002
+    def read(self, call: Call) -> "_Reading":
         """Return what will read the answer."""
-        return _Reading()
+        return _Reading(call.hear)
 
 
 def _limit(url: str) -> str:
@@ -150,8 +150,8 @@ _usage = msgspec.json.Decoder(_Usage)
 class _Reading:
     """An answer that is coming in."""
 
-    def __init__(self) -> None:
-        self.said = Said()
+    def __init__(self, hear: Hear) -> None:
+        self.said = Said(hear)
 
     def take(self, event: Event) -> bool:
         """Take in an event, and tell whether it was the last one."""

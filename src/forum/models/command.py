@@ -43,6 +43,7 @@ class CommandModel:
                 self._price,
             ),
             call.prompt,
+            call.hear,
         )
 
 

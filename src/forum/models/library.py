@@ -81,7 +81,7 @@ class LibraryModel:
     async def reply(self, call: Call) -> Reply:
         """Make the call, once."""
         began = self._clock()
-        told = Told(self._price, self.bound(call), call, Said())
+        told = Told(self._price, self.bound(call), call, Said(call.hear))
         try:
             reply = await self._ask(call, told)
         except (UserError, ImportError) as error:

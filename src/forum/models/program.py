@@ -9,6 +9,7 @@ Nothing here needs a child watcher or the main thread: pipes and a process descr
 """
 
 import asyncio
+import codecs
 import errno
 import fcntl
 import os
@@ -21,7 +22,7 @@ from subprocess import PIPE, Popen
 from threading import Thread
 from typing import IO, NamedTuple
 
-from forum.engine import FREE, NOTHING, Reply
+from forum.engine import FREE, NOTHING, Hear, Reply, nobody
 from forum.ledger import Amount, Bytes, Content, Outcome, text
 from forum.models.content import FileContent
 from forum.work import Why
@@ -56,7 +57,7 @@ class _Verdict(NamedTuple):
     """What we say of it, where the program itself cannot."""
 
 
-async def run_program(program: Program, given: Content) -> Reply:
+async def run_program(program: Program, given: Content, hear: Hear = nobody) -> Reply:
     """Give a program its input, and return what it said and how it ended.
 
     Its whole group has been killed when this returns, raises or is cancelled.
@@ -76,7 +77,7 @@ async def run_program(program: Program, given: Content) -> Reply:
         process,
         handle,
         _Input(stdin, chunks),
-        _Stream(stdout, output.append, program.output_bytes),
+        _Stream(stdout, _keep_aloud(output.append, hear), program.output_bytes),
         _Stream(stderr, errors.extend, MOST_ERRORS),
     )
     try:
@@ -163,6 +164,21 @@ class _Stream:
         self._room -= len(kept)
         self._keep(kept)
         return len(piece)
+
+
+def _keep_aloud(keep: Callable[[bytes], object], hear: Hear) -> Callable[[bytes], object]:
+    """Have what is kept also heard, letter by whole letter."""
+    if hear is nobody:
+        return keep
+    letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def take(piece: bytes) -> None:
+        keep(piece)
+        told = letters.decode(piece, final=not piece)
+        if told:
+            hear(told)
+
+    return take
 
 
 class _Running:

@@ -5,15 +5,16 @@ Its key is read for each call, and is in nothing that comes of it.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
-from forum.engine import Call, Reply
+from forum.engine import Call, Reply, Veiled, nobody
 from forum.errors import KeyUnreadable
-from forum.ledger import Amount, Bytes, Content, Outcome, text
+from forum.ledger import Amount, Bytes, Content, Mask, Outcome, text
 from forum.models.address import server_of
 from forum.models.http import Answer, End, Post, post
 from forum.models.prices import Price, bound_of, price_of
@@ -52,7 +53,8 @@ class RemoteModel:
             told = text(f"this call cannot be written as JSON: {error}; look at its schemas")
             reply = Reply(Outcome.FAILED, why=Why.ERROR, code="bad-request", error=told)
         else:
-            reply = _without(key, await self._send(call, request, began))
+            with _unheard(key, call) as heard:
+                reply = _without(key, await self._send(heard, request, began))
         spent = round(1000 * (self._clock() - began))
         return replace(reply, milliseconds=spent, prices=self._price.id)
 
@@ -144,6 +146,19 @@ def _without(key: str, reply: Reply) -> Reply:
         ),
         model=reply.model.replace(key, _HIDDEN),
     )
+
+
+@contextmanager
+def _unheard(key: str, call: Call) -> Iterator[Call]:
+    """Take the key out of what is heard of a call, too: one from a file is known only here."""
+    if len(key) < _SECRET or call.hear is nobody:
+        yield call
+        return
+    veiled = Veiled(Mask.of({"key": key.encode()}), call.hear)
+    try:
+        yield replace(call, hear=veiled)
+    finally:
+        veiled.end()
 
 
 _HIDDEN: Final = "[key]"

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from forum.engine import Call
+from forum.engine import Call, Hear
 from forum.models.http import Event
 from forum.models.prices import Tokens
 from forum.models.wire import (
@@ -64,9 +64,9 @@ class ResponsesWire:
             own["text"] = {"format": {"type": "json_schema", **named}}
         return merge(_KEEP_NOTHING | spec.options, own, OURS)
 
-    def read(self, call: Call) -> "_Reading":  # noqa: ARG002
+    def read(self, call: Call) -> "_Reading":
         """Return what will read the answer."""
-        return _Reading()
+        return _Reading(call.hear)
 
 
 def _items(call: Call) -> list[dict[str, Any]]:
@@ -141,8 +141,8 @@ _usage = msgspec.json.Decoder(_Usage)
 class _Reading:
     """An answer that is coming in."""
 
-    def __init__(self) -> None:
-        self.said = Said()
+    def __init__(self, hear: Hear) -> None:
+        self.said = Said(hear)
         self._refused = False
 
     def take(self, event: Event) -> bool:

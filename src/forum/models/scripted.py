@@ -1,13 +1,18 @@
 """An agent that does what its script says: for tests, demonstrations and replay."""
 
 import asyncio
+import re
 
-from forum.engine import Call, Reply
+from forum.engine import Call, Hear, Reply, nobody
 from forum.ledger import Amount, Bytes, Content, Outcome, text
 from forum.work import Move, Scripted, Why
 
 EVERY_TASK = "*"
 """Whose moves are made in tasks that have none of their own."""
+
+_BREATH = 0.02
+"""Seconds between one piece that is heard and the next."""
+_WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 class ScriptedModel:
@@ -32,12 +37,13 @@ class ScriptedModel:
         usd = self._spec.usd if move.usd is None else move.usd
         spent = Amount(usd, move.tokens, 1)
         seconds = move.milliseconds / 1000
-        await asyncio.sleep(min(seconds, call.seconds))
         if seconds > call.seconds:
+            await asyncio.sleep(call.seconds)
             return Reply(
                 Outcome.TIMEOUT, spent=spent, milliseconds=move.milliseconds, why=Why.DEADLINE
             )
         output = text(move.say) if moves else Bytes(b"Done: " + _first_line(call.prompt))
+        await _say(output, seconds, call.hear)
         if move.fail:
             return Reply(
                 Outcome.FAILED,
@@ -50,6 +56,20 @@ class ScriptedModel:
         return Reply(
             Outcome.OK, output=output, spent=spent, milliseconds=move.milliseconds, uses=move.use
         )
+
+
+async def _say(output: Bytes, seconds: float, hear: Hear) -> None:
+    """Take so long, and be heard meanwhile, a few words at a time."""
+    words = _WORDS.findall(output.data.decode(errors="replace")) if hear is not nobody else []
+    breaths = max(1, min(len(words), int(seconds / _BREATH)))
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for breath in range(breaths):
+        # By the clock, not by the sum of pauses: each is a little longer than was asked for.
+        await asyncio.sleep(began + seconds * (breath + 1) / breaths - clock())
+        told = words[breath * len(words) // breaths : (breath + 1) * len(words) // breaths]
+        if told:
+            hear("".join(told))
 
 
 def _first_line(prompt: Content) -> bytes:

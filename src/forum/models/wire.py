@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from forum.engine import MOST_USES, Call, Offer
+from forum.engine import MOST_USES, Call, Hear, Offer, nobody
 from forum.models.http import Event, TooMuch
 from forum.models.prices import Tokens
 from forum.work import Chat, Turn, Use, Who
@@ -44,9 +44,10 @@ class Wish:
 
 
 class Said:
-    """What a model has said so far."""
+    """What a model has said so far; of its text, whoever listens is told at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Hear = nobody) -> None:
+        self._hear = hear
         self.parts: list[str] = []
         self.wishes: dict[int, Wish] = {}
         self.finish = Finish.NONE
@@ -60,10 +61,12 @@ class Said:
         """All of its text."""
         return "".join(self.parts)
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, *, heard: bool = True) -> None:
         """Take in some more of its text."""
         self._count(text)
         self.parts.append(text)
+        if heard and text:
+            self._hear(text)
 
     def wish(self, number: int, tool: str, arguments: str) -> None:
         """Take in some more of a wish."""

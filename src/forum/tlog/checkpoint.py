@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 from forum.errors import Malformed, SignatureRejected
@@ -40,6 +41,7 @@ class Checkpoint:
         return f"{self.origin}\n{self.size}\n{self.root.base64()}\n"
 
 
+@lru_cache(maxsize=16)
 def checkpoint_of(data: bytes) -> Checkpoint:
     """Read what a note commits to, without asking who has signed it."""
     return Checkpoint.parse(Note.parse(data).text)

@@ -466,9 +466,11 @@ BASIS = ("given", "lexical", "semantic", "classifier")
 INDEPENDENCE = ("", "independent", "not-independent")
 ANSWER = ("approve", "reject")
 DECIDER = ("person", "deadline", "end")
+SCOPE = ("submit", "read", "approve", "audit", "admin")
+DENIAL = ("unknown", "expired", "revoked", "scope", "elsewhere")
 
 # The released kinds: the members of their facts in order, each with its type, and with its
-# default if it may be left out; and the names that their bodies may have.
+# default if it may be left out; and the names that their bodies may have.  [TYPE] is an array.
 KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     "log.open/1": (
         {
@@ -487,6 +489,32 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     "run.close/1": ({"outcome": (OUTCOME,), "strands": (COUNT,)}, {"strands"}),
     "join/1": ({}, set()),
     "note/1": ({}, {"text"}),
+    "access.grant/1": (
+        {
+            "key": (TEXT,),
+            "name": (TEXT,),
+            "scopes": ([SCOPE],),
+            "digest": (TEXT,),
+            "expires": (COUNT, 0),
+        },
+        set(),
+    ),
+    "access.revoke/1": ({"key": (TEXT,)}, set()),
+    "access.deny/1": (
+        {"who": (TEXT,), "why": (DENIAL,), "door": (TEXT,), "times": (COUNT, 1)},
+        set(),
+    ),
+    "notice/1": (
+        {
+            "endpoint": (TEXT,),
+            "entry": (TEXT,),
+            "event": (TEXT,),
+            "outcome": (OUTCOME,),
+            "attempts": (COUNT, 1),
+            "code": (TEXT, ""),
+        },
+        set(),
+    ),
     "accepted/1": (
         {
             "usd": (COUNT, MAX_COUNT),
@@ -649,6 +677,8 @@ def is_plain(value: object, nesting: int) -> bool:
 
 def is_fact(value: object, form: object, *default: object) -> bool:
     """Tell whether a fact has its type, and is not its own default, which is left out."""
+    if isinstance(form, list):
+        return isinstance(value, list) and all(is_fact(item, *form) for item in value)
     choices = form if isinstance(form, tuple) else [value]
     typed = is_count(value) if form == COUNT else isinstance(value, str)
     return typed and value in choices and value not in default

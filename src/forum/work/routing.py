@@ -168,6 +168,11 @@ class Router:
         return opinions
 
 
+_Learned = tuple[float, tuple[tuple[int, float], ...]]
+"""How clearly a feature tells classes apart, and the logarithms of its rates, by class."""
+_UNKNOWN: _Learned = (0.0, ())
+
+
 class Lexicon:
     """What each feature says for each class, as learned from how often the classes have it."""
 
@@ -177,6 +182,7 @@ class Lexicon:
         # A class with more examples has every feature more often; only the share counts.
         mean = sum(sizes) / len(sizes)
         self._scales = [mean / (size * _SMOOTHING) for size in sizes]
+        self._learned: dict[str, _Learned] = {}
 
     def opinions(self, text: str) -> list[Opinion]:
         """Return what the features of a text say, as far as any class has them.
@@ -195,13 +201,26 @@ class Lexicon:
         That is naive Bayes: the logarithm of how much likelier it is there than in a class without
         it.  It is weighed by how clearly it tells the classes apart.
         """
-        rates = {
-            place: 1 + counter[feature] * scale
+        learned = self._learned.get(feature)
+        if learned is None:
+            learned = self._learn(feature)
+        clarity, logs = learned
+        weight = share * clarity
+        return {place: weight * log for place, log in logs}
+
+    def _learn(self, feature: str) -> "_Learned":
+        """Return what is true of a feature in every text, and keep it for the next one."""
+        rates = [
+            (place, 1 + counter[feature] * scale)
             for place, (counter, scale) in enumerate(zip(self._counts, self._scales, strict=True))
             if feature in counter
-        }
-        weight = share * _clarity(list(rates.values()), len(self._counts)) if rates else 0.0
-        return {place: weight * math.log(rate) for place, rate in rates.items()}
+        ]
+        if not rates:
+            return _UNKNOWN
+        clarity = _clarity([rate for _, rate in rates], len(self._counts))
+        learned = (clarity, tuple((place, math.log(rate)) for place, rate in rates))
+        self._learned[feature] = learned
+        return learned
 
 
 def features(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, Overflow
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +26,9 @@ Table = Mapping[str, Any]
 NANO = 1_000_000_000
 PER_MILLION = NANO // 1000
 """A dollar for a million tokens, in nano-dollars for a thousand."""
+
+RUNGS = ("auto", "lexical", "semantic")
+"""How requests are routed: by words, by words and meaning, or by whatever is installed."""
 
 DEFAULT = "default"
 """How a file calls the agent that has no name."""
@@ -81,6 +84,8 @@ class Configured(msgspec.Struct, frozen=True):
     team: bool = False
     """Whether requests get the whole team if nobody says otherwise."""
     roster: str = ""
+    rung: str = "auto"
+    """How the lane of a request is told."""
 
 
 def read_configured(file: str, tables: Mapping[str, Table]) -> Configured:
@@ -95,13 +100,15 @@ def read_configured(file: str, tables: Mapping[str, Table]) -> Configured:
     if agents and "" not in agents:
         agents[""] = agents.get(agent_for(Tier.CAPABLE, agents)) or next(iter(agents.values()))
     roles = _Section(file, "roles", tables.get("roles", {}))
+    roster = _Section(file, "roster", tables.get("roster", {}))
     return Configured(
         agents=agents,
         tools={name: section.tool() for name, section in each("tools")},
         servers={name: section.server() for name, section in each("servers")},
         roles=roles.roles(named),
         team=roles.one("team", default=False),
-        roster=_Section(file, "roster", tables.get("roster", {})).one("file", default=""),
+        roster=roster.one("file", default=""),
+        rung=roster.rung(),
     )
 
 
@@ -189,6 +196,8 @@ def exactly(value: object, unit: int) -> int:
         number = Decimal(value) * unit
     except InvalidOperation:
         raise ValueError(f"{value!r} is not a number") from None
+    except Overflow:
+        raise ValueError(f"{value} is out of range") from None
     if not number.is_finite() or number < 0 or number >= NO_LIMIT:
         raise ValueError(f"{value} is out of range")
     if number != int(number):
@@ -250,6 +259,12 @@ class _Section:
                 )
         chosen = {role: name for role, name in wished.items() if role in known}
         return {Role(role): "" if name == DEFAULT else name for role, name in chosen.items()}
+
+    def rung(self) -> str:
+        wished = self.one("rung", default="auto")
+        if wished not in RUNGS:
+            raise self._wrong(f"rung: {wished!r} is none of {', '.join(RUNGS)}")
+        return wished
 
     def one(self, key: str, *, default: T) -> T:
         """Return one setting, which is of the same type as its default."""

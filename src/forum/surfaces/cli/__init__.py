@@ -2,37 +2,69 @@
 
 import os
 import sys
+from contextlib import redirect_stderr
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from forum import __version__
 from forum.errors import ForumError
 
-FAILED, REJECTED, MISMATCH, OVER_BUDGET, WAITING = 1, 3, 4, 5, 6
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
-_COMMANDS = {
-    "init": ("start", "Make a ledger here: key, policy, local witness."),
-    "submit": ("submit", "Have a request or a plan carried out, and print the answer."),
-    "route": ("route", "Say which specialist a request belongs to, and why."),
-    "models": ("models", "See which models would be asked, and try them."),
-    "runs": ("runs", "List runs, the newest first."),
-    "show": ("runs", "Show a run on one screen, now or at any past entry."),
-    "why": ("ledger", "Show in words what led to an entry."),
-    "gate": ("gates", "See what waits for approval, and decide."),
-    "resume": ("steering", "Go on with a run that was interrupted or waited."),
-    "cancel": ("steering", "Have a run end."),
-    "fork": ("steering", "Begin a new run from the middle of another one."),
-    "replay": ("steering", "Play a run again from its record alone."),
-    "diff": ("runs", "Show where two runs part."),
-    "bench": ("runs", "Measure two runs side by side."),
-    "worker": ("worker", "Carry out runs until stopped."),
-    "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
-    "verify": ("bundles", "Check an evidence bundle, offline, trusting only your own keys."),
-    "witness": ("witnesses", "Cosign the checkpoints of other logs."),
-    "demo": ("demo", "See what Forum does, without an account."),
-    "db": ("start", "Prepare a Postgres database."),
+FAILED, REJECTED, MISMATCH = 1, 3, 4
+
+ALOUD = "forum.aloud"
+"""Under this name a context keeps the stderr of those who want no talk, for what must be said."""
+COMPLETING = "_FORUM_COMPLETE"
+"""The variable by which a shell asks how a line could go on."""
+
+_SECTIONS = {
+    "Start": {
+        "demo": ("demo", "See what Forum does, without an account."),
+        "init": ("start", "Make a ledger here: key, policy, local witness."),
+        "doctor": ("doctor", "Check this installation, and say what to do next."),
+        "config": ("configuration", "See every setting, and where it comes from."),
+        "completion": ("completion", "Let your shell complete what you type."),
+    },
+    "Work": {
+        "submit": ("submit", "Have a request or a plan carried out, and print the answer."),
+        "route": ("route", "Say which specialist a request belongs to, and why."),
+        "models": ("models", "See which models would be asked, and try them."),
+    },
+    "Look": {
+        "runs": ("runs", "List runs, the newest first."),
+        "show": ("runs", "Show a run on one screen, now or at any past entry."),
+        "why": ("ledger", "Show in words what led to an entry."),
+        "diff": ("runs", "Show where two runs part."),
+        "bench": ("runs", "Measure two runs side by side."),
+    },
+    "Steer": {
+        "gate": ("gates", "See what waits for approval, and decide."),
+        "resume": ("steering", "Go on with a run that was interrupted or waited."),
+        "cancel": ("steering", "Have a run end."),
+        "fork": ("steering", "Begin a new run from the middle of another one."),
+        "replay": ("steering", "Play a run again from its record alone."),
+    },
+    "Prove": {
+        "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
+        "verify": ("bundles", "Check an evidence bundle, offline, trusting only your own keys."),
+        "witness": ("witnesses", "Cosign the checkpoints of other logs."),
+    },
+    "Serve": {
+        "up": ("up", "Serve and work on this machine, in one process."),
+        "serve": ("server", "Serve the ledger over HTTP."),
+        "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
+        "keys": ("keys", "Let others in: make, list and revoke keys."),
+        "webhooks": ("webhooks", "See who is told when runs end or gates wait, and try it out."),
+        "worker": ("worker", "Carry out runs until stopped."),
+        "db": ("start", "Prepare a Postgres database."),
+    },
 }
+_COMMANDS = {name: found for section in _SECTIONS.values() for name, found in section.items()}
 
 
 class Lazy(click.Group):
@@ -48,29 +80,51 @@ class Lazy(click.Group):
             return None
         module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
+        if COMPLETING in os.environ:
+            import_module("forum.surfaces.cli.completion").teach(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Print the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        """Print the commands without importing them, in columns that stand below each other."""
+        longest = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{n:<{longest}}", text) for n, (_, text) in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Complete the name of a command, or an option, without importing any."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(name, help=text)
+            for name, (_, text) in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--quiet", "-q", is_flag=True, help="No talk on stderr but errors and questions.")
 @click.version_option(__version__, prog_name="forum")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context, *, quiet: bool) -> None:
     """Orchestrate agents, and record every step in a ledger that a stranger can verify.
 
-    Start with `forum demo cheat`, or `forum submit "..." --cmd PROGRAM` in a project of yours.
+    Start with `forum demo`, or `forum submit "..." --cmd PROGRAM` in a project of yours.
 
     Exit status: 0 answered, or all is well; 1 failed; 2 usage; 3 verification found something;
     4 a replay says something else; 5 budget or time used up; 6 waiting for approval.
     """
+    if quiet:
+        ctx.meta[ALOUD] = sys.stderr
+        nowhere = Path(os.devnull).open("w")  # noqa: SIM115  the context closes it
+        ctx.with_resource(redirect_stderr(ctx.with_resource(nowhere)))
 
 
 def main() -> None:
     """Run the command line; an error of ours is one line with the next step in it."""
-    color = False if os.environ.get("NO_COLOR") else None
+    color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
         cli.main(standalone_mode=False, color=color)
     except click.ClickException as error:

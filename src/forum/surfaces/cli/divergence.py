@@ -4,40 +4,16 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Any
 
 import click
 import msgspec
 
-from forum.surfaces.cli.runview import first_line, width
-from forum.surfaces.cli.units import plural
-from forum.work import Divergence, Parting, Step
+from forum.surfaces.cli.runview import width
+from forum.surfaces.forms import step_form
+from forum.surfaces.telling import first_line, plural
+from forum.work import Divergence, Parting
 
-_MOST, _NEXT = 1000, 10
-
-
-def divergence_json(found: Sequence[Divergence]) -> dict[str, Any]:
-    """Return where runs part as JSON has it; of very many, the first thousand."""
-    return {
-        "equal": not found,
-        "count": len(found),
-        "divergences": [
-            {
-                "parting": one.parting.value,
-                "strand": one.strand,
-                "step": one.step,
-                "first": _step_json(one.first),
-                "second": _step_json(one.second),
-            }
-            for one in found[:_MOST]
-        ],
-    }
-
-
-def _step_json(step: Step | None) -> dict[str, Any] | None:
-    if step is None:
-        return None
-    return {"kind": step.kind, "facts": json.loads(step.facts), "bodies": dict(step.bodies)}
+_NEXT = 10
 
 
 def print_divergences(
@@ -50,17 +26,16 @@ def print_divergences(
     heads = {Parting.MISSING: f"only {sides[0]} has", Parting.ADDED: f"only {sides[1]} has"}
     parted = f"{sides[0]} and {sides[1]} part at"
     click.echo(f"{heads.get(one.parting, parted)} {one.strand}, {one.step}")
-    mine, other = _step_json(one.first), _step_json(one.second)
-    if mine is None or other is None:
-        step = mine or other or {}
-        _print_side("+" if mine is None else "-", f"{step['kind']} {_text(step['facts'])}")
-    else:
-        for name in ["kind", *sorted(mine["facts"].keys() | other["facts"].keys())]:
-            values = [(side | side["facts"]).get(name) for side in (mine, other)]
+    mine, other = one.first and step_form(one.first), one.second and step_form(one.second)
+    if mine and other:
+        for name in ["kind", *sorted(mine.facts.keys() | other.facts.keys())]:
+            values = [({"kind": side.kind} | side.facts).get(name) for side in (mine, other)]
             if values[0] != values[1]:
                 _print_side("-", f"{name}: {_text(values[0])}")
                 _print_side("+", f"{name}: {_text(values[1])}")
-        _print_bodies(mine["bodies"], other["bodies"], bodies)
+        _print_bodies(mine.bodies, other.bodies, bodies)
+    elif step := mine or other:
+        _print_side("-" if mine else "+", f"{step.kind} {_text(step.facts)}")
     if len(found) > 1:
         click.echo(f"and {plural(len(found) - 1, 'further step')} differ:")
     for further in found[1 : 1 + _NEXT]:

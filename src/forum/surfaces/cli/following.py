@@ -1,42 +1,42 @@
 """Carrying out a run in this process, telling meanwhile how it goes, and what came of it."""
 
 import os
-import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from threading import Lock
+from time import monotonic
 from types import FrameType
 from typing import NoReturn
 
 import click
 
 from forum.app import Forum, RunView, now
+from forum.ledger import Outcome
+from forum.surfaces.cli import options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import (
+from forum.surfaces.cli.runview import gate_advice, progress, status, used
+from forum.surfaces.cli.units import count, duration, price
+from forum.surfaces.cli.worker import trouble_lines
+from forum.surfaces.forms import run_form
+from forum.surfaces.telling import (
     SHORT,
+    draw_tree,
     exit_status,
     first_line,
-    gate_advice,
     plain,
-    progress,
-    run_json,
     run_reason,
-    status,
-    task_lines,
     task_reason,
     task_time,
-    used,
+    tasks_of,
     who,
-    width,
 )
-from forum.surfaces.cli.units import duration, price
-from forum.surfaces.cli.worker import trouble_lines
-from forum.work import Run, TaskRun, TaskState
+from forum.work import ROLE, Run, TaskRun, TaskState, total
 
-_TREE_ROWS = 12
 _PATIENCE_SECONDS = 60
 """How long to wait for calls of other runs that this process has begun beside its own."""
 
@@ -51,6 +51,7 @@ def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoRet
             run = begin()
             telling.begin(run)
             forum.follow(run, telling.show)
+            telling.end()
     except KeyboardInterrupt as stop:
         if run is None:
             raise
@@ -64,7 +65,7 @@ def hand_over(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
     run = begin()
     forum.settle()
     if as_json:
-        print_json("forum.run/1", run_json(forum.view(run)))
+        print_json("forum.run/1", run_form(forum.view(run)))
     else:
         click.echo(run)
     click.echo(f"a forum worker carries it out; look: forum show {run[:SHORT]}", err=True)
@@ -74,7 +75,7 @@ def finish(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     """Print what came of a run, and exit as it did."""
     view = forum.view(run)
     if as_json:
-        print_json("forum.run/1", run_json(view))
+        print_json("forum.run/1", run_form(view))
     elif view.answer is not None:
         print_bytes(view.answer)
     _print_end(view)
@@ -93,20 +94,27 @@ def print_bytes(content: bytes) -> None:
 
 def _print_end(view: RunView) -> None:
     mark, word, color = status(view.state, waiting=bool(view.gates))
-    said = f"{progress(view.state)}, {used(view)}"
-    click.echo(f"{click.style(f'{mark} {word}', fg=color)}: {said}", err=True)
+    said = _so_far(view)
+    lines = [f"{click.style(f'{mark} {word}', fg=color)}: {said}"]
     reason = run_reason(view)
     if reason and view.state.outcome is not None:
-        click.echo(f"  {reason}", err=True)
+        lines.append(f"  {reason}")
     for name in view.state.tasks:
         task = view.state.task(name)
         if task.state is TaskState.FAILED:
-            click.echo(f"  {name}: {plain(task_reason(view, task))}", err=True)
+            lines.append(f"  {name}: {plain(task_reason(view, task))}")
     for run, gate in view.gates:
-        click.echo("\n".join(gate_advice(run, gate, view.at)), err=True)
+        lines += gate_advice(run, gate, view.at)
     if view.gates:
-        click.echo(f"then go on: forum resume {view.run[:SHORT]}", err=True)
+        lines.append(f"then go on: forum resume {view.run[:SHORT]}")
+    well = view.state.outcome is Outcome.OK
+    (options.talk if well else options.complain)("\n".join(lines))
     click.echo(f"see all of it: forum show {view.run[:SHORT]}", err=True)
+
+
+def _so_far(view: RunView) -> str:
+    done = progress(view.state) if view.state.planned else "no plan yet"
+    return f"{done}, {used(view)}"
 
 
 # Ctrl-C
@@ -164,6 +172,9 @@ class _Lines:
                 passed = duration(view.at - state.begun)
                 click.echo(f"{passed:>8}  {name}: {plain(words)}", err=True)
 
+    def end(self) -> None:
+        """Nothing is left to be told."""
+
 
 def _task_words(view: RunView, task: TaskRun) -> str:
     """Say how far a task has come, in words that change when that does."""
@@ -183,6 +194,8 @@ class _Screen:
         self._forum, self._lock, self._drawn = forum, Lock(), list[str]()
         self._view = RunView("", Run(), 0, None, None, None, {}, ())
         self._say = trouble_lines()
+        context = click.get_current_context(silent=True)
+        self._plain = context is not None and context.color is False
 
     def begin(self, run: str) -> None:
         """Say which run it is: whatever happens now, it can be found again."""
@@ -192,33 +205,194 @@ class _Screen:
     def trouble(self, error: Exception) -> None:
         """Tell what went wrong, above what is drawn."""
         with self._lock:
-            self._wipe()
+            self._replace([])
             self._say(error)
 
     def show(self, state: Run) -> None:
         """Draw the run as it is now."""
         if state.plan != self._view.state.plan:
             self._view = replace(self._view, plan=self._forum.view(self._view.run).plan)
-        self._view = view = replace(self._view, state=state, at=now())
-        mark, word, color = status(state)
-        columns = min(width(), shutil.get_terminal_size().columns - 1)
-        rows = max(3, min(_TREE_ROWS, shutil.get_terminal_size().lines - 6))
-        said = first_line(f"{progress(state)}, {used(view)}", columns - len(word) - 4)
-        head = f"{click.style(f'{mark} {word}', fg=color)}: {said}"
-        lines = [head, *task_lines(view, columns, rows)]
+        self._view = replace(self._view, state=state, at=now())
+        columns, rows = _size()
         with self._lock:
-            if lines != self._drawn:
-                self._wipe()
-                self._drawn = lines
-                click.echo("\n".join(lines), err=True)
+            self._replace(live_lines(self._view, columns - 1, rows - 2, _spinner()))
 
-    def _wipe(self) -> None:
-        if self._drawn:
-            sys.stderr.write(f"\x1b[{len(self._drawn)}A\x1b[J")
-            sys.stderr.flush()
-        self._drawn = []
+    def end(self) -> None:
+        """Leave the tree as it ended; how the run ended is told below it."""
+        columns, rows = _size()
+        with self._lock:
+            self._replace(_tree_lines(self._view, columns - 1, rows - 2, _spinner()))
+
+    def _replace(self, lines: list[str]) -> None:
+        """Draw lines in place of those that are there, in one write: nothing flickers."""
+        if lines == self._drawn:
+            return
+        columns = _size()[0]
+        # Where a terminal was made narrower, a line that was drawn takes more than one by now.
+        above = sum(max(1, -(-len(click.unstyle(line)) // columns)) for line in self._drawn)
+        wipe = f"\x1b[{above}A\x1b[J" if above else ""
+        text = "".join(f"{line}\n" for line in lines)
+        sys.stderr.write(wipe + (click.unstyle(text) if self._plain else text))
+        sys.stderr.flush()
+        self._drawn = lines
 
 
 def _progress(forum: Forum) -> _Lines | _Screen:
     moving = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return _Screen(forum) if moving else _Lines(forum)
+
+
+def _size() -> tuple[int, int]:
+    """Return columns and rows of the terminal behind stderr; stdout may be a file."""
+    with suppress(OSError, ValueError):
+        found = os.get_terminal_size(sys.stderr.fileno())
+        if found.columns and found.lines:
+            return found.columns, found.lines
+    return 80, 24
+
+
+# The tree while it grows
+
+_MARKS = {
+    TaskState.PENDING: ("○", None),
+    TaskState.WAITING: ("!", "yellow"),
+    TaskState.PASSED: ("✓", "green"),
+    TaskState.FAILED: ("✗", "red"),
+    TaskState.SKIPPED: ("-", None),
+    TaskState.STOPPED: ("■", "red"),
+}
+_FIRST = (
+    TaskState.WAITING,
+    TaskState.RUNNING,
+    TaskState.FAILED,
+    TaskState.STOPPED,
+    TaskState.PENDING,
+)
+"""What one wants to see first; what is done comes last."""
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_LEAST_DOING = 10
+_MOST_DOING = 28
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A task, or a role, as it is drawn."""
+
+    branch: str
+    id: str
+    state: TaskState
+    doing: str
+    figures: tuple[str, str, str]
+    """Time, cost, tokens: the first is the last to go when there is little room."""
+
+
+def _spinner() -> str:
+    return _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
+
+
+def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
+    """Return a run as it goes on, in a room of so many columns and rows."""
+    mark, word, color = status(view.state)
+    if color == "cyan":
+        mark = spinner
+    said = _wrapped(f"{mark} {word}: {_so_far(view)}", columns)
+    said[0] = said[0].replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
+    return said + _tree_lines(view, columns, rows - len(said), spinner)
+
+
+def _wrapped(facts: str, columns: int) -> list[str]:
+    """Return facts on as many lines as they take, none of them torn apart."""
+    whole = facts.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+    lines = textwrap.wrap(whole, columns, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def _tree_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
+    found = _rows(view)
+    drawn, hidden = _collapse(found, max(2, rows))
+    lines = _table(drawn, columns, spinner)
+    if hidden:
+        some = ", ".join(f"{number} {state}" for state, number in hidden.items())
+        lines.append(click.style(f"  … {some}"[:columns], dim=True))
+    return lines
+
+
+def _rows(view: RunView) -> list[_Row]:
+    """Return what has been done and what is to do: roles where they took part, tasks as a tree."""
+    state = view.state
+    first = min((_begun(state.tasks[name], view.at) for name in tasks_of(state)), default=view.at)
+    roles = [task for name, task in state.tasks.items() if name.startswith(ROLE)]
+    roles.sort(key=lambda task: _begun(task, view.at))
+    rows = [_row(view, state.task(role.id)) for role in roles]
+    before = sum(_begun(role, view.at) < first for role in roles)
+    tree = [_row(view, state.task(one.id), one.branch) for one in draw_tree(view.plan, state)]
+    return rows[:before] + tree + rows[before:]
+
+
+def _begun(task: TaskRun, at: int) -> int:
+    return task.calls[0].begun if task.calls else at
+
+
+def _row(view: RunView, task: TaskRun, branch: str = "") -> _Row:
+    spent = total(call.spent for call in task.calls if call.replied)
+    time = duration(task_time(task, view.at)) if task.calls else ""
+    cost, tokens = price(spent.usd), count(spent.tokens)
+    figures = (time, "" if cost == "-" else cost, "" if tokens == "-" else f"{tokens} tok")
+    return _Row(branch, task.id.removeprefix(ROLE), task.state, _doing(view, task), figures)
+
+
+def _doing(view: RunView, task: TaskRun) -> str:
+    """Say who is at it and what that one does, or why nobody is."""
+    if task.state is TaskState.PASSED:
+        return who(task)
+    if task.state is not TaskState.RUNNING:
+        return plain(task_reason(view, task))
+    again = f", try {task.attempts}" if task.attempts > 1 else ""
+    if task.uses and task.uses[-1].happened is None:
+        return plain(f"uses {task.uses[-1].intended.tool}{again}")
+    last = task.calls[-1].called if task.calls else None
+    if last is not None and last.role and not task.id.startswith(ROLE):
+        return plain(f"{last.role}: {last.agent or last.model}{again}")
+    return f"{who(task)}{again}"
+
+
+def _collapse(rows: list[_Row], most: int) -> tuple[list[_Row], Counter[str]]:
+    """Of more than there is room for, keep what matters most now; count the rest by its state."""
+    if len(rows) <= most:
+        return rows, Counter()
+    ranked = sorted(range(len(rows)), key=lambda number: _rank(rows[number].state))
+    kept = sorted(ranked[: most - 1])
+    hidden = Counter(rows[number].state.value for number in ranked[most - 1 :])
+    return [replace(rows[number], branch="") for number in kept], hidden
+
+
+def _rank(state: TaskState) -> int:
+    return _FIRST.index(state) if state in _FIRST else len(_FIRST)
+
+
+def _table(rows: Sequence[_Row], columns: int, spinner: str) -> list[str]:
+    """Return rows in columns; where there is little room, tokens go first, then costs."""
+    longest = max((len(row.branch) + len(row.id) for row in rows), default=0) + 4
+    doing = min(_MOST_DOING, max((len(row.doing) for row in rows), default=0))
+    sizes = [max((len(row.figures[n]) for row in rows), default=0) for n in range(3)]
+    kept = [number for number in range(3) if sizes[number]]
+    while True:
+        figures = sum(sizes[number] + 2 for number in kept)
+        name = max(12, min(longest, columns - figures))
+        room = max(0, min(doing, columns - figures - name - 2))
+        if len(kept) < 2 or room >= min(doing, _LEAST_DOING):
+            return [_line(row, name, room, [(n, sizes[n]) for n in kept], spinner) for row in rows]
+        kept.pop()
+
+
+def _line(row: _Row, name: int, room: int, kept: list[tuple[int, int]], spinner: str) -> str:
+    mark, color = _MARKS.get(row.state, (spinner, "cyan"))
+    head = first_line(row.id, name - len(row.branch) - 4)
+    cells = [f"{f'  {row.branch}{mark} {head}':<{name}}"]
+    if room:
+        cells.append(f"{first_line(row.doing, room):<{room}}")
+    cells += [f"{row.figures[number]:>{size}}" for number, size in kept]
+    line = "  ".join(cells).rstrip()
+    if row.state is TaskState.PENDING:
+        return click.style(line, dim=True)
+    return line.replace(mark, click.style(mark, fg=color), 1)

@@ -11,8 +11,9 @@ from forum.surfaces.cli import options
 from forum.surfaces.cli.following import print_bytes
 from forum.surfaces.cli.orders import as_usage
 from forum.surfaces.cli.output import print_json, print_publication
-from forum.surfaces.cli.runview import SHORT, gate_json
 from forum.surfaces.cli.units import duration
+from forum.surfaces.forms import DecisionForm, GateEditForm, gates_form, shown_gate_form
+from forum.surfaces.telling import SHORT
 from forum.work import Answer, Gate
 
 _FEWEST_DIGITS = 8
@@ -38,7 +39,7 @@ def list_(*, as_json: bool) -> None:
     with options.forum() as forum:
         found = forum.waiting_gates()
     if as_json:
-        print_json("forum.gates/1", {"gates": [gate_json(*one) for one in found]})
+        print_json("forum.gates/1", gates_form(found))
         return
     rows = [("run", "subject", "digest", "without a word")]
     at = now()
@@ -65,8 +66,7 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
         found, subject = forum.run_of(run), _subject(subject)
         waiting, shown = forum.gate(found, subject)
     if as_json:
-        content = shown.decode(errors="replace")
-        print_json("forum.gate/1", {**gate_json(found, waiting), "shown": content})
+        print_json("forum.gate/1", shown_gate_form(found, waiting, shown))
         return
     print_bytes(_readable(subject, shown))
     click.echo(f"digest {waiting.digest}", err=True)
@@ -128,7 +128,7 @@ def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: boo
         changed = as_usage(lambda: forum.edit_gate(found, subject, before, shown))
         publication = forum.settle()
     if as_json:
-        print_json("forum.gate.edit/1", {"run": found, "subject": subject, "digest": changed})
+        print_json("forum.gate.edit/1", GateEditForm(found, subject, changed))
         return
     click.echo(changed)
     print_publication(publication)
@@ -145,8 +145,7 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
         publication = forum.settle()
         outer = forum.outer_run(found)
     if as_json:
-        facts = {"run": found, "subject": subject, "answer": answer.value, "digest": decided}
-        print_json("forum.decision/1", facts)
+        print_json("forum.decision/1", DecisionForm(found, subject, answer, decided))
         return
     click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
     print_publication(publication)

@@ -11,7 +11,6 @@ from forum.errors import NoSuchEntry, NotYetSigned
 from forum.ledger import Located, RedactReason, causes, find, prove, text
 from forum.surfaces.cli import REJECTED, options
 from forum.surfaces.cli.output import (
-    entry_json,
     entry_line,
     print_entry,
     print_json,
@@ -20,6 +19,15 @@ from forum.surfaces.cli.output import (
     progress,
 )
 from forum.surfaces.cli.words import words
+from forum.surfaces.forms import (
+    SummaryForm,
+    checkpoint_form,
+    entries_form,
+    entry_form,
+    proof_form,
+    recorded_form,
+    why_form,
+)
 from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
 
@@ -89,7 +97,7 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
             numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
             found = [Located(i, data, KINDS.read(data)) for i, data in numbered if data]
     if as_json:
-        print_json("forum.entries/1", {"entries": [entry_json(entry) for entry in found]})
+        print_json("forum.entries/1", entries_form(found))
     else:
         for entry in found:
             click.echo(entry_line(entry))
@@ -115,7 +123,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
             sys.stdout.buffer.flush()
             return
     if as_json:
-        print_json("forum.entry/1", entry_json(found))
+        print_json("forum.entry/1", entry_form(found))
     else:
         print_entry(found)
 
@@ -138,8 +146,7 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
     with options.forum() as forum, forum.reading() as reader:
         chain = list(causes(reader, KINDS, find(reader, KINDS, entry), limit))
     if as_json:
-        steps = [{"depth": depth, **entry_json(cause)} for depth, cause in chain]
-        print_json("forum.why/1", {"causes": steps})
+        print_json("forum.why/1", why_form(chain))
     else:
         for depth, cause in chain:
             name = cause.leaf.hex()[:10] if cause.index is None else cause.index
@@ -158,8 +165,7 @@ def proof(entry: str, *, as_json: bool) -> None:
             raise NotYetSigned(str(found.position))
         proven = prove(reader, found.index)
     if as_json:
-        facts = {"id": found.leaf.hex(), "index": proven.index, "proof": proven.encode().decode()}
-        print_json("forum.proof/1", facts)
+        print_json("forum.proof/1", proof_form(found, proven))
     else:
         click.echo(proven.encode().decode(), nl=False)
 
@@ -176,8 +182,7 @@ def checkpoint(*, as_json: bool) -> None:
         signed = Checkpoint.parse(note.text)
         witnessed = is_witnessed(note, forum.policy)
     if as_json:
-        facts = {"origin": signed.origin, "size": signed.size, "root": signed.root.hex()}
-        print_json("forum.checkpoint/1", {**facts, "witnessed": witnessed, "note": data.decode()})
+        print_json("forum.checkpoint/1", checkpoint_form(signed, data, witnessed=witnessed))
     else:
         click.echo(data.decode(), nl=False)
         click.echo("witnessed" if witnessed else "signed, not witnessed yet", err=True)
@@ -193,8 +198,7 @@ def note(content: str | None, *, as_json: bool) -> None:
         forum.initialise()
         recorded, publication = forum.remark(words)
     if as_json:
-        facts = {**entry_json(recorded), "run": recorded.entry.run}
-        print_json("forum.entry/1", {**facts, "witnessed": publication.witnessed})
+        print_json("forum.entry/1", recorded_form(recorded, witnessed=publication.witnessed))
     else:
         click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
         print_publication(publication)
@@ -274,20 +278,20 @@ def summary(*, as_json: bool) -> None:
             show_progress(index, head.size)
         waiting = sum(1 for _ in reader.unsequenced())
         origin = reader.origin
-    facts = {
-        "origin": origin,
-        "size": head.size,
-        "root": head.root.hex(),
-        "waiting": waiting,
-        "runs": len(runs - {"log"}),
-        "kinds": dict(sorted(kinds.items())),
-    }
+    held = SummaryForm(
+        origin,
+        head.size,
+        head.root.hex(),
+        waiting,
+        len(runs - {"log"}),
+        dict(sorted(kinds.items())),
+    )
     if as_json:
-        print_json("forum.summary/1", facts)
+        print_json("forum.summary/1", held)
         return
-    click.echo(f"{origin}  size {head.size}  root {head.root.hex()[:16]}")
-    click.echo(f"{facts['runs']} runs, {waiting} entries waiting for an index")
-    for kind, count in sorted(kinds.items()):
+    click.echo(f"{origin}  size {held.size}  root {held.root[:16]}")
+    click.echo(f"{held.runs} runs, {waiting} entries waiting for an index")
+    for kind, count in held.kinds.items():
         click.echo(f"{count:>10}  {kind}")
 
 

@@ -2,8 +2,7 @@
 
 import re
 import textwrap
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import click
 
@@ -13,9 +12,10 @@ from forum.ledger import Outcome
 from forum.staff import ask_agent, configured, inspect_agent
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.orders import Agents, agent_options, read_roster_file, with_agents
-from forum.surfaces.cli.output import dollars, print_json
-from forum.surfaces.cli.runview import amount_json, first_line, plain, width
-from forum.surfaces.cli.units import plural
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.runview import width
+from forum.surfaces.forms import AgentView, error_of, models_form, per_million
+from forum.surfaces.telling import dollars, plain, plural
 from forum.work import (
     Agent,
     Inspection,
@@ -28,33 +28,11 @@ from forum.work import (
 )
 
 _CALL_SECONDS = 30.0
-_MOST_OF_AN_ERROR = 300
 _NOT_APART = (
     "whoever judges is a model that also works: its verdicts are recorded as not independent; "
     "name another model under [models], and if you like under [roles] validator"
 )
 _NOBODY = "no agent is configured: name one in forum.toml, or with --model or --cmd"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An agent, and all that can be told of it."""
-
-    name: str
-    origin: str
-    found: Inspection
-    tiers: tuple[str, ...]
-    roles: tuple[str, ...]
-    lanes: tuple[str, ...]
-    default: bool
-    """Whether it works for tasks that name nobody."""
-    reply: Reply | None = None
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it can be asked, as far as that was tried."""
-        answered = self.reply is None or self.reply.outcome is Outcome.OK
-        return answered and not self.found.problem
 
 
 @click.group()
@@ -90,8 +68,7 @@ def check(agents: Agents, *, call: bool, as_json: bool) -> None:
     lines = [_asked(line, policy.agents[line.name]) for line in lines] if call else lines
     apart = is_independent(team, Role.VALIDATOR)
     if as_json:
-        listed = [_line_json(line) for line in lines]
-        print_json("forum.models/1", {"agents": listed, "independent_judge": apart})
+        print_json("forum.models/1", models_form(lines, independent=apart))
     else:
         click.echo("\n\n".join("\n".join(_block(line)) for line in lines))
     if not known.agents and not agents.name_one:
@@ -111,12 +88,12 @@ def _alike(policy: Policy) -> list[str]:
     return [name for name, one in policy.agents.items() if name and one == policy.agents.get("")]
 
 
-def _line(team: Policy, name: str, agents: Agents, settings: Settings) -> Line:
-    return Line(
+def _line(team: Policy, name: str, agents: Agents, settings: Settings) -> AgentView:
+    return AgentView(
         name,
         agents.origin_of(name) or _line_in(settings, name) or "default",
         inspect_agent(team.agents[name]),
-        tuple(tier.value for tier in Tier if agent_for(tier, team.agents) == name),
+        tuple(tier for tier in Tier if agent_for(tier, team.agents) == name),
         tuple(role.value for role in Role if team.roles[role] == name),
         tuple(lane for lane, brief in team.lanes.items() if brief.agent == name),
         default=name == (_alike(team) or [""])[0],
@@ -133,12 +110,12 @@ def _line_in(settings: Settings, name: str) -> str:
     return f"{FILE}:{number}" if number else FILE
 
 
-def _asked(line: Line, agent: Agent) -> Line:
+def _asked(line: AgentView, agent: Agent) -> AgentView:
     """Ask an agent, if it can be asked."""
     return line if line.found.problem else replace(line, reply=ask_agent(agent, _CALL_SECONDS))
 
 
-def _block(line: Line) -> list[str]:
+def _block(line: AgentView) -> list[str]:
     found, room = line.found, width() - 13
     mark, color = ("✓", "green") if line.is_usable else ("✗", "red")
     facts = [
@@ -164,11 +141,11 @@ def _price_words(found: Inspection) -> str:
         return f"${dollars(found.call_usd)} a call, as declared"
     if found.read_usd is None or found.said_usd is None:
         return "not known"
-    read, said = _per_million(found.read_usd), _per_million(found.said_usd)
+    read, said = per_million(found.read_usd), per_million(found.said_usd)
     return f"${read} in, ${said} out, for a million tokens ({found.prices})"
 
 
-def _uses(line: Line) -> str:
+def _uses(line: AgentView) -> str:
     others = [tier for tier in line.tiers if tier != line.name]
     parts = [
         "tasks that name nobody" if line.default else "",
@@ -186,53 +163,5 @@ def _reply_words(reply: Reply) -> str:
         return (
             f"answered {took}, {plural(reply.spent.tokens, 'token')}, ${dollars(reply.spent.usd)}"
         )
-    why = ": ".join(part for part in (reply.code or reply.why.value, _error(reply)) if part)
+    why = ": ".join(part for part in (reply.code or reply.why.value, error_of(reply)) if part)
     return f"{reply.outcome.value} {took} ({why})"
-
-
-def _error(reply: Reply) -> str:
-    said = b"".join(reply.error.chunks()).decode(errors="replace")
-    return first_line(said, _MOST_OF_AN_ERROR)
-
-
-def _line_json(line: Line) -> dict[str, Any]:
-    found = line.found
-    return {
-        "name": line.name,
-        "origin": line.origin,
-        "usable": line.is_usable,
-        "problem": found.problem or None,
-        "warning": found.warning or None,
-        "kind": found.kind,
-        "model": found.model,
-        "where": found.where,
-        "key": found.key.name.lower(),
-        "key_name": found.key_name or None,
-        "price": {
-            "table": found.prices or None,
-            "input_usd": _per_million(found.read_usd),
-            "output_usd": _per_million(found.said_usd),
-            "call_usd": None if found.call_usd is None else dollars(found.call_usd),
-        },
-        "default": line.default,
-        "tiers": line.tiers,
-        "lanes": line.lanes,
-        "roles": line.roles,
-        "call": _reply_json(line.reply) if line.reply else None,
-    }
-
-
-def _per_million(usd: int | None) -> str | None:
-    return None if usd is None else dollars(1000 * usd)
-
-
-def _reply_json(reply: Reply) -> dict[str, Any]:
-    return {
-        "outcome": reply.outcome.value,
-        "why": reply.why.value or None,
-        "code": reply.code or None,
-        "error": _error(reply) or None,
-        "milliseconds": reply.milliseconds,
-        "model": reply.model or None,
-        **amount_json(reply.spent),
-    }

@@ -13,6 +13,7 @@ from forum.app import Forum
 from forum.config import Settings, load_settings
 from forum.errors import Malformed
 from forum.ledger import Bytes
+from forum.surfaces.cli import ALOUD
 from forum.tlog import Policy, VerifierKey
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ def settings() -> Settings:
 def forum() -> Forum:
     """Return the ledger of this folder."""
     return Forum(settings())
+
+
+def talk(line: str) -> None:
+    """Say something on stderr, to those who want to hear it."""
+    click.echo(line, err=True)
+
+
+def complain(line: str) -> None:
+    """Say on stderr what went wrong or is asked for: to those too who want no talk."""
+    context = click.get_current_context(silent=True)
+    click.echo(line, file=context.meta.get(ALOUD) if context else None, err=True)
 
 
 def read_text(stream: BinaryIO) -> Bytes:

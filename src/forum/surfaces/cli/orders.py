@@ -409,8 +409,8 @@ def read_roster_file(file: Path | None, known: Configured) -> Roster:
 
 def _routed(order: Order, wishes: Wishes, known: Configured) -> Order:
     roster = read_roster_file(wishes.team.roster, known)
-    whole = _is_for_team(wishes, known)
-    return as_usage(lambda: route_order(order, roster, lane=wishes.team.lane or "", team=whole))
+    whole, lane = _is_for_team(wishes, known), wishes.team.lane or ""
+    return as_usage(lambda: route_order(order, roster, lane=lane, team=whole, rung=known.rung))
 
 
 def _planned(order: Order, wishes: Wishes, known: Configured) -> Order:

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -12,6 +11,7 @@ import click
 import msgspec
 
 from forum.ledger import Located, Publication
+from forum.surfaces.forms import report_form
 from forum.verify import Finding, Report, State
 
 _MARKS = {
@@ -21,28 +21,16 @@ _MARKS = {
 }
 
 
-def print_json(schema: str, content: dict[str, Any]) -> None:
+def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     """Print one JSON object that names its schema."""
-    click.echo(json.dumps({"schema": schema, **content}, ensure_ascii=False))
-
-
-def dollars(nano: int) -> str:
-    """Return nano-dollars as dollars: as exact as they are, with cents at least."""
-    whole, part = divmod(nano, 1_000_000_000)
-    digits = f"{part:09d}".rstrip("0")
-    return f"{whole}.{digits:0<2}"
-
-
-def report_json(report: Report) -> dict[str, Any]:
-    """Return a report as JSON has it."""
-    findings = [{**asdict(f), "claim": f.problem.claim} for f in report.findings]
-    return {"ok": report.ok, **asdict(report), "findings": findings}
+    said: dict[str, Any] = json.loads(msgspec.json.encode(content))
+    click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=False))
 
 
 def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  what the flag said
     """Print what verification found."""
     if as_json:
-        print_json("forum.report/1", report_json(report))
+        print_json("forum.report/1", report_form(report))
         return
     click.echo(f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}")
     answers = {
@@ -66,12 +54,6 @@ def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  what t
 
 def _finding(finding: Finding) -> str:
     return f"{click.style(finding.problem, fg='red')}{str(finding)[len(finding.problem) :]}"
-
-
-def entry_json(located: Located) -> dict[str, Any]:
-    """Return an entry as JSON has it: its id, its index, and the entry itself."""
-    entry: dict[str, Any] = json.loads(located.data)
-    return {"id": located.leaf.hex(), "index": located.index, "entry": entry}
 
 
 def entry_line(located: Located) -> str:

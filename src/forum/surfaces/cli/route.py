@@ -3,18 +3,17 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 from click.formatting import wrap_text
 
 from forum.errors import BadRoster
-from forum.staff import RUNGS, load_roster, make_router
+from forum.staff import load_roster, make_router
 from forum.surfaces.cli import options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import first_line, plain
-from forum.work import ELSEWHERE, Roster, Route
+from forum.surfaces.forms import route_form
+from forum.surfaces.telling import first_line, plain
+from forum.work import ELSEWHERE, RUNGS, Roster, Route
 
 _WIDTH = 79
 _SHOWN = 6
@@ -63,17 +62,11 @@ def route(text: str, file: Path | None, rung: str, *, as_json: bool) -> None:
     for request in _requests(text):
         found = router.route(request)
         if as_json:
-            print_json("forum.route/1", route_json(found))
+            print_json("forum.route/1", route_form(found))
         elif text == "-":
             click.echo(f"{found.lane or '-':<20} {found.confidence:.2f}  {_start_of(request)}")
         else:
             print_route(roster, found)
-
-
-def route_json(found: Route) -> dict[str, Any]:
-    """Return a route as JSON has it."""
-    content: dict[str, Any] = msgspec.to_builtins(found)
-    return content
 
 
 def print_route(roster: Roster, found: Route) -> None:

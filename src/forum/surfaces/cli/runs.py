@@ -1,30 +1,24 @@
 """`forum runs`, `show`, `diff` and `bench`: reading what was done."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import click
 
 from forum.app import Forum, RunView, now
 from forum.errors import NoSuchRun
 from forum.surfaces.cli import FAILED, options
-from forum.surfaces.cli.divergence import divergence_json, print_divergences
+from forum.surfaces.cli.divergence import print_divergences
 from forum.surfaces.cli.following import print_bytes
-from forum.surfaces.cli.output import dollars, print_json
-from forum.surfaces.cli.runview import (
-    SHORT,
-    amount_json,
-    first_line,
-    lost_calls,
-    passed_tasks,
-    run_json,
-    run_time,
-    screen,
-    status,
-    task_time,
-    width,
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.runview import screen, status, width
+from forum.surfaces.cli.units import age, price
+from forum.surfaces.forms import (
+    BenchForm,
+    MeasureForm,
+    diff_form,
+    measure_form,
+    run_form,
+    runs_form,
 )
-from forum.surfaces.cli.units import age, iso, price
+from forum.surfaces.telling import SHORT, first_line, passed_tasks
 from forum.work import Run
 
 
@@ -46,7 +40,7 @@ def runs(limit: int, before: str | None, *, every: bool, as_json: bool) -> None:
         found = forum.recent_runs(before, limit, within=every)
         requests = {run: forum.request_of(run) for run, _ in found}
     if as_json:
-        print_json("forum.runs/1", {"runs": [_line_json(*one, requests[one[0]]) for one in found]})
+        print_json("forum.runs/1", runs_form(found, requests))
         return
     for line in _table(found, requests):
         click.echo(line)
@@ -54,20 +48,6 @@ def runs(limit: int, before: str | None, *, every: bool, as_json: bool) -> None:
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     elif len(found) == limit:
         click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT]}", err=True)
-
-
-def _line_json(run: str, state: Run, request: str | None) -> dict[str, Any]:
-    return {
-        "run": run,
-        "state": state.state.value,
-        "outcome": state.outcome.value if state.outcome else None,
-        "stopped": state.stopped.reason.value if state.stopped else None,
-        "passed": passed_tasks(state),
-        "tasks": state.planned,
-        "spent": amount_json(state.spent),
-        "begun": iso(state.begun),
-        "request": request,
-    }
 
 
 def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
@@ -119,7 +99,7 @@ def show(run: str | None, until: str | None, *, answer: bool, every: bool, as_js
     if view.state.accepted is None:
         raise NoSuchRun(f"{found} had no request at that time" if until else found)
     if as_json:
-        print_json("forum.run/1", run_json(view))
+        print_json("forum.run/1", run_form(view))
     elif not answer:
         click.echo("\n".join(screen(view, every=every)))
         _print_hints(view)
@@ -161,7 +141,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
             for run in (first, second)
         ]
     if as_json:
-        print_json("forum.diff/1", {"a": first, "b": second, **divergence_json(found)})
+        print_json("forum.diff/1", diff_form(first, second, found))
     elif not found:
         click.echo("the runs say the same")
     else:
@@ -177,48 +157,28 @@ def bench(a: str, b: str, *, as_json: bool) -> None:
     """Measure two runs A and B side by side: what they did, cost and took."""
     with options.forum() as forum:
         views = [forum.view(forum.run_of(one)) for one in (a, b)]
-    measured = [_measure(view) for view in views]
+    measured = BenchForm(*map(measure_form, views))
     if as_json:
-        print_json("forum.bench/1", {"a": measured[0], "b": measured[1]})
+        print_json("forum.bench/1", measured)
         return
-    for line in _side_by_side(measured):
+    for line in _side_by_side(measured.a, measured.b):
         click.echo(line)
 
 
-def _measure(view: RunView) -> dict[str, Any]:
-    state = view.state
-    times = {name: task_time(task, view.at) for name, task in state.tasks.items()}
-    slowest = max(times, key=lambda name: times[name], default=None)
-    return {
-        "run": view.run,
-        "outcome": state.outcome.value if state.outcome else state.state.value,
-        "passed": passed_tasks(state),
-        "tasks": state.planned,
-        "attempts": sum(task.attempts for task in state.tasks.values()),
-        "calls": state.spent.calls,
-        "lost": sum(lost_calls(task) for task in state.tasks.values()),
-        "tokens": state.spent.tokens,
-        "usd": dollars(state.spent.usd),
-        "seconds": round(run_time(view) / 1e6, 3),
-        "slowest_task": slowest,
-        "slowest_seconds": round(times[slowest] / 1e6, 3) if slowest else None,
-    }
-
-
-def _side_by_side(measured: Sequence[dict[str, Any]]) -> list[str]:
-    a, b = measured
-    rows = [
-        ("", a["run"][:SHORT], b["run"][:SHORT]),
-        ("outcome", a["outcome"], b["outcome"]),
-        ("tasks passed", *(f"{m['passed']} of {m['tasks']}" for m in measured)),
-        *(
-            (name, f"{a[name]:,}", f"{b[name]:,}")
-            for name in ("attempts", "calls", "lost", "tokens")
-        ),
-        ("cost", *(f"${m['usd']}" for m in measured)),
-        ("time", *(f"{m['seconds']:.1f} s" for m in measured)),
-        ("slowest task", *(_slowest(m) for m in measured)),
-    ]
+def _side_by_side(a: MeasureForm, b: MeasureForm) -> list[str]:
+    names = (
+        "",
+        "outcome",
+        "tasks passed",
+        "attempts",
+        "calls",
+        "lost",
+        "tokens",
+        "cost",
+        "time",
+        "slowest task",
+    )
+    rows = list(zip(names, _figures(a), _figures(b), strict=True))
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         f"{name:<{sizes[0]}}  {one:>{sizes[1]}}  {other:>{sizes[2]}}" for name, one, other in rows
@@ -226,6 +186,18 @@ def _side_by_side(measured: Sequence[dict[str, Any]]) -> list[str]:
     return [click.style(lines[0], dim=True), *lines[1:]]
 
 
-def _slowest(measured: dict[str, Any]) -> str:
-    name = measured["slowest_task"]
-    return f"{name} ({measured['slowest_seconds']:.1f} s)" if name else "-"
+def _figures(measured: MeasureForm) -> tuple[str, ...]:
+    """Return a run as one column."""
+    slowest = measured.slowest_task
+    return (
+        measured.run[:SHORT],
+        measured.outcome,
+        f"{measured.passed} of {measured.tasks}",
+        f"{measured.attempts:,}",
+        f"{measured.calls:,}",
+        f"{measured.lost:,}",
+        f"{measured.tokens:,}",
+        f"${measured.usd}",
+        f"{measured.seconds:.1f} s",
+        f"{slowest} ({measured.slowest_seconds:.1f} s)" if slowest else "-",
+    )

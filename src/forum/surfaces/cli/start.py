@@ -11,6 +11,9 @@ from forum.surfaces.cli.output import print_json
 
 _TEMPLATE = """\
 # Forum's settings for this project.  Data live in .forum/ beside this file.
+# Every line that is commented out shows what holds without it, or an example.
+# `forum config show` tells what holds and why; `forum doctor` tells whether all is well.
+# What is to hold for all of your projects goes into config.toml in your configuration directory.
 
 [ledger]
 # origin = "example.com/agents"      # the log's name; without one it gets a random local name
@@ -24,9 +27,52 @@ _TEMPLATE = """\
 [witness]
 # policy = "policy.txt"              # without one the local witness of this machine cosigns
 
-# [models.capable]                   # who answers requests; try it with: forum models check --call
+# Who answers requests.  Models called cheap, capable and frontier are tiers; `forum models check`
+# shows them with their prices, and asks them with --call.  Keys are never written here: key_env
+# names the variable that holds one.
+
+# [models.capable]                   # a model on this machine
 # url = "http://127.0.0.1:11434/v1"
 # model = "qwen3"
+
+# [models.frontier]                  # a model in a cloud; its key is in OPENAI_API_KEY
+# model = "gpt-5-mini"
+# max_tokens = 1024
+
+# [models.cheap]                     # a program: prompt in, reply out, no shell
+# cmd = "my-agent --print"
+# usd = 0.001                        # what one call costs
+
+[roles]
+# team = true                        # have requests planned, judged and put together by several
+# validator = "frontier"             # who judges; better another model than the one that works
+
+[roster]
+# file = "roster.toml"               # lanes of your own, in place of those that come with Forum
+# rung = "lexical"                   # route by words alone: fast; by meaning too where installed
+
+# [tools.lint]                       # a program that agents may use
+# cmd = "ruff check"
+# seconds = 60
+# description = "Checks the code of this project."
+
+# [servers.files]                    # an MCP server whose tools agents may use
+# cmd = "mcp-server-files ."
+# env = ["HOME"]                     # names of the variables that it is given
+
+[server]
+# host = "127.0.0.1"                 # elsewhere, clients need keys: forum keys create
+# port = 8080
+# allow_hosts = ["forum.example.com"]
+# require_keys = true                # let nobody in without a key, not even on this machine
+
+# [oidc]                             # whose tokens are taken beside keys
+# issuer = "https://login.example.com"
+# audience = "forum"
+
+# [webhooks.pager]                   # who is told when a run ends, or waits for approval
+# url = "https://hooks.example.com/forum"
+# secret_env = "PAGER_SECRET"
 """
 
 
@@ -38,7 +84,8 @@ def init(*, as_json: bool) -> None:
     Running it again changes nothing that is there.
     """
     path = Path(FILE)
-    if not path.exists():
+    written = not path.exists()
+    if written:
         path.write_text(_TEMPLATE)
     with options.forum() as forum:
         fresh = forum.initialise()
@@ -50,13 +97,17 @@ def init(*, as_json: bool) -> None:
             "policy": str(forum.policy_file),
             "data": str(forum.settings.data),
         }
+        configured = bool(forum.settings.team.get("models"))
     if as_json:
         print_json("forum.init/1", facts)
         return
     click.echo(f"{'made' if fresh else 'found'} the ledger {facts['origin']}")
+    click.echo(f"  {'settings':<8} {path.absolute()}{' (new)' if written else ''}")
     for name in ("key", "witness", "policy", "data"):
         click.echo(f"  {name:<8} {facts[name]}")
-    click.echo('next: forum submit "Name three rivers.", then forum show', err=True)
+    step = "" if configured else f"name a model in {FILE}, then: "
+    click.echo(f'next: {step}forum submit "Name three rivers."', err=True)
+    click.echo("is all well? forum doctor", err=True)
 
 
 @click.group()

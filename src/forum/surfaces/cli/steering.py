@@ -5,11 +5,13 @@ import click
 from forum.errors import NotYetSigned, ReplayMiss
 from forum.ledger import Located
 from forum.surfaces.cli import MISMATCH, options
-from forum.surfaces.cli.divergence import divergence_json, print_divergences
+from forum.surfaces.cli.divergence import print_divergences
 from forum.surfaces.cli.following import carry_out, finish, hand_over
 from forum.surfaces.cli.orders import Agents, agent_options, refuse_unusable
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import SHORT, run_json, status
+from forum.surfaces.cli.runview import status
+from forum.surfaces.forms import replay_form, run_form
+from forum.surfaces.telling import SHORT
 
 _OTHERS_SECONDS = 2.0
 """How long a worker elsewhere is waited for."""
@@ -65,7 +67,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
                     state = forum.follow(found)
         view = forum.view(found)
     if as_json:
-        print_json("forum.run/1", run_json(view))
+        print_json("forum.run/1", run_form(view))
         return
     click.echo(found)
     if state.outcome is not None:
@@ -137,8 +139,7 @@ def replay(run: str, *, as_json: bool) -> None:
             parted, missing = [], str(miss)
     equal = not parted and not missing
     if as_json:
-        facts = {"run": found, **divergence_json(parted), "equal": equal, "missing": missing}
-        print_json("forum.replay/1", facts)
+        print_json("forum.replay/1", replay_form(found, parted, missing))
     elif equal:
         click.echo("the replay says the same, step by step")
     elif missing:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from forum.surfaces.cli.output import dollars
+from forum.surfaces.telling import dollars
 from forum.work import NANO, PER_MILLION, exactly
 
 
@@ -51,11 +51,6 @@ def count(number: int) -> str:
     return f"{number:,}" if number < 10_000_000 else f"{number / 1e6:,.0f}M"
 
 
-def plural(number: int, unit: str) -> str:
-    """Return a number of things."""
-    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
-
-
 def duration(microseconds: int) -> str:
     """Return how long something took, as exact as one wants to know it."""
     exact = max(0, microseconds) / 1e6
@@ -80,8 +75,3 @@ def age(microseconds: int) -> str:
 def moment(microseconds: int) -> str:
     """Return a point in time, in UTC."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def iso(microseconds: int) -> str:
-    """Return a point in time as programs read it (RFC 3339)."""
-    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC).replace(tzinfo=None).isoformat()}Z"

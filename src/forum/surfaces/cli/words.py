@@ -18,9 +18,9 @@ from forum.ledger import (
     RunClose,
     RunOpen,
 )
-from forum.surfaces.cli.output import dollars, entry_line
-from forum.surfaces.cli.runview import judge_words, route_words, stop_words
-from forum.surfaces.cli.units import plural
+from forum.surfaces.cli.output import entry_line
+from forum.surfaces.cli.runview import judge_words, route_words
+from forum.surfaces.telling import dollars, plural, stop_words
 from forum.work import (
     STOP,
     Accepted,

@@ -19,7 +19,7 @@ SELECT pg_try_advisory_lock(hashtext('forum.sequencer'), %s)
 -- name: add_strands
 INSERT INTO forum.strand (log, run, name)
 SELECT %(log)s, run, name FROM unnest(%(runs)s::text[], %(names)s::text[]) AS new (run, name)
-ON CONFLICT DO NOTHING
+ON CONFLICT DO NOTHING RETURNING run, name, id
 -- name: strand
 SELECT id FROM forum.strand WHERE log = %(log)s AND run = %(run)s AND name = %(name)s
 -- name: strand_ids
@@ -37,9 +37,11 @@ WITH new AS (
 )
 INSERT INTO forum.pending (log, strands, ns)
 VALUES (%(log)s, %(strands)b::bigint[], %(ns)b::bigint[])
--- name: add_body
+-- name: add_bodies
 INSERT INTO forum.body (log, strand, n, name, part, salt, data)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
+SELECT %s, strand, n, name, part, salt, data FROM unnest(
+    %b::bigint[], %b::bigint[], %b::text[], %b::integer[], %b::bytea[], %b::bytea[]
+) AS u (strand, n, name, part, salt, data)
 -- name: head
 SELECT size, root FROM forum.log WHERE id = %(log)s
 -- name: tile
@@ -57,6 +59,8 @@ ORDER BY s.first, u.place
 -- name: find
 SELECT idx FROM forum.leaf
 WHERE log = %(log)s AND prefix BETWEEN %(low)s AND %(high)s ORDER BY idx
+-- name: indexes
+SELECT prefix, idx FROM forum.leaf WHERE log = %(log)s AND prefix = ANY(%(prefixes)s)
 -- name: strand_entries
 SELECT n, bytes FROM forum.entry
 WHERE log = %(log)s AND strand = %(strand)s AND n >= %(n)s ORDER BY n LIMIT %(limit)s
@@ -129,9 +133,11 @@ INSERT INTO forum.tile (log, level, idx, hashes) VALUES (%s, %s, %s, %s)
 ON CONFLICT (log, level, idx) DO UPDATE SET hashes = excluded.hashes
 -- name: now
 SELECT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
--- name: open_account
+-- name: open_accounts
 INSERT INTO forum.account (log, run, usd_cap, tokens_cap, calls_cap)
-VALUES (%(log)s, %(run)s, %(usd)s, %(tokens)s, %(calls)s) ON CONFLICT DO NOTHING
+SELECT %(log)s, run, usd, tokens, calls FROM unnest(
+    %(runs)b::text[], %(usd)b::bigint[], %(tokens)b::bigint[], %(calls)b::bigint[]
+) AS u (run, usd, tokens, calls) ON CONFLICT DO NOTHING
 -- name: charge
 UPDATE forum.account SET
     usd = usd + %(usd)s, tokens = tokens + %(tokens)s, calls = calls + %(calls)s
@@ -143,12 +149,20 @@ WHERE log = %(log)s AND run = %(run)s AND (NOT %(guarded)s OR (
 -- name: account
 SELECT usd_cap, tokens_cap, calls_cap, usd, tokens, calls
 FROM forum.account WHERE log = %(log)s AND run = %(run)s
--- name: set_alarm
+-- name: ask_once
+INSERT INTO forum.once (log, name, run, digest)
+VALUES (%(log)s, %(name)s, %(run)s, %(digest)s) ON CONFLICT DO NOTHING
+-- name: asked
+SELECT run, digest FROM forum.once WHERE log = %(log)s AND name = %(name)s
+-- name: set_alarms
 INSERT INTO forum.alarm (log, run, strand, at)
-VALUES (%(log)s, %(run)s, %(strand)s, %(at)s)
+SELECT %(log)s, run, strand, at
+FROM unnest(%(runs)b::text[], %(strands)b::text[], %(ats)b::bigint[]) AS u (run, strand, at)
 ON CONFLICT (log, run, strand) DO UPDATE SET at = excluded.at
--- name: clear_alarm
-DELETE FROM forum.alarm WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+-- name: clear_alarms
+DELETE FROM forum.alarm AS old
+USING unnest(%(runs)b::text[], %(strands)b::text[]) AS u (run, strand)
+WHERE old.log = %(log)s AND old.run = u.run AND old.strand = u.strand
 -- name: alarms
 SELECT run, strand, at FROM forum.alarm
 WHERE log = %(log)s AND (run, strand) > (%(run)s, %(strand)s)

@@ -25,6 +25,9 @@ SELECT leaf.idx, CAST(entry.bytes AS BLOB) FROM leaf LEFT JOIN entry ON entry.id
 WHERE leaf.log = :log AND leaf.idx >= :start AND leaf.idx < :stop ORDER BY leaf.idx
 -- name: find
 SELECT CAST(idx AS INTEGER) FROM leaf WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
+-- name: indexes
+SELECT CAST(prefix AS INTEGER), CAST(idx AS INTEGER) FROM leaf
+WHERE log = :log AND prefix IN (SELECT value FROM json_each(:prefixes))
 -- name: strand_entries
 SELECT CAST(n AS INTEGER), CAST(bytes AS BLOB) FROM entry WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
 -- name: last
@@ -85,6 +88,11 @@ WHERE log = :log AND run = :run AND (NOT :guarded OR (
 SELECT CAST(usd_cap AS INTEGER), CAST(tokens_cap AS INTEGER), CAST(calls_cap AS INTEGER),
     CAST(usd AS INTEGER), CAST(tokens AS INTEGER), CAST(calls AS INTEGER)
 FROM account WHERE log = :log AND run = :run
+-- name: ask_once
+INSERT INTO once (log, name, run, digest)
+VALUES (:log, :name, :run, :digest) ON CONFLICT DO NOTHING
+-- name: asked
+SELECT run, digest FROM once WHERE log = :log AND name = :name
 -- name: set_alarm
 INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
 ON CONFLICT DO UPDATE SET at = excluded.at

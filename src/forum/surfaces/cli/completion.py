@@ -1,0 +1,109 @@
+"""`forum completion`: what a shell offers when one presses the tab key.
+
+Run ids, what waits at gates and lanes come from the ledger file and the roster.  A database
+elsewhere is not asked: a key that was pressed must not wait for a network.  Whatever goes wrong,
+nothing is offered, and nothing is said: somebody is in the middle of a line.
+"""
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from forum.ledger import LOG_RUN
+from forum.surfaces.cli import COMPLETING, cli, options
+
+_SHELLS = {
+    "bash": 'eval "$(forum completion bash)"   # into ~/.bashrc',
+    "zsh": 'eval "$(forum completion zsh)"    # into ~/.zshrc, after compinit',
+    "fish": "forum completion fish > ~/.config/fish/completions/forum.fish",
+}
+_MOST = 50
+
+
+@click.command(cls=options.WithExamples, examples=tuple(_SHELLS.values()))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
+@options.as_json
+def completion(shell: str, *, as_json: bool) -> None:
+    """Print the script that lets your SHELL complete commands, options, runs, gates and lanes."""
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"there is no completion for {shell}")
+    script = found(cli, {}, "forum", COMPLETING).source()
+    if as_json:
+        from forum.surfaces.cli.output import print_json
+
+        print_json("forum.completion/1", {"shell": shell, "script": script})
+    else:
+        click.echo(script)
+
+
+def teach(command: click.Command) -> None:
+    """Let a command, and those within it, complete what its arguments are called after."""
+    for parameter in command.params:
+        offer = _OFFERS.get(parameter.name or "")
+        if offer is not None and isinstance(parameter.type, click.types.StringParamType):
+            parameter.type = _Offering(offer)
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            teach(child)
+
+
+class _Offering(click.types.StringParamType):
+    """A text of which some values are known."""
+
+    def __init__(self, offer: Callable[[click.Context, str], Iterable[str]]) -> None:
+        self._offer = offer
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the values that begin so."""
+        try:
+            known = list(self._offer(ctx, incomplete))
+        except Exception:  # noqa: BLE001  a shell that is asked for help does not want to hear of it
+            known = []
+        return [CompletionItem(value) for value in known if value.startswith(incomplete)]
+
+
+def _runs(_ctx: click.Context, begun: str) -> list[str]:
+    """Return runs: the newest, or those that begin so."""
+    with options.forum() as forum:
+        if forum.settings.database:
+            return []
+        with forum.reading() as reader:
+            found = reader.runs(begun, _MOST) if begun else reader.runs_before(None, _MOST)
+    return [run for run in found if run != LOG_RUN]
+
+
+def _subjects(ctx: click.Context, _begun: str) -> list[str]:
+    """Return what waits in the run that was named before."""
+    with options.forum() as forum:
+        if forum.settings.database or not forum.settings.ledger_file.exists():
+            return []
+        run = str(ctx.params.get("run") or "")
+        return [gate.opened.subject for at, gate in forum.waiting_gates() if at.startswith(run)]
+
+
+def _lanes(_ctx: click.Context, _begun: str) -> list[str]:
+    """Return the lanes of the roster."""
+    from pathlib import Path
+
+    from forum.staff import configured, load_roster
+
+    named = configured(options.settings()).roster
+    return list(load_roster(Path(named) if named else None).by_name)
+
+
+_OFFERS: dict[str, Callable[[click.Context, str], Iterable[str]]] = {
+    "run": _runs,
+    "before": _runs,
+    "a": _runs,
+    "b": _runs,
+    "subject": _subjects,
+    "lane": _lanes,
+}
+"""What is known of the arguments and options of these names."""

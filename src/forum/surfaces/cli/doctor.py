@@ -1,0 +1,542 @@
+"""`forum doctor`: whether this installation is well, and what to do where it is not.
+
+It looks and writes nothing: no key, no ledger, no witness is made.  A database in which no log of
+ours is known to be is asked in a session that cannot write.  What cannot be looked at is a finding
+like every other, so that the rest is still told.
+"""
+
+import os
+import shlex
+import shutil
+import stat
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property, partial
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from forum import __version__
+from forum.app import KINDS, Forum, now
+from forum.config import FILE, Settings
+from forum.errors import (
+    BadRoster,
+    BadSettings,
+    ForumError,
+    KeyUnreadable,
+    MissingExtra,
+    NoSuchLog,
+    NotDurable,
+    SchemaTooNew,
+    SchemaTooOld,
+    StoreFailed,
+    StoreLost,
+    Unreachable,
+)
+from forum.ledger import Reader, Store
+from forum.staff import configured, inspect_agent, load_roster
+from forum.surfaces.cli import FAILED, options
+from forum.surfaces.cli.configuration import masked
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.runview import width
+from forum.surfaces.cli.units import age
+from forum.surfaces.telling import plain, plural
+from forum.tlog import KnownWitness, Note, SigningKey, checkpoint_of, is_witnessed
+from forum.witness import over_http
+from forum.work import Server, Tool
+
+_MINUTE = 60_000_000
+_APART = 5_000_000
+"""How far two clocks may be apart, in microseconds: deadlines of gates are in seconds."""
+_LITTLE, _SCARCE = 1 << 30, 100 << 20
+"""Of how many bytes on the disk one is told, and how many are too few to go on."""
+_MOST_COUNTED = 10_000
+_READ_ONLY = "-c default_transaction_read_only=on"
+_LABEL = 12
+
+_EXTRAS = {
+    "server": (("starlette", "uvicorn"), "serving over HTTP, and being a witness"),
+    "postgres": (("psycopg", "psycopg_pool"), "a ledger in Postgres, for many machines"),
+    "mcp": (("mcp",), "tools of MCP servers, and Forum as one"),
+    "agents": (("pydantic_ai",), "every model that pydantic-ai reaches"),
+    "semantic": (("numpy",), "routing by what a request means"),
+    "demo": (("xllamacpp",), "a real, very small model for `forum demo team`"),
+}
+
+_STEPS: tuple[tuple[type[ForumError], str], ...] = (
+    (SchemaTooOld, "forum db upgrade"),
+    (SchemaTooNew, "pip install --upgrade forumd"),
+    (NotDurable, "set fsync and synchronous_commit to on in postgresql.conf"),
+    (StoreLost, "start the database, or correct its address, then: forum doctor"),
+    (NoSuchLog, "forum init"),
+    (StoreFailed, "forum ledger verify"),
+    (BadRoster, "correct the roster, then: forum route --help"),
+    (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
+)
+"""What to do about an error that does not say so itself; the first that fits."""
+
+
+class State(StrEnum):
+    """What a check came to."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+_MARKS = {
+    State.OK: ("✓", "green"),
+    State.WARNING: ("!", "yellow"),
+    State.PROBLEM: ("✗", "red"),
+}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What one check has found, and what to do if that is not as it should be."""
+
+    check: str
+    state: State
+    found: str
+    next: str | None = None
+
+
+def _ok(check: str, found: str) -> Finding:
+    return Finding(check, State.OK, found)
+
+
+def _warn(check: str, found: str, step: str) -> Finding:
+    return Finding(check, State.WARNING, found, step)
+
+
+def _problem(check: str, found: str, step: str) -> Finding:
+    return Finding(check, State.PROBLEM, found, step)
+
+
+@dataclass
+class House:
+    """What is looked at; opened as far as it can be opened without changing anything."""
+
+    settings: Settings
+    origin: str = ""
+    """The name of the log, once its key was read."""
+    store: Store | None = None
+    """Once it was opened."""
+
+    @cached_property
+    def forum(self) -> Forum:
+        """The ledger of this folder."""
+        return Forum(self.settings)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key, and so a name by which its log could be asked for."""
+        return self.settings.key_file.is_file()
+
+    @cached_property
+    def memory(self) -> Path:
+        """Where this machine keeps what it knows of the log: beside the policy of a lone one."""
+        return Forum(replace(self.settings, policy=None)).policy_file.parent
+
+    def open(self) -> Store | None:
+        """Open the store of a log that was begun; nothing where that would begin one."""
+        if not self.origin:
+            return None
+        if self.settings.database:
+            return self.forum.store if self.memory.is_dir() else None
+        if not self.settings.ledger_file.exists():
+            return None
+        with self.forum.reading():  # refuses a file that holds no such log
+            pass
+        return self.forum.store
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.forum.close()
+
+
+@click.command(cls=options.WithExamples, examples=("forum doctor", "forum doctor --json"))
+@options.as_json
+def doctor(*, as_json: bool) -> None:
+    """Check this installation: files, key, database, witnesses, workers, models, extras.
+
+    Nothing is written, and no model is asked.  What is not as it should be comes with the next
+    step.
+
+    Exit status: 0 nothing is broken, 1 something is.
+    """
+    found = list(examine(options.settings))
+    broken = sum(one.state is State.PROBLEM for one in found)
+    doubtful = sum(one.state is State.WARNING for one in found)
+    if as_json:
+        print_json("forum.doctor/1", {"ok": not broken, "checks": found})
+    else:
+        for one in found:
+            click.echo("\n".join(_lines(one, width())))
+        words = [plural(broken, "problem")] if broken else []
+        words += [plural(doubtful, "warning")] if doubtful else []
+        click.echo(f"\n{', '.join(words) or 'all is well'}", err=True)
+    raise SystemExit(FAILED if broken else 0)
+
+
+def _lines(one: Finding, columns: int) -> list[str]:
+    mark, color = _MARKS[one.state]
+    room = columns - _LABEL - 3
+    said = [
+        part
+        for line in plain(one.found).split("\n")
+        for part in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
+    ]
+    head, *rest = said or [""]
+    lines = [f"{click.style(mark, fg=color)} {one.check:<{_LABEL}} {head}"]
+    lines += [f"{'':{_LABEL + 2}} {line}" for line in rest]
+    # What is to be typed must not be wrapped: it is broken where one step ends.
+    first, *then = plain(one.next or "").split(", then: ")
+    if first:
+        lines.append(f"{'':{_LABEL + 2}} {click.style(f'→ {first}', fg=color)}")
+    lines += [f"{'':{_LABEL + 4}} {click.style(f'then: {step}', fg=color)}" for step in then]
+    return lines
+
+
+def examine(load: Callable[[], Settings]) -> Iterator[Finding]:
+    """Look at everything, and yield what is found; whatever happens, the rest is looked at too."""
+    yield from _guarded("python", _python)
+    try:
+        settings = load()
+    except (ForumError, OSError) as error:
+        file = error.path if isinstance(error, BadSettings) else FILE
+        yield _problem("project", str(error), f"correct {file}, then: forum doctor")
+    else:
+        yield from _look_around(House(settings))
+    yield from _guarded("extras", _extras)
+
+
+def _look_around(house: House) -> Iterator[Finding]:
+    try:
+        for name, check in _CHECKS.items():
+            yield from _guarded(name, partial(check, house))
+    finally:
+        house.close()
+
+
+def _guarded(name: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return what a check finds; what stops it is what it finds."""
+    try:
+        return list(check())
+    except (ForumError, OSError) as error:
+        return [_problem(name, masked(" ".join(str(error).split())), _step(error))]
+    except Exception as error:  # noqa: BLE001  it is told, as a finding
+        said = f"it could not be looked at: {type(error).__name__}: {error}"
+        return [_problem(name, masked(said), "forum --version, and report both")]
+
+
+def _step(error: Exception) -> str:
+    """Return what to do about an error."""
+    if isinstance(error, MissingExtra):
+        return f"pip install 'forumd[{error.extra}]'"
+    if isinstance(error, BadSettings):
+        return f"correct {error.path}, then: forum doctor"
+    return next((step for kind, step in _STEPS if isinstance(error, kind)), "forum config show")
+
+
+# This machine
+
+
+def _python() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    said = f"{version} ({sys.executable}), forumd {__version__}"
+    yield _ok("python", said)
+
+
+def _extras() -> Iterator[Finding]:
+    lines = []
+    for name, (modules, gives) in _EXTRAS.items():
+        missing = any(find_spec(module) is None for module in modules)
+        how = f"not installed: pip install 'forumd[{name}]' for {gives}" if missing else gives
+        lines.append(f"{name}: {how}")
+    yield _ok("extras", "\n".join(lines))
+
+
+def _project(house: House) -> Iterator[Finding]:
+    settings = house.settings
+    user = f"; for all projects: {_short(settings.user_file)}" if settings.user_file else ""
+    if settings.file:
+        yield _ok("project", f"{_short(settings.file)}{user}")
+    elif house.has_key:
+        yield _ok("project", f"no {FILE} here or above; data are in {_short(settings.data)}{user}")
+    else:
+        yield _warn("project", f"no {FILE} here or above, and no ledger{user}", "forum init")
+
+
+def _folders(house: House) -> Iterator[Finding]:
+    for name, folder in (("data", house.settings.data), ("state", house.settings.state)):
+        if folder.is_dir():
+            yield _folder(name, folder)
+        else:
+            yield _warn(name, f"{_short(folder)} is not made yet", "forum init")
+
+
+def _folder(name: str, folder: Path) -> Finding:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        step = f"sudo chown -R {os.getuid()} {shlex.quote(str(folder))}"
+        return _problem(name, f"{_short(folder)} cannot be written by this user", step)
+    open_files = [] if _is_private(folder) else list(islice(_exposed(folder), _MOST_COUNTED))
+    if open_files:
+        first = _short(open_files[0])
+        said = f"{first} is open to others" + (", and more are" if open_files[1:] else "")
+        return _problem(name, said, f"chmod -R go= {shlex.quote(str(folder))}")
+    return _ok(name, f"{_short(folder)}, for this user only")
+
+
+def _exposed(folder: Path) -> Iterator[Path]:
+    """Yield the files that others can read; an empty one, which is a lock, tells them nothing."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.stat().st_size and not _is_private(path, path.parent):
+            yield path
+
+
+def _is_private(*paths: Path) -> bool:
+    """Tell whether one of these keeps others out."""
+    return any(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in paths)
+
+
+def _disk(house: House) -> Iterator[Finding]:
+    place = next(p for p in (house.settings.data, *house.settings.data.parents) if p.is_dir())
+    free = shutil.disk_usage(place).free
+    said = f"{free / (1 << 30):.1f} GiB free at {_short(place)}"
+    step = f"make room on the disk of {shlex.quote(str(place))}"
+    if free < _SCARCE:
+        yield _problem("disk", said, step)
+    else:
+        yield _warn("disk", said, step) if free < _LITTLE else _ok("disk", said)
+
+
+# The ledger
+
+
+def _key(house: House) -> Iterator[Finding]:
+    path = house.settings.key_file
+    if not path.is_file():
+        if house.settings.ledger_file.exists() and not house.settings.database:
+            said = f"{_short(path)} is gone, but its ledger is here"
+            yield _problem("key", said, f"restore {shlex.quote(str(path))} from a backup")
+        else:
+            yield _warn("key", f"there is none yet at {_short(path)}", "forum init")
+        return
+    house.origin = origin = house.forum.origin
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        said = f"{_short(path)} has mode {mode:04o}: others could sign for {origin}"
+        yield _problem("key", said, f"chmod 600 {shlex.quote(str(path))}")
+    else:
+        yield _ok("key", f"{_short(path)}, for this user only; it signs {origin}")
+
+
+def _database(house: House) -> Iterator[Finding]:
+    url = house.settings.database
+    place = masked(url) if url else _short(house.settings.ledger_file)
+    if house.has_key and not house.origin:
+        return  # what is wrong with the key was told
+    house.store = house.open()
+    if house.store is not None:
+        yield _ok("database", f"{place} answers, durable, schema as this release needs it")
+    elif url:
+        _probe(house.settings, url)
+        said = f"{place} answers, durable, schema as this release needs it; no log of ours yet"
+        yield _warn("database", said, "forum init")
+    else:
+        yield _warn("database", f"{place} is not made yet", "forum init")
+
+
+def _probe(settings: Settings, url: str) -> None:
+    """Open a database as far as that goes without writing: its last step would begin a log."""
+    mark = "&" if "?" in url else "?"
+    address = f"{url}{mark}options={quote(_READ_ONLY)}"
+    if "://" not in url:
+        address = f"{url} options='{_READ_ONLY}'"
+    with Forum(replace(settings, database=address)) as forum:
+        forum.key = SigningKey(bytes(32), "forum.local/doctor")
+        try:
+            forum.store.head()
+        except StoreFailed as error:
+            if isinstance(error, StoreLost) or error.doing != "opening the log":
+                raise
+
+
+def _ledger(house: House) -> Iterator[Finding]:
+    if house.store is None:
+        return
+    with house.store.snapshot() as reader:
+        size, note = reader.head().size, reader.checkpoint()
+        signed = checkpoint_of(note).size if note else 0
+        waiting = sum(1 for _ in islice(reader.unsequenced(), _MOST_COUNTED))
+        oldest = _oldest_unsigned(reader, signed, size)
+        newest = _time_of(next(reader.entries(size - 1, size), None)) if size else None
+    said = f"{size:,} entries, {signed:,} of them signed"
+    if waiting:
+        said += f", {waiting:,} more wait for an index"
+    if newest is not None:
+        said += f"; the newest is {age(now() - newest)} old"
+    if oldest is not None and now() - oldest > _MINUTE:
+        said += f"; the oldest without a signature is {age(now() - oldest)} old"
+        yield _warn("ledger", said, "forum worker, on the machine that signs")
+    else:
+        yield _ok("ledger", said)
+    if newest is not None and newest > now() + _MINUTE:
+        said = f"this machine's clock is {age(newest - now())} behind the newest entry"
+        yield _problem("clock", said, "set the clock of this machine: timedatectl set-ntp true")
+
+
+def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:
+    if signed < size:
+        return _time_of(next(reader.entries(signed, signed + 1), None))
+    return _time_of(next(reader.unsequenced(), None))
+
+
+def _time_of(data: bytes | None) -> int | None:
+    return KINDS.read(data).ts if data else None
+
+
+def _signer(house: House) -> Iterator[Finding]:
+    if house.store is None:
+        return
+    guard = house.memory / "guard.note"
+    note = house.store.checkpoint()
+    if not guard.is_file():
+        if note is None:
+            yield _ok("signer", "nothing is signed yet")
+        else:
+            said = "another machine signs this log; this one adds entries only"
+            yield _ok("signer", f"{said}. If none does: forum ledger epoch --help")
+        return
+    remembered, size = checkpoint_of(guard.read_bytes()).size, house.store.head().size
+    if remembered > size:
+        said = f"{remembered} entries were signed here, and the database has {size}: it is older"
+        step = "restore the newest database, or: forum ledger epoch"
+        yield _problem("signer", said, step)
+    else:
+        yield _ok("signer", f"this machine signs, and remembers the tree of {remembered:,} entries")
+
+
+def _witnesses(house: House) -> Iterator[Finding]:
+    if not house.origin or (house.store is None and not house.forum.policy_file.exists()):
+        return
+    policy, reached = house.forum.policy, []
+    for known in policy.witnesses:
+        one = _witness(house, known)
+        reached += [known.key] if one.state is State.OK else []
+        yield one
+    note = house.store.checkpoint() if house.store else None
+    seen = note is None or is_witnessed(Note.parse(note), policy)
+    if not policy.satisfied_by(reached):
+        said = f"the quorum {policy.quorum!r} of {_short(house.forum.policy_file)} cannot be met"
+        yield _problem("quorum", said, "bring the witnesses above back, or edit the policy")
+    elif not seen:
+        said = f"{policy.quorum!r} can be met, but the newest checkpoint was not cosigned so"
+        yield _warn("quorum", said, "forum worker, on the machine that signs")
+    else:
+        yield _ok("quorum", f"{policy.quorum!r} can be met ({_short(house.forum.policy_file)})")
+
+
+def _witness(house: House, known: KnownWitness) -> Finding:
+    folder = house.settings.state / "witness"
+    if (folder / "witness.key").is_file() and house.forum.witness.verifier == known.key:
+        return _ok("witness", f"{known.name}: on this machine")
+    if not known.url:
+        said = f"{known.name}: neither on this machine nor with an address"
+        step = f"add its address to its line in {shlex.quote(str(house.forum.policy_file))}"
+        return _warn("witness", said, step)
+    try:
+        status = over_http(known.key.name, known.url)(b"").status
+    except Unreachable as error:
+        return _warn("witness", str(error), f"on its machine: forum witness serve ({known.url})")
+    if status == 404 or status >= 500:
+        said = f"{known.name}: {known.url} answers with status {status}, not as a witness does"
+        return _warn("witness", said, "correct its address in the policy")
+    return _ok("witness", f"{known.name}: {known.url} answers")
+
+
+def _workers(house: House) -> Iterator[Finding]:
+    if house.store is None:
+        return
+    # One that has stopped keeps a lease that has run out, until another has looked after its work.
+    alive = set(house.store.workers()) - set(house.store.lost_workers())
+    due = {alarm.run for alarm in house.store.alarms(None, _MOST_COUNTED, due=True)}
+    if alive:
+        yield _ok("workers", f"{len(alive)} alive, {plural(len(due), 'run')} due")
+    elif due:
+        said = f"none, and {plural(len(due), 'run')} to go on with"
+        yield _warn("workers", said, "forum worker")
+    else:
+        yield _ok("workers", "none, and nothing waits for one; `forum submit` needs none")
+
+
+def _clock(house: House) -> Iterator[Finding]:
+    if house.store is None or not house.settings.database:
+        return
+    apart = abs(house.store.now() - now())
+    said = f"{apart / 1e6:.1f} s apart from the database's"
+    if apart > _APART:
+        yield _problem("clock", said, "set both clocks: timedatectl set-ntp true")
+    else:
+        yield _ok("clock", said)
+
+
+# Who does the work
+
+
+def _models(house: House) -> Iterator[Finding]:
+    known = configured(house.settings)
+    named = {name: agent for name, agent in known.agents.items() if name} or known.agents
+    for name, agent in named.items():
+        found = inspect_agent(agent)
+        label = name or "default"
+        if found.problem:
+            yield _problem("model", f"{label}: {found.problem}", "forum models check")
+        elif found.warning:
+            yield _warn("model", f"{label}: {found.warning}", "forum models check")
+        else:
+            yield _ok("model", f"{label}: {found.model} ({found.kind}) at {found.where}")
+    if not named:
+        step = f"name one under [models.capable] in {FILE}, then: forum models check --call"
+        yield _warn("model", "none is configured; requests are only repeated", step)
+    programs: dict[str, Tool | Server] = {**known.tools, **known.servers}
+    for name, one in programs.items():
+        if one.argv and shutil.which(one.argv[0]) is None:
+            said = f"{name}: there is no program {one.argv[0]!r} on this machine"
+            yield _problem("tool", said, f"install it, or correct {FILE}")
+
+
+def _roster(house: House) -> Iterator[Finding]:
+    path = configured(house.settings).roster
+    lanes = load_roster(Path(path) if path else None).by_name
+    place = _short(Path(path)) if path else "the one that comes with Forum"
+    yield _ok("roster", f"{place}, {plural(len(lanes), 'lane')}")
+
+
+_CHECKS: dict[str, Callable[[House], Iterable[Finding]]] = {
+    "project": _project,
+    "data": _folders,
+    "disk": _disk,
+    "key": _key,
+    "database": _database,
+    "ledger": _ledger,
+    "signer": _signer,
+    "witness": _witnesses,
+    "workers": _workers,
+    "clock": _clock,
+    "model": _models,
+    "roster": _roster,
+}
+
+
+def _short(path: Path) -> str:
+    """Return a path as one would type it."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -1,0 +1,136 @@
+"""`forum keys`: who may come in from elsewhere, and what they may do."""
+
+import re
+
+import click
+import msgspec
+
+from forum.app import now
+from forum.ledger import Scope
+from forum.surfaces.asking import KeyAsk
+from forum.surfaces.cli import options
+from forum.surfaces.cli.output import print_json, print_publication
+from forum.surfaces.forms import KeyForm, NewKeyForm, Validity, key_form, keys_form
+from forum.surfaces.telling import plain
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 366 * 86400}
+_PERIOD = re.compile(r"([1-9][0-9]{0,9})([smhdy])").fullmatch
+_COLORS = {Validity.VALID: "green", Validity.EXPIRED: "yellow", Validity.REVOKED: "red"}
+_HEADS = ("id", "name", "scopes", "made", "expires", "state")
+
+
+@click.group()
+def keys() -> None:
+    """Let others in: make, list and revoke keys."""
+
+
+@keys.command(
+    cls=options.WithExamples,
+    examples=(
+        "forum keys create --name ci --scope submit --scope read",
+        "forum keys create --name auditor --scope audit --expires 90d > auditor.key",
+    ),
+)
+@click.option("--name", required=True, help="Whose it is: up to 40 characters without a space.")
+@click.option(
+    "--scope",
+    "scopes",
+    required=True,
+    multiple=True,
+    type=click.Choice([scope.value for scope in Scope]),
+    help="What it is for.",
+)
+@click.option("--expires", metavar="TIME", help="How long it holds, like 12h or 90d.")
+@options.as_json
+def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: bool) -> None:
+    """Make a key, and print it.
+
+    It is printed this once, and kept nowhere: the ledger holds a digest.  Clients show it as
+    `Authorization: Bearer KEY`.  It opens this ledger, and no other.
+    """
+    ask = _ask(name, scopes, expires)
+    with options.forum() as forum:
+        forum.initialise()
+        key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0)
+        made = key_form(forum.access(), key.id, now())
+        # First of all the secret: what goes wrong from here on must not cost the user the key.
+        if as_json:
+            print_json("forum.key/1", NewKeyForm(made, str(key)))
+        else:
+            click.echo(str(key))
+        publication = forum.settle()
+    if not as_json:
+        until = f" until {made.expires}" if made.expires else ""
+        options.talk(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
+        options.talk(f"it is not shown again; to take it back: forum keys revoke {made.id}")
+        print_publication(publication)
+
+
+@keys.command("list", cls=options.WithExamples, examples=("forum keys list",))
+@options.as_json
+def list_keys(*, as_json: bool) -> None:
+    """List every key that was made, the oldest first."""
+    with options.forum() as forum:
+        found = keys_form(forum.access(), now())
+    if as_json:
+        print_json("forum.keys/1", found)
+        return
+    for line in _table(found.keys):
+        click.echo(line)
+    if not found.keys:
+        options.talk("no key yet: forum keys create --name NAME --scope read")
+
+
+@keys.command(cls=options.WithExamples, examples=("forum keys revoke 4f1c09ab77d2",))
+@click.argument("key", metavar="ID")
+@options.as_json
+def revoke(key: str, *, as_json: bool) -> None:
+    """Let the key ID open nothing any more.  Servers know it within a second."""
+    with options.forum() as forum:
+        forum.revoke(key)
+        form = key_form(forum.access(), key, now())
+        publication = forum.settle()
+    if as_json:
+        print_json("forum.key.revoked/1", form)
+        return
+    click.echo(f"{form.state.value}  {form.id}  {plain(form.name)}")
+    print_publication(publication)
+
+
+def _ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:
+    """Return what is asked for, under the rules that hold at every door."""
+    told = {"name": name, "scopes": list(dict.fromkeys(scopes)), "seconds": _seconds(expires)}
+    try:
+        return msgspec.convert(told, KeyAsk)
+    except msgspec.ValidationError as error:
+        if "$.name" in str(error):
+            why = "--name: up to 40 visible ASCII characters, without space, quote and backslash"
+        else:
+            why = "--expires: at most 100y"
+        raise click.UsageError(why) from None
+
+
+def _seconds(expires: str | None) -> int | None:
+    if expires is None:
+        return None
+    period = _PERIOD(expires)
+    if period is None:
+        raise click.UsageError("--expires: write a number and s, m, h, d or y, like 12h or 90d")
+    return int(period[1]) * _SECONDS[period[2]]
+
+
+def _table(found: tuple[KeyForm, ...]) -> list[str]:
+    rows = [_HEADS, *map(_row, found)] if found else []
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, sizes)).rstrip() for row in rows]
+    colors = [None, *(_COLORS[key.state] for key in found)]
+    return [
+        click.style(line, fg=color, dim=color is None)
+        for line, color in zip(lines, colors, strict=False)
+    ]
+
+
+def _row(key: KeyForm) -> tuple[str, ...]:
+    until = key.expires[:10] if key.expires else "never"
+    scopes = ",".join(key.scopes)
+    return (key.id, plain(key.name), scopes, key.made[:10], until, key.state.value)

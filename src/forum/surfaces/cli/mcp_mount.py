@@ -1,0 +1,107 @@
+"""MCP over HTTP: the server of one surface behind the door of the other, which this one puts up."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from forum.app import Forum
+from forum.ledger import Scope as Right
+from forum.staff import Staff
+from forum.surfaces.http.door import Door
+from forum.surfaces.http.endpoints import Endpoint, Visit
+from forum.surfaces.http.problems import Problem, refusal_of
+from forum.surfaces.http.serving import read_body
+from forum.surfaces.mcp.web import Web
+
+PATH = "/mcp"
+
+
+class McpAnnex:
+    """What a server offers to MCP clients; whoever has a key may see which tools it opens."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._web, self._most_bytes = Web(most_bytes), most_bytes
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Keep the MCP server ready."""
+        return self._web.running()
+
+    def endpoints(self, door: Door) -> Sequence[Endpoint]:
+        """Return the one address of the protocol."""
+
+        async def handle(visit: Visit) -> Response:
+            body = await read_body(visit.request, self._most_bytes)
+            return _Handed(self._web, Visitor(visit, door, endpoint), body)
+
+        endpoint = Endpoint(
+            "POST", PATH, "mcp", frozenset(Right), "Speak the Model Context Protocol", handle
+        )
+        return (endpoint,)
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who came in by the door of HTTP, as MCP wants to know them."""
+
+    visit: Visit
+    door: Door
+    endpoint: Endpoint
+
+    @property
+    def name(self) -> str:
+        """As entries have it."""
+        return self.visit.principal.name
+
+    @property
+    def scopes(self) -> frozenset[Right]:
+        """What that one may do."""
+        return self.visit.principal.scopes
+
+    @property
+    def forum(self) -> Forum:
+        """The ledger that the key belongs to."""
+        return self.visit.desk.forum
+
+    @property
+    def staff(self) -> Staff:
+        """Those who work for it."""
+        return self.visit.desk.staff
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the server lets its followers go."""
+        return self.visit.desk.tail.closed
+
+    async def require(self, tool: str, scopes: frozenset[Right]) -> None:
+        """Ask the door again, by the scopes of the tool: it refuses, and puts that on record."""
+        asked = replace(self.endpoint, name=f"mcp/{tool}", scopes=scopes)
+        await self.door.admit(self.visit.request, asked)
+
+    def explain(self, error: Exception) -> str | None:
+        """Tell what any client of the server is told."""
+        refusal = refusal_of(error)
+        if refusal.problem is Problem.BROKEN:
+            return None
+        return refusal.detail or refusal.problem.title
+
+
+class _Handed(Response):
+    """A response that the MCP server makes, with the headers that every response has."""
+
+    def __init__(self, web: Web, visitor: Visitor, body: bytes) -> None:
+        self.status_code, self.background, self.raw_headers = 200, None, []
+        self._answered = web, visitor, body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the request answered."""
+
+        async def pass_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *self.raw_headers]}
+            await send(message)
+
+        web, visitor, body = self._answered
+        await web.answer(visitor, body, scope, receive, pass_on)

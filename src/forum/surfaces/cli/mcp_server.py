@@ -1,0 +1,80 @@
+"""`forum mcp`: the ledger for agents and editors that speak the Model Context Protocol."""
+
+import asyncio
+import signal
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forum.app import Forum, capacity
+from forum.errors import extra
+from forum.ledger import Scope
+from forum.staff import Staff
+from forum.surfaces.cli import options
+from forum.surfaces.cli.worker import PATIENCE_SECONDS, trouble_lines
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+    from forum.surfaces.mcp.stdio import Wires
+
+_RUNS, _TASKS = 50, 16
+"""How much is done at once for one client."""
+
+
+@click.command(
+    cls=options.WithExamples,
+    examples=("forum mcp", "forum mcp --scope read", "forum mcp --no-work"),
+)
+@click.option(
+    "--work/--no-work",
+    default=True,
+    show_default=True,
+    help="Carry out runs in this process, or leave them to a `forum worker`.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice([str(scope) for scope in Scope]),
+    default=("submit", "read", "audit"),
+    show_default=True,
+    help="What the client may do; `approve` lets it decide at gates.",
+)
+def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
+    """Serve this folder's ledger to one MCP client, over standard input and output.
+
+    An editor or agent starts it; what to put into its settings is in the guide "Use Forum from an
+    editor".  It ends when the client does.  Runs stay then: `forum resume`, a `forum worker` or the
+    next `forum mcp` goes on with them.  Over HTTP, `forum serve` speaks the same at /mcp.
+    """
+    with extra("mcp"):
+        from forum.surfaces.mcp.callers import Local
+        from forum.surfaces.mcp.server import make_server
+        from forum.surfaces.mcp.stdio import take_wires
+
+    wires = take_wires()
+    with options.forum() as forum:
+        forum.initialise()
+        opened = frozenset(map(Scope, scopes))
+        server = make_server(lambda _: caller)
+        caller = Local(forum, Staff(forum.settings), opened)
+        with _working(forum) if work else forum.writing():
+            options.talk(f"serving {forum.origin} over standard input and output")
+            asyncio.run(_serve(server, wires))
+
+
+def _working(forum: Forum) -> AbstractContextManager[object]:
+    return forum.working(capacity(_RUNS, _TASKS), trouble_lines(), PATIENCE_SECONDS)
+
+
+async def _serve(server: "Server[Any]", wires: "Wires") -> None:
+    """Serve until the client ends, or SIGTERM or Ctrl-C does."""
+    from forum.surfaces.mcp.stdio import serve_stdio
+
+    loop, serving = asyncio.get_running_loop(), asyncio.create_task(serve_stdio(server, wires))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        await serving

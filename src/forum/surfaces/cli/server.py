@@ -1,0 +1,176 @@
+"""`forum serve`: the ledger over HTTP, for platforms, chat clients and auditors."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forum.app import Forum
+from forum.config import Settings, load_settings
+from forum.errors import MissingExtra, extra
+from forum.surfaces.cli import options
+
+if TYPE_CHECKING:
+    from forum.surfaces.http.door import Bearer, House
+    from forum.surfaces.http.server import Annex
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  compared with, not listened at
+
+
+class Configured(options.WithExamples):
+    """A command whose options have their defaults from the section `[server]`."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401  as click has it
+    ) -> click.Context:
+        """Look the defaults up where the command was called."""
+        said = dict(options.settings().doors.get("server", {}))
+        hosts = said.pop("allow_hosts", None)
+        if hosts is not None:
+            said["allow_host"] = hosts.split() if isinstance(hosts, str) else hosts
+        return super().make_context(info_name, args, parent, default_map=said, **extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for whoever comes in."""
+
+    allow_host: tuple[str, ...]
+    require_keys: bool
+    rate: float
+    max_body: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where they come in."""
+
+    host: str
+    port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+
+
+@click.command(
+    cls=Configured,
+    examples=(
+        "forum serve",
+        "forum serve --port 8080 --require-keys",
+        "forum serve --host 0.0.0.0 --allow-host forum.example.com",
+    ),
+)
+@options.gathered(
+    Place,
+    click.option(
+        "--host", default="127.0.0.1", show_default=True, help="The address to listen at."
+    ),
+    click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535)),
+    click.option("--tls-cert", type=_FILE, help="The certificate, if no proxy speaks TLS for us."),
+    click.option("--tls-key", type=_FILE, help="The key of the certificate."),
+)
+@options.gathered(
+    Rules,
+    click.option(
+        "--allow-host",
+        multiple=True,
+        metavar="NAME",
+        help="A name by which clients know this server.",
+    ),
+    click.option(
+        "--require-keys", is_flag=True, help="Let nobody in without a key, not even here."
+    ),
+    click.option(
+        "--rate",
+        default=200.0,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        help="Requests a second, for each key and process.",
+    ),
+    click.option(
+        "--max-body",
+        default=1 << 20,
+        show_default=True,
+        type=click.IntRange(min=1024),
+        metavar="BYTES",
+        help="The largest request that is taken.",
+    ),
+)
+@click.option(
+    "--tenant", multiple=True, type=_FOLDER, help="Another project whose ledger is served too."
+)
+def serve(place: Place, rules: Rules, tenant: tuple[Path, ...]) -> None:
+    """Serve the ledger over HTTP until stopped by SIGTERM or Ctrl-C.
+
+    On this machine no key is needed, unless you want one.  Whoever is elsewhere needs a key
+    (`forum keys create`), or a token of the issuer in [oidc].  Runs are carried out by
+    `forum worker`; any number of servers and workers may share one Postgres.  When stopped, it
+    lets requests end, for 10 seconds.
+
+    Defaults come from [server] in forum.toml, or from variables like FORUM_SERVER_PORT.
+    """
+    with extra("server"):
+        from forum.surfaces.http.process import Listening, run_server
+
+    if bool(place.tls_cert) != bool(place.tls_key):
+        raise click.UsageError("--tls-cert and --tls-key: one does not work without the other")
+    settings = [options.settings()]
+    settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
+    # Nothing is made here: a key that was not mounted must not be replaced by a new one.
+    forums = [Forum(one) for one in settings]
+    house = _house(forums, place, rules)
+    if place.host not in _LOOPBACK and not (
+        house.bearer or any(f.access().granted for f in forums)
+    ):
+        raise click.UsageError(
+            f"--host {place.host}: nobody elsewhere could be let in; "
+            "make a key first: forum keys create"
+        )
+    at = Listening(place.host, place.port, place.tls_cert, place.tls_key)
+    run_server(house, at, options.talk, annexes(house))
+
+
+def annexes(house: "House") -> "tuple[Annex, ...]":
+    """Return what is served beside the API: MCP, where that is installed."""
+    try:
+        with extra("mcp"):
+            from forum.surfaces.cli.mcp_mount import McpAnnex
+    except MissingExtra:
+        return ()
+    return (McpAnnex(house.most_bytes),)
+
+
+def _bearer(settings: Settings) -> "Bearer | None":
+    """Return whose tokens are taken: the issuer of the project that is served first."""
+    if "oidc" not in settings.doors:
+        return None
+    with extra("server"):
+        from forum.surfaces.http.tokens import Tokens, read_issuer
+
+    return Tokens(read_issuer(settings.doors["oidc"]))
+
+
+def _house(forums: list[Forum], place: Place, rules: Rules) -> "House":
+    from forum.surfaces.http.desk import Desk
+    from forum.surfaces.http.door import LOCAL_NAMES, House
+
+    own = frozenset({place.host}) - {*_EVERYWHERE}
+    house = House(
+        [Desk(forum) for forum in forums],
+        LOCAL_NAMES | own | {name.lower() for name in rules.allow_host},
+        keyless=place.host in _LOOPBACK and not rules.require_keys,
+        bearer=_bearer(forums[0].settings),
+        rate=rules.rate,
+        most_bytes=rules.max_body,
+    )
+    if len(house.by_tenant) < len(forums):
+        raise click.UsageError("--tenant: two of these folders have the same ledger")
+    return house

@@ -1,0 +1,115 @@
+"""`forum webhooks`: who is told what happens, and whether that works."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from forum.app import Forum, new_salt, now
+from forum.errors import extra
+from forum.ledger import LOG_RUN, Outcome
+from forum.surfaces.cli import FAILED, options
+from forum.surfaces.cli.output import print_json
+
+if TYPE_CHECKING:
+    from forum.surfaces.http.notices import Answer, Notices
+    from forum.surfaces.http.webhooks import Webhook
+
+
+class WebhookLine(msgspec.Struct, frozen=True):
+    """One receiver."""
+
+    name: str
+    state: str
+    waiting: int
+    """How many messages it has yet to take."""
+    events: tuple[str, ...]
+    url: str
+
+
+class TrialForm(msgspec.Struct, frozen=True):
+    """What came of a message that says nothing."""
+
+    name: str
+    told: bool
+    code: str
+    """The status of the answer, or why there is none."""
+
+
+@click.group()
+def webhooks() -> None:
+    """See who is told when runs end or gates wait, and try it out."""
+
+
+@webhooks.command("list", cls=options.WithExamples, examples=("forum webhooks list",))
+@options.as_json
+def list_webhooks(*, as_json: bool) -> None:
+    """List the receivers of forum.toml, and how many messages wait for each."""
+    with options.forum() as forum:
+        found = [_line(forum, webhook) for webhook in _all(forum)]
+    if as_json:
+        print_json("forum.webhooks/1", {"webhooks": found})
+        return
+    if not found:
+        options.talk("nobody is told: there is no [webhooks.NAME] in forum.toml")
+    for one in found:
+        click.echo(f"{one.name}  {one.state}  {one.waiting} waiting  {','.join(one.events)}")
+        click.echo(click.style(f"  {one.url}", dim=True))
+
+
+@webhooks.command("test", cls=options.WithExamples, examples=("forum webhooks test chat",))
+@click.argument("name")
+@options.as_json
+def try_out(name: str, *, as_json: bool) -> None:
+    """Send the receiver NAME a signed message that says nothing, once, and print its answer."""
+    with options.forum() as forum:
+        known = {webhook.name: webhook for webhook in _all(forum)}
+        if name not in known:
+            raise click.UsageError(f"no [webhooks.{name}] in forum.toml; forum webhooks list")
+        answer = _send(forum, known[name])
+    form = TrialForm(name, answer.outcome is Outcome.OK, answer.code)
+    if as_json:
+        print_json("forum.webhook.trial/1", form)
+    else:
+        click.echo(f"{'told' if form.told else 'not told'}  {name}  {form.code}")
+    raise SystemExit(0 if form.told else FAILED)
+
+
+def _all(forum: Forum) -> "tuple[Webhook, ...]":
+    from forum.surfaces.http.webhooks import read_webhooks
+
+    return read_webhooks(forum.settings.doors.get("webhooks", {}))
+
+
+def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
+    told = _told(forum, webhook)
+    state = "stopped by 410" if told.stopped else "active" if told.length else "not begun"
+    return WebhookLine(
+        webhook.name, state, len(told.open), tuple(sorted(webhook.events)), webhook.url
+    )
+
+
+def _told(forum: Forum, webhook: "Webhook") -> "Notices":
+    from forum.surfaces.http.notices import Notices, strand_of
+
+    told = Notices()
+    for data in forum.store.strand(LOG_RUN, strand_of(webhook)):
+        told.take_in(forum.ledger.kinds.read(data))
+    return told
+
+
+def _send(forum: Forum, webhook: "Webhook") -> "Answer":
+    with extra("server"):
+        from forum.surfaces.http.posting import opened, post
+        from forum.surfaces.http.webhooks import read_secrets, trial_of
+
+    secrets = read_secrets(webhook, os.environ)
+    message = trial_of(forum.origin, now(), new_salt())
+
+    async def send() -> "Answer":
+        async with opened(webhook) as client:
+            return await post(client, webhook, secrets, message)
+
+    return asyncio.run(send())

@@ -1,0 +1,124 @@
+"""What clients can choose as a model: a way of working, or a lane of the roster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from starlette.concurrency import run_in_threadpool
+
+from forum.ledger import Scope
+from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
+from forum.surfaces.http.openai.errors import Wrong, in_their_form
+from forum.surfaces.http.problems import Problem
+from forum.work import Roster
+
+FORUM, TEAM, REPLAY, PANEL = "forum", "team", "replay", "panel"
+_LANE = "lane/"
+_WAYS = {
+    FORUM: "One agent, in the lane that the request belongs to.",
+    TEAM: "The whole team: planned, carried out, judged, and put together.",
+    REPLAY: "A recorded run, played again: replay:RUN, or the run in metadata.run.",
+}
+_RESERVED = frozenset({*_WAYS, PANEL})
+"""What no lane is called here: one of that name is `lane/NAME`."""
+
+
+class ChoiceForm(Struct, frozen=True):
+    """Something that can be chosen as a model."""
+
+    id: str
+    object: str
+    created: int
+    owned_by: str
+    description: Annotated[str, Meta(description="What it is for.")]
+
+
+class ChoicesForm(Struct, frozen=True):
+    """Everything that can be chosen as a model."""
+
+    object: str
+    data: tuple[ChoiceForm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a client has chosen."""
+
+    model: str
+    """As the client says it."""
+    lane: str = ""
+    team: bool = False
+    replay: str | None = None
+    """The run that is to be played again."""
+
+
+def choose(model: str, metadata: Mapping[str, Any], roster: Roster) -> Choice:
+    """Return what is meant by the name of a model."""
+    way, _, rest = model.partition(":")
+    if way == REPLAY:
+        return Choice(model, replay=_recorded(rest or metadata.get("run")))
+    if model in (FORUM, TEAM):
+        return Choice(model, team=model == TEAM)
+    lane = model.removeprefix(_LANE)
+    if lane not in roster.by_name or model in _RESERVED:
+        raise _no_model(model)
+    return Choice(model, lane=lane)
+
+
+async def find(visit: Visit, model: str, metadata: Mapping[str, Any]) -> Choice:
+    """Return what is meant by the name of a model; the roster may have to be read first."""
+    return await run_in_threadpool(lambda: choose(model, metadata, visit.desk.staff.roster))
+
+
+def _recorded(run: object) -> str:
+    if not isinstance(run, str) or not run:
+        why = 'say which run: the model "replay:RUN", or metadata {"run": "RUN"}'
+        raise Wrong(Problem.BAD_REQUEST, why, param="model", code="run_missing")
+    if not (run.isascii() and run.isprintable()):  # not all databases can be asked for it
+        raise Wrong(Problem.NOT_FOUND, "no run has such a name", param="model", code="not_found")
+    return run
+
+
+def _no_model(model: str) -> Wrong:
+    why = f"there is no model {model[:64]!r}; GET /v1/models lists them"
+    return Wrong(Problem.NOT_FOUND, why, param="model", code="model_not_found")
+
+
+def list_models(visit: Visit) -> ChoicesForm:
+    """List what can be chosen as a model."""
+    lanes = visit.desk.staff.roster.lanes
+    ways = [_form(name, what) for name, what in _WAYS.items()]
+    names = [_LANE + lane.name if lane.name in _RESERVED else lane.name for lane in lanes]
+    working = [_form(name, lane.does) for name, lane in zip(names, lanes, strict=True)]
+    return ChoicesForm("list", (*ways, *working))
+
+
+def get_model(visit: Visit) -> ChoiceForm:
+    """Return one of them, under the name that the client has for it."""
+    model, roster = visit.path("model"), visit.desk.staff.roster
+    way = model.partition(":")[0]
+    if way == REPLAY:
+        return _form(model, _WAYS[REPLAY])
+    lane = choose(model, {}, roster).lane
+    return _form(model, roster.by_name[lane].does if lane else _WAYS[way])
+
+
+def _form(name: str, description: str) -> ChoiceForm:
+    return ChoiceForm(name, "model", 0, "forum", description)
+
+
+_CHOOSERS = READERS | {Scope.SUBMIT}
+
+MODELS = (
+    Endpoint(
+        "GET", "/v1/models", "openai_models", _CHOOSERS,
+        "List what chat clients can choose as a model", list_models,
+        reply=ChoicesForm, tag="openai", voice=in_their_form,
+    ),
+    Endpoint(
+        "GET", "/v1/models/{model:path}", "openai_model", _CHOOSERS,
+        "Tell what a model is", get_model,
+        reply=ChoiceForm, tag="openai", voice=in_their_form,
+    ),
+)  # fmt: skip

@@ -1,0 +1,132 @@
+"""From a conversation to one request: what is asked now, and what was said before, as quotations.
+
+What the client instructs (system and developer messages) comes first, then the last message of the
+user: that is the request.  All other turns are given as material, between lines that their author
+could not have written; a text that an earlier turn brought along cannot go on in the voice of the
+user.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from forum.surfaces.asking import BudgetAsk, GateAsk
+from forum.surfaces.http.openai.errors import Wrong, unsupported
+from forum.surfaces.http.problems import Problem
+from forum.work import Quoted, task_prompt
+
+MOST_MESSAGES = 10_000
+
+
+class Speaker(StrEnum):
+    """Who said something."""
+
+    SYSTEM = "system"
+    DEVELOPER = "developer"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+_INSTRUCTING = frozenset({Speaker.SYSTEM, Speaker.DEVELOPER})
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+
+
+class Part(Struct, frozen=True):
+    """A part of a message; only texts are taken."""
+
+    type: str
+    text: str | None = None
+
+
+class Message(Struct, frozen=True):
+    """One turn of a conversation."""
+
+    role: Speaker
+    content: str | tuple[Part, ...] | None = None
+
+
+class Item(Struct, frozen=True):
+    """One turn, as the Responses API has it."""
+
+    type: Annotated[str, Meta(examples=["message"])] = "message"
+    role: Speaker | None = None
+    content: str | tuple[Part, ...] | None = None
+
+
+class Terms(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What only Forum knows: what the run may use, and what has to be approved."""
+
+    budget: BudgetAsk = BudgetAsk()
+    gates: GateAsk | None = None
+    live: Annotated[
+        bool,
+        Meta(description="Whether a stream may give words before the answer is recorded."),
+    ] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A turn as text."""
+
+    who: Speaker
+    text: str
+
+
+def read_messages(messages: Sequence[Message]) -> list[Said]:
+    """Return the turns of a chat."""
+    return [
+        Said(one.role, _text(one.content, f"messages[{number}].content"))
+        for number, one in enumerate(messages)
+    ]
+
+
+def read_input(given: str | Sequence[Item], instructions: str | None) -> list[Said]:
+    """Return the turns of what the Responses API takes."""
+    said = [Said(Speaker.DEVELOPER, instructions)] if instructions else []
+    if isinstance(given, str):
+        return [*said, Said(Speaker.USER, given)]
+    for number, one in enumerate(given):
+        if one.type != "message" or one.role is None:
+            raise unsupported(f"input[{number}]", f"of items, only messages: no {one.type[:64]!r}")
+        said.append(Said(one.role, _text(one.content, f"input[{number}].content")))
+    return said
+
+
+def _text(content: str | tuple[Part, ...] | None, where: str) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    for number, part in enumerate(content):
+        if part.type not in _TEXTS:
+            raise unsupported(f"{where}[{number}]", f"only texts are taken: no {part.type[:64]!r}")
+    return "\n".join(part.text or "" for part in content)
+
+
+def request_of(said: Sequence[Said], where: str) -> str:
+    """Return what is asked for, as one text."""
+    asked = max((n for n, one in enumerate(said) if one.who is Speaker.USER), default=None)
+    if asked is None or not said[asked].text.strip():
+        why = "the user's last message is the request, and here it says nothing"
+        raise Wrong(Problem.BAD_REQUEST, why, param=where)
+    instructions = [one.text for one in said if one.who in _INSTRUCTING and one.text.strip()]
+    others = [
+        _quoted(number, one)
+        for number, one in enumerate(said)
+        if number != asked and one.who not in _INSTRUCTING and one.text.strip()
+    ]
+    return task_prompt("\n\n".join([*instructions, said[asked].text]), "", others).decode()
+
+
+def _quoted(number: int, said: Said) -> Quoted:
+    text = said.text.encode()
+    return Quoted(f"{said.who}, message {number + 1}", text, len(text))
+
+
+def refuse_others(given: Struct, taken: dict[str, tuple[Any, ...]]) -> None:
+    """Refuse what would be silently wrong if it were ignored, where it says anything else."""
+    for param, harmless in taken.items():
+        if getattr(given, param) not in harmless:
+            raise unsupported(param, f"{param} is not supported here; leave it out")

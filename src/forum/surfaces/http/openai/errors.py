@@ -1,0 +1,92 @@
+"""What went wrong, as chat clients read it: `{"error": {message, type, param, code}}`."""
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from forum.surfaces.http.endpoints import JSON, NEVER
+from forum.surfaces.http.problems import Problem, Refusal, refusal_of
+
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+_CODES = {Problem.NO_KEY: "invalid_api_key", Problem.TOO_FAST: "rate_limit_exceeded"}
+
+
+class ErrorForm(Struct, frozen=True):
+    """An error, by itself."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(Struct, frozen=True):
+    """An error, as it is answered and as it ends a stream."""
+
+    error: ErrorForm
+
+
+class Wrong(Refusal):
+    """A request is refused because of one of its parameters."""
+
+    def __init__(self, problem: Problem, detail: str, *, param: str, code: str = "") -> None:
+        super().__init__(problem, detail)
+        self.param, self.code = param, code
+
+
+def unsupported(param: str, why: str) -> Wrong:
+    """Return the refusal of something that other servers can do."""
+    return Wrong(Problem.BAD_REQUEST, why, param=param, code="unsupported_parameter")
+
+
+def link_to(run: str) -> dict[str, str]:
+    """Return the headers that name a run."""
+    return {"Forum-Run": run, "Link": f'</api/v1/runs/{run}>; rel="describedby"'}
+
+
+class NoAnswer(Exception):
+    """There is a run, and it has no answer for the client: not now, or not at all."""
+
+    def __init__(self, run: str, status: int, code: str, message: str) -> None:
+        super().__init__(run, status, code, message)
+        self.run, self.status, self.code, self.message = run, status, code, message
+
+    def __str__(self) -> str:
+        return f"{self.message} (run {self.run})"
+
+    @property
+    def form(self) -> ErrorBody:
+        """The error as it is told."""
+        # As OpenAI says it of an account without money: asking again does not help.
+        kind = "insufficient_quota" if self.status == 429 else "run_error"
+        return ErrorBody(ErrorForm(str(self), kind, None, self.code))
+
+    def response(self) -> Response:
+        """Return the error as an answer."""
+        # Clients ask again by themselves after 409, 429 and 5xx.  What is asked again is another
+        # run, paid for once more: the first one is not gone.
+        headers = {**NEVER, **link_to(self.run), "X-Should-Retry": "false"}
+        return Response(msgspec.json.encode(self.form), self.status, headers, JSON)
+
+
+def in_their_form(error: Exception, _path: str) -> Response:
+    """Return an error that came before there was a run."""
+    refusal = refusal_of(error)
+    problem = refusal.problem
+    kind = _TYPES.get(problem.status) or (
+        "server_error" if problem.status >= 500 else "invalid_request_error"
+    )
+    slug = problem.type.rpartition(":")[2].replace("-", "_")
+    param, code = "", _CODES.get(problem, slug)
+    if isinstance(refusal, Wrong):
+        param, code = refusal.param, refusal.code or code
+    form = ErrorForm(refusal.detail or problem.title, kind, param or None, code)
+    # Clients ask again after a 409, which never helps here.
+    again = {"X-Should-Retry": "false"} if problem.status == 409 else {}
+    headers = {**NEVER, **again, **refusal.headers}
+    return Response(msgspec.json.encode(ErrorBody(form)), problem.status, headers, JSON)

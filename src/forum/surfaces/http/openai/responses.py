@@ -1,0 +1,252 @@
+"""Responses: the same as a chat, in the newer form that clients of OpenAI's API speak."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+from starlette.responses import Response, StreamingResponse
+
+from forum.ledger import Scope
+from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit
+from forum.surfaces.http.events import STREAM
+from forum.surfaces.http.openai.answering import (
+    ENDPOINT_SECONDS,
+    Begun,
+    Ended,
+    Usage,
+    begin,
+    tell,
+    whole,
+)
+from forum.surfaces.http.openai.catalogue import find
+from forum.surfaces.http.openai.chat import BEAT, provenance
+from forum.surfaces.http.openai.conversation import (
+    MOST_MESSAGES,
+    Item,
+    Terms,
+    read_input,
+    refuse_others,
+    request_of,
+)
+from forum.surfaces.http.openai.errors import NoAnswer, in_their_form, link_to
+from forum.surfaces.http.problems import Problem
+
+_TEXT = {"format": {"type": "text"}}
+_STREAMED = {**NEVER, "X-Accel-Buffering": "no"}
+
+
+class ResponsesAsk(Struct, frozen=True):
+    """What clients send.  Members that are not listed are ignored, as are those that only tune."""
+
+    model: Annotated[str, Meta(min_length=1, examples=["forum"])]
+    input: str | Annotated[tuple[Item, ...], Meta(min_length=1, max_length=MOST_MESSAGES)]
+    instructions: str | None = None
+    stream: bool | None = None
+    metadata: dict[str, Any] | None = None
+    forum: Terms = Terms()
+    tools: Any = None
+    tool_choice: Any = None
+    text: Any = None
+    background: Any = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    prompt: Any = None
+    include: Any = None
+    top_logprobs: Any = None
+
+
+_TAKEN: dict[str, tuple[Any, ...]] = {
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "background": (None, False),
+    "previous_response_id": (None,),
+    "conversation": (None,),
+    "prompt": (None,),
+    "include": (None, [], ["reasoning.encrypted_content"]),
+    "top_logprobs": (None, 0),
+}
+
+
+class OutputText(Struct, frozen=True):
+    """The words of the answer."""
+
+    text: str
+    type: str = "output_text"
+    annotations: tuple[()] = ()
+    logprobs: tuple[()] = ()
+
+
+class OutputMessage(Struct, frozen=True):
+    """The answer."""
+
+    id: str
+    status: str
+    content: tuple[OutputText, ...]
+    type: str = "message"
+    role: str = "assistant"
+
+
+class ReadDetails(Struct, frozen=True):
+    """Of the tokens that were read."""
+
+    cached_tokens: int = 0
+
+
+class WrittenDetails(Struct, frozen=True):
+    """Of the tokens that were written."""
+
+    reasoning_tokens: int = 0
+
+
+class ResponseUsage(Struct, frozen=True):
+    """Tokens."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: ReadDetails = ReadDetails()
+    output_tokens_details: WrittenDetails = WrittenDetails()
+
+
+class ResponseError(Struct, frozen=True):
+    """Why there is no answer."""
+
+    code: str
+    message: str
+
+
+class ResponseForm(Struct, frozen=True):
+    """A response, as far as it has come."""
+
+    id: str
+    created_at: int
+    model: str
+    status: str
+    metadata: dict[str, Any]
+    output: tuple[OutputMessage, ...] = ()
+    usage: ResponseUsage | None = None
+    error: ResponseError | None = None
+    object: str = "response"
+    instructions: str | None = None
+    incomplete_details: None = None
+    parallel_tool_calls: bool = False
+    tool_choice: str = "none"
+    tools: tuple[()] = ()
+    temperature: None = None
+    top_p: None = None
+    text: dict[str, Any] = field(default_factory=lambda: dict(_TEXT))
+    background: bool = False
+    store: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """A run, and what the client said of it besides."""
+
+    begun: Begun
+    metadata: Mapping[str, Any]
+    instructions: str | None
+
+    @property
+    def item(self) -> str:
+        """The name of the message in it."""
+        return f"msg_{self.begun.run}"
+
+    def form(
+        self,
+        status: str,
+        ended: Ended | None = None,
+        error: NoAnswer | None = None,
+    ) -> ResponseForm:
+        """Return the response as far as it has come."""
+        begun, proof = self.begun, provenance(self.begun.run)
+        known = {"forum_run": proof.run, "forum_verify": proof.verify}
+        return ResponseForm(
+            f"resp_{begun.run}",
+            begun.created,
+            begun.model,
+            status,
+            {**self.metadata, **known},
+            (self.message(ended.answer),) if ended else (),
+            _usage(ended.usage) if ended else None,
+            ResponseError(error.code, str(error)) if error else None,
+            instructions=self.instructions,
+        )
+
+    def message(self, text: str) -> OutputMessage:
+        """Return the answer as a whole."""
+        return OutputMessage(self.item, "completed", (OutputText(text),))
+
+
+def _usage(usage: Usage) -> ResponseUsage:
+    return ResponseUsage(usage.read, usage.written, usage.read + usage.written)
+
+
+async def respond(visit: Visit) -> Response:
+    """Have a request answered."""
+    ask: ResponsesAsk = visit.body
+    refuse_others(ask, _TAKEN | {"text": (None, {}, _TEXT, *_verbose(ask.text))})
+    metadata = ask.metadata or {}
+    choice = await find(visit, ask.model, metadata)
+    said = [] if choice.replay else read_input(ask.input, ask.instructions)
+    request = "" if choice.replay else request_of(said, "input")
+    try:
+        begun = await begin(visit, choice, request, ask.forum)
+        answering = Answering(begun, metadata, ask.instructions)
+        if not ask.stream:
+            made = answering.form("completed", await whole(visit, begun))
+            headers = {**NEVER, **link_to(begun.run)}
+            return Response(msgspec.json.encode(made), 200, headers, JSON)
+    except NoAnswer as error:
+        return error.response()
+    headers = {**_STREAMED, **link_to(begun.run)}
+    return StreamingResponse(_events(answering), 200, headers, STREAM)
+
+
+def _verbose(text: object) -> tuple[Any, ...]:
+    """Return the forms of `text` that differ from the usual one by how verbose to be, only."""
+    wished = text.get("verbosity") if isinstance(text, dict) else None
+    return ({"verbosity": wished}, {**_TEXT, "verbosity": wished}) if wished else ()
+
+
+async def _events(answering: Answering) -> AsyncIterator[bytes]:
+    """Yield the events of a stream, numbered."""
+    numbers = count()
+
+    def event(kind: str, **members: Any) -> bytes:  # noqa: ANN401  what the event tells
+        told = {"type": kind, "sequence_number": next(numbers), **members}
+        return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(told))
+
+    item, at = answering.item, {"item_id": answering.item, "output_index": 0, "content_index": 0}
+    yield event("response.created", response=answering.form("in_progress"))
+    yield event("response.in_progress", response=answering.form("in_progress"))
+    message = OutputMessage(item, "in_progress", ())
+    yield event("response.output_item.added", output_index=0, item=message)
+    yield event("response.content_part.added", **at, part=OutputText(""))
+    try:
+        async for piece in tell(answering.begun):
+            if isinstance(piece, Ended):
+                text = piece.answer
+                whole_message = answering.message(text)
+                yield event("response.output_text.done", **at, text=text, logprobs=())
+                yield event("response.content_part.done", **at, part=OutputText(text))
+                yield event("response.output_item.done", output_index=0, item=whole_message)
+                yield event("response.completed", response=answering.form("completed", piece))
+            elif piece:
+                yield event("response.output_text.delta", **at, delta=piece, logprobs=())
+            else:
+                yield BEAT
+    except NoAnswer as error:
+        yield event("response.failed", response=answering.form("failed", error=error))
+
+
+RESPONSES = Endpoint(
+    "POST", "/v1/responses", "openai_responses", frozenset({Scope.SUBMIT}),
+    "Answer a request, as OpenAI's responses do", respond,
+    reply=ResponseForm, other_types=(STREAM,), body=ResponsesAsk, idempotent=True, tag="openai",
+    problems=(Problem.NOT_FOUND, Problem.GONE), voice=in_their_form, seconds=ENDPOINT_SECONDS,
+    example={"model": "forum", "input": "Name three rivers."},
+)  # fmt: skip

@@ -1,0 +1,163 @@
+"""The OpenAPI 3.1 document, made from the declarations of the endpoints."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from forum import __version__
+from forum.surfaces.http.endpoints import JSON, Endpoint
+from forum.surfaces.http.problems import MEDIA_TYPE, Details, Problem
+
+_REF = "#/components/schemas/{name}"
+_DESCRIPTION = """\
+Every step of every run is an entry in a transparency log. `scopes` of an operation
+(`x-forum-scopes`) tell which keys open it; `admin` opens everything. Problems are those of
+RFC 9457, and their `type` stays.
+"""
+
+
+def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Return the document that describes these endpoints."""
+    forms = [form for endpoint in endpoints for form in _forms(endpoint)]
+    unique = list(dict.fromkeys([Details, *forms]))
+    schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
+    _loosen(components)
+    refs = dict(zip(unique, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        operation = _operation(endpoint, refs, components)
+        path = re.sub(r"{(\w+):\w+}", r"{\1}", endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = operation
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Forum",
+            "version": __version__,
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(e.tag for e in endpoints if e.tag)],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A key of `forum keys create`, or a token of the OIDC issuer.",
+                }
+            },
+        },
+    }
+
+
+def _loosen(schema: Any) -> None:  # noqa: ANN401  a schema, or a part of one
+    """Say that a decimal may be written as a number too, as it is read."""
+    if isinstance(schema, dict):
+        if schema.get("format") == "decimal":
+            schema["type"] = ["string", "number"]
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            _loosen(part)
+
+
+def _forms(endpoint: Endpoint) -> Iterable[Any]:
+    if endpoint.body is not None:
+        yield endpoint.body
+    if endpoint.query is not None:
+        yield endpoint.query
+    if endpoint.reply is not None and not isinstance(endpoint.reply, str):
+        yield endpoint.reply
+
+
+def _operation(
+    endpoint: Endpoint, refs: dict[Any, dict[str, Any]], components: dict[str, Any]
+) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "x-forum-scopes": sorted(endpoint.scopes),
+        "parameters": [*_in_path(endpoint), *_in_query(endpoint, refs, components)],
+        "responses": {
+            str(endpoint.status): _reply(endpoint, refs),
+            **{str(status): {"description": why} for status, why in endpoint.also.items()},
+            **_problems(endpoint, refs),
+        },
+        # On the machine itself no key is needed, unless the operator wants one.
+        "security": [{"bearer": []}, {}] if endpoint.scopes else [],
+    }
+    if endpoint.tag:
+        made["tags"] = [endpoint.tag]
+    if endpoint.idempotent:
+        made["parameters"].append(_IDEMPOTENCY)
+    if endpoint.body is not None:
+        content: dict[str, Any] = {"schema": refs[endpoint.body]}
+        if endpoint.example is not None:
+            content["example"] = endpoint.example
+        made["requestBody"] = {"required": True, "content": {JSON: content}}
+    return made
+
+
+_IDEMPOTENCY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "Asking again under the same key gives the same run, and begins no other.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+
+
+def _in_path(endpoint: Endpoint) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)(?::\w+)?}", endpoint.path)
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in names
+    ]
+
+
+def _in_query(
+    endpoint: Endpoint, refs: dict[Any, dict[str, Any]], components: dict[str, Any]
+) -> list[dict[str, Any]]:
+    if endpoint.query is None:
+        return []
+    name = refs[endpoint.query]["$ref"].rpartition("/")[2]
+    schema = components[name]
+    return [
+        {
+            "name": field,
+            "in": "query",
+            "required": field in schema.get("required", ()),
+            "schema": form,
+        }
+        for field, form in schema["properties"].items()
+    ]
+
+
+def _reply(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {"description": endpoint.summary}
+    if isinstance(endpoint.reply, str):
+        made["content"] = {endpoint.reply: {}}
+    elif endpoint.reply is not None:
+        made["content"] = {JSON: {"schema": refs[endpoint.reply]}}
+    for other in endpoint.other_types:
+        made["content"][other] = {}
+    return made
+
+
+def _problems(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    by_status: dict[int, list[Problem]] = {}
+    for problem in endpoint.can_fail_with:
+        by_status.setdefault(problem.status, []).append(problem)
+    media = MEDIA_TYPE if endpoint.voice is None else JSON
+    schema = refs[Details] if endpoint.voice is None else {"type": "object"}
+    return {
+        str(status): {
+            "description": "; ".join(f"`{p.type}`: {p.title}" for p in found),
+            "content": {media: {"schema": schema}},
+        }
+        for status, found in sorted(by_status.items())
+    }

@@ -1,0 +1,110 @@
+"""What can go wrong for a client: problem details (RFC 9457), each with a type that stays."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from forum import errors
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Enum):
+    """The closed set of problems: what its type is called, its status, and what it means."""
+
+    BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
+    NO_KEY = ("no-key", 401, "A key or token is needed, and none that holds was shown")
+    FORBIDDEN = ("forbidden", 403, "This key does not open this door")
+    WRONG_HOST = ("wrong-host", 403, "The request was meant for, or comes from, another site")
+    NOT_FOUND = ("not-found", 404, "There is no such thing here")
+    NO_METHOD = ("method-not-allowed", 405, "This address does not take that method")
+    ENDED = ("run-ended", 409, "The run has ended")
+    DECIDED = ("gate-decided", 409, "The gate was decided already")
+    MOVED = ("gate-moved", 409, "What waits for approval is not what was looked at")
+    REUSED_KEY = ("idempotency-key-reused", 409, "This Idempotency-Key was used for something else")
+    NOT_SIGNED = ("not-signed-yet", 409, "No signed checkpoint covers this yet")
+    GONE = ("body-gone", 410, "The body was erased, or is missing")
+    TOO_LARGE = ("too-large", 413, "The request is larger than this server takes")
+    WRONG_TYPE = ("unsupported-media-type", 415, "The body is not JSON")
+    UNFIT = ("unprocessable", 422, "It can be read, but could never be carried out")
+    TOO_FAST = ("too-many-requests", 429, "Too many requests")
+    BROKEN = ("internal", 500, "Something went wrong on this side")
+    UNAVAILABLE = ("unavailable", 503, "Not now")
+    TOO_SLOW = ("timeout", 503, "It took too long")
+
+    def __init__(self, slug: str, status: int, title: str) -> None:
+        self.type = f"urn:forum:problem:{slug}"
+        self.status, self.title = status, title
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A problem as a client reads it (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    instance: str = ""
+
+
+class Refusal(Exception):
+    """A request ends with a problem."""
+
+    def __init__(
+        self, problem: Problem, detail: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(problem, detail)
+        self.problem, self.detail, self.headers = problem, detail, headers or {}
+
+
+_OF: dict[type[Exception], Problem] = {
+    errors.NoSuchRun: Problem.NOT_FOUND,
+    errors.NoSuchEntry: Problem.NOT_FOUND,
+    errors.NoSuchGate: Problem.NOT_FOUND,
+    errors.NoSuchKey: Problem.NOT_FOUND,
+    errors.AmbiguousRun: Problem.NOT_FOUND,
+    errors.AmbiguousEntry: Problem.NOT_FOUND,
+    errors.RunEnded: Problem.ENDED,
+    errors.GateClosed: Problem.DECIDED,
+    errors.GateMoved: Problem.MOVED,
+    errors.AlreadyAsked: Problem.REUSED_KEY,
+    errors.NotYetSigned: Problem.NOT_SIGNED,
+    errors.BodyGone: Problem.GONE,
+    errors.Malformed: Problem.UNFIT,
+    errors.BadPlan: Problem.UNFIT,
+    errors.AgentUnusable: Problem.UNFIT,
+    errors.UnknownPrice: Problem.UNFIT,
+    errors.ServerUnusable: Problem.UNAVAILABLE,
+    errors.GuardMissing: Problem.UNAVAILABLE,
+    errors.Backlogged: Problem.UNAVAILABLE,
+    errors.StoreFailed: Problem.UNAVAILABLE,
+    errors.StoreLost: Problem.UNAVAILABLE,
+    TimeoutError: Problem.TOO_SLOW,
+}
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """Return what a client is told of an error; of those that are not ours, nothing."""
+    if isinstance(error, Refusal):
+        return error
+    problem = _OF.get(type(error), Problem.BROKEN)
+    # What a database or a bug says may hold what a client must not see.
+    told = problem.status < 500 or isinstance(error, errors.Backlogged)
+    headers = {"Retry-After": "1"} if problem.status == 503 else {}
+    return Refusal(problem, str(error) if told else "", headers)
+
+
+def respond(refusal: Refusal, instance: str = "") -> Response:
+    """Return the response that a refusal is."""
+    problem = refusal.problem
+    details = Details(problem.type, problem.title, problem.status, refusal.detail, instance)
+    content = msgspec.json.encode(details)
+    return Response(content, problem.status, dict(refusal.headers), MEDIA_TYPE)
+
+
+def not_json(error: Exception) -> Any:  # noqa: ANN401  never returns
+    """Refuse what cannot be read."""
+    raise Refusal(Problem.BAD_REQUEST, str(error)) from None

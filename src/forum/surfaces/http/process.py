@@ -1,0 +1,234 @@
+"""The process that serves: its socket, its time limits, and how it ends."""
+
+import asyncio
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from forum.surfaces.http.door import House
+from forum.surfaces.http.server import Annex, make_app
+
+HEADER_SECONDS = 10.0
+"""How long a client may take to say what it wants."""
+STALL_SECONDS = 60.0
+"""How long it may read nothing of what waits for it."""
+DRAIN_SECONDS = 10
+_STOPS = (signal.SIGTERM, signal.SIGINT)
+_TURN_SECONDS = 0.001
+_MOST_HEADERS = 64 << 10
+_MOST_CONNECTIONS = 2000
+_OWN_FILES = 256
+"""How many files a process needs besides its connections: databases, their logs, its own pipes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where clients come in."""
+
+    host: str
+    port: int
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+
+class Impatient(H11Protocol):
+    """HTTP/1.1 with a client that has to say in time what it wants, and to take what it gets."""
+
+    waiting: asyncio.TimerHandle | None = None
+    """Until when the client may say something."""
+    _watching: asyncio.TimerHandle | None = None
+    """Until when it may read something."""
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401  as uvicorn has it
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._make_room()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._relax()
+        self._look_away()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait no longer once a request is whole; what has come of it does not count."""
+        super().data_received(data)
+        self._take_stock()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless it is here already."""
+        super().on_response_complete()
+        self._take_stock()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; where an answer has begun, only by hanging up."""
+        # What is still being made has nobody to go to, and must not be sent behind a refusal.
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        """Watch a client for which more waits than it reads."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Trust it again; one that is to go is watched until it is gone."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._look_away()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Let a client go that does not come back."""
+        self.give_up()
+
+    def _take_stock(self) -> None:
+        """See whose turn it is."""
+        if self.transport.is_closing():
+            self.give_up()
+        elif self._busy():
+            self._relax()
+            self._distrust()
+        elif self.waiting is None:
+            self._wait()
+
+    def _busy(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _distrust(self) -> None:
+        """Take nothing more from whoever says in two ways how long a request is."""
+        # RFC 9112 section 6.1: what follows may be a request that somebody else has smuggled in.
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in self.headers}:
+            self.cycle.keep_alive = False
+
+    def _make_room(self) -> None:
+        """Let the one go that has said nothing for the longest time, where too many are here."""
+        if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
+            return
+        idle = {
+            one: one.waiting.when()
+            for one in self.connections
+            if isinstance(one, Impatient) and one.waiting is not None
+        }
+        if idle:
+            min(idle, key=idle.__getitem__).give_up()
+
+    def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.waiting = loop.call_later(HEADER_SECONDS, self.give_up)
+
+    def _relax(self) -> None:
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+
+    def give_up(self) -> None:
+        """Let the client go, as soon as it has what was said to it."""
+        self._relax()
+        self.transport.close()
+        self._watch()
+
+    def _watch(self) -> None:
+        """See to it that what waits for the client becomes less."""
+        left = self.transport.get_write_buffer_size()
+        if left and self._watching is None:
+            loop = asyncio.get_running_loop()
+            self._watching = loop.call_later(STALL_SECONDS, self._look, left)
+
+    def _look(self, left: int) -> None:
+        self._watching = None
+        if self.transport.get_write_buffer_size() < left:
+            self._watch()
+        else:
+            self.transport.abort()  # to close would be to wait until it has read everything
+
+    def _look_away(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+
+class _Server(uvicorn.Server):
+    """A server that lets its followers go before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, house: House) -> None:
+        super().__init__(config)
+        self._house = house
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take SIGTERM and Ctrl-C for the wish to end: who ends as wished has not failed."""
+        before = {number: signal.signal(number, self.handle_exit) for number in _STOPS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
+        """End event streams, then wait for what is left."""
+        for desk in self._house.desks:
+            desk.tail.close()
+        await super().shutdown(sockets)
+
+
+def _room() -> int:
+    """Return how many connections there may be, after asking the system for as many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_CONNECTIONS + _OWN_FILES
+    granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, granted), hard))
+    return max(1, granted - _OWN_FILES)
+
+
+def run_server(
+    house: House, at: Listening, say: Callable[[str], None], annexes: Sequence[Annex] = ()
+) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    config = uvicorn.Config(
+        make_app(house, annexes),
+        host=at.host,
+        port=at.port,
+        http=Impatient,
+        ws="none",
+        log_level="error",  # its warnings are about clients, who could fill a disk with them
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        h11_max_incomplete_event_size=_MOST_HEADERS,
+        limit_concurrency=_room(),
+        backlog=2048,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        proxy_headers=False,
+        ssl_certfile=str(at.tls_cert) if at.tls_cert else None,
+        ssl_keyfile=str(at.tls_key) if at.tls_key else None,
+    )
+    server = _Server(config, house)
+    scheme = "https" if at.tls_cert else "http"
+    origins = ", ".join(desk.forum.origin for desk in house.desks)
+    say(f"serving {origins} at {scheme}://{at.host}:{at.port}")
+    for desk in house.desks:
+        if not desk.forum.signs:
+            say(f"{desk.forum.origin}: entries get their indexes on the machine that signs them")
+    if house.keyless:
+        say("on this machine no key is needed; --require-keys asks for one")
+    # Threads take turns every millisecond: one that computes must not hold up all who wait.
+    sys.setswitchinterval(_TURN_SECONDS)
+    server.run()
+    for desk in house.desks:
+        desk.forum.close()

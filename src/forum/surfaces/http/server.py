@@ -1,0 +1,130 @@
+"""The application: endpoints become routes, ledgers are opened and followed, and let go of."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from forum.surfaces.http.catalogue import CATALOGUE
+from forum.surfaces.http.courier import Courier, couriers_of, telling
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import Door, House
+from forum.surfaces.http.endpoints import ANYBODY, JSON, Endpoint, Visit
+from forum.surfaces.http.health import health
+from forum.surfaces.http.keys import KEYS
+from forum.surfaces.http.metrics import Metrics
+from forum.surfaces.http.openai import OPENAI
+from forum.surfaces.http.openapi import document
+from forum.surfaces.http.problems import Problem, Refusal, respond
+from forum.surfaces.http.records import RECORDS
+from forum.surfaces.http.runs import RUNS
+from forum.surfaces.http.serving import GUARDED, serve
+from forum.surfaces.http.tlog import TLOG
+
+
+class Annex(Protocol):
+    """What a server offers beside its own API, behind the same door."""
+
+    def endpoints(self, door: Door) -> Sequence[Endpoint]:
+        """Return its operations."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Keep it ready while the server runs."""
+        ...
+
+
+def make_app(house: House, annexes: Sequence[Annex] = ()) -> Starlette:
+    """Return the application for a house, with what was built onto it."""
+    door, metrics = Door(house), Metrics()
+    couriers = [c for desk in house.desks for c in couriers_of(desk.forum, os.environ)]
+    endpoints = [
+        *all_endpoints(metrics.exposition),
+        *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
+    ]
+    routes: list[BaseRoute] = [
+        Route(e.path, serve(e, door, metrics, house.most_bytes), methods=[e.method], name=e.name)
+        for e in endpoints
+    ]
+    app = Starlette(
+        routes=_by_path(routes),
+        lifespan=_lifespan(house.desks, door, annexes, couriers),
+        exception_handlers={HTTPException: _no_route},
+    )
+    # It would lead to whatever host the client says that it has asked.
+    app.router.redirect_slashes = False
+    return app
+
+
+def all_endpoints(exposition: Callable[[Desk], str] = str) -> tuple[Endpoint, ...]:
+    """Return every operation of the server."""
+    declared = (*RUNS, *KEYS, *RECORDS, *CATALOGUE, *TLOG, *OPENAI, *health(exposition))
+    described = msgspec.json.encode(document(declared))
+
+    async def describe(_visit: Visit) -> Response:
+        return Response(described, media_type=JSON)
+
+    return (
+        *declared,
+        Endpoint("GET", "/openapi.json", "openapi", ANYBODY, "This API as OpenAPI 3.1", describe,
+                 reply=JSON, tag="health"),
+    )  # fmt: skip
+
+
+def _by_path(routes: Sequence[BaseRoute]) -> list[BaseRoute]:
+    """Make one route of those that differ by their methods, so that a 405 names all of them."""
+    found: dict[str, list[Route]] = {}
+    for route in routes:
+        assert isinstance(route, Route)  # noqa: S101
+        found.setdefault(route.path, []).append(route)
+    return [one[0] if len(one) == 1 else _several(path, one) for path, one in found.items()]
+
+
+def _several(path: str, routes: Sequence[Route]) -> Route:
+    by_method: dict[str, Callable[[Request], Awaitable[Response]]] = {
+        method: route.endpoint for route in routes for method in route.methods or ()
+    }
+
+    async def answer(request: Request) -> Response:
+        return await by_method[request.method](request)
+
+    return Route(path, answer, methods=list(by_method))
+
+
+def _lifespan(
+    desks: Sequence[Desk], door: Door, annexes: Sequence[Annex], couriers: Sequence[Courier]
+) -> Callable[[Starlette], Any]:
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            for desk in desks:
+                await asyncio.to_thread(stack.enter_context, desk.hold())
+                desk.deltas.attach(loop)
+                stack.enter_context(desk.forum.whispers.listen(desk.deltas.hear))
+                warming = asyncio.to_thread(desk.staff.make_ready)
+                for task in (asyncio.create_task(desk.tail.watch()), asyncio.create_task(warming)):
+                    stack.callback(task.cancel)
+                stack.callback(desk.tail.close)
+            await stack.enter_async_context(door.denials.kept())
+            await stack.enter_async_context(telling(couriers))
+            for annex in annexes:
+                await stack.enter_async_context(annex.running())
+            yield
+
+    return lifespan
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    problem = Problem.NO_METHOD if error.status_code == 405 else Problem.NOT_FOUND
+    headers = {**GUARDED, **(error.headers or {})}
+    return respond(Refusal(problem, headers=headers), request.url.path)

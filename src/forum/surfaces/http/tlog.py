@@ -1,0 +1,108 @@
+"""The log as others read it: checkpoint, tiles and entry bundles (C2SP tlog-tiles).
+
+Nothing is served that the newest signed checkpoint does not cover: a hash that nobody has signed
+could be another one tomorrow, and caches would keep it.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import TypeVar
+
+from starlette.responses import Response
+
+from forum.errors import EntryLost, Malformed
+from forum.ledger import Reader
+from forum.surfaces.http.endpoints import FOREVER, NEVER, READERS, UNCHANGED, Endpoint, Visit
+from forum.surfaces.http.problems import Problem, Refusal
+from forum.tlog import (
+    TILE_WIDTH,
+    checkpoint_of,
+    entry_bundle,
+    parse_entries_path,
+    parse_tile_path,
+)
+
+T = TypeVar("T")
+
+_BYTES, _TEXT = "application/octet-stream", "text/plain"
+_FOR_A_MOMENT = {"Cache-Control": "private, max-age=2", "Vary": "Authorization"}
+_HASH_SIZE = 32
+
+
+def get_checkpoint(visit: Visit) -> Response:
+    """Return the newest signed checkpoint, with the cosignatures that it has."""
+    note = visit.desk.forum.store.checkpoint()
+    if note is None:
+        raise _absent("no checkpoint was signed yet")
+    return _served(visit, note, _TEXT, _FOR_A_MOMENT)
+
+
+def get_tile(visit: Visit) -> Response:
+    """Return the hashes of a tile, full or partial."""
+    store = visit.desk.forum.store
+    path = f"tile/{visit.path('level')}/{visit.path('path')}"
+    tile, width = _read_path(parse_tile_path, path)
+    _require(store, (tile.index * TILE_WIDTH + width) * TILE_WIDTH**tile.level)
+    hashes = store.read_tile(tile, width)
+    if len(hashes) != _HASH_SIZE * width:
+        raise EntryLost(store.origin, f"{path} is not whole")
+    return _served(visit, hashes, _BYTES, FOREVER)
+
+
+def get_entries(visit: Visit) -> Response:
+    """Return the entries under a tile of level 0, each behind its length."""
+    store = visit.desk.forum.store
+    path = f"tile/entries/{visit.path('path')}"
+    index, width = _read_path(parse_entries_path, path)
+    start = index * TILE_WIDTH
+    _require(store, start + width)
+    found = [entry for entry in store.entries(start, start + width) if entry is not None]
+    if len(found) != width:
+        raise EntryLost(store.origin, f"{path} is not whole")
+    return _served(visit, entry_bundle(found), _BYTES, FOREVER)
+
+
+def _read_path(read: Callable[[str], T], path: str) -> T:
+    try:
+        return read(path)
+    except Malformed as error:
+        raise _absent(str(error)) from None
+
+
+def _require(reader: Reader, size: int) -> None:
+    """Refuse what stands beyond this many entries, unless they are signed."""
+    note = reader.checkpoint()
+    signed = checkpoint_of(note).size if note else 0
+    if size > signed:
+        raise _absent(f"the signed tree has {signed} entries")
+
+
+def _absent(why: str) -> Refusal:
+    # It may be there in a second: no cache is to remember that it was not.
+    return Refusal(Problem.NOT_FOUND, why, dict(NEVER))
+
+
+def _served(visit: Visit, data: bytes, media: str, caching: dict[str, str]) -> Response:
+    tag = sha256(data).hexdigest()
+    headers = {"ETag": f'"{tag}"', **caching}
+    return Response(None, 304, headers) if visit.has(tag) else Response(data, 200, headers, media)
+
+
+TLOG = (
+    Endpoint(
+        "GET", "/tlog/checkpoint", "tlog_checkpoint", READERS,
+        "The newest signed checkpoint (C2SP tlog-checkpoint)", get_checkpoint,
+        reply=_TEXT, also=UNCHANGED, problems=(Problem.NOT_FOUND,), tag="tlog",
+    ),
+    # Before the tiles: `entries` is no level.
+    Endpoint(
+        "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", READERS,
+        "An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)", get_entries,
+        reply=_BYTES, also=UNCHANGED, tag="tlog",
+    ),
+    Endpoint(
+        "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", READERS,
+        "A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles)", get_tile,
+        reply=_BYTES, also=UNCHANGED, tag="tlog",
+    ),
+)  # fmt: skip

@@ -1,0 +1,72 @@
+"""Who asks, whatever way they came: their ledger, their scopes, their name in the record."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from forum.app import OPERATOR, Forum
+from forum.errors import ForumError
+from forum.ledger import Scope, opens
+from forum.staff import Staff
+
+
+class Caller(Protocol):
+    """Somebody who was let in."""
+
+    @property
+    def name(self) -> str:
+        """As entries have it."""
+        ...
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        """What that one may do."""
+        ...
+
+    @property
+    def forum(self) -> Forum:
+        """The ledger that is theirs."""
+        ...
+
+    @property
+    def staff(self) -> Staff:
+        """Those who work for it."""
+        ...
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the server is about to end: nobody should be kept waiting."""
+        ...
+
+    async def require(self, tool: str, scopes: frozenset[Scope]) -> None:
+        """Refuse a tool, on record, to those who have none of its scopes; `explain` tells why."""
+        ...
+
+    def explain(self, error: Exception) -> str | None:
+        """Return what this caller may know of an error; nothing of what is a fault of ours."""
+        ...
+
+
+class Denied(Exception):
+    """A tool was called that the operator did not open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Whoever started the server as a program of theirs, with the scopes that they gave it."""
+
+    forum: Forum
+    staff: Staff
+    scopes: frozenset[Scope]
+    name: str = f"{OPERATOR}/mcp"
+    """Not the operator alone: what an agent did in their name should be told from what they did."""
+    leaving: bool = False
+
+    async def require(self, tool: str, scopes: frozenset[Scope]) -> None:
+        """Refuse what was not opened."""
+        if not opens(self.scopes, scopes):
+            wanted = " or ".join(sorted(scopes))
+            raise Denied(f"{tool} needs the scope {wanted}: forum mcp --scope {max(scopes)}")
+
+    def explain(self, error: Exception) -> str | None:
+        """Tell everything that is meant for people: it is their own machine."""
+        return str(error) if isinstance(error, ForumError | Denied) else None

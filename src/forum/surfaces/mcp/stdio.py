@@ -1,0 +1,174 @@
+"""The server as a program: messages are lines, and standard input and output carry them.
+
+The SDK has such a transport too.  This one differs where a client is not careful: a line is never
+read further than it may be long, and what is no message is answered as JSON-RPC wants it
+(section 5.1), instead of being dropped.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Thread
+from typing import Any
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+MOST_LINE = 4 << 20
+"""How long a message may be, in bytes."""
+_PIECE = 1 << 16
+
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """The two ends of a client's pipes."""
+
+    heard: int
+    said: int
+
+
+def take_wires() -> Wires:
+    """Take standard input and output for messages alone.
+
+    Whatever else this process prints goes to standard error, and programs that it starts cannot
+    read the messages: both would break the conversation.
+    """
+    wires = Wires(os.dup(0), os.dup(1))
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    os.dup2(2, 1)
+    return wires
+
+
+async def serve_stdio(server: Server[Any], wires: Wires) -> None:
+    """Serve one client until it closes its end."""
+    async with _streams(wires) as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+@asynccontextmanager
+async def _streams(wires: Wires) -> AsyncIterator[Streams]:
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    loop, replies = asyncio.get_running_loop(), write.clone()
+
+    def hear() -> None:
+        """Hand on one line after the other, each when the one before is taken."""
+        with suppress(RuntimeError, CancelledError):  # the loop has ended before its client did
+            for line in read_lines(wires.heard):
+                asyncio.run_coroutine_threadsafe(take(line), loop).result()
+            loop.call_soon_threadsafe(incoming.close)
+
+    async def take(line: bytes | None) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            message = read_message(line)
+            if isinstance(message, JSONRPCError):
+                await replies.send(SessionMessage(message))
+            elif message is not None:
+                await incoming.send(message)
+
+    speaking = asyncio.create_task(_speak(outgoing, wires.said, incoming.close))
+    Thread(target=hear, daemon=True).start()
+    try:
+        yield read, write
+        replies.close()
+        await speaking
+    finally:
+        speaking.cancel()
+        for stream in (incoming, read, write, replies, outgoing):
+            stream.close()
+
+
+def read_lines(wire: int) -> Iterator[bytes | None]:
+    """Yield the lines that come; of one that is too long, nothing but that it came."""
+    kept, lost = bytearray(), False
+    while piece := _read(wire):
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield None if lost or len(kept) + len(end) > MOST_LINE else bytes(kept) + end
+            kept, lost = bytearray(), False
+        kept += b"" if lost else rest
+        if len(kept) > MOST_LINE:
+            kept, lost = bytearray(), True
+    if kept or lost:
+        yield None if lost else bytes(kept)
+
+
+def _read(wire: int) -> bytes:
+    try:
+        return os.read(wire, _PIECE)
+    except OSError:  # a terminal that is gone
+        return b""
+
+
+def read_message(line: bytes | None) -> SessionMessage | JSONRPCError | None:
+    """Return the message in a line, what to answer if there is none, and nothing for an empty one.
+
+    A batch is no message: the protocol has none since its version 2025-06-18.
+    """
+    if line is None:
+        return _refusal(INVALID_REQUEST, f"a message has up to {MOST_LINE} bytes")
+    if not line.strip():
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValidationError as error:
+        broken = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
+        return (
+            _refusal(PARSE_ERROR, "no JSON") if broken else _refusal(INVALID_REQUEST, "no message")
+        )
+
+
+def _refusal(code: int, words: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=words))
+
+
+async def _speak(
+    outgoing: MemoryObjectReceiveStream[SessionMessage], wire: int, give_up: Callable[[], None]
+) -> None:
+    """Write messages, until there are no more or nobody reads them."""
+    try:
+        async for item in outgoing:
+            line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await _in_daemon(partial(_write, wire, line.encode() + b"\n"))
+    except OSError:
+        give_up()
+
+
+def _write(wire: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(wire, data) :]
+
+
+async def _in_daemon(work: Callable[[], None]) -> None:
+    """Do something in a thread that keeps no process alive, should it hang."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+            done.set_result(None)
+        except OSError as error:
+            done.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    await asyncio.wrap_future(done)

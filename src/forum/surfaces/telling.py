@@ -1,0 +1,278 @@
+"""What surfaces tell of a run, whatever form they give it: how it went, why, and at what cost.
+
+Nothing here knows a terminal or a wire.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum
+
+from forum.app import RunView
+from forum.ledger import Amount, Outcome
+from forum.work import (
+    ROLE,
+    STOP,
+    Call,
+    Plan,
+    Run,
+    Stopped,
+    StopReason,
+    TaskRun,
+    TaskState,
+    Why,
+    total,
+)
+
+SHORT = 18
+"""How much of a run's name is enough to tell it from others, and from the runs within it."""
+
+_LEVELS = 7
+
+_STOPS = {
+    StopReason.DEPTH: "its plan is nested deeper than allowed",
+    StopReason.REPEAT: "it said the same {cap} times",
+    StopReason.PING_PONG: "two agents said the same to each other {cap} times",
+    StopReason.TURNS: "{cap} calls in one attempt",
+    StopReason.LOST: "workers died in its call {used} times",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.REJECTED: "not approved",
+    StopReason.ERROR: "what it needs of the record could not be read",
+    StopReason.ROLE: "a role did not do its part",
+}
+_LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
+_BAD = frozenset({TaskState.FAILED, TaskState.STOPPED})
+
+
+# Figures and text
+
+
+def dollars(nano: int) -> str:
+    """Return nano-dollars as dollars: as exact as they are, with cents at least."""
+    whole, part = divmod(nano, 1_000_000_000)
+    digits = f"{part:09d}".rstrip("0")
+    return f"{whole}.{digits:0<2}"
+
+
+def plural(number: int, unit: str) -> str:
+    """Return a number of things."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
+def iso(microseconds: int) -> str:
+    """Return a point in time as programs read it (RFC 3339)."""
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC).replace(tzinfo=None).isoformat()}Z"
+
+
+def plain(text: str) -> str:
+    """Return text without characters by which a terminal could be steered."""
+    return "".join("\ufffd" if _steers(letter) else letter for letter in text)
+
+
+def _steers(letter: str) -> bool:
+    return letter not in "\n\u200d" and unicodedata.category(letter)[0] == "C"
+
+
+def first_line(text: str, most: int) -> str:
+    """Return the beginning of a text, on one line."""
+    line = plain(" ".join(text[: 4 * most].split()))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+# How a run went, and why
+
+
+class Status(IntEnum):
+    """What a run has come to, as the exit status of a program tells it."""
+
+    OK = 0
+    FAILED = 1
+    OVER_BUDGET = 5
+    WAITING = 6
+
+
+def exit_status(view: RunView) -> Status | None:
+    """Return the exit status that tells what a run has come to; none while it goes on."""
+    state = view.state
+    if state.outcome is Outcome.OK:
+        return Status.OK
+    if state.outcome is None:
+        return Status.WAITING if view.gates else None
+    return (
+        Status.OVER_BUDGET if state.stopped and state.stopped.reason in _LIMITS else Status.FAILED
+    )
+
+
+def stop_words(stopped: Stopped) -> str:
+    """Say why something was stopped."""
+    if stopped.reason is StopReason.DEADLINE:
+        return f"out of time after {stopped.cap / 1000:g} s"
+    if stopped.reason is StopReason.BUDGET:
+        amounts = (_of_limit(stopped.limit, n) for n in (stopped.asked, stopped.used, stopped.cap))
+        asked, used, cap = amounts
+        return f"over budget: {asked} more, with {used} of {cap} used"
+    return _STOPS[stopped.reason].format(used=stopped.used, cap=stopped.cap)
+
+
+def _of_limit(limit: str, number: int) -> str:
+    return f"${dollars(number)}" if limit == "usd" else plural(number, limit.removesuffix("s"))
+
+
+def run_reason(view: RunView) -> str:
+    """Say why a run did not end well, or what it waits for."""
+    state = view.state
+    if state.stopped is not None:
+        by = f" (at {state.stopped.by})" if state.stopped.by else ""
+        return f"{stop_words(state.stopped)}{by}"
+    if state.outcome is None:
+        waiting = ", ".join(gate.opened.subject for _, gate in view.gates)
+        return f"waits for approval: {waiting}" if waiting else ""
+    failed = [name for name in tasks_of(state) if state.task(name).state in _BAD]
+    return f"{', '.join(failed)} did not pass" if failed else ""
+
+
+def task_reason(view: RunView, task: TaskRun) -> str:
+    """Say why a task is where it is, if that needs saying."""
+    if task.skipped is not None:
+        cause = task.skipped.cause
+        return "the run was stopped" if cause == STOP else f"because {cause} did not pass"
+    if task.stopped is not None:
+        return stop_words(task.stopped)
+    if task.delegated is not None:
+        return f"in run {task.delegated.run[:SHORT]}"
+    if task.state is TaskState.WAITING:
+        return "for approval"
+    if task.state is TaskState.PASSED or not task.verdicts:
+        return ""
+    return _verdict_words(view, task)
+
+
+def _verdict_words(view: RunView, task: TaskRun) -> str:
+    """Say what was wrong with the last attempt that was judged."""
+    call, verdict = task.result, task.verdicts[-1]
+    facts = [verdict.reason]
+    if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
+        facts = [call.replied.code or call.replied.why.value or verdict.reason]
+    said = view.errors.get(task.id)
+    return ": ".join([*facts, *([said.split("\n")[-1]] if said else [])])
+
+
+# What it did
+
+
+def task_time(task: TaskRun, at: int) -> int:
+    """Return how long a task has taken, in microseconds, from its first call on."""
+    if not task.calls:
+        return 0
+    ended = at if task.calls[-1].replied is None else task.calls[-1].ended
+    return max(0, ended - task.calls[0].begun)
+
+
+def run_time(view: RunView) -> int:
+    """Return how long a run has taken, in microseconds."""
+    return max(0, (view.state.ended or view.at) - view.state.begun)
+
+
+def who(task: TaskRun) -> str:
+    """Say who worked on a task last; whoever judges it has not worked on it."""
+    own = own_calls(task)
+    if not own:
+        return ""
+    called = own[-1].called
+    names = dict.fromkeys(name for name in (called.agent, called.model) if name)
+    return plain("/".join(names))
+
+
+def tasks_of(state: Run) -> list[str]:
+    """Return the tasks that are work, and not the part of a role."""
+    return [name for name in state.tasks if not name.startswith(ROLE)]
+
+
+def own_calls(task: TaskRun) -> list[Call]:
+    """Return the calls of a task that were made for its work; of a role, all are."""
+    if task.id.startswith(ROLE):
+        return list(task.calls)
+    return [call for call in task.calls if not call.called.role]
+
+
+def passed_tasks(state: Run) -> int:
+    """Count the tasks of a run that have passed."""
+    return sum(1 for name in tasks_of(state) if state.task(name).state is TaskState.PASSED)
+
+
+def lost_calls(task: TaskRun) -> int:
+    """Count the calls whose replies were lost with their workers."""
+    return sum(1 for call in task.calls if call.replied and call.replied.why is Why.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a role has done in a run."""
+
+    role: str
+    who: str
+    state: TaskState | None
+    """None of one that is asked within tasks."""
+    spent: Amount
+
+
+def parts_of(state: Run) -> list[Part]:
+    """Return what roles have done, in the order in which they began."""
+    found = [
+        Part(name.removeprefix(ROLE), who(task), task.state, task.spent)
+        for name, task in state.tasks.items()
+        if name.startswith(ROLE)
+    ]
+    asked: dict[tuple[str, str], list[Call]] = {}
+    for name in tasks_of(state):
+        for call in state.tasks[name].calls:
+            if call.called.role:
+                names = dict.fromkeys(n for n in (call.called.agent, call.called.model) if n)
+                asked.setdefault((call.called.role, plain("/".join(names))), []).append(call)
+    found += [
+        Part(role, name, None, total(call.spent for call in calls))
+        for (role, name), calls in asked.items()
+    ]
+    return found
+
+
+# The tree of tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Twig:
+    """A task in the tree: under the last one that it waits for."""
+
+    id: str
+    branch: str
+    """What is drawn before it."""
+    below: str
+    """What is drawn under it."""
+    others: tuple[str, ...] = ()
+    """What else it waits for."""
+
+
+def draw_tree(plan: Plan | None, state: Run) -> list[Twig]:
+    """Return the tasks in the order in which they are drawn."""
+    if plan is None:
+        return [Twig(name, "", "") for name in tasks_of(state)]
+    place = {task.id: number for number, task in enumerate(plan.tasks)}
+    under: dict[str | None, list[str]] = {}
+    for task in plan.tasks:
+        last = max(task.upstream, key=lambda name: place[name], default=None)
+        under.setdefault(last, []).append(task.id)
+    twigs: list[Twig] = []
+    left = [(name, "", "", 0) for name in reversed(under.get(None, []))]
+    while left:
+        name, branch, below, level = left.pop()
+        upstream = plan.by_id[name].upstream
+        last = max(upstream, key=lambda one: place[one], default=None)
+        twigs.append(Twig(name, branch, below, tuple(n for n in upstream if n != last)))
+        children = under.get(name, [])
+        for number, child in reversed(list(enumerate(children))):
+            is_last = number == len(children) - 1
+            # Far from the root nothing is indented further: it has to fit on a screen.
+            stem = below if level < _LEVELS else below[:-3]
+            fork, line = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+            left.append((child, stem + fork, stem + line, level + 1))
+    return twigs

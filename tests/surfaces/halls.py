@@ -1,0 +1,62 @@
+"""Ledgers and a server over them within this process: what it says, and to whom."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from forum.app import Forum
+from forum.config import load_settings
+from forum.ledger import DENIALS, LOG_RUN, AccessDenied, ApiKey, Scope
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from forum.surfaces.http.server import make_app
+
+PROJECT = '[models.default]\nkind = "scripted"\n'
+EVERYTHING = frozenset(Scope)
+
+
+def open_forum(home: Path) -> Forum:
+    """Open the ledger of a folder, making the project where there is none."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "forum.toml").write_text(PROJECT)
+    own = {name: text for name, text in os.environ.items() if not name.startswith("FORUM_")}
+    forum = Forum(load_settings(home, own | {"FORUM_STATE_DIR": str(home / "state")}))
+    forum.initialise()
+    return forum
+
+
+@contextmanager
+def hall(house: House, peer: str = "127.0.0.1") -> Iterator[TestClient]:
+    """Serve a house to a client that comes from an address."""
+    with TestClient(make_app(house), "http://localhost", client=(peer, 40000)) as client:
+        yield client
+
+
+@contextmanager
+def lone_hall(home: Path, *, keyless: bool = False) -> Iterator[tuple[Forum, TestClient]]:
+    """Serve one ledger."""
+    with open_forum(home) as forum, hall(House([Desk(forum)], keyless=keyless)) as client:
+        yield forum, client
+
+
+def showing(key: ApiKey | str) -> Mapping[str, str]:
+    """Return the headers by which a client shows a key or a token."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Somebody who was turned away, as the ledger has it."""
+
+    actor: str
+    facts: AccessDenied
+
+
+def turned_away(forum: Forum) -> list[Turned]:
+    """Return everybody who was turned away."""
+    entries = map(forum.ledger.kinds.read, forum.store.strand(LOG_RUN, DENIALS))
+    return [Turned(entry.actor, entry.facts) for entry in entries]

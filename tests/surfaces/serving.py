@@ -1,0 +1,97 @@
+"""A project whose ledger is served by processes of their own, as users would have it."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from tests.e2e.project import Project, eventually, project
+
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A project with a server, and a client of it."""
+
+    project: Project
+    server: "subprocess.Popen[bytes]"
+    url: str
+    client: httpx2.Client
+
+    def begin(self, request: str = "Name three rivers.") -> str:
+        """Have a request taken on, and return the run that will answer it."""
+        taken = self.client.post("/api/v1/runs", json={"request": request})
+        assert taken.status_code == 202, taken.text
+        return str(taken.json()["run"])
+
+    def submit(self, request: str = "Name three rivers.") -> str:
+        """Have a request carried out to its end, and return its run."""
+        run = self.begin(request)
+        self.project.end(run)
+        return run
+
+
+@contextmanager
+def served(
+    home: Path,
+    database: str | None = None,
+    *,
+    options: tuple[str, ...] = (),
+    workers: int = 1,
+    settings: str = "",
+) -> Iterator[Served]:
+    """Make a project in a folder, and serve it until the end of the block."""
+    with project(home, database, settings) as made, ExitStack() as stack:
+        for _ in range(workers):
+            stack.enter_context(made.worker())
+        yield stack.enter_context(serving(made, options))
+
+
+@contextmanager
+def serving(
+    made: Project, options: tuple[str, ...] = (), program: tuple[str, ...] = ("-m", "forum")
+) -> Iterator[Served]:
+    """Serve a project by one more process; what it says is in `serve.log`."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    argv = [sys.executable, *program, "serve", "--port", str(port), *options]
+    with (made.home / "serve.log").open("ab") as log:
+        server = subprocess.Popen(argv, cwd=made.home, env=made.environ, stderr=log)
+    try:
+        with httpx2.Client(base_url=url, timeout=60.0) as client:
+            eventually(lambda: _is_ready(client, server, made), START_SECONDS)
+            yield Served(made, server, url, client)
+    finally:
+        stop(server)
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a process as an operator would; if it does not listen, harder."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _is_ready(client: httpx2.Client, server: "subprocess.Popen[bytes]", made: Project) -> bool:
+    assert server.poll() is None, (made.home / "serve.log").read_text()
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx2.TransportError:
+        return False

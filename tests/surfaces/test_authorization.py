@@ -1,0 +1,203 @@
+"""Every operation x every scope x every state of a key x every ledger, from what is declared."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from forum.app import Forum
+from forum.ledger import ApiKey, Scope, opens
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from forum.surfaces.http.openapi import document
+from forum.surfaces.http.server import all_endpoints, make_app
+from tests.e2e.project import eventually
+from tests.surfaces.halls import EVERYTHING, hall, open_forum, showing
+
+MARK = "heliotrope"
+"""A word that is in one ledger only."""
+
+ENDPOINTS = {endpoint.name: endpoint for endpoint in all_endpoints()}
+PUBLIC = {"livez", "readyz", "openapi"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation as the OpenAPI document has it."""
+
+    name: str
+    method: str
+    path: str
+    scopes: frozenset[Scope]
+    has_body: bool
+
+    def address(self, **names: str) -> str:
+        """Return an address of it, where things have these names, or a name of nothing."""
+        return re.sub(r"{(\w+)(:\w+)?}", lambda part: names.get(part[1], "nothing"), self.path)
+
+
+def operations() -> list[Operation]:
+    """Read the document."""
+    paths: dict[str, dict[str, Any]] = document(all_endpoints())["paths"]
+    return [
+        Operation(
+            told["operationId"],
+            method.upper(),
+            path,
+            frozenset(map(Scope, told["x-forum-scopes"])),
+            "requestBody" in told,
+        )
+        for path, methods in paths.items()
+        for method, told in methods.items()
+    ]
+
+
+each_operation = pytest.mark.parametrize("operation", operations(), ids=lambda o: o.name)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A server with two ledgers, and those who come to it."""
+
+    client: TestClient
+    first: Forum
+    second: Forum
+    by_scope: Mapping[Scope, ApiKey]
+    bad: Mapping[str, ApiKey | str]
+    """What opens nothing, by what is wrong with it."""
+    stranger: ApiKey
+    """A key of the second ledger with every scope."""
+    run: str
+    """A run of the first ledger, with the word that nobody else may see."""
+
+    def entries(self) -> list[Any]:
+        """Return the entries of the run, as its own people see them."""
+        found = self.client.get(
+            "/api/v1/entries", params={"run": self.run}, headers=showing(self.by_scope[Scope.READ])
+        )
+        return list(found.json()["entries"])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Serve two ledgers, and make keys of every sort, of these and of a third one."""
+    homes: list[Path] = [tmp_path_factory.mktemp(name) for name in ("first", "second", "third")]
+    with open_forum(homes[0]) as first, open_forum(homes[1]) as second:
+        by_scope = {scope: first.grant(scope, {scope}) for scope in Scope}
+        stranger = second.grant("stranger", EVERYTHING)
+        revoked = first.grant("gone", EVERYTHING)
+        first.revoke(revoked.id)
+        with open_forum(homes[2]) as third:
+            bad: dict[str, ApiKey | str] = {
+                "expired": first.grant("old", EVERYTHING, seconds=-1),
+                "revoked": revoked,
+                "forged": ApiKey(first.tenant, by_scope[Scope.ADMIN].id, "0" * 64),
+                "of a key that was never made": ApiKey(first.tenant, "0" * 12, "0" * 64),
+                "under another ledger's name": ApiKey(second.tenant, *_parts(by_scope)),
+                "of a ledger that is not served": third.grant("far", EVERYTHING),
+                "no key at all": "open sesame",
+            }
+        house = House([Desk(first), Desk(second)], keyless=False)
+        with hall(house) as client:
+            asked = client.post(
+                "/api/v1/runs",
+                headers=showing(by_scope[Scope.SUBMIT]),
+                json={"request": f"Describe the {MARK}.", "gates": {"what": ["plan"]}},
+            )
+            run = asked.json()["run"]
+            eventually(lambda: first.store.backlog() == 0)
+            yield World(client, first, second, by_scope, bad, stranger, run)
+
+
+def _parts(by_scope: Mapping[Scope, ApiKey]) -> tuple[str, str]:
+    admin = by_scope[Scope.ADMIN]
+    return admin.id, admin.secret
+
+
+def status(world: World, operation: Operation, key: ApiKey | str | None) -> int:
+    """Return what comes of an operation on nothing, with a body that nobody takes."""
+    headers = {} if key is None else showing(key)
+    content = b"not JSON" if operation.has_body else None
+    return world.client.request(
+        operation.method, operation.address(), headers=headers, content=content
+    ).status_code
+
+
+@each_operation
+def test_an_operation_opens_for_its_scopes_and_for_no_other(
+    world: World, operation: Operation
+) -> None:
+    """A key with one scope too few or too many would be found here, at whatever operation."""
+    found = {scope: status(world, operation, key) for scope, key in world.by_scope.items()}
+
+    opened = {scope for scope in Scope if found[scope] not in (401, 403)}
+    assert opened == {s for s in Scope if not operation.scopes or opens({s}, operation.scopes)}
+    assert {found[scope] for scope in set(Scope) - opened} <= {403}
+
+
+@each_operation
+def test_what_is_no_good_key_opens_nothing(world: World, operation: Operation) -> None:
+    """Without a key, with one that is over, and with one of another ledger, it is the same."""
+    found = {what: status(world, operation, key) for what, key in world.bad.items()}
+    found["none"] = status(world, operation, None)
+
+    if operation.name in PUBLIC:
+        assert set(found.values()) == {200}
+    else:
+        assert set(found.values()) == {401}, found
+
+
+@each_operation
+def test_nothing_of_another_ledger_is_seen_or_changed(world: World, operation: Operation) -> None:
+    """A good key of one ledger, with all scopes, is a stranger's in every other."""
+    before = world.entries()
+    accepted = next(found for found in before if "request" in found["entry"]["bodies"])
+    names = {"run": world.run, "entry": accepted["id"], "name": "request"}
+    names["key"] = world.by_scope[Scope.READ].id
+    example = ENDPOINTS[operation.name].example if "{" in operation.path else None
+    query = {"subject": "plan"} if operation.name == "show_gate" else None
+    answer = world.client.request(
+        operation.method,
+        operation.address(**names),
+        headers=showing(world.stranger),
+        json=example,
+        params=query,
+    )
+
+    about_another = re.search(r"{(run|entry|key)}", operation.path)
+    assert answer.status_code in (404, 422) if about_another else answer.status_code < 500
+    assert MARK not in answer.text
+    assert world.first.origin not in answer.text
+    assert about_another or world.run not in answer.text
+    assert world.entries() == before
+
+
+def test_every_route_was_declared_with_its_scopes(world: World) -> None:
+    """Who adds a route past the declarations has added a door without a lock."""
+    app = make_app(House([Desk(world.first)]))
+    found = {
+        (method, route.path)
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in route.methods or ()
+    }
+
+    assert all(isinstance(route, Route) for route in app.routes)
+    declared = {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS.values()}
+    assert {(method, path) for method, path in found if method != "HEAD"} == declared
+    assert {name for name, endpoint in ENDPOINTS.items() if not endpoint.scopes} == PUBLIC
+
+
+def test_the_document_leaves_no_operation_out(world: World) -> None:
+    """What is not in it would not be in the matrix."""
+    told = world.client.get("/openapi.json").json()["paths"]
+
+    listed = {
+        operation["operationId"] for methods in told.values() for operation in methods.values()
+    }
+    assert listed | {"openapi"} == set(ENDPOINTS)

@@ -1,0 +1,182 @@
+"""What `forum doctor` finds, what it says to do, and that it changes nothing."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from forum.app import Forum, upgrade_database
+from forum.config import Settings
+from forum.surfaces.cli.doctor import Finding, State, examine
+from tests.soak.cluster import scratch_database
+from tests.surfaces.terminal import Terminal
+
+Change = Callable[[Terminal], object]
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Terminal:
+    """Return a terminal in a folder without a ledger."""
+    return Terminal(tmp_path)
+
+
+@pytest.fixture
+def terminal(bare: Terminal) -> Terminal:
+    """Return a terminal in a project with a ledger of some entries."""
+    bare.call("init")
+    bare.note("hello")
+    return bare
+
+
+def examined(terminal: Terminal, status: int) -> dict[str, Finding]:
+    """Return what is found, by the names of the checks; of several of one name, the worst."""
+    done = terminal.call("doctor", "--json")
+    assert done.exit_code == status, done.output
+    found: dict[str, Finding] = {}
+    for one in json.loads(done.stdout)["checks"]:
+        finding = Finding(one["check"], State(one["state"]), one["found"], one["next"])
+        if finding.check not in found or found[finding.check].state is State.OK:
+            found[finding.check] = finding
+    return found
+
+
+def files_of(terminal: Terminal) -> dict[Path, bytes]:
+    """Return every file of the user, with its content."""
+    home = terminal.folder.parent
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def test_where_nothing_is_yet_the_way_to_it_is_told(bare: Terminal) -> None:
+    """It is the first thing that somebody types whom something does not work for."""
+    found = examined(bare, 0)
+
+    unmade = {"project", "data", "state", "key", "database"}
+    assert {one.next for name, one in found.items() if name in unmade} == {"forum init"}
+    assert {found[name].state for name in unmade} == {State.WARNING}
+    assert files_of(bare) == {}
+
+
+def test_a_ledger_that_is_well_is_told_to_be(terminal: Terminal) -> None:
+    """Every check is there, none of them warns but of the missing model, and nothing is written."""
+    before = files_of(terminal)
+    found = examined(terminal, 0)
+    shown = terminal.call("doctor")
+
+    assert [name for name, one in found.items() if one.state is not State.OK] == ["model"]
+    assert {"key", "ledger", "signer", "witness", "quorum", "workers", "roster"} <= found.keys()
+    assert files_of(terminal) == before
+    assert "✓ ledger" in shown.stdout
+    assert shown.stderr == "\n1 warning\n"
+    assert max(map(len, shown.stdout.split("\n"))) <= 80
+
+
+def key_of(terminal: Terminal) -> Path:
+    """Return where the log's key is."""
+    return terminal.folder / ".forum/log.key"
+
+
+def restore_old_database(terminal: Terminal) -> None:
+    """Put an older state of the ledger in its place, as from a backup."""
+    kept = terminal.database.read_bytes()
+    terminal.note("more")
+    terminal.database.write_bytes(kept)
+
+
+def ask_a_stranger(terminal: Terminal) -> None:
+    """Let the quorum be a witness at an address where nobody listens."""
+    words = terminal.policy.read_text().replace("witness local ", "witness far ")
+    key = words.split("witness far ")[1].split("\n")[0]
+    shutil.rmtree(terminal.state / "witness")
+    words = words.replace(key, f"{key} http://127.0.0.1:9").replace("quorum local", "quorum far")
+    terminal.policy.write_text(words)
+
+
+def configure(text: str) -> Change:
+    """Return what writes the project file."""
+    return lambda terminal: (terminal.folder / "forum.toml").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "step"),
+    [
+        (lambda t: key_of(t).chmod(0o644), "key", "chmod 600 "),
+        (lambda t: key_of(t).write_text("x"), "key", "restore the file from a backup"),
+        (lambda t: key_of(t).unlink(), "key", "restore "),
+        (lambda t: t.database.parent.chmod(0o755), "data", "chmod -R go= "),
+        (lambda t: t.database.write_text("no database" * 99), "database", "forum ledger verify"),
+        (lambda t: t.policy.unlink(), "witness", "restore the file from a backup"),
+        (restore_old_database, "signer", "forum ledger epoch"),
+        (ask_a_stranger, "quorum", "bring the witnesses above back"),
+        (configure("[ledger]\norigin = 1\n"), "project", "correct "),
+        (configure("[[["), "project", "correct "),
+        (configure('[models.x]\ncmd = "no-such-program"\n'), "model", "forum models check"),
+        (configure('[models.x]\nurl = "x"\nmodel = "x"\n'), "model", "correct "),
+        (configure('[tools.x]\ncmd = "no-such-program"\n'), "tool", "install it"),
+        (configure('[roster]\nfile = "none.toml"\n'), "roster", "forum config show"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_broken_comes_with_the_next_step(
+    terminal: Terminal, change: Change, check: str, step: str
+) -> None:
+    """Whatever is broken, it is found under its name, and the rest is looked at too."""
+    change(terminal)
+    found = examined(terminal, 1)
+
+    assert found[check].state is State.PROBLEM
+    assert step in (found[check].next or "")
+    assert found["extras"].state is State.OK
+
+
+def test_work_that_nobody_does_is_told_of(terminal: Terminal) -> None:
+    """A run that was handed over waits for a worker: whoever asks why it stands still is told."""
+    terminal.call("submit", "x", "--cmd", "cat", "--detach")
+    found = examined(terminal, 0)["workers"]
+
+    assert (found.state, found.next) == (State.WARNING, "forum worker")
+    assert found.found == "none, and 1 run to go on with"
+
+
+def test_what_nobody_foresaw_is_a_finding_too(tmp_path: Path) -> None:
+    """A doctor who falls over helps nobody."""
+    broken = Settings(tmp_path / "data", tmp_path / "state", tmp_path / "key", team={"models": 7})  # type: ignore[dict-item]
+    found = {one.check: one for one in examine(lambda: broken)}
+
+    assert found["model"].state is State.PROBLEM
+    assert "AttributeError" in found["model"].found
+
+
+@pytest.mark.postgres
+def test_a_database_is_looked_at_without_being_changed(tmp_path: Path, postgres_url: str) -> None:
+    """Before `forum init` it gets neither tables nor a log; what it lacks is said."""
+    with scratch_database(postgres_url) as url:
+        settings = Settings(tmp_path / "d", tmp_path / "s", tmp_path / "d/log.key", database=url)
+        bare = {one.check: one for one in examine(lambda: settings)}["database"]
+        upgrade_database(settings)
+        ready = {one.check: one for one in examine(lambda: settings)}["database"]
+        with psycopg.connect(url) as db:
+            logs = db.execute("SELECT count(*) FROM forum.log").fetchone()
+        with Forum(settings) as forum:
+            forum.initialise()
+        begun = {one.check: one for one in examine(lambda: settings)}
+
+    assert (bare.state, bare.next) == (State.PROBLEM, "forum db upgrade")
+    assert (ready.state, ready.next) == (State.WARNING, "forum init")
+    assert logs == (0,)
+    assert (begun["database"].state, begun["clock"].state) == (State.OK, State.OK)
+
+
+def test_a_database_that_does_not_answer_is_told_of_without_its_password(
+    terminal: Terminal,
+) -> None:
+    """What is printed for a bug report must not hold a secret."""
+    terminal.environment["FORUM_DATABASE_URL"] = "postgresql://me:s3cret@127.0.0.1:9/x"
+    shown = terminal.call("doctor").stdout
+    found = examined(terminal, 1)["database"]
+
+    assert "s3cret" not in shown
+    assert found.state is State.PROBLEM
+    assert "start the database" in (found.next or "")

@@ -1,0 +1,270 @@
+"""The ledger over HTTP: read page by page, proven, verified and taken along by strangers."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forum.app import KINDS, Forum, new_run
+from forum.errors import GuardMissing
+from forum.ledger import Draft, Outcome, RedactReason, Remark, Scope, Sequencer, leaf_of, text
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from forum.surfaces.http.server import make_app
+from forum.tlog import (
+    TILE_WIDTH,
+    TlogProof,
+    TreeView,
+    check_inclusion,
+    entries_path,
+    hash_leaf,
+    open_checkpoint,
+    root_of,
+    split_entry_bundle,
+    tile_widths,
+)
+from forum.verify import Trust, verify_bundle
+from tests.e2e.project import eventually, project
+from tests.surfaces.serving import Served, served
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve a project that has carried something out."""
+    with served(tmp_path_factory.mktemp("served") / "project") as made:
+        made.submit()
+        yield made
+
+
+def is_signed(there: Served) -> bool:
+    """Tell whether witnesses have seen everything that was recorded."""
+    store = there.project.forum.store
+    if any(True for _ in store.unsequenced()):
+        return False
+    newest = there.client.get("/api/v1/checkpoint").json()
+    return bool(newest["witnessed"]) and newest["size"] == store.head().size
+
+
+def body_at(there: Served, run: str, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the address of a body of a run, and the entry that commits to it."""
+    page = there.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
+    found = next(one for one in page["entries"] if name in one["entry"]["bodies"])
+    return f"/api/v1/entries/{found['index']}/bodies/{name}", found
+
+
+def read_pages(
+    there: Served, run: str, goes_on: Callable[[], bool] = lambda: False
+) -> list[tuple[int, str, str]]:
+    """Return index, id and run of every entry, page by page, as long as there is more."""
+    found: list[tuple[int, str, str]] = []
+    after, more = -1, True
+    while more or goes_on():
+        asked = f"/api/v1/entries?run={run}&after={after}&limit=3"
+        page = there.client.get(asked).json()
+        found += [(one["index"], one["id"], one["entry"]["run"]) for one in page["entries"]]
+        more = page["next"] is not None
+        after = page["next"] if more else found[-1][0] if found else -1
+    return found
+
+
+@pytest.mark.parametrize("of_run", [False, True])
+def test_pages_neither_miss_nor_repeat_what_is_added_meanwhile(
+    there: Served, *, of_run: bool
+) -> None:
+    """A reader who goes from page to page must come to hold the log, however busy it is."""
+    with ThreadPoolExecutor(1) as others:
+        run = there.begin() if of_run else ""
+        busy = others.submit(lambda: [there.submit() for _ in range(3)])
+        meanwhile = read_pages(there, run, lambda: not busy.done())
+        busy.result()
+    afterwards = read_pages(there, run)
+
+    last = afterwards[-1][0]
+    whole = [
+        (index, leaf_of(data).hex(), KINDS.read(data).run)
+        for index, data in enumerate(there.project.forum.store.entries(0, last + 1))
+        if data
+    ]
+    assert afterwards == [one for one in whole if not of_run or one[2] == run]
+    assert meanwhile == afterwards[: len(meanwhile)]
+
+
+def test_an_entry_is_fetched_once(there: Served) -> None:
+    """It never changes: whoever has it under its index or id need not be sent it again."""
+    entry = there.client.get("/api/v1/entries/2")
+    tag = entry.headers["etag"]
+    by_id = there.client.get(f"/api/v1/entries/{entry.json()['id']}")
+    by_digits = there.client.get(f"/api/v1/entries/{entry.json()['id'][:16]}")
+    again = there.client.get("/api/v1/entries/2", headers={"If-None-Match": f'"x", W/{tag}'})
+
+    assert tag == f'"{entry.json()["id"]}"'
+    assert entry.content == by_id.content == by_digits.content
+    assert "immutable" in entry.headers["cache-control"]
+    assert "immutable" in by_id.headers["cache-control"]
+    assert "immutable" not in by_digits.headers["cache-control"]  # it may fit two, some day
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+
+
+def test_a_body_comes_as_bytes_until_it_is_erased(there: Served) -> None:
+    """It is somebody's text: no browser may run it, and an erased one is told from a lost page."""
+    run = there.submit("<script>alert(1)</script>")
+    request, entry = body_at(there, run, "request")
+    shown = there.client.get(request)
+    eventually(lambda: is_signed(there))
+    there.project.forum.redact(entry["id"], "request", RedactReason.REQUEST)
+    erased = there.client.get(request, headers={"If-None-Match": shown.headers["etag"]})
+
+    assert shown.content == b"<script>alert(1)</script>"
+    assert shown.headers["etag"] == f'"{entry["entry"]["bodies"]["request"]["h"]}"'
+    assert shown.headers["content-disposition"] == "attachment"
+    assert shown.headers["x-content-type-options"] == "nosniff"
+    assert erased.status_code == 410
+    assert erased.json()["type"] == "urn:forum:problem:body-gone"
+
+
+def test_a_proof_holds_for_the_entry_that_it_was_asked_for(there: Served) -> None:
+    """Both forms are the same proof, and it leads from the served bytes to the signed root."""
+    eventually(lambda: is_signed(there))
+    found = there.client.get("/api/v1/entries/3").json()
+    as_text = there.client.get("/api/v1/entries/3/proof", headers={"Accept": "text/plain"})
+    as_json = there.client.get("/api/v1/entries/3/proof").json()
+
+    proof = TlogProof.parse(as_text.content)
+    signed, _ = open_checkpoint(proof.note, [there.project.forum.key.verifier()])
+    check_inclusion(
+        list(proof.hashes), hash_leaf(_raw(there, 3)), proof.index, signed.size, signed.root
+    )
+    assert (as_json["id"], as_json["index"]) == (found["id"], 3)
+    assert TlogProof.parse(as_json["proof"].encode()).hashes == proof.hashes
+
+
+def _raw(there: Served, index: int) -> bytes:
+    """Return the bytes of an entry as they stand in the answer."""
+    content = there.client.get(f"/api/v1/entries/{index}").content
+    return content[content.index(b'"entry":') + len(b'"entry":') : -1]
+
+
+def test_the_served_tiles_make_the_signed_root(there: Served) -> None:
+    """Whoever knows the log's key needs nothing of the server but its checkpoint and its tiles."""
+    fill_a_tile(there.project.forum)
+    eventually(lambda: is_signed(there))
+    note = there.client.get("/tlog/checkpoint").content
+    signed, _ = open_checkpoint(note, [there.project.forum.key.verifier()])
+    view = TreeView(signed.size, lambda tile, width: served_file(there, tile.path(width)))
+    entries = [
+        entry
+        for tile, width in tile_widths(signed.size)
+        if tile.level == 0
+        for entry in split_entry_bundle(served_file(there, entries_path(tile.index, width)))
+    ]
+
+    assert signed.size > TILE_WIDTH
+    assert view.root() == root_of([hash_leaf(entry) for entry in entries]) == signed.root
+
+
+def fill_a_tile(forum: Forum) -> None:
+    """Add so many entries that the log has a full tile and a partial one."""
+    run = forum.ledger.open_run(new_run(), "tester")
+    run.append(*(Draft(f"say/{n}", "tester", Remark()) for n in range(TILE_WIDTH)))
+    forum.ledger.close_run(run, "tester", Outcome.OK)
+
+
+def served_file(there: Served, path: str) -> bytes:
+    """Return a file of the log, which any cache may keep for ever."""
+    found = there.client.get(f"/tlog/{path}")
+    assert found.status_code == 200, path
+    assert "immutable" in found.headers["cache-control"]
+    return found.content
+
+
+def test_no_hash_is_served_that_nobody_has_signed(tmp_path: Path) -> None:
+    """Caches keep tiles for ever: one of a tree that is never signed would stay in them."""
+    with project(tmp_path / "project", None) as made:
+        fill_a_tile(made.forum)
+        Sequencer(made.forum.store).drain()
+        # Without its lifespan the application does not sign.
+        app = make_app(House([Desk(made.forum)]))
+        client = TestClient(app, "http://localhost", client=("127.0.0.1", 1))
+        paths = ["tile/0/000", "tile/1/000.p/1", "tile/entries/000", "tile/0/000.p/3"]
+        unsigned = [client.get(f"/tlog/{path}") for path in paths]
+        made.forum.settle()
+        signed = [client.get(f"/tlog/{path}") for path in paths]
+
+    assert [answer.status_code for answer in unsigned] == [404] * 4
+    assert {answer.headers["cache-control"] for answer in unsigned} == {"no-store"}
+    assert [answer.status_code for answer in signed] == [200] * 4
+
+
+def test_a_bundle_verifies_offline_and_whoever_took_it_is_recorded(there: Served) -> None:
+    """What leaves the ledger can be checked without it, and does not leave unseen."""
+    forum, run = there.project.forum, there.submit()
+    key = forum.grant("auditor", [Scope.AUDIT])
+    bearer = {"Authorization": f"Bearer {key}"}
+    taken = there.client.post(f"/api/v1/runs/{run}/bundle", headers=bearer)
+
+    assert taken.headers["content-type"] == "application/zip"
+    report = verify_bundle(taken.content, KINDS, Trust(policy=forum.policy))
+    assert report.ok, report.findings
+    log = there.client.get("/api/v1/entries", params={"run": "log", "limit": 1000}).json()
+    (export,) = [e for e in log["entries"] if e["entry"]["facts"].get("run") == run]
+    assert export["entry"]["kind"] == "export/1"
+    assert export["entry"]["actor"] == f"key/auditor/{key.id}"
+    newest = there.client.get("/api/v1/checkpoint").json()
+    assert export["index"] < newest["size"]
+
+
+def test_an_honest_ledger_is_verified(there: Served) -> None:
+    """Auditors have the server check everything, and hear the three words."""
+    eventually(lambda: is_signed(there))
+    report = there.client.post("/api/v1/verification").json()
+
+    words = [report[name]["state"] for name in ("intact", "complete", "independent")]
+    assert (report["ok"], words, report["findings"]) == (True, ["holds"] * 3, [])
+    assert report["entries"] == there.project.forum.store.head().size
+
+
+def test_a_plan_is_told_and_not_recorded(there: Served) -> None:
+    """Whoever asks first what would be done must not have had it done."""
+    before = there.project.forum.store.stored()
+    asked = {
+        "request": "Describe a river.",
+        "tasks": [
+            {"id": "find", "instruction": "Name a river."},
+            {"id": "tell", "instruction": "Describe it.", "needs": ["find"]},
+        ],
+        "gates": {"what": ["task:tell"]},
+        "budget": {"usd": "0.25", "seconds": "60"},
+    }
+    told = there.client.post("/api/v1/plan", json=asked).json()
+
+    assert [(task["id"], task["needs"], task["agent"]) for task in told["tasks"]] == [
+        ("find", [], ""),
+        ("tell", ["find"], ""),
+    ]
+    assert (told["team"], told["lane"], told["gates"]) == (False, None, ["task:tell"])
+    assert told["cap"] == {"usd": "0.25", "tokens": None, "calls": None, "seconds": 60.0}
+    assert there.project.forum.store.stored() == before
+
+
+def test_a_machine_that_does_not_sign_waits_for_the_one_that_does(tmp_path: Path) -> None:
+    """Any server can hand out bundles; only the one that remembers what it signed signs."""
+    with project(tmp_path / "project", None) as made:
+        signer = made.forum
+        remark, _ = signer.remark(text("hello"))
+        elsewhere = replace(
+            signer.settings, state=tmp_path / "elsewhere", policy=signer.policy_file
+        )
+        with Forum(elsewhere) as other:
+            with signer.writing():
+                bundle = other.export(remark.entry.run, "somebody", patience=30.0)
+            with pytest.raises(GuardMissing):
+                other.export(remark.entry.run, "somebody")
+
+    report = verify_bundle(bundle, KINDS, Trust(policy=signer.policy))
+    assert report.ok, report.findings

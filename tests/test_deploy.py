@@ -1,0 +1,295 @@
+"""What is in `deploy/` fits the program, keeps secrets in files, and gives nobody more than needed.
+
+There is no engine of containers here and no systemd: what they would be told is read as they read
+it, and what they would start is put before the command line.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from configparser import ConfigParser
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from forum.ledger import names_a_secret
+from forum.surfaces.cli import cli
+from tests.docs.pages import ROOT
+
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+GUIDES = sorted((ROOT / "docs/guides").glob("on-*.md"))
+
+BLOCK = re.compile(r"^```(?:console|sh|text)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+TYPED = re.compile(r"(?:docker compose run --rm \w+ |ExecStart=/opt/forum/bin/)?(forum [^>]+)")
+CREDENTIAL, SOME_FILE = re.compile(r"\$\{CREDENTIALS_DIRECTORY\}/.*"), ROOT / "LICENSE"
+
+HARDENED = {
+    "NoNewPrivileges": "yes",
+    "CapabilityBoundingSet": "",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "PrivateTmp": "yes",
+    "UMask": "0077",
+    "StateDirectoryMode": "0700",
+    "KillSignal": "SIGTERM",
+    "TimeoutStopSec": "30",
+    "Restart": "on-failure",
+}
+
+Service = dict[str, Any]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return what the Dockerfile says, as pairs of a word and what stands behind it."""
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def compose() -> dict[str, Any]:
+    """Return the compose file as it is read where no variable is set."""
+    text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", (DEPLOY / "compose.yaml").read_text())
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def services() -> dict[str, Service]:
+    """Return the services that are made of our image."""
+    return {name: one for name, one in compose()["services"].items() if one["image"] == "forumd"}
+
+
+def unit(path: Path) -> dict[str, str]:
+    """Return how a unit is to be run; of a setting that is there twice, the last."""
+    parser = ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(path)
+    return dict(parser["Service"])
+
+
+# What is started
+
+
+def started() -> Iterator[tuple[str, list[str]]]:
+    """Yield every command of ours that something in `deploy/` starts."""
+    yield "Dockerfile", json.loads(dict(instructions())["CMD"])
+    for name, service in services().items():
+        command = service["command"]
+        yield name, shlex.split(command) if isinstance(command, str) else command
+    for path in UNITS:
+        yield path.name, shlex.split(unit(path)["ExecStart"].replace("$WITNESS_LOGS", ""))
+
+
+def told() -> Iterator[tuple[str, list[str]]]:
+    """Yield every command of ours that the guides of deployment have their readers type."""
+    for page in GUIDES:
+        text = page.read_text().replace("\\\n", " ")
+        lines = [line for block in BLOCK.findall(text) for line in block.split("\n")]
+        parts = [part for line in lines for part in re.split(r"[|;&()]+", line.removeprefix("$ "))]
+        for part in parts:
+            if typed := TYPED.match(part.strip()):
+                words = shlex.split(typed[1], comments=True)
+                yield page.name, [CREDENTIAL.sub(str(SOME_FILE), word) for word in words]
+
+
+@pytest.mark.parametrize(
+    "argv", [pytest.param(argv, id=f"{where}: {' '.join(argv)}") for where, argv in started()]
+)
+def test_what_is_started_is_a_command_of_ours(argv: list[str]) -> None:
+    """A renamed option would otherwise be found by whoever deploys the next release."""
+    parse(argv)
+
+
+@pytest.mark.parametrize(
+    "argv", [pytest.param(argv, id=f"{where}: {' '.join(argv)}") for where, argv in told()]
+)
+def test_what_the_guides_tell_is_a_command_of_ours(argv: list[str]) -> None:
+    """Most of these lines need root and a machine of their own: so at least they are read."""
+    parse(argv)
+
+
+def parse(argv: list[str]) -> None:
+    """Have the command line read a command, without calling it."""
+    assert Path(argv[0]).name == "forum"
+    command: click.Command = cli
+    words, context = argv[1:], click.Context(cli)
+    while isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"forum has no {words[0]}"
+        command, words = found, words[1:]
+    command.make_context(command.name, words).close()
+
+
+# Who has what
+
+
+def test_no_secret_stands_in_a_file() -> None:
+    """What is here is published: secrets are files that are named, and never their content."""
+    every = [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    variables = [pair for one in compose()["services"].values() for pair in environment(one)]
+    secret = {
+        name: value for name, value in variables if names_a_secret(name.removesuffix("_FILE"))
+    }
+
+    assert [path for path in every if re.search(r"://[^\s/@]+:[^\s/@]+@", path.read_text())] == []
+    assert secret == {"POSTGRES_PASSWORD_FILE": "/run/secrets/postgres-password"}
+    assert all(set(one) == {"file"} for one in compose()["secrets"].values())
+    assert not any(names_a_secret(name) for name in [*built_with(), *set_in_units()])
+
+
+def test_the_files_of_secrets_are_never_committed() -> None:
+    """They lie beside the compose file, where `git add --all` would find them."""
+    files = [DEPLOY / one["file"] for one in compose()["secrets"].values()] + [DEPLOY / ".env"]
+
+    ignored = subprocess.check_output(["git", "check-ignore", *files], cwd=ROOT, text=True)
+
+    assert ignored.split() == [str(path) for path in files]
+
+
+def environment(service: Service) -> list[tuple[str, str]]:
+    """Return the variables that a service is given."""
+    return list(service.get("environment", {}).items())
+
+
+def built_with() -> Iterator[str]:
+    """Yield the variables of the image and of its build."""
+    for word, rest in instructions():
+        if word in ("ARG", "ENV"):
+            yield from (pair.partition("=")[0] for pair in shlex.split(rest))
+
+
+def set_in_units() -> Iterator[str]:
+    """Yield the variables that units set, but for those that name a file of a credential."""
+    for path in UNITS:
+        pairs = [pair.partition("=") for pair in unit(path).get("Environment", "").split()]
+        yield from (name for name, _, value in pairs if not value.startswith("%d/"))
+
+
+def test_only_this_machine_reaches_what_is_published() -> None:
+    """Docker opens a published port past the firewall; so it is bound to the loopback address."""
+    published = {
+        name: one["ports"] for name, one in compose()["services"].items() if "ports" in one
+    }
+
+    assert published == {"server": ["127.0.0.1:8080:8080"]}
+
+
+def test_the_units_listen_on_the_loopback_address() -> None:
+    """A server that speaks TLS stands before them, or somebody decides otherwise."""
+    hosts = [re.findall(r"--host (\S+)", unit(path)["ExecStart"]) for path in UNITS]
+
+    assert sorted(hosts) == [[], ["127.0.0.1"], ["127.0.0.1"]]
+
+
+def test_one_service_signs() -> None:
+    """The guard is where the state is.  Two states would be two memories of what was signed."""
+    mounts = {name: one.get("volumes", []) for name, one in services().items()}
+    state = {name for name, found in mounts.items() if "state:/var/lib/forum-state" in found}
+    writes_key = {name for name, found in mounts.items() if "key:/var/lib/forum/.forum" in found}
+    reads_key = {name for name, found in mounts.items() if "key:/var/lib/forum/.forum:ro" in found}
+
+    assert state == {"init", "server"}
+    assert writes_key == {"init"}
+    assert reads_key == {"server", "worker"}
+
+
+def test_the_compose_file_has_what_it_promises() -> None:
+    """Two workers, a database that keeps what it acknowledged, and an order to start in."""
+    every = compose()["services"]
+    waits = {name: set(one.get("depends_on", {})) for name, one in every.items()}
+
+    assert every["worker"]["deploy"]["replicas"] == 2
+    assert {"fsync=on", "synchronous_commit=on"} <= set(every["postgres"]["command"])
+    assert "postgres:/var/lib/postgresql/data" in every["postgres"]["volumes"]
+    assert waits["upgrade"] == {"postgres"}
+    assert waits["init"] == {"upgrade"}
+    assert waits["server"] == waits["worker"] == {"postgres", "init"}
+
+
+def test_what_the_compose_file_uses_is_declared() -> None:
+    """A name that is nowhere declared is refused at the first start, on somebody else's machine."""
+    whole = compose()
+    for kind in ("secrets", "networks"):
+        used = {name for one in whole["services"].values() for name in one.get(kind, [])}
+        assert used == set(whole[kind])
+    mounted = {
+        mount.split(":")[0]
+        for one in whole["services"].values()
+        for mount in one.get("volumes", [])
+    }
+    assert {name for name in mounted if not name.startswith("./")} == set(whole["volumes"])
+    assert all((DEPLOY / name).exists() for name in mounted if name.startswith("./"))
+
+
+# What they may do
+
+
+@pytest.mark.parametrize("name", services())
+def test_a_container_has_no_more_rights_than_it_needs(name: str) -> None:
+    """Whoever gets in finds nothing to write to and no way to become root."""
+    service = services()[name]
+
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    """The last word on it, and by number: some platforms do not believe names."""
+    words = instructions()
+    last = max(place for place, (word, _) in enumerate(words) if word == "FROM")
+
+    assert [rest for word, rest in words[last:] if word == "USER"] == ["10001:10001"]
+    assert "/livez" in dict(words)["HEALTHCHECK"]
+
+
+def test_the_image_is_installed_by_hashes() -> None:
+    """Each call of pip says so; the wheel that was just built comes from no index."""
+    runs = [part for word, rest in instructions() if word == "RUN" for part in rest.split("&&")]
+    installs = [part for part in runs if " install " in part and "pip" in part]
+
+    assert len(installs) == 3
+    assert all("--require-hashes" in part or "--no-index" in part for part in installs)
+
+
+def test_the_build_is_given_what_it_copies_and_no_more() -> None:
+    """The list of what may go in is short, and begins with nothing."""
+    ignored = [
+        line
+        for line in (DEPLOY / "Dockerfile.dockerignore").read_text().split("\n")
+        if line and not line.startswith("#")
+    ]
+    let_in = {line[1:] for line in ignored if line.startswith("!")}
+    copied = {
+        source
+        for word, rest in instructions()
+        if word == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    }
+
+    assert ignored[0] == "*"
+    assert copied == let_in
+    assert all((ROOT / source).exists() for source in copied)
+    assert not any(fnmatch(".forum/log.key", pattern) for pattern in let_in)
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: str(path.name))
+def test_a_unit_is_hardened(path: Path) -> None:
+    """It runs as nobody else, writes nowhere but to its state, and is given time to end."""
+    settings = unit(path)
+
+    assert {name: settings.get(name) for name in HARDENED} == HARDENED
+    assert settings.get("User", "root") != "root" or settings["DynamicUser"] == "yes"
+    assert "StateDirectory" in settings
+
+
+def test_only_the_worker_itself_is_told_to_stop() -> None:
+    """A signal to its agents would kill calls that are paid for, which it lets end."""
+    assert unit(DEPLOY / "systemd/forum-worker@.service")["KillMode"] == "mixed"

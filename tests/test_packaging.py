@@ -1,0 +1,232 @@
+"""What is handed out: a wheel and an sdist, and the bill of what they need.
+
+Nothing is downloaded: an environment of its own gets the built wheel, and links to those of the
+packages of this environment that the wheel's own metadata ask for.
+"""
+
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from deploy.locked import LOCK, WEIGHTS, needed_by, read_lock
+from deploy.sbom import bill_of_materials
+from forum import __version__
+from tests.docs import test_readme
+from tests.test_repository import ROOT, tracked
+
+UV = Path(sys.executable).with_name("uv")
+
+# What an extra is for, and who cannot be imported without it.
+EXTRAS = {
+    "agents": "forum.models.library",
+    "mcp": "forum.models.mcp_client",
+    "postgres": "forum.backends.postgres",
+    "semantic": "forum.models.embedding",
+    "server": "forum.surfaces.http.process",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handout:
+    """What a release consists of."""
+
+    wheel: Path
+    sdist: Path
+
+
+@pytest.fixture(scope="module")
+def handout(tmp_path_factory: pytest.TempPathFactory) -> Handout:
+    """Build the sdist from this checkout, and the wheel from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    options = ["--no-build-isolation", "--offline", "--no-cache", "--quiet"]
+    subprocess.run(
+        [UV, "build", *options, "--python", sys.executable, "--out-dir", folder, ROOT], check=True
+    )
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return Handout(wheel, sdist)
+
+
+@pytest.fixture(scope="module")
+def base(handout: Handout, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel without extras, and return where its commands are."""
+    return install(tmp_path_factory.mktemp("base"), handout.wheel)
+
+
+def install(folder: Path, wheel: Path, *extras: str) -> Path:
+    """Make an environment with the wheel and what it asks for, and return where its commands are.
+
+    A package comes as links to its files here.  So what is not asked for is not there.
+    """
+    venv.create(folder, symlinks=True)
+    python = folder / "bin/python"
+    options = ["--no-deps", "--offline", "--no-cache", "--quiet"]
+    subprocess.run([UV, "pip", "install", *options, "--python", python, wheel], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (ours,) = Distribution.discover(name="forumd", path=[str(site)])
+    for found in {one.name: one for one in asked_for(ours, {*extras, ""})}.values():
+        link(found, site)
+    return python.parent
+
+
+def asked_for(asking: Distribution, extras: set[str]) -> Iterator[Distribution]:
+    """Return what a package asks for with some of its extras, and what that asks for."""
+    seen: set[tuple[str, str]] = set()
+    waiting = [(asking, extra) for extra in extras]
+    while waiting:
+        current, extra = waiting.pop()
+        for line in current.requires or []:
+            wanted = Requirement(line)
+            if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+                continue
+            found = distribution(wanted.name)
+            fresh = {(found.name, more) for more in ("", *wanted.extras)} - seen
+            seen |= fresh
+            waiting += [(found, more) for _, more in fresh]
+            yield found
+
+
+def link(package: Distribution, site: Path) -> None:
+    """Put a package into an environment."""
+    tops = {file.parts[0] for file in package.files or [] if file.parts[0] not in ("..", ".")}
+    for top in tops - {"__pycache__"}:
+        (site / top).symlink_to(str(package.locate_file(top)))
+
+
+def imports(commands: Path, module: str) -> subprocess.CompletedProcess[str]:
+    """Import a module in an environment, and say where it is."""
+    code = f"import {module} as found; print(found.__file__)"
+    return subprocess.run(
+        [commands / "python", "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_nothing_else(handout: Handout) -> None:
+    """SQL, roster and types are files like the code; caches and tests are not for users."""
+    names = set(zipfile.ZipFile(handout.wheel).namelist())
+    inside = {name for name in names if name.startswith("forum/")}
+
+    assert inside == {str(path.relative_to(ROOT / "src")) for path in tracked("src/forum")}
+    assert {"py.typed", "roster.toml"} <= {Path(name).name for name in inside}
+    assert {".sql", ".bits", ".jinja"} <= {Path(name).suffix for name in inside}
+    assert {name.split("/")[0] for name in names - inside} == {f"forumd-{__version__}.dist-info"}
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_what_is_committed_and_nothing_else(handout: Handout) -> None:
+    """Whoever packages Forum builds, tests and documents it from this file alone."""
+    with tarfile.open(handout.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+
+    assert names == {str(path.relative_to(ROOT)) for path in tracked()} | {"PKG-INFO"}
+
+
+@pytest.mark.slow
+def test_the_quickstart_works_with_nothing_but_the_wheel(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newcomer has the base installation: no extra, no checkout, no tool of ours."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(test_readme, "FORUM", base / "forum")
+
+    version = subprocess.check_output([base / "forum", "--version"], text=True)
+    pasted = test_readme.paste("README.md", tmp_path)
+
+    assert version == f"forum, version {__version__}\n"
+    assert imports(base, "forum").stdout.startswith(str(base.parent / "lib"))
+    assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_brings_what_it_says(
+    extra: str, handout: Handout, base: Path, tmp_path: Path
+) -> None:
+    """It is enough without the others; and without it the base is told from what it adds."""
+    alone = imports(install(tmp_path, handout.wheel, extra), EXTRAS[extra])
+
+    assert alone.returncode == 0, alone.stderr
+    assert re.search("ModuleNotFoundError|MissingExtra", imports(base, EXTRAS[extra]).stderr)
+
+
+# The lock, and what is made of it
+
+
+def test_the_locked_part_is_what_the_metadata_ask_for() -> None:
+    """The image is installed without looking at dependencies: what is missing here is missing."""
+    locked = {canonicalize_name(one.name) for one in needed_by("forumd[all]", read_lock(LOCK))}
+    asked = {
+        canonicalize_name(one.name)
+        for one in asked_for(distribution("forumd"), {"all", ""})
+        if one.name != "forumd"
+    }
+    tools = {"pytest", "ruff", "mypy", "hypothesis", "uv", "pip", "hatchling"}
+
+    assert asked - locked == set()
+    assert locked & tools == set()
+
+
+def test_the_locked_part_is_text_of_the_lock() -> None:
+    """Versions, markers and hashes are those that were tested."""
+    text = LOCK.read_text()
+    tools = needed_by("hatchling", read_lock(LOCK))
+
+    assert all(one.text in text and one.hashes for one in needed_by("forumd[all]", read_lock(LOCK)))
+    assert {"hatchling", "packaging", "pathspec"} <= {one.name for one in tools}
+    assert "".join(one.text for one in read_lock(LOCK)) == text
+
+
+def test_the_bill_of_materials_names_every_package_with_its_hashes() -> None:
+    """Whoever asks what is in it compares this with what was installed."""
+    bill = bill_of_materials()
+    told = {
+        (part["name"], part["version"], digest["content"])
+        for part in bill["components"]
+        for files in part["externalReferences"]
+        for digest in files["hashes"]
+    }
+    parts = [*needed_by("forumd[all]", read_lock(LOCK)), *read_lock(WEIGHTS)]
+
+    assert told == {(one.name, one.version, digest) for one in parts for digest in one.hashes}
+    assert all(one.hashes for one in parts)
+
+
+def test_the_bill_of_materials_says_what_needs_what() -> None:
+    """Every part is there because of another one, up to Forum; no reference leads nowhere."""
+    bill = bill_of_materials()
+    wants = {one["ref"]: set(one["dependsOn"]) for one in bill["dependencies"]}
+    root = bill["metadata"]["component"]["bom-ref"]
+    reached, waiting = {root}, [root]
+    while waiting:
+        fresh = wants.get(waiting.pop(), set()) - reached
+        reached |= fresh
+        waiting += fresh
+
+    assert reached == {root} | {part["bom-ref"] for part in bill["components"]}
+
+
+def test_the_bill_of_materials_is_the_same_each_time() -> None:
+    """Made again from the same locks, perhaps by somebody else, it has the same bytes."""
+    command = [sys.executable, "-m", "deploy.sbom"]
+    first, second = (
+        subprocess.check_output(command, cwd=ROOT, env={"PYTHONHASHSEED": seed})
+        for seed in ("1", "2")
+    )
+
+    assert first == second
+    assert b"timestamp" not in first
+    assert b"serialNumber" not in first
