@@ -1,6 +1,7 @@
 """What the tests of several rooms share: logs that can be opened twice, and ports that fail."""
 
 import secrets
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -38,6 +39,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert monotonic() < deadline
         sleep(0.005)
+
+
+def free_port() -> int:
+    """Return a port of this machine at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def fresh_origin() -> str:

@@ -28,13 +28,14 @@ _KNOWN = {
     "keys": {"log"},
     "witness": {"policy"},
     "roster": {"file", "rung"},
+    "clients": {"usd", "tokens", "calls", "seconds", "depth"},
     "server": {
         "host", "port", "allow_hosts", "rate", "max_body", "require_keys", "tls_cert", "tls_key",
     },
 }  # fmt: skip
 _NAMED = ("models", "tools", "servers")
 """Sections of sections, under names that the user chooses."""
-_TEAM = (*_NAMED, "roles", "roster")
+_TEAM = (*_NAMED, "roles", "roster", "clients")
 """Who does the work.  What these sections mean is not known here: they are handed on as they are,
 with numbers as exact as they were written."""
 _DOORS = ("server", "oidc", "webhooks")

@@ -4,11 +4,12 @@ Beside `forum.app` the only module that chooses model adapters.  It imports them
 so that a command loads only what it uses.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from forum.config import Settings
-from forum.errors import AgentUnusable, BadPlan, MissingExtra, extra
+from forum.errors import AgentUnusable, BadPlan, MissingExtra, ServerUnusable, extra
 from forum.work import (
     CANDIDATES,
     ELSEWHERE,
@@ -27,6 +28,7 @@ from forum.work import (
     Brief,
     Budget,
     Chat,
+    Check,
     Configured,
     Inspection,
     Plan,
@@ -38,6 +40,7 @@ from forum.work import (
     Tier,
     agent_for,
     agents_in,
+    demands_of,
     one_task,
     read_configured,
     read_roster,
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
 
 _PINNED_SECONDS = 60.0
 """For how long it is believed that MCP servers offer what they offered."""
+_AGAIN_SECONDS = 5.0
+"""For how long one that could not be asked is left alone."""
 
 _QUICK_CHARACTERS = 4_000
 _QUICK_TASKS = 20
@@ -194,7 +199,8 @@ class Staff:
     def __init__(self, settings: Settings) -> None:
         self.known = configured(settings)
         self._lock = Lock()
-        self._pinned: tuple[float, Policy] | None = None
+        self._pinned: Policy | ServerUnusable = ServerUnusable("", "")
+        self._until = -inf
 
     @cached_property
     def roster(self) -> Roster:
@@ -206,6 +212,13 @@ class Staff:
         """What tells the lane of a request."""
         return make_router(self.roster, self.known.rung)
 
+    @cached_property
+    def everybody(self) -> Policy:
+        """The policy with everybody in it."""
+        known = self.known
+        policy = Policy(tools=known.tools, servers=known.servers, roles=known.roles)
+        return msgspec.structs.replace(policy, agents=known.agents) if known.agents else policy
+
     def make_ready(self) -> None:
         """Load what the first request would have to wait for."""
         if self.known.agents:
@@ -215,14 +228,16 @@ class Staff:
         """Tell whether an order is made without asking anybody, in a millisecond or so."""
         routed = self._is_routed(ask) and not ask.tasks
         known = self.known.rung == "lexical" and "router" in self.__dict__
-        fits = len(ask.request) < _QUICK_CHARACTERS and len(ask.tasks) < _QUICK_TASKS
+        flat = len(ask.tasks) < _QUICK_TASKS and not any(task.tasks for task in ask.tasks)
+        fits = len(ask.request) < _QUICK_CHARACTERS and flat
         return fits and not self.known.servers and (known or not routed)
 
     def order(self, ask: Ask) -> "Order":
         """Return what is to be carried out.  Raises `BadPlan`, `Malformed`, `AgentUnusable`."""
         from forum.engine import Order
 
-        order = Order(ask.request, None, self._policy(ask), ask.budget)
+        budget = ask.budget.under(self.known.ceiling)
+        order = Order(ask.request, None, self._policy(ask), budget)
         team = self.known.team if ask.team is None else ask.team
         if ask.tasks:
             order = self._planned(replace(order, plan=Plan(ask.tasks)), team=team)
@@ -247,12 +262,16 @@ class Staff:
         """Return an order with the lanes of the roster that its tasks name."""
         tasks = order.plan.all_tasks if order.plan else ()
         lanes = sorted({task.lane for task in tasks} - {""})
-        if not lanes and not team:
-            return order
-        for lane in lanes:
-            if lane not in self.roster.by_name:
-                raise BadPlan(f"the roster has no lane {lane!r}")
-        return replace(order, policy=team_policy(order.policy, self.roster, lanes, roles=team))
+        policy = order.policy
+        if lanes or team:
+            for lane in lanes:
+                if lane not in self.roster.by_name:
+                    raise BadPlan(f"the roster has no lane {lane!r}")
+            policy = team_policy(policy, self.roster, lanes, roles=team)
+        if policy.tools and not policy.lanes:
+            policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: Brief()})
+        check_means(tasks, policy)
+        return replace(order, policy=policy)
 
     def _policy(self, ask: Ask) -> Policy:
         wished = {
@@ -266,15 +285,45 @@ class Staff:
         return msgspec.structs.replace(self._staffed(), **given)
 
     def _staffed(self) -> Policy:
-        """Return the policy with everybody in it, and with the tools that servers now offer."""
-        with self._lock:
-            if self._pinned is None or monotonic() - self._pinned[0] > _PINNED_SECONDS:
-                known = self.known
-                policy = Policy(tools=known.tools, servers=known.servers, roles=known.roles)
-                if known.agents:
-                    policy = msgspec.structs.replace(policy, agents=known.agents)
-                self._pinned = (monotonic(), pin_tools(policy))
-            return self._pinned[1]
+        """Return the policy with everybody in it, and the tools that servers now offer."""
+        before = self._pinned
+        # One asks the servers.  Whoever has what they offered before does not wait for it.
+        if not self._lock.acquire(blocking=not isinstance(before, Policy)):
+            assert isinstance(before, Policy)  # noqa: S101  or it would have waited
+            return before
+        try:
+            if monotonic() >= self._until:
+                self._pin()
+            found = self._pinned
+        finally:
+            self._lock.release()
+        if isinstance(found, Policy):
+            return found
+        raise ServerUnusable(*found.args)
+
+    def _pin(self) -> None:
+        """Ask the servers what they offer, and remember it: also that they could not be asked."""
+        try:
+            self._pinned = pin_tools(self.everybody)
+            self._until = monotonic() + _PINNED_SECONDS
+        except ServerUnusable as error:
+            self._pinned = error
+            self._until = monotonic() + _AGAIN_SECONDS
+
+
+def check_means(tasks: Iterable[Task], policy: Policy) -> None:
+    """Refuse checks by which somebody from outside would use more than the lane of a task may.
+
+    A check runs its tool, and one of a file tells what is in the files of the worker.
+    """
+    for task in tasks:
+        for demand in demands_of(task.done_when):
+            if demand.check is Check.FILE:
+                why = "files are checked only for whoever runs forum itself"
+                raise BadPlan(f"task {task.id}: {why}")
+            tool = demand.what.split(maxsplit=1)[0] if demand.what else ""
+            if demand.check in (Check.COMMAND, Check.TESTS) and tool not in policy.tools_of(task):
+                raise BadPlan(f"task {task.id}: its lane may not use the tool {tool!r}")
 
 
 def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:

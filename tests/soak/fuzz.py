@@ -22,8 +22,7 @@ from tests.surfaces.serving import Served, served, serving
 SETTINGS = '[models.default]\nkind = "scripted"\n'
 UNLIMITED = ("--rate", "1000000")
 _GATES = 4
-_LIKELY = 0.7
-"""How often something is asked for that is there."""
+_AT_EASE = "checks.positive_data_acceptance.enabled = false"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +62,80 @@ class Effort:
     """Tags of operations that are left out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is there to be asked for, in a place of a request."""
+
+    place: str
+    values: Sequence[str | int]
+    operations: tuple[str, ...] = ()
+    """Only in these; otherwise in all."""
+    often: float = 0.7
+
+
 class House:
     """A ledger with something of everything in it, and two servers: one of them asks for keys."""
 
     def __init__(self, local: Served, guarded: Served) -> None:
         self._local, self._guarded = local, guarded
-        forum = local.project.forum
-        self._keys = {scope: str(forum.grant(scope, {scope})) for scope in Scope}
-        self._gates = [self._gate() for _ in range(_GATES)]
         self._run = local.submit()
-        for run in self._gates:
-            local.project.wait(run)
-        eventually(lambda: forum.store.backlog() == 0)
+
+    def fuzz(self, visitor: Visitor, effort: Effort) -> Found:
+        """Have a visitor ask for everything that there is, rightly and wrongly."""
+        server = self._local if visitor.here else self._guarded
+        home, log = server.project.home, server.project.home / "serve.log"
+        shown, known = self._shown(visitor), self._known()
+        told = log.read_text()
+        document = server.client.get("/openapi.json").json()
+        if not visitor.here:
+            _require_keys(document)
+        (home / "openapi.json").write_text(json.dumps(document))
+        (home / "fuzz.toml").write_text(_settings(known, document))
+        argv = [*_command(home, effort), "--url", server.url, str(home / "openapi.json")]
+        argv += [part for name in shown.items() for part in ("--header", ": ".join(name))]
+        done = subprocess.run(argv, cwd=home, capture_output=True, text=True, check=False)
+        report = home / "report.json"
+        assert report.exists(), done.stdout + done.stderr
+        # Who has locked themselves out has heard nothing else since.
+        assert not shown or server.client.get("/api/v1/runs", headers=shown).status_code != 401
+        trouble = log.read_text().removeprefix(told).splitlines()
+        return _read(visitor, json.loads(report.read_text()), done.stdout, trouble)
+
+    def _shown(self, visitor: Visitor) -> dict[str, str]:
+        """Return what a visitor shows at the door."""
+        if visitor.scope is None:
+            return {}
+        key = self._local.project.forum.grant(visitor.name, {visitor.scope})
+        return {"Authorization": f"Bearer {key}"}
+
+    def _known(self) -> list[Known]:
+        """Make what can be asked for, and say what it is."""
+        made, run = self._local.project, self._run
+        gates = [self._gate() for _ in range(_GATES)]
+        for gate in gates:
+            made.wait(gate)
+        eventually(lambda: made.forum.store.backlog() == 0)
+        page = self._local.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
+        entries = [entry["index"] for entry in page["entries"]]
+        return [
+            Known("path.run", [run, *gates]),
+            # Whoever follows a run that has not ended follows it for ever.
+            Known("path.run", [run], ("follow_run", "fork_run")),
+            Known("path.run", gates[1:], ("show_gate", "decide_gate", "edit_gate")),
+            Known("path.run", gates[:1], ("cancel_run",)),
+            Known("path.key", [made.forum.grant("victim", {Scope.READ}).id], ("revoke_key",), 1.0),
+            Known("path.entry", [*map(str, entries)]),
+            Known("path.name", ["request", "answer", "output", "shown"]),
+            Known("path.path", ["000.p/8", "000.p/1", "001", "x001/000"]),
+            Known("path.level", ["0", "1"]),
+            Known("path.model", ["forum", "team", f"replay:{run}"]),
+            Known("query.subject", ["plan"]),
+            Known("query.run", [run]),
+            Known("body.subject", ["plan"]),
+            Known("body.digest", [self._digest(gate) for gate in gates]),
+            Known("body.model", ["forum", f"replay:{run}"]),
+            Known("body.at", entries),
+        ]
 
     def _gate(self) -> str:
         asked = {"request": "Name a river.", "gates": {"what": ["plan"]}}
@@ -85,59 +146,22 @@ class House:
         where = f"/api/v1/runs/{run}/gate"
         return str(self._local.client.get(where, params={"subject": "plan"}).json()["digest"])
 
-    def fuzz(self, visitor: Visitor, effort: Effort) -> Found:
-        """Have a visitor ask for everything that there is, rightly and wrongly."""
-        server = self._local if visitor.here else self._guarded
-        home, log = server.project.home, server.project.home / "serve.log"
-        told = log.read_text()
-        document = server.client.get("/openapi.json").json()
-        if not visitor.here:
-            _require_keys(document)
-        (home / "openapi.json").write_text(json.dumps(document))
-        (home / "fuzz.toml").write_text(self._known(document))
-        argv = [*_command(home, effort), "--url", server.url, str(home / "openapi.json")]
-        if visitor.scope is not None:
-            argv += ["--header", f"Authorization: Bearer {self._keys[visitor.scope]}"]
-        done = subprocess.run(argv, cwd=home, capture_output=True, text=True, check=False)
-        report = home / "report.json"
-        assert report.exists(), done.stdout + done.stderr
-        trouble = log.read_text().removeprefix(told).splitlines()
-        return _read(visitor, json.loads(report.read_text()), done.stdout, trouble)
 
-    def _known(self, document: Mapping[str, Any]) -> str:
-        """Say what is there to be asked for."""
-        known = {
-            "path.run": [self._run, *self._gates],
-            "path.entry": list(map(str, range(20))),
-            "path.name": ["request", "answer", "output", "shown"],
-            "path.path": ["000.p/8", "000.p/1", "001", "x001/000"],
-            "path.level": ["0", "1"],
-            "path.model": ["forum", "team", "replay:" + self._run],
-            "query.subject": ["plan"],
-            "body.subject": ["plan"],
-            "body.digest": list(map(self._digest, self._gates)),
-            "body.model": ["forum", "replay:" + self._run],
-        }
-        lines = [_dictionary(f"d{number}", has) for number, has in enumerate(known.values())]
-        lines += ["[parameters]"]
-        lines += [f'"{name}" = {_likely(f"d{number}")}' for number, name in enumerate(known)]
-        # Whoever follows a run that has not ended follows it for ever.
-        ended = {"path.run": "ended"}
-        lines += [_dictionary("ended", [self._run]), "[[operations]]"]
-        lines += ['include-operation-id = "follow_run"']
-        lines += [f'parameters."{name}" = {_likely(of)}' for name, of in ended.items()]
-        for name in _with_rules(document):
-            lines += ["[[operations]]", f'include-operation-id = "{name}"']
-            lines += ["checks.positive_data_acceptance.enabled = false"]
-        return "\n".join(lines)
-
-
-def _dictionary(name: str, values: Sequence[str]) -> str:
-    return f"[dictionaries.{name}]\nvalues = {json.dumps(values)}"
-
-
-def _likely(dictionary: str) -> str:
-    return f'{{ dictionary = "{dictionary}", probability = {_LIKELY} }}'
+def _settings(known: Sequence[Known], document: Mapping[str, Any]) -> str:
+    """Write down what is known, as the tool reads it."""
+    lines, parameters = [], ["[parameters]"]
+    by_operation: dict[str, list[str]] = {name: [_AT_EASE] for name in _with_rules(document)}
+    for number, one in enumerate(known):
+        lines += [f"[dictionaries.d{number}]", f"values = {json.dumps(one.values)}"]
+        drawn = f'{{ dictionary = "d{number}", probability = {one.often} }}'
+        for name in one.operations:
+            by_operation.setdefault(name, []).append(f'parameters."{one.place}" = {drawn}')
+        if not one.operations:
+            parameters.append(f'"{one.place}" = {drawn}')
+    lines += parameters
+    for name, told in by_operation.items():
+        lines += ["[[operations]]", f'include-operation-id = "{name}"', *told]
+    return "\n".join(lines)
 
 
 def _require_keys(document: Mapping[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """A project whose ledger is served by processes of their own, as users would have it."""
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import httpx2
 
 from tests.e2e.project import Project, eventually, project
+from tests.support import free_port
 
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
@@ -60,23 +60,16 @@ def serving(
 ) -> Iterator[Served]:
     """Serve a project by one more process; what it says is in `serve.log`."""
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    url = f"{'https' if '--tls-cert' in options else 'http'}://127.0.0.1:{port}"
     argv = [sys.executable, *program, "serve", "--port", str(port), *options]
     with (made.home / "serve.log").open("ab") as log:
         server = subprocess.Popen(argv, cwd=made.home, env=made.environ, stderr=log)
     try:
-        with httpx2.Client(base_url=url, timeout=60.0) as client:
+        with httpx2.Client(base_url=url, timeout=60.0, verify=False) as client:
             eventually(lambda: _is_ready(client, server, made), START_SECONDS)
             yield Served(made, server, url, client)
     finally:
         stop(server)
-
-
-def free_port() -> int:
-    """Return a port at which nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

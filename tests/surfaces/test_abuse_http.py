@@ -3,10 +3,12 @@
 import re
 import resource
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep
@@ -14,6 +16,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.e2e.project import eventually, project
 from tests.surfaces import hasty
@@ -460,6 +466,41 @@ def test_who_comes_and_goes_leaves_nothing_behind(abused: Abused) -> None:
                 client.sendall(words[number % len(words)])
                 if number % 2:  # with a reset
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def own_certificate(folder: Path) -> tuple[str, ...]:
+    """Return the options of a server that speaks TLS, as far as nobody looks closely."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    signed = made.not_valid_before(now).not_valid_after(now + timedelta(days=1)).sign(key, SHA256())
+    cert, secret = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(signed.public_bytes(Encoding.PEM))
+    secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return ("--tls-cert", str(cert), "--tls-key", str(secret))
+
+
+def test_tls_hides_no_junk(abused: Abused, tmp_path: Path) -> None:
+    """Behind TLS the same clients come, and some that do not speak it."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    project, options = abused.served.project, own_certificate(tmp_path)
+    with serving(project, options, (hasty.__file__,)) as served:
+        safe = Abused(served, abused.waiting)
+        log = safe.log
+        for data in (LIVE + LAST + b"\r\n", LIVE + CHUNKED + b"\r\nzz\r\n", b"GET /liv"):
+            with safe.connected() as plain, trusting.wrap_socket(plain) as client:
+                client.sendall(data)
+                rest_of(client)
+        with safe.connected() as client:
+            client.sendall(LIVE + b"\r\n")
+            unspoken = rest_of(client)
+        lives = served.client.get("/livez").text
+
+    assert unspoken == b""
+    assert lives == "ok\n"
+    assert safe.log == log
 
 
 MCP_JUNK = {

@@ -22,8 +22,8 @@ from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.door import FRESH_SECONDS, LOCAL_NAMES, House
 from forum.surfaces.http.tokens import Tokens, read_issuer
 from tests.e2e.project import eventually
+from tests.support import free_port
 from tests.surfaces.halls import EVERYTHING, hall, lone_hall, open_forum, showing, turned_away
-from tests.surfaces.serving import free_port
 
 RUNS = "/api/v1/runs"
 ASK = {"request": "Hi.", "route": False}
@@ -75,6 +75,7 @@ def lounge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         ({"Via": "1.1 proxy"}, 401),
         ({"Authorization": "Basic b3BlbjpzZXNhbWU="}, 401),
         ({"Authorization": "Bearer"}, 401),
+        ({"Authorization": "Bearer sk-whatever-a-chat-client-has"}, 200),
     ],
     ids=str,
 )

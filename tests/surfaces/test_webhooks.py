@@ -30,8 +30,9 @@ from forum.surfaces.http.webhooks import Message, Webhook, read_secrets, read_we
 from forum.work import Accepted
 from tests.docs.pages import saved
 from tests.e2e.project import eventually, project
+from tests.support import free_port
 from tests.surfaces.halls import hall
-from tests.surfaces.serving import free_port, served, serving
+from tests.surfaces.serving import served, serving
 
 SECRET = f"whsec_{b64encode(bytes(range(32))).decode()}"
 MODEL = '[models.default]\nkind = "scripted"\n'

@@ -24,7 +24,7 @@ from forum.tlog import (
     view_of,
 )
 from forum.witness import write_request
-from tests.support import fresh_origin, key_of
+from tests.support import free_port, fresh_origin, key_of
 from tests.surfaces.terminal import FORUM, Terminal
 from tests.verify.world import REMOTE, witness_key
 
@@ -37,13 +37,6 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     type: str = ""
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with closing(socket.create_server((HOST, 0))) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class Served:

@@ -12,9 +12,9 @@ from forum.errors import Malformed, Unreachable, WitnessRefused
 from forum.ledger import Publisher, Sequencer
 from forum.tlog import SigningKey, cosign
 from forum.witness import WitnessClient, over_http, read_request
-from tests.support import key_of
+from tests.support import free_port, key_of
 from tests.verify.world import REMOTE, START, World, remark, witness_key
-from tests.witness.serving import HOST, Log, Misbehaving, Silent, free_port, response
+from tests.witness.serving import HOST, Log, Misbehaving, Silent, response
 
 LOG = Log(key_of("example.com/log"))
 KEY = witness_key(REMOTE)

@@ -11,9 +11,9 @@ from forum.ledger import text
 from forum.tlog import KnownLog, KnownWitness, Policy, SigningKey, WitnessGroup
 from forum.verify import Problem
 from forum.witness import WitnessClient, over_http
-from tests.support import fresh_origin, key_of
+from tests.support import free_port, fresh_origin, key_of
 from tests.verify.world import REMOTE, World, problems
-from tests.witness.serving import HOST, Served, free_port
+from tests.witness.serving import HOST, Served
 
 LATER = 2**52
 """Long after anything that happens here."""

@@ -13,6 +13,8 @@ from forum.errors import AlreadyAsked, Backlogged, OverBudget, PositionTaken, St
 from forum.ledger import Record, Store
 
 _MOST_ENTRIES = 4000
+_MOST_WAITING = 10_000
+"""How many may wait for their commit: while a database is away, they are kept in memory."""
 _PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
 _LOOK_SECONDS = 0.25
@@ -63,6 +65,8 @@ class Committer:
         self._thread.join()
 
     def _hand_in(self, handed: _Handed) -> None:
+        if (waiting := self._queue.qsize()) > _MOST_WAITING:
+            raise Backlogged(waiting, _MOST_WAITING)
         if self._backlog > self._limit:
             self._look(0)
             if self._backlog > self._limit:
@@ -102,9 +106,10 @@ class Committer:
                 _tell(group, error)
                 return
             # All of the group or none of it: one that comes too late, or asks for too much, must
-            # not cost the others.
-            for item in group:
-                self._commit([item])
+            # not cost the others; by halves, it costs them a few commits and not one each.
+            middle = len(group) // 2
+            self._commit(group[:middle])
+            self._commit(group[middle:])
         except Exception as error:  # noqa: BLE001  it belongs to those who wait for this commit
             _tell(group, error)
         else:

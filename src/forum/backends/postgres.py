@@ -139,8 +139,10 @@ class PostgresStore(SqlStore):
         write-ahead log and backups keep the row for as long as they are kept.
         """
         key = self._body_key(position, name)
-        with self._connection("erasing") as db:
-            db.execute(_SQL["erase"], key)
+        with self._writing("erasing") as execute:
+            execute("erase", **key)
+            # It has no salt: by it, what was asked for could be found by trying.
+            execute("forget_asked", log=self._log, run=position.run)
 
     def lead(self) -> bool:
         """Tell whether this process may sequence: one session of the database at a time."""

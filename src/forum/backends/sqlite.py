@@ -112,6 +112,8 @@ class SqliteStore(SqliteReader, SqlStore):
             self._empty_log()
             with _transaction(self._db):
                 self._db.execute(_SQL["erase"], self._body_key(position, name))
+                # It has no salt: by it, what was asked for could be found by trying.
+                self._execute("forget_asked", log=self._log, run=position.run)
             # The freed pages were overwritten (secure_delete); the log of their writing remains.
             self._empty_log()
 

@@ -1,5 +1,6 @@
 """What clients of the server say when they want something done, whatever door they come by."""
 
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from forum.errors import BadPlan
-from forum.ledger import Scope
+from forum.ledger import Scope, opens
 from forum.staff import Ask
 from forum.work import NANO, Answer, Budget, Task, exactly
 
@@ -97,6 +98,15 @@ def ask_of(form: AskForm) -> Ask:
         form.parallel,
         form.retries,
     )
+
+
+def check_gates(gates: GateAsk | None, scopes: Collection[Scope]) -> None:
+    """Refuse terms that decide in the place of those who may.  Raises `BadPlan`.
+
+    They hold at every gate of a run: also where a person is asked whether an effect happened.
+    """
+    if gates and (gates.default or gates.seconds) and not opens(scopes, {Scope.APPROVE}):
+        raise BadPlan("gates: when a deadline decides, and what, is for those who may approve")
 
 
 def budget_of(form: BudgetAsk) -> Budget:

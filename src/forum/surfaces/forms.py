@@ -15,6 +15,7 @@ from msgspec import Meta, Raw, Struct
 
 from forum.app import RunView
 from forum.ledger import NO_LIMIT, Access, AccessGranted, Amount, Located, Outcome, Scope
+from forum.staff import inspect_agent
 from forum.surfaces.telling import (
     Part,
     Status,
@@ -48,21 +49,26 @@ from forum.work import (
     Lane,
     Next,
     Parting,
+    Policy,
+    Role,
+    Roster,
     Route,
     Run,
     RunState,
     Step,
     StopReason,
+    Task,
     TaskRun,
     TaskState,
     Tier,
     UseOfTool,
     Why,
+    agent_for,
 )
 from forum.work import Claim as Deed
 
 if TYPE_CHECKING:
-    from forum.engine import Reply
+    from forum.engine import Order, Reply
 
 RunId = Annotated[
     str,
@@ -98,7 +104,6 @@ Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
 MOST = 1000
 """How many divergences are listed."""
 _MOST_OF_AN_ERROR = 300
-_NO_CAP = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 
 # Runs
@@ -126,10 +131,10 @@ class CapForm(Struct, frozen=True):
     seconds: float | None
 
 
-def _cap_form(state: Run) -> CapForm:
-    accepted = state.accepted
-    cap = accepted.cap if accepted else _NO_CAP
-    milliseconds = accepted.milliseconds if accepted else NO_LIMIT
+_UNCAPPED = CapForm(None, None, None, None)
+
+
+def _cap_form(cap: Amount, milliseconds: int) -> CapForm:
     return CapForm(
         None if cap.usd == NO_LIMIT else dollars(cap.usd),
         None if cap.tokens == NO_LIMIT else cap.tokens,
@@ -436,7 +441,7 @@ def run_form(view: RunView) -> RunForm:
         request=view.request,
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
         spent=amount_form(state.spent),
-        cap=_cap_form(state),
+        cap=_cap_form(accepted.cap, accepted.milliseconds) if accepted else _UNCAPPED,
         spent_by={agent: amount_form(spent) for agent, spent in state.spent_by.items()},
         route=_routed_form(view),
         roles=tuple(_part_form(part) for part in parts_of(state)),
@@ -493,6 +498,20 @@ class RunsForm(Struct, frozen=True):
 def runs_form(found: Iterable[tuple[str, Run]], requests: Mapping[str, str | None]) -> RunsForm:
     """Return runs with what was asked of them, in their form."""
     return RunsForm(tuple(run_line(run, state, requests[run]) for run, state in found))
+
+
+class RunsPage(RunsForm, frozen=True):
+    """Some runs, the newest first."""
+
+    next: Annotated[str | None, Meta(description="The cursor of the next page.")]
+
+
+def runs_page(
+    found: Sequence[tuple[str, Run]], requests: Mapping[str, str | None], limit: int
+) -> RunsPage:
+    """Return a page of at most so many runs, in its form; a full one may have a next."""
+    following = found[-1][0] if len(found) == limit else None
+    return RunsPage(runs_form(found, requests).runs, following)
 
 
 class MeasureForm(Struct, frozen=True):
@@ -845,6 +864,66 @@ def lane_form(lane: Lane) -> LaneForm:
     return LaneForm(lane.name, lane.group, lane.does, lane.tier, lane.tools)
 
 
+class RosterForm(Struct, frozen=True):
+    """Every specialist that there is."""
+
+    digest: Annotated[str, Meta(description="Routes name it: by which roster they were found.")]
+    lanes: tuple[LaneForm, ...]
+
+
+def roster_form(roster: Roster) -> RosterForm:
+    """Return a roster, in its form."""
+    return RosterForm(roster.digest, tuple(map(lane_form, roster.lanes)))
+
+
+class PlannedForm(Struct, frozen=True):
+    """A task as it would be done."""
+
+    id: str
+    instruction: str
+    done_when: str
+    needs: Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")]
+    after: Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")]
+    lane: str | None
+    agent: Annotated[str, Meta(description="Who would do it; the default agent has no name.")]
+    tasks: Annotated[tuple["PlannedForm", ...], Meta(description="The plan within it.")]
+
+
+def _planned_form(task: Task, policy: Policy) -> PlannedForm:
+    return PlannedForm(
+        task.id,
+        task.instruction,
+        task.done_when,
+        task.needs,
+        task.after,
+        task.lane or None,
+        policy.worker_of(task),
+        tuple(_planned_form(inner, policy) for inner in task.tasks),
+    )
+
+
+class PlanForm(Struct, frozen=True):
+    """What would be done, if it were asked for now."""
+
+    lane: Annotated[str | None, Meta(description="Null if none was looked for, or is sure.")]
+    team: Annotated[bool, Meta(description="Whether a team would make the plan: no task is known.")]
+    tasks: tuple[PlannedForm, ...]
+    gates: Annotated[tuple[str, ...], Meta(description="What a person has to approve first.")]
+    cap: CapForm
+
+
+def plan_form(order: "Order") -> PlanForm:
+    """Return what an order would have done, in its form."""
+    tasks = order.plan.tasks if order.plan else ()
+    return PlanForm(
+        order.route.facts.lane or None if order.route else None,
+        order.plan is None,
+        tuple(_planned_form(task, order.policy) for task in tasks),
+        order.policy.gates,
+        _cap_form(order.budget.cap, order.budget.milliseconds),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class AgentView:
     """An agent, and all that can be told of it."""
@@ -864,6 +943,29 @@ class AgentView:
         """Whether it can be asked, as far as that was tried."""
         answered = self.reply is None or self.reply.outcome is Outcome.OK
         return answered and not self.found.problem
+
+
+def agent_view(team: Policy, name: str, origin: str) -> AgentView:
+    """Return an agent of a team, configured there, and what it is used for."""
+    return AgentView(
+        name,
+        origin,
+        inspect_agent(team.agents[name]),
+        tuple(tier for tier in Tier if agent_for(tier, team.agents) == name),
+        tuple(role.value for role in Role if team.roles[role] == name),
+        tuple(lane for lane, brief in team.lanes.items() if brief.agent == name),
+        default=name == (_named_default(team) or [""])[0],
+    )
+
+
+def shown_agents(policy: Policy) -> list[str]:
+    """Return the agents; not the one without a name, where it is one of the others as well."""
+    return [name for name in policy.agents if name or not _named_default(policy)]
+
+
+def _named_default(policy: Policy) -> list[str]:
+    """Return the agents that are who works under no name."""
+    return [name for name, one in policy.agents.items() if name and one == policy.agents.get("")]
 
 
 class KeyState(StrEnum):

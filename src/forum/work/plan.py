@@ -34,6 +34,12 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """The part of it that is spent call by call."""
         return Amount(self.usd, self.tokens, self.calls)
 
+    def under(self, ceiling: "Budget") -> "Budget":
+        """Return this budget, as far as another one allows it."""
+        return Budget(
+            *(min(getattr(self, name), getattr(ceiling, name)) for name in self.__struct_fields__)
+        )
+
 
 class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One instruction to one agent, or a plan of its own, and how to tell that it was done."""

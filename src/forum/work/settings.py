@@ -16,6 +16,7 @@ import msgspec
 
 from forum.errors import BadSettings
 from forum.ledger import NO_LIMIT
+from forum.work.plan import Budget
 from forum.work.policy import Agent, Api, Chat, Command, Library, Role, Scripted, Server, Tool
 from forum.work.roster import Tier
 from forum.work.team import agent_for
@@ -86,6 +87,8 @@ class Configured(msgspec.Struct, frozen=True):
     roster: str = ""
     rung: str = "auto"
     """How the lane of a request is told."""
+    ceiling: Budget = Budget()
+    """What one run may use at most that a client of the server asks for."""
 
 
 def read_configured(file: str, tables: Mapping[str, Table]) -> Configured:
@@ -109,6 +112,7 @@ def read_configured(file: str, tables: Mapping[str, Table]) -> Configured:
         team=roles.one("team", default=False),
         roster=roster.one("file", default=""),
         rung=roster.rung(),
+        ceiling=_Section(file, "clients", tables.get("clients", {})).budget(),
     )
 
 
@@ -259,6 +263,16 @@ class _Section:
                 )
         chosen = {role: name for role, name in wished.items() if role in known}
         return {Role(role): "" if name == DEFAULT else name for role, name in chosen.items()}
+
+    def budget(self) -> Budget:
+        units = {"usd": NANO, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
+        try:
+            given = {name: _exactly(name, value, units[name]) for name, value in self.table.items()}
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        if "seconds" in given:
+            given["milliseconds"] = given.pop("seconds")
+        return msgspec.structs.replace(Budget(), **given)
 
     def rung(self) -> str:
         wished = self.one("rung", default="auto")

@@ -9,23 +9,21 @@ import click
 from forum.config import FILE, Settings
 from forum.engine import Reply
 from forum.ledger import Outcome
-from forum.staff import ask_agent, configured, inspect_agent
+from forum.staff import ask_agent, configured
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.orders import Agents, agent_options, read_roster_file, with_agents
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import width
-from forum.surfaces.forms import AgentView, error_of, models_form, per_million
-from forum.surfaces.telling import dollars, plain, plural
-from forum.work import (
-    Agent,
-    Inspection,
-    Policy,
-    Role,
-    Tier,
-    agent_for,
-    is_independent,
-    team_policy,
+from forum.surfaces.forms import (
+    AgentView,
+    agent_view,
+    error_of,
+    models_form,
+    per_million,
+    shown_agents,
 )
+from forum.surfaces.telling import dollars, plain, plural
+from forum.work import Agent, Inspection, Policy, Role, is_independent, team_policy
 
 _CALL_SECONDS = 30.0
 _NOT_APART = (
@@ -64,7 +62,7 @@ def check(agents: Agents, *, call: bool, as_json: bool) -> None:
     policy = with_agents(Policy(), known, agents, own=False)
     roster = read_roster_file(None, known)
     team = team_policy(policy, roster, roster.by_name, roles=True)
-    lines = [_line(team, name, agents, settings) for name in _shown(policy)]
+    lines = [_line(team, name, agents, settings) for name in shown_agents(policy)]
     lines = [_asked(line, policy.agents[line.name]) for line in lines] if call else lines
     apart = is_independent(team, Role.VALIDATOR)
     if as_json:
@@ -78,26 +76,9 @@ def check(agents: Agents, *, call: bool, as_json: bool) -> None:
     raise SystemExit(0 if all(line.is_usable for line in lines) else FAILED)
 
 
-def _shown(policy: Policy) -> list[str]:
-    """Return the agents; not the one without a name, where it is one of the others as well."""
-    return [name for name in policy.agents if name or not _alike(policy)]
-
-
-def _alike(policy: Policy) -> list[str]:
-    """Return the agents that are who works under no name."""
-    return [name for name, one in policy.agents.items() if name and one == policy.agents.get("")]
-
-
 def _line(team: Policy, name: str, agents: Agents, settings: Settings) -> AgentView:
-    return AgentView(
-        name,
-        agents.origin_of(name) or _line_in(settings, name) or "default",
-        inspect_agent(team.agents[name]),
-        tuple(tier for tier in Tier if agent_for(tier, team.agents) == name),
-        tuple(role.value for role in Role if team.roles[role] == name),
-        tuple(lane for lane, brief in team.lanes.items() if brief.agent == name),
-        default=name == (_alike(team) or [""])[0],
-    )
+    origin = agents.origin_of(name) or _line_in(settings, name) or "default"
+    return agent_view(team, name, origin)
 
 
 def _line_in(settings: Settings, name: str) -> str:

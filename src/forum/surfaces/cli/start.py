@@ -60,6 +60,10 @@ _TEMPLATE = """\
 # cmd = "mcp-server-files ."
 # env = ["HOME"]                     # names of the variables that it is given
 
+[clients]
+# usd = 0.50                         # what one run may use at most that a client of the server
+# seconds = 600                      # asks for, whatever the client says; also tokens, calls, depth
+
 [server]
 # host = "127.0.0.1"                 # elsewhere, clients need keys: forum keys create
 # port = 8080

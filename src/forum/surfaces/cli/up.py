@@ -8,18 +8,12 @@ from forum.app import capacity
 from forum.errors import extra
 from forum.surfaces.cli import options
 from forum.surfaces.cli.server import annexes
-from forum.surfaces.cli.worker import PATIENCE_SECONDS, trouble_lines
+from forum.surfaces.cli.worker import PATIENCE_SECONDS, at_once, trouble_lines
 
 
 @click.command(cls=options.WithExamples, examples=("forum up", "forum up --port 9000"))
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
-@click.option(
-    "--tasks",
-    default=64,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many tasks at once, those of all runs together.",
-)
+@at_once
 def up(port: int, tasks: int) -> None:
     """Serve the ledger of this project on this machine, and carry out its runs.
 

@@ -18,6 +18,14 @@ from forum.surfaces.cli.output import print_json
 PATIENCE_SECONDS = 10
 _AGAIN_SECONDS = 30.0
 
+at_once = click.option(
+    "--tasks",
+    default=64,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="At most so many tasks at once, those of all runs together.",
+)
+
 
 @click.command(
     cls=options.WithExamples,
@@ -30,13 +38,7 @@ _AGAIN_SECONDS = 30.0
     type=click.IntRange(min=1),
     help="At most so many runs at once.",
 )
-@click.option(
-    "--tasks",
-    default=64,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="At most so many tasks at once, those of all runs together.",
-)
+@at_once
 @options.as_json
 def worker(runs: int, tasks: int, *, as_json: bool) -> None:
     """Carry out runs until stopped by SIGTERM or Ctrl-C.

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from forum.surfaces.http.tail import joining
+
 _MOST = 1000
 """How many pieces wait for one client; the oldest are dropped."""
 
@@ -64,12 +66,5 @@ class Deltas:
     @contextmanager
     def listening(self, run: str, news: asyncio.Event) -> Iterator[Ear]:
         """Keep what is said in a run for one client, and tell it by an event."""
-        ear = Ear(news)
-        ears = self._ears.setdefault(run, set())
-        ears.add(ear)
-        try:
+        with joining(self._ears, run, Ear(news)) as ear:
             yield ear
-        finally:
-            ears.discard(ear)
-            if not ears:
-                self._ears.pop(run, None)

@@ -59,11 +59,12 @@ class Denials:
 
     async def flush(self) -> None:
         """Put on record what is not; forget what did not happen since the last time."""
-        for case, times in list(self._untold.items()):
-            if times:
+        for case in list(self._untold):
+            # Asked now: while others were told, it may have happened again.
+            if self._untold.get(case):
                 await self._tell(case)
             else:
-                del self._untold[case]
+                self._untold.pop(case, None)
 
     async def _watch(self) -> None:
         while True:
@@ -73,7 +74,11 @@ class Denials:
                 await self.flush()
 
     async def _tell(self, case: _Case) -> None:
-        times = self._untold[case]
+        # Taken before it is told: whoever tells in the meantime must not tell the same again.
+        times, self._untold[case] = self._untold[case], 0
         denied = AccessDenied(case.who, case.why, case.door, times)
-        await asyncio.to_thread(case.desk.forum.deny, denied, case.who)
-        self._untold[case] -= times
+        try:
+            await asyncio.to_thread(case.desk.forum.deny, denied, case.who)
+        except Exception:
+            self._untold[case] = self._untold.get(case, 0) + times
+            raise

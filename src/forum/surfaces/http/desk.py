@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from starlette.concurrency import run_in_threadpool
+
 from forum.app import Forum
 from forum.engine import Order
 from forum.staff import Ask, Staff
@@ -42,4 +44,4 @@ class Desk:
 
     async def order(self, ask: Ask) -> Order:
         """Return what is to be carried out; a server of tools or a model may have to be asked."""
-        return await asyncio.to_thread(self.staff.order, ask)
+        return await run_in_threadpool(self.staff.order, ask)

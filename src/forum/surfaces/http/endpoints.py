@@ -41,6 +41,15 @@ class Principal:
     """Whether somebody on this machine is let in without a key."""
 
 
+def idempotency_key(request: Request) -> str | None:
+    """Return the Idempotency-Key of a request, if it has one; refuse what is none."""
+    given = request.headers.get("idempotency-key")
+    if given is not None and not _IDEMPOTENCY_KEY(given):
+        why = "Idempotency-Key: up to 200 printable characters without a space"
+        raise Refusal(Problem.BAD_REQUEST, why)
+    return given
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """One request, after everything about it was checked."""
@@ -54,12 +63,9 @@ class Visit:
     @property
     def ticket(self) -> Ticket | None:
         """The name under which the client asks, so that asking again is harmless."""
-        given = self.request.headers.get("idempotency-key")
+        given = idempotency_key(self.request)
         if given is None:
             return None
-        if not _IDEMPOTENCY_KEY(given):
-            why = "Idempotency-Key: up to 200 printable characters without a space"
-            raise Refusal(Problem.BAD_REQUEST, why)
         asked = self.request.url.path.encode() + b"\n" + msgspec.json.encode(self.body)
         return Ticket(f"{self.principal.name}/{given}", sha256(asked).hexdigest())
 

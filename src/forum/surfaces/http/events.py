@@ -10,20 +10,21 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from msgspec import Meta, Struct, json
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from forum.errors import NoSuchRun, StoreFailed
-from forum.ledger import Feed, Sequenced, leaf_of, peek_kind
+from forum.ledger import MAIN, Feed, Reader, Sequenced, leaf_of, peek_kind
 from forum.surfaces.http.deltas import Delta
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.endpoints import NEVER, READERS, Endpoint, Visit
 from forum.surfaces.http.problems import Problem, Refusal
+from forum.surfaces.http.tail import heard
 
-BEAT_SECONDS = 15.0
-"""How often something is sent where nothing happens, so that proxies keep the connection."""
 MOST_FOLLOWERS = 1500
 """How many may follow runs of one ledger in one process; there must be room for other clients."""
 STREAM = "text/event-stream"
+# Proxies that gather what they pass on would keep it to themselves.
+STREAMED = {**NEVER, "X-Accel-Buffering": "no"}
 _CLOSE = b"run.close/1"
 
 
@@ -33,7 +34,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=-1, lt=2**53)] | None = None
 
 
-async def follow(visit: Visit) -> StreamingResponse:
+async def follow(visit: Visit) -> Response:
     """Tell what happens in a run, until it has ended."""
     run, desk = visit.path("run"), visit.desk
     if desk.tail.listeners >= MOST_FOLLOWERS:
@@ -41,9 +42,19 @@ async def follow(visit: Visit) -> StreamingResponse:
     if not await asyncio.to_thread(desk.forum.store.strands, run):
         raise NoSuchRun(run)
     feed = Feed(desk.forum.store, run, _after(visit))
-    # Proxies that gather what they pass on would keep it to themselves.
-    headers = {**NEVER, "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(desk, feed), 200, headers, STREAM)
+    if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
+        # Browsers connect again after every end, but not after this status (HTML, 9.2.3).
+        return Response(None, 204, NEVER)
+    return StreamingResponse(_events(desk, feed), 200, STREAMED, STREAM)
+
+
+def _is_over(reader: Reader, run: str, after: int) -> bool:
+    """Tell whether a run has ended, and the client has heard of it."""
+    last = reader.last(run, MAIN)
+    if last is None or peek_kind(last) != _CLOSE:
+        return False
+    index = reader.indexes([leaf_of(last)])[0]
+    return index is not None and index <= after
 
 
 def _after(visit: Visit) -> int:
@@ -68,10 +79,7 @@ async def _events(desk: Desk, feed: Feed) -> AsyncIterator[bytes]:
                     return
             if desk.tail.closed:
                 return
-            try:
-                async with asyncio.timeout(BEAT_SECONDS):
-                    await news.wait()
-            except TimeoutError:
+            if not await heard(news):
                 yield b": still here\n\n"
 
 
@@ -97,4 +105,5 @@ EVENTS = Endpoint(
     "GET", "/api/v1/runs/{run}/events", "follow_run", READERS,
     "Follow a run: an event for each entry, with its index as the event's id", follow,
     reply=STREAM, query=After, tag="runs",
+    also={204: "The run has ended, and the client has all of it"},
 )  # fmt: skip

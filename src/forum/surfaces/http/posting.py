@@ -14,7 +14,8 @@ from forum.app import now
 from forum.errors import BadSettings
 from forum.ledger import Outcome
 from forum.surfaces.http.notices import Answer
-from forum.surfaces.http.webhooks import Message, Webhook, is_loopback
+from forum.surfaces.http.sections import is_loopback
+from forum.surfaces.http.webhooks import Message, Webhook
 
 _LONGEST_PAUSE: Final = 86_400
 

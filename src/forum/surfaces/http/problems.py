@@ -93,7 +93,9 @@ def refusal_of(error: Exception) -> Refusal:
     problem = _OF.get(type(error), Problem.BROKEN)
     # What a database or a bug says may hold what a client must not see.
     told = problem.status < 500 or isinstance(error, errors.Backlogged)
-    headers = {"Retry-After": "1"} if problem.status == 503 else {}
+    # Of these it is not known whether it was done: whoever asks again may have it done twice.
+    unsure = isinstance(error, errors.StoreLost | TimeoutError)
+    headers = {"Retry-After": "1"} if problem.status == 503 and not unsure else {}
     return Refusal(problem, str(error) if told else "", headers)
 
 

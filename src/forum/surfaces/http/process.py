@@ -98,7 +98,8 @@ class Impatient(H11Protocol):
     def _take_stock(self) -> None:
         """See whose turn it is."""
         if self.transport.is_closing():
-            self.give_up()
+            self._relax()
+            self._watch()
         elif self._busy():
             self._relax()
             self._distrust()
@@ -139,19 +140,25 @@ class Impatient(H11Protocol):
     def give_up(self) -> None:
         """Let the client go, as soon as it has what was said to it."""
         self._relax()
-        self.transport.close()
+        if not self.transport.is_closing():
+            self.transport.close()
         self._watch()
 
     def _watch(self) -> None:
         """See to it that what waits for the client becomes less."""
-        left = self.transport.get_write_buffer_size()
+        left = self._left()
         if left and self._watching is None:
             loop = asyncio.get_running_loop()
             self._watching = loop.call_later(STALL_SECONDS, self._look, left)
 
+    def _left(self) -> int:
+        """Return how much waits; of TLS that is about to end, nothing, for asyncio ends that."""
+        ending = self.scheme == "https" and self.transport.is_closing()
+        return 0 if ending else self.transport.get_write_buffer_size()
+
     def _look(self, left: int) -> None:
         self._watching = None
-        if self.transport.get_write_buffer_size() < left:
+        if self._left() < left:
             self._watch()
         else:
             self.transport.abort()  # to close would be to wait until it has read everything

@@ -7,23 +7,24 @@ from starlette.responses import Response
 
 from forum.errors import Malformed, NoSuchEntry
 from forum.ledger import Scope
-from forum.surfaces.asking import AskForm, ask_of
+from forum.staff import check_means
+from forum.surfaces.asking import AskForm, ask_of, check_gates
 from forum.surfaces.forms import (
     DecisionForm,
     GateEditForm,
     GatesForm,
     RunForm,
-    RunLine,
+    RunsPage,
     ShownGateForm,
     gates_form,
     run_form,
-    runs_form,
+    runs_page,
     shown_gate_form,
 )
 from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
 from forum.surfaces.http.events import EVENTS
 from forum.surfaces.http.problems import Problem, Refusal
-from forum.work import Answer
+from forum.work import Answer, read_plan
 
 _SUBMIT = frozenset({Scope.SUBMIT})
 _APPROVE = frozenset({Scope.APPROVE})
@@ -49,13 +50,6 @@ class Page(Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(max_length=64, pattern="^[!-~]*$", description="As the page before says.")
     ] = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
-
-
-class RunsPage(Struct, frozen=True):
-    """Some runs, the newest first."""
-
-    runs: tuple[RunLine, ...]
-    next: Annotated[str | None, Meta(description="The cursor of the next page.")]
 
 
 class ForkAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,6 +82,7 @@ class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def create(visit: Visit) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
+    check_gates(visit.body.gates, visit.principal.scopes)
     desk, ask = visit.desk, ask_of(visit.body)
     # On the loop, where it takes less than to change threads: very many come in at once.
     await desk.turnstile.enter()
@@ -107,8 +102,7 @@ def list_runs(visit: Visit) -> RunsPage:
     page: Page = visit.query
     found = visit.desk.forum.recent_runs(page.cursor or None, page.limit)
     requests = {run: visit.desk.forum.request_of(run) for run, _ in found}
-    following = found[-1][0] if len(found) == page.limit else None
-    return RunsPage(runs_form(found, requests).runs, following)
+    return runs_page(found, requests, page.limit)
 
 
 def get(visit: Visit) -> RunForm:
@@ -116,10 +110,11 @@ def get(visit: Visit) -> RunForm:
     return run_form(visit.desk.forum.view(visit.path("run")))
 
 
-def cancel(visit: Visit) -> RunForm:
-    """Ask a run to end."""
-    visit.desk.forum.cancel(visit.path("run"), visit.principal.name)
-    return get(visit)
+def cancel(visit: Visit) -> Response:
+    """Ask a run to end.  Nothing of it is told: who may only submit must not read by stopping."""
+    run = visit.path("run")
+    visit.desk.forum.cancel(run, visit.principal.name)
+    return _taken(run)
 
 
 def fork(visit: Visit) -> Response:
@@ -163,6 +158,8 @@ def edit(visit: Visit) -> GateEditForm:
     except UnicodeEncodeError as error:
         raise Malformed("text", f"a lone surrogate at {error.start}") from None
     actor = visit.principal.name
+    if form.subject == "plan":
+        check_means(read_plan(shown).all_tasks, visit.desk.forum.read_case(run).policy)
     digest = visit.desk.forum.edit_gate(run, form.subject, form.digest, shown, actor)
     return GateEditForm(run, form.subject, digest)
 
@@ -185,7 +182,8 @@ RUNS = (
     EVENTS,
     Endpoint(
         "POST", "/api/v1/runs/{run}/cancel", "cancel_run", _SUBMIT,
-        "Ask a run to end", cancel, reply=RunForm, problems=(Problem.ENDED,), tag="runs",
+        "Ask a run to end", cancel,
+        reply=Taken, status=202, problems=(Problem.ENDED,), tag="runs",
     ),
     Endpoint(
         "POST", "/api/v1/runs/{run}/fork", "fork_run", _SUBMIT,

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from forum.surfaces.http.door import Door
-from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit
+from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit, idempotency_key
 from forum.surfaces.http.metrics import Metrics
 from forum.surfaces.http.problems import Problem, Refusal, refusal_of, respond
 
@@ -52,12 +52,16 @@ def serve(
         async with asyncio.timeout(endpoint.seconds):
             desk, principal = await door.admit(request, endpoint)
             query = _query(request, endpoint)
+            if endpoint.idempotent:
+                idempotency_key(request)  # refused even where nobody would look at it
             body = await _body(request, endpoint, most_bytes)
             visit = Visit(request, desk, principal, query, body)
             if inspect.iscoroutinefunction(endpoint.handle):
                 made = await endpoint.handle(visit)
             else:
                 made = await run_in_threadpool(endpoint.handle, visit)
+        if isinstance(made, StreamingResponse):
+            made.body_iterator = door.escort(request, endpoint, made.body_iterator)
         return _response(made, endpoint)
 
     return answer

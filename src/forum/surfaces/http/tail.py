@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from typing import TypeVar
 
 from forum.errors import StoreFailed
 from forum.ledger import Store, peek_run
@@ -15,6 +16,9 @@ from forum.tlog import Checkpoint, checkpoint_of
 
 LOOK_SECONDS = 0.05
 _PAST_LOOKS = 10
+_BEAT_SECONDS = 15.0
+"""How often something is sent where nothing happens, so that proxies keep the connection."""
+_Ear = TypeVar("_Ear")
 
 
 class Tail:
@@ -55,15 +59,8 @@ class Tail:
 
         Clear it, then read, then wait: what comes in between is not missed.
         """
-        event = asyncio.Event()
-        ears = self._ears.setdefault(run, set())
-        ears.add(event)
-        try:
+        with joining(self._ears, run, asyncio.Event()) as event:
             yield event
-        finally:
-            ears.discard(event)
-            if not ears:
-                self._ears.pop(run, None)
 
     @property
     def listeners(self) -> int:
@@ -73,12 +70,36 @@ class Tail:
     def _runs_with_news(self) -> set[str] | None:
         """Return the runs that have got entries, or nothing if it may be any of them."""
         size, known = self._store.head().size, self._size
+        runs = None
+        if known is not None:
+            runs = {peek_run(data) for data in self._store.entries(known, size) if data}
+        # Only now: where the store fails half-way, those who wait are woken the next time.
         self._size = size
-        if known is None:
-            return None
-        return {peek_run(data) for data in self._store.entries(known, size) if data}
+        return runs
 
     def _wake(self, runs: set[str] | None) -> None:
         for run in self._ears.keys() if runs is None else runs & self._ears.keys():
             for event in self._ears[run]:
                 event.set()
+
+
+@contextmanager
+def joining(ears: dict[str, set[_Ear]], run: str, ear: _Ear) -> Iterator[_Ear]:
+    """Be among those who listen to a run, within the block."""
+    others = ears.setdefault(run, set())
+    others.add(ear)
+    try:
+        yield ear
+    finally:
+        others.discard(ear)
+        if not others:
+            ears.pop(run, None)
+
+
+async def heard(news: asyncio.Event) -> bool:
+    """Wait for something new; tell whether it came before one has to say that one is still here."""
+    try:
+        async with asyncio.timeout(_BEAT_SECONDS):
+            return await news.wait()
+    except TimeoutError:
+        return False

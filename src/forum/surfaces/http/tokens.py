@@ -15,19 +15,17 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from ipaddress import ip_address
 from math import inf
 from time import monotonic
 from typing import Annotated, Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import httpx2
 import jwt
 import msgspec
 
-from forum.config import FILE
 from forum.errors import BadSettings, IssuerUnreachable, TokenExpired, TokenRejected
 from forum.ledger import Scope
+from forum.surfaces.http.sections import bad_section, is_loopback, is_safe, read_section
 
 T = TypeVar("T")
 
@@ -65,6 +63,8 @@ PATIENCE_SECONDS: Final = 5.0
 
 # Settings
 
+_SECTION: Final = "oidc"
+
 
 def _own_names() -> Mapping[str, frozenset[Scope]]:
     """Return what holds where an issuer calls our scopes as we do."""
@@ -100,15 +100,10 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_issuer(table: Mapping[str, Any]) -> Issuer:
     """Read the section `[oidc]` of the project file."""
-    try:
-        told = msgspec.convert(table, _Table)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        place = where.strip("`").removeprefix("$.")
-        raise _wrong(f"{place}: {what}" if place else what) from None
-    if not _is_safe(told.issuer) or "?" in told.issuer or "#" in told.issuer:
+    told = read_section(_SECTION, table, _Table)
+    if not is_safe(told.issuer) or "?" in told.issuer or "#" in told.issuer:
         raise _wrong("issuer: write https://HOST/PATH as in its tokens; http is for loopback only")
-    if told.jwks_url and not _is_safe(told.jwks_url):
+    if told.jwks_url and not is_safe(told.jwks_url):
         raise _wrong("jwks_url: write https://HOST/PATH; http is for loopback only")
     if not told.audience or not told.scopes_claim:
         raise _wrong("audience and scopes_claim: neither may be empty")
@@ -123,30 +118,8 @@ def read_issuer(table: Mapping[str, Any]) -> Issuer:
     )
 
 
-def _is_safe(url: str) -> bool:
-    """Tell whether nobody can answer in the place of an address: TLS, or this machine."""
-    try:
-        parts = urlsplit(url)
-        in_range = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    named = bool(parts.hostname) and "@" not in parts.netloc and url.isascii()
-    guarded = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(url))
-    return in_range and named and guarded and url.isprintable() and " " not in url
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _wrong(why: str) -> BadSettings:
-    return BadSettings(FILE, f"[oidc] {why}")
+    return bad_section(_SECTION, why)
 
 
 # Tokens
@@ -380,7 +353,7 @@ async def _discover(issuer: Issuer) -> str:
     found = await _get(address, _Configuration)
     if found.issuer != issuer.url:
         raise IssuerUnreachable(address, f"it calls itself {found.issuer[:200]!r}")
-    if not _is_safe(found.jwks_uri):
+    if not is_safe(found.jwks_uri):
         raise IssuerUnreachable(address, "its jwks_uri is neither https nor on loopback")
     return found.jwks_uri
 
@@ -426,7 +399,7 @@ def _client(address: str, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         verify=trusted,
         # A proxy of the environment is for others than this machine.
-        trust_env=not _is_loopback(address),
+        trust_env=not is_loopback(address),
         timeout=httpx2.Timeout(PATIENCE_SECONDS),
         headers={"Accept": "application/json", "Accept-Encoding": "identity"},
         # Where an answer comes from was checked; where it is sent on to was not.

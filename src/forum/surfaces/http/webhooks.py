@@ -12,17 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from ipaddress import ip_address
 from pathlib import Path
 from re import compile as pattern
 from typing import Annotated, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
-from forum.config import FILE
 from forum.errors import BadSettings
 from forum.ledger import Entry, Located, Outcome, RunClose
+from forum.surfaces.http.sections import bad_section, is_safe, read_section
 from forum.surfaces.telling import iso
 from forum.work import Answer, GateOpened
 
@@ -83,13 +82,8 @@ def read_webhooks(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Webhook, ...
 def _read(name: str, table: Mapping[str, Any]) -> Webhook:
     if not _NAME(name):
         raise _wrong(name, "its name has up to 64 small letters, digits, - and _")
-    try:
-        told = msgspec.convert(table, _Table)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        place = where.strip("`").removeprefix("$.")
-        raise _wrong(name, f"{place}: {what}" if place else what) from None
-    if not _is_safe(told.url):
+    told = read_section(_section(name), table, _Table)
+    if not is_safe(told.url):
         raise _wrong(name, "url: write https://HOST/PATH; http is for loopback only")
     if bool(told.secret_env) == bool(told.secret_file):
         raise _wrong(name, "say where its secret is: secret_env or secret_file")
@@ -129,30 +123,12 @@ def _secret(word: str) -> bytes:
         return b""
 
 
-def is_loopback(url: str) -> bool:
-    """Tell whether an address is on this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_safe(url: str) -> bool:
-    """Tell whether nobody can listen in: TLS, or this machine."""
-    try:
-        parts = urlsplit(url)
-        in_range = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    named = bool(parts.hostname) and "@" not in parts.netloc
-    guarded = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(url))
-    plain = url.isascii() and url.isprintable() and " " not in url
-    return in_range and named and guarded and plain
+def _section(name: str) -> str:
+    return f"webhooks.{name}"
 
 
 def _wrong(name: str, why: str) -> BadSettings:
-    return BadSettings(FILE, f"[webhooks.{name}] {why}")
+    return bad_section(_section(name), why)
 
 
 # Messages

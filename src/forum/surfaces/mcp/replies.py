@@ -1,21 +1,13 @@
 """What tools answer: a form for programs, and a few words for people."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.ledger import NO_LIMIT, Outcome
-from forum.surfaces.forms import (
-    AmountForm,
-    CapForm,
-    RunId,
-    RunLine,
-    Seconds,
-    WaitForm,
-    amount_form,
-)
+from forum.ledger import Outcome
+from forum.surfaces.forms import AmountForm, RunId, Seconds, WaitForm, amount_form
 from forum.surfaces.telling import (
     Status,
     dollars,
@@ -25,10 +17,7 @@ from forum.surfaces.telling import (
     run_reason,
     run_time,
 )
-from forum.work import Budget, Policy, RunState, Task
-
-if TYPE_CHECKING:
-    from forum.engine import Order
+from forum.work import RunState
 
 MOST_QUOTED = 100_000
 """How many characters of what a run said are repeated as text; the form has all of them."""
@@ -62,6 +51,12 @@ class Reply:
             return (self.words,)
         cut = "" if len(self.quoted) <= MOST_QUOTED else " It is cut here; the form has all of it."
         return f"{self.words}\n{UNTRUSTED}{cut}", self.quoted[:MOST_QUOTED]
+
+
+class CancelForm(Struct, frozen=True):
+    """A run that was asked to end; how it goes tell those tools that read."""
+
+    run: RunId
 
 
 class StatusForm(Struct, frozen=True):
@@ -117,69 +112,6 @@ def run_words(view: RunView) -> str:
         return f"Run {view.run} {run_reason(view)}. Look at it with `gate`. {so_far}."
     word = "was answered" if status is Status.OK else f"did not end well: {run_reason(view)}"
     return f"Run {view.run} {word}. {so_far}."
-
-
-class RunsPage(Struct, frozen=True):
-    """Some runs, the newest first."""
-
-    runs: tuple[RunLine, ...]
-    next: Annotated[str | None, Meta(description="The cursor of the next page.")]
-
-
-class PlannedForm(Struct, frozen=True):
-    """A task as it would be done."""
-
-    id: str
-    instruction: str
-    done_when: str
-    needs: Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")]
-    after: Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")]
-    lane: str | None
-    agent: Annotated[str, Meta(description="Who would do it; the default agent has no name.")]
-    tasks: Annotated[tuple["PlannedForm", ...], Meta(description="The plan within it.")]
-
-
-class PlanForm(Struct, frozen=True):
-    """What would be done, if it were asked for now."""
-
-    lane: Annotated[str | None, Meta(description="Null if none was looked for, or is sure.")]
-    team: Annotated[bool, Meta(description="Whether a team would make the plan: no task is known.")]
-    tasks: tuple[PlannedForm, ...]
-    gates: Annotated[tuple[str, ...], Meta(description="What a person has to approve first.")]
-    cap: CapForm
-
-
-def plan_form(order: "Order") -> PlanForm:
-    """Return what an order would have done, in its form."""
-    return PlanForm(
-        order.route.facts.lane or None if order.route else None,
-        order.plan is None,
-        tuple(_planned(task, order.policy) for task in (order.plan.tasks if order.plan else ())),
-        order.policy.gates,
-        _cap(order.budget),
-    )
-
-
-def _planned(task: Task, policy: Policy) -> PlannedForm:
-    return PlannedForm(
-        task.id,
-        task.instruction,
-        task.done_when,
-        task.needs,
-        task.after,
-        task.lane or None,
-        policy.worker_of(task),
-        tuple(_planned(inner, policy) for inner in task.tasks),
-    )
-
-
-def _cap(budget: Budget) -> CapForm:
-    return CapForm(
-        None if budget.usd == NO_LIMIT else dollars(budget.usd),
-        None if budget.tokens == NO_LIMIT else budget.tokens,
-        None if budget.calls == NO_LIMIT else budget.calls,
-        None if budget.milliseconds == NO_LIMIT else budget.milliseconds / 1000,
-    )
 
 
 class BundleForm(Struct, frozen=True):

@@ -15,22 +15,25 @@ from forum.app import KINDS, Forum
 from forum.engine import Ticket
 from forum.errors import NotYetSigned
 from forum.ledger import Scope, causes, find, prove
-from forum.surfaces.asking import ask_of
+from forum.surfaces.asking import ask_of, check_gates
 from forum.surfaces.forms import (
     DecisionForm,
     GatesForm,
+    PlanForm,
     ProofForm,
     ReportForm,
     RouteForm,
     RunForm,
+    RunsPage,
     ShownGateForm,
     WhyForm,
     gates_form,
+    plan_form,
     proof_form,
     report_form,
     route_form,
     run_form,
-    runs_form,
+    runs_page,
     shown_gate_form,
     why_form,
 )
@@ -51,11 +54,9 @@ from forum.surfaces.mcp.callers import Caller
 from forum.surfaces.mcp.replies import (
     Attached,
     BundleForm,
-    PlanForm,
+    CancelForm,
     Reply,
-    RunsPage,
     StatusForm,
-    plan_form,
     run_words,
     status_form,
 )
@@ -140,6 +141,7 @@ async def submit(call: Call, ask: SubmitAsk) -> Reply:
 
 
 def _take_on(caller: Caller, ask: SubmitAsk) -> str:
+    check_gates(ask.form.gates, caller.scopes)
     order = caller.staff.order(ask_of(ask.form))
     ticket = None
     if ask.key:
@@ -224,9 +226,9 @@ def plan(caller: Caller, ask: PlanAsk) -> Reply:
 @in_thread
 def cancel(caller: Caller, ask: RunAsk) -> Reply:
     """Ask a run to end."""
-    run = caller.forum.run_of(ask.run)
-    caller.forum.cancel(run, caller.name)
-    return _status(caller.forum, run)
+    # By its whole name, which only those know who were told: an index would be anybody's run.
+    caller.forum.cancel(ask.run, caller.name)
+    return Reply(CancelForm(ask.run), "It was asked to end.")
 
 
 # Looking
@@ -238,10 +240,9 @@ def runs(caller: Caller, ask: RunsAsk) -> Reply:
     forum = caller.forum
     found = forum.recent_runs(ask.cursor or None, ask.limit)
     requests = {run: forum.request_of(run) for run, _ in found}
-    lines = runs_form(found, requests).runs
-    following = found[-1][0] if len(found) == ask.limit else None
-    words = [f"{line.run}  {line.outcome or line.state}" for line in lines]
-    return Reply(RunsPage(lines, following), "\n".join(words) or "There are no more runs.")
+    form = runs_page(found, requests, ask.limit)
+    words = [f"{line.run}  {line.outcome or line.state}" for line in form.runs]
+    return Reply(form, "\n".join(words) or "There are no more runs.")
 
 
 @in_thread
@@ -410,7 +411,7 @@ TOOLS: Sequence[Tool] = (
     Tool(
         "cancel", "Have a run end",
         "Ask a run to end: its calls are stopped wherever they are made, what is done stays.",
-        _SUBMIT, RunAsk, StatusForm, cancel, Hints(destroys=True, idempotent=True),
+        _SUBMIT, RunAsk, CancelForm, cancel, Hints(destroys=True, idempotent=True),
     ),
     Tool(
         "gates", "What waits for approval",

@@ -152,6 +152,8 @@ FROM forum.account WHERE log = %(log)s AND run = %(run)s
 -- name: ask_once
 INSERT INTO forum.once (log, name, run, digest)
 VALUES (%(log)s, %(name)s, %(run)s, %(digest)s) ON CONFLICT DO NOTHING
+-- name: forget_asked
+UPDATE forum.once SET digest = '' WHERE log = %(log)s AND run = %(run)s
 -- name: asked
 SELECT run, digest FROM forum.once WHERE log = %(log)s AND name = %(name)s
 -- name: set_alarms

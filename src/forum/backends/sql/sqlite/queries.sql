@@ -91,6 +91,8 @@ FROM account WHERE log = :log AND run = :run
 -- name: ask_once
 INSERT INTO once (log, name, run, digest)
 VALUES (:log, :name, :run, :digest) ON CONFLICT DO NOTHING
+-- name: forget_asked
+UPDATE once SET digest = '' WHERE log = :log AND run = :run
 -- name: asked
 SELECT run, digest FROM once WHERE log = :log AND name = :name
 -- name: set_alarm

@@ -22,7 +22,7 @@ from forum.engine import MOST_A_SECOND
 from forum.errors import BodyGone, ReplayMiss, StoreFailed
 from forum.ledger import MAIN, Outcome, opens, peek_kind
 from forum.staff import Ask
-from forum.surfaces.asking import budget_of
+from forum.surfaces.asking import budget_of, check_gates
 from forum.surfaces.http.deltas import Ear
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.endpoints import READERS, Visit
@@ -30,6 +30,7 @@ from forum.surfaces.http.openai.catalogue import Choice
 from forum.surfaces.http.openai.conversation import Terms
 from forum.surfaces.http.openai.errors import NoAnswer
 from forum.surfaces.http.problems import Problem, Refusal
+from forum.surfaces.http.tail import heard
 from forum.surfaces.telling import run_reason, task_reason, tasks_of
 from forum.work import Run, RunState, StopReason, gate_strand, task_strand
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 570.0
 """How long an answer in one piece is waited for: clients give up after 600 s, and ask again."""
 ENDPOINT_SECONDS = WAIT_SECONDS + 25
-BEAT_SECONDS = 15.0
-"""How often something is sent where nothing is said, so that proxies keep the connection."""
 
 _CLOSE = b"run.close/1"
 _STOPS = {
@@ -94,6 +93,7 @@ async def begin(visit: Visit, choice: Choice, request: str, terms: Terms) -> Beg
         await _play_again(visit, choice.replay)
         return Begun(desk, choice.replay, choice.model, created, replayed=True)
     gates = terms.gates
+    check_gates(gates, visit.principal.scopes)
     ask = Ask(
         request,
         lane=choice.lane,
@@ -176,7 +176,7 @@ async def tell(begun: Begun) -> AsyncGenerator[str | Ended, None]:
             for text in words.take(ear):
                 yield text
             ended = await _look(begun)
-            if ended is None and not await _heard(news):
+            if ended is None and not await heard(news):
                 yield ""
     if isinstance(ended, NoAnswer):
         raise ended
@@ -222,14 +222,6 @@ class Words:
             if not self._held and (piece.task, piece.step) == (self._task, self._step):
                 self.said += piece.text
                 yield piece.text
-
-
-async def _heard(news: asyncio.Event) -> bool:
-    try:
-        async with asyncio.timeout(BEAT_SECONDS):
-            return await news.wait()
-    except TimeoutError:
-        return False
 
 
 async def _look(begun: Begun) -> Ended | NoAnswer | None:

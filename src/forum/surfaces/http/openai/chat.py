@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from forum.ledger import Scope
-from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit
+from forum.surfaces.http.endpoints import Endpoint, Visit
 from forum.surfaces.http.events import STREAM
 from forum.surfaces.http.openai.answering import (
     ENDPOINT_SECONDS,
@@ -28,12 +28,17 @@ from forum.surfaces.http.openai.conversation import (
     refuse_others,
     request_of,
 )
-from forum.surfaces.http.openai.errors import NoAnswer, in_their_form, link_to
+from forum.surfaces.http.openai.errors import NoAnswer, in_their_form
+from forum.surfaces.http.openai.saying import (
+    BEAT,
+    Provenance,
+    as_stream,
+    in_one_piece,
+    provenance,
+)
 from forum.surfaces.http.problems import Problem
 
 DONE = b"data: [DONE]\n\n"
-BEAT = b": keep-alive\n\n"
-_STREAMED = {**NEVER, "X-Accel-Buffering": "no"}
 
 
 class StreamOptions(Struct, frozen=True):
@@ -79,16 +84,6 @@ _TAKEN: dict[str, tuple[Any, ...]] = {
     "stop": (None, [], ""),
     "web_search_options": (None,),
 }
-
-
-class Provenance(Struct, frozen=True):
-    """Where the answer comes from."""
-
-    run: str
-    href: str
-    verify: Annotated[
-        str, Meta(description="POST there for the evidence, which `forum verify` reads.")
-    ]
 
 
 class UsageForm(Struct, frozen=True):
@@ -167,16 +162,15 @@ async def complete(visit: Visit) -> Response:
     try:
         begun = await begin(visit, choice, request, ask.forum)
         if not ask.stream:
-            return _completion(begun, await whole(visit, begun))
+            return in_one_piece(begun.run, _completion(begun, await whole(visit, begun)))
     except NoAnswer as error:
         return error.response()
     usage = bool(ask.stream_options and ask.stream_options.include_usage)
-    headers = {**_STREAMED, **link_to(begun.run)}
-    return StreamingResponse(_chunks(begun, usage=usage), 200, headers, STREAM)
+    return as_stream(begun.run, _chunks(begun, usage=usage))
 
 
-def _completion(begun: Begun, ended: Ended) -> Response:
-    made = Completion(
+def _completion(begun: Begun, ended: Ended) -> Completion:
+    return Completion(
         _id(begun),
         "chat.completion",
         begun.created,
@@ -186,8 +180,6 @@ def _completion(begun: Begun, ended: Ended) -> Response:
         _fingerprint(begun),
         provenance(begun.run),
     )
-    headers = {**NEVER, **link_to(begun.run)}
-    return Response(msgspec.json.encode(made), 200, headers, JSON)
 
 
 async def _chunks(begun: Begun, *, usage: bool) -> AsyncIterator[bytes]:
@@ -218,12 +210,6 @@ def _chunk(begun: Begun, *choices: ChunkChoice, usage: Usage | None = None) -> b
         _usage(usage) if usage else None,
     )
     return b"data: %s\n\n" % msgspec.json.encode(chunk)
-
-
-def provenance(run: str) -> Provenance:
-    """Return where a run is, and what proves it."""
-    href = f"/api/v1/runs/{run}"
-    return Provenance(run, href, f"{href}/bundle")
 
 
 def _id(begun: Begun) -> str:

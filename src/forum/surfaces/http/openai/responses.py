@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from forum.ledger import Scope
-from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit
+from forum.surfaces.http.endpoints import Endpoint, Visit
 from forum.surfaces.http.events import STREAM
 from forum.surfaces.http.openai.answering import (
     ENDPOINT_SECONDS,
@@ -22,7 +22,6 @@ from forum.surfaces.http.openai.answering import (
     whole,
 )
 from forum.surfaces.http.openai.catalogue import find
-from forum.surfaces.http.openai.chat import BEAT, provenance
 from forum.surfaces.http.openai.conversation import (
     MOST_MESSAGES,
     Item,
@@ -31,11 +30,11 @@ from forum.surfaces.http.openai.conversation import (
     refuse_others,
     request_of,
 )
-from forum.surfaces.http.openai.errors import NoAnswer, in_their_form, link_to
+from forum.surfaces.http.openai.errors import NoAnswer, in_their_form
+from forum.surfaces.http.openai.saying import BEAT, as_stream, in_one_piece, provenance
 from forum.surfaces.http.problems import Problem
 
 _TEXT = {"format": {"type": "text"}}
-_STREAMED = {**NEVER, "X-Accel-Buffering": "no"}
 
 
 class ResponsesAsk(Struct, frozen=True):
@@ -197,13 +196,11 @@ async def respond(visit: Visit) -> Response:
         begun = await begin(visit, choice, request, ask.forum)
         answering = Answering(begun, metadata, ask.instructions)
         if not ask.stream:
-            made = answering.form("completed", await whole(visit, begun))
-            headers = {**NEVER, **link_to(begun.run)}
-            return Response(msgspec.json.encode(made), 200, headers, JSON)
+            answer = answering.form("completed", await whole(visit, begun))
+            return in_one_piece(begun.run, answer)
     except NoAnswer as error:
         return error.response()
-    headers = {**_STREAMED, **link_to(begun.run)}
-    return StreamingResponse(_events(answering), 200, headers, STREAM)
+    return as_stream(begun.run, _events(answering))
 
 
 def _verbose(text: object) -> tuple[Any, ...]:

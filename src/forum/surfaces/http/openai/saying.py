@@ -1,0 +1,40 @@
+"""How an answer is sent: in one piece, or as a stream; and where it says that it comes from."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response, StreamingResponse
+
+from forum.surfaces.http.endpoints import JSON, NEVER
+from forum.surfaces.http.events import STREAM, STREAMED
+from forum.surfaces.http.openai.errors import link_to
+
+BEAT = b": keep-alive\n\n"
+
+
+class Provenance(Struct, frozen=True):
+    """Where the answer comes from."""
+
+    run: str
+    href: str
+    verify: Annotated[
+        str, Meta(description="POST there for the evidence, which `forum verify` reads.")
+    ]
+
+
+def provenance(run: str) -> Provenance:
+    """Return where a run is, and what proves it."""
+    href = f"/api/v1/runs/{run}"
+    return Provenance(run, href, f"{href}/bundle")
+
+
+def in_one_piece(run: str, answer: Struct) -> Response:
+    """Return the answer of a run."""
+    return Response(msgspec.json.encode(answer), 200, {**NEVER, **link_to(run)}, JSON)
+
+
+def as_stream(run: str, events: AsyncIterator[bytes]) -> Response:
+    """Return the answer of a run as it comes."""
+    return StreamingResponse(events, 200, {**STREAMED, **link_to(run)}, STREAM)

@@ -1,0 +1,113 @@
+"""What somebody who configures nothing may ask for: among what the operator has, and no more."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from forum.config import load_settings
+from forum.errors import BadPlan
+from forum.staff import Ask, Staff
+from forum.surfaces.asking import AskForm, BudgetAsk, TaskAsk, ask_of
+from forum.work import NANO, Budget, Task
+
+PROJECT = """
+[roster]
+file = "roster.toml"
+rung = "lexical"
+
+[models.default]
+kind = "scripted"
+
+[tools.deploy]
+cmd = "deploy --now"
+
+[tools.lint]
+cmd = "lint"
+"""
+ROSTER = """
+[[lane]]
+name = "code"
+does = "Changes code."
+tools = ["lint"]
+terms = ["code"]
+
+[[lane]]
+name = "prose"
+does = "Writes."
+terms = ["write"]
+"""
+
+
+@pytest.fixture
+def staff(tmp_path: Path) -> Staff:
+    """Return those who work for a project with two tools, one of them for one lane."""
+    (tmp_path / "forum.toml").write_text(PROJECT)
+    (tmp_path / "roster.toml").write_text(ROSTER)
+    return Staff(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+
+
+def plan(done_when: str, lane: str = "") -> Ask:
+    """Return the wish for one task."""
+    return Ask("Go.", (Task("a", "Go.", done_when, lane=lane),))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        plan("command deploy"),
+        plan("tests deploy", lane="code"),
+        plan(f"file /etc/passwd sha256:{'0' * 64}", lane="code"),
+        Ask("Go.", (Task("outer", "Go.", tasks=(Task("a", "Go.", "command deploy"),)),)),
+    ],
+    ids=["without-a-lane", "of-another-lane", "a-file", "in-a-plan-within"],
+)
+def test_a_check_reaches_no_further_than_the_lane(staff: Staff, ask: Ask) -> None:
+    """A check has a tool used: by naming one, a client would have done what no agent may do."""
+    with pytest.raises(BadPlan):
+        staff.order(ask)
+
+
+def test_a_task_has_the_tools_of_its_lane_only(staff: Staff) -> None:
+    """Tools that the operator gave to a lane are not everybody's because a client names none."""
+    order = staff.order(plan("command lint", lane="code"))
+    bare = staff.order(plan("contains x"))
+
+    assert order.plan is not None
+    assert bare.plan is not None
+    assert order.policy.tools_of(order.plan.tasks[0]) == ("lint",)
+    assert bare.policy.tools_of(bare.plan.tasks[0]) == ()
+
+
+def test_nobody_can_be_named_who_is_not_configured(staff: Staff) -> None:
+    """An agent may be a program: whoever could name one would run it."""
+    with pytest.raises(BadPlan):
+        staff.order(Ask("Go.", (Task("a", "Go.", agent="./evil"),)))
+    with pytest.raises(BadPlan):
+        staff.order(Ask("Go.", lane="no-such-lane"))
+
+
+def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
+    """Whoever can submit could otherwise spend without bound, by saying nothing of a budget."""
+    (tmp_path / "forum.toml").write_text("[clients]\nusd = 0.25\nseconds = 60\ncalls = 10\n")
+    staff = Staff(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    silent, greedy, modest = (
+        staff.order(Ask("Go.", budget=budget)).budget
+        for budget in (Budget(), Budget(usd=NANO, calls=100), Budget(usd=NANO // 10, tokens=5))
+    )
+
+    assert (silent.usd, silent.milliseconds, silent.calls) == (NANO // 4, 60_000, 10)
+    assert (greedy.usd, greedy.calls) == (NANO // 4, 10)
+    assert (modest.usd, modest.tokens, modest.calls) == (NANO // 10, 5, 10)
+
+
+def test_money_is_exact_or_refused() -> None:
+    """A cap that was rounded is another cap."""
+    ask = ask_of(AskForm("Go.", budget=BudgetAsk(usd=Decimal("0.50"), seconds=Decimal("1.5"))))
+
+    assert (ask.budget.usd, ask.budget.milliseconds) == (NANO // 2, 1500)
+    for wrong in ("0.0000000001", "-1", "NaN", "Infinity", "1e30"):
+        with pytest.raises(BadPlan):
+            ask_of(
+                AskForm("Go.", tasks=(TaskAsk("a", "Go.", budget=BudgetAsk(usd=Decimal(wrong))),))
+            )
