@@ -31,9 +31,10 @@ fix:
 bench name="ledger" *args:
     {{bin}}/python -m benchmarks {{name}} {{args}}
 
-# Write the reference of the command line anew, and check all documents: links, forms, commands
+# Write the reference of the command line and the table of scopes anew, and check all documents: links, forms, commands
 docs:
     {{bin}}/python -m tests.docs.cli_reference
+    {{bin}}/python -m tests.docs.access_guide
     {{bin}}/pytest tests/docs tests/test_repository.py
 
 # Serve a real, very small model on this machine, for whoever speaks OpenAI's API

@@ -9,12 +9,13 @@ import pytest
 
 from forum.backends import committer as module
 from forum.backends.committer import Committer
-from forum.errors import Backlogged, PositionTaken, StoreFailed, StoreLost
+from forum.errors import AlreadyAsked, Backlogged, PositionTaken, StoreFailed, StoreLost
 from forum.ledger import (
     Account,
     Amount,
     Charge,
     Draft,
+    Once,
     OpenAccount,
     Record,
     Remark,
@@ -96,6 +97,64 @@ def test_writers_are_pushed_back_and_let_in_again(factory: StoreFactory) -> None
 
     assert recorded == data_of(chain.records[:-1])
     assert list(store.strand("run", "main")) == data_of(chain.records)
+
+
+def test_no_more_may_wait_than_memory_holds(
+    factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a database is away clients go on asking, and all of it would be kept for its return."""
+    monkeypatch.setattr(module, "_MOST_WAITING", 2)
+    store, begun, gate = factory(), Event(), Event()
+
+    def append(records: Sequence[Record]) -> None:
+        begun.set()
+        gate.wait(SOON)
+        store.append(records)
+
+    committer = Committer(Wrapped(store, append=append))
+    taken = [committer.submit(Chain(factory.origin, "0").take(1))]
+    begun.wait(SOON)
+    taken += [committer.submit(Chain(factory.origin, f"{n}").take(1)) for n in (1, 2, 3)]
+    with pytest.raises(Backlogged, match="limit 2"):
+        committer.submit(Chain(factory.origin, "too many").take(1))
+    gate.set()
+    for future in taken:
+        future.result(SOON)
+    committer.append(Chain(factory.origin, "4").take(1))
+    committer.close()
+
+    assert store.runs("", 9) == ["0", "1", "2", "3", "4"]
+
+
+def test_one_who_asks_again_does_not_cost_the_others_their_common_commit(
+    factory: StoreFactory,
+) -> None:
+    """Anybody can repeat an Idempotency-Key all day; each time, all would be committed singly."""
+    store, begun, gate = factory(), Event(), Event()
+    commits = 0
+
+    def append(records: Sequence[Record]) -> None:
+        nonlocal commits
+        commits += 1
+        begun.set()
+        gate.wait(SOON)
+        store.append(records)
+
+    asked = (Once("key", "first", "digest"),)
+    asks = [[Chain(factory.origin, f"{n}").next()] for n in range(256)]
+    asks[40] = [Chain(factory.origin, "again").next(effects=asked)]
+    committer = Committer(Wrapped(store, append=append))
+    committer.submit([Chain(factory.origin, "first").next(effects=asked)])
+    begun.wait(SOON)
+    futures = [committer.submit(records) for records in asks]
+    gate.set()
+    committer.close()
+
+    refused = {n: error for n, future in enumerate(futures) if (error := future.exception())}
+    assert list(refused) == [40]
+    assert isinstance(refused[40], AlreadyAsked)
+    assert len(store.runs("", 1000)) == 256
+    assert commits < 25
 
 
 @pytest.mark.parametrize("error", [StoreLost, StoreFailed])

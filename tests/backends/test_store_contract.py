@@ -19,7 +19,6 @@ from forum.ledger import (
     Amount,
     Bytes,
     Charge,
-    Feed,
     Head,
     Once,
     OpenAccount,
@@ -28,7 +27,6 @@ from forum.ledger import (
     Sequencer,
     Store,
     Waiting,
-    peek_run,
     text,
 )
 from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, root_of, tile_widths
@@ -202,7 +200,7 @@ def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
     gate.set()
     committer.close()
 
-    assert sizes == [1, 8, 2, 2, 2, 2]
+    assert sizes == [1, 8, 4, 2, 2, 4]
     assert [type(future.exception()) for future in (first, *futures)] == [
         type(None),
         type(None),
@@ -811,49 +809,19 @@ def test_a_name_is_asked_for_once_in_each_log(store_factory: StoreFactory) -> No
     assert beside.last("run", "main")
 
 
-# Following
-
-
-def test_a_feed_yields_every_entry_of_a_run_once_and_in_order(store_factory: StoreFactory) -> None:
-    """An index is an event id: whoever names the last one must find nothing missing behind it."""
-    store, random = store_factory(), Random(7)
-    strands = [Chain(store.origin, "run", name) for name in ("main", "task/a", "task/b")]
-    other = Chain(store.origin, "other")
-    feed, seen = Feed(store, "run"), []
-    for _ in range(40):
-        chain = random.choice([*strands, other])
-        store.append([chain.next()])
-        if random.random() < 0.5:
-            Sequencer(store).drain()
-        if random.random() < 0.5:
-            seen += feed.read()
-    Sequencer(store).drain()
-    seen += feed.read()
-    everything = enumerate(entries_of(store))
-    expected = [(index, data) for index, data in everything if peek_run(data) == "run"]
-
-    assert [(entry.index, entry.data) for entry in seen] == expected
-    for after in range(-1, len(expected) + 20, 3):
-        again = Feed(store, "run", after).read()
-        assert [(e.index, e.data) for e in again] == [pair for pair in expected if pair[0] > after]
-
-
-def test_what_is_sequenced_while_a_feed_reads_comes_in_order(store_factory: StoreFactory) -> None:
-    """An effect may get its index while its cause's strand was read before: it has to wait."""
+def test_what_was_asked_for_cannot_be_guessed_once_it_is_erased(
+    store_factory: StoreFactory,
+) -> None:
+    """A commitment has a salt and a digest has none: whoever has a guess could try it on that."""
     store = store_factory()
-    cause, effect = Chain(store.origin, "run", "a"), Chain(store.origin, "run", "b")
-    store.append([cause.next(), effect.next()])
-    Sequencer(store).drain()
+    for run in ("erased", "kept"):
+        asked = Chain(store.origin, run).next(text=text("x"), effects=(Once(run, run, "digest"),))
+        store.append([asked])
+    store.erase(Position("erased", "main", 0), "text")
+    told = []
+    for name in ("erased", "kept"):
+        with pytest.raises(AlreadyAsked) as again:
+            store.append([Chain(store.origin).next(effects=(Once(name, "run", "digest"),))])
+        told.append((again.value.run, again.value.digest))
 
-    def strand(run: str, name: str, start: int = 0) -> Iterator[bytes]:
-        found = list(store.strand(run, name, start))
-        if name == "a" and len(cause.records) == 1:
-            store.append([cause.next()])
-            store.append([effect.next(cause.records[-1].leaf)])
-            Sequencer(store).drain()
-        return iter(found)
-
-    feed = Feed(Wrapped(store, strand=strand), "run")
-    indexes = [[entry.index for entry in feed.read()] for _ in range(2)]
-
-    assert indexes == [[0, 1], [2, 3]]
+    assert told == [("erased", ""), ("kept", "digest")]

@@ -34,8 +34,10 @@ that over the default. `forum config show` tells which of them has said what:
 | | `[tools.NAME]`, `[servers.NAME]` | a program as a tool, an MCP server |
 | | `[roles]` | which agent has which role; `team = true` for all of them |
 | | `[roster] file` | a roster of your own, see [Write a lane](../guides/write-a-lane.md) |
+| | `[roster] rung` | `lexical`: requests are routed by their words alone |
 | `FORUM_SERVER_PORT`, ... | `[server]` | defaults of `forum serve` |
 | | `[oidc]` | whose tokens are taken, see [Give access](../guides/give-access.md) |
+| | `[webhooks.NAME]` | who is told of what happens, see [Get told](../guides/get-told.md) |
 | `FORUM_DATA_DIR` | | where data are without a `forum.toml` |
 | `FORUM_STATE_DIR` | | where guard, witness and memories are |
 | `FORUM_CONFIG_DIR` | | where the user's `config.toml` is |

@@ -126,7 +126,7 @@ class House:
             Known("path.key", [made.forum.grant("victim", {Scope.READ}).id], ("revoke_key",), 1.0),
             Known("path.entry", [*map(str, entries)]),
             Known("path.name", ["request", "answer", "output", "shown"]),
-            Known("path.path", ["000.p/8", "000.p/1", "001", "x001/000"]),
+            Known("path.path", ["000", "001"]),
             Known("path.level", ["0", "1"]),
             Known("path.model", ["forum", "team", f"replay:{run}"]),
             Known("query.subject", ["plan"]),

@@ -19,10 +19,10 @@ PROJECT = '[models.default]\nkind = "scripted"\n'
 EVERYTHING = frozenset(Scope)
 
 
-def open_forum(home: Path) -> Forum:
+def open_forum(home: Path, project: str = PROJECT) -> Forum:
     """Open the ledger of a folder, making the project where there is none."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / "forum.toml").write_text(PROJECT)
+    (home / "forum.toml").write_text(project)
     own = {name: text for name, text in os.environ.items() if not name.startswith("FORUM_")}
     forum = Forum(load_settings(home, own | {"FORUM_STATE_DIR": str(home / "state")}))
     forum.initialise()

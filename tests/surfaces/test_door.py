@@ -14,15 +14,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 from starlette.testclient import TestClient
+from starlette.types import Receive, Send
+from starlette.types import Scope as ASGIScope
 
 from forum.app import Forum
-from forum.ledger import Denial, Scope
+from forum.errors import StoreFailed
+from forum.ledger import AccessDenied, Denial, Scope
 from forum.surfaces.http.denials import MOST_CASES, OTHERS, Denials
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.door import FRESH_SECONDS, LOCAL_NAMES, House
+from forum.surfaces.http.server import make_app
 from forum.surfaces.http.tokens import Tokens, read_issuer
 from tests.e2e.project import eventually
-from tests.support import free_port
+from tests.support import SOON, free_port
 from tests.surfaces.halls import EVERYTHING, hall, lone_hall, open_forum, showing, turned_away
 
 RUNS = "/api/v1/runs"
@@ -86,6 +90,20 @@ def test_on_this_machine_only_a_program_of_this_machine_needs_no_key(
     answer = lounge.get(RUNS, headers=headers)
 
     assert answer.status_code == status, answer.text
+
+
+def test_a_proxy_that_says_nothing_of_itself_is_none_of_this_machine(forum: Forum) -> None:
+    """nginx, as it comes: the address that it forwards to as Host, no header, and HTTP/1.0."""
+    app, key = make_app(House([Desk(forum)])), forum.grant("ci", {Scope.READ})
+
+    async def proxied(scope: ASGIScope, receive: Receive, send: Send) -> None:
+        await app({**scope, "http_version": "1.0"}, receive, send)
+
+    with TestClient(proxied, "http://127.0.0.1:8080", client=("127.0.0.1", 40000)) as client:
+        unknown = client.get(RUNS)
+        known = client.get(RUNS, headers=showing(key))
+
+    assert [unknown.status_code, known.status_code] == [401, 200]
 
 
 @pytest.mark.parametrize("peer", ["203.0.113.5", "::ffff:203.0.113.5", ""])
@@ -227,6 +245,94 @@ def test_what_was_counted_is_told_when_its_time_is_over(forum: Forum) -> None:
             return [turned.facts.times for turned in turned_away(forum)]
 
     assert asyncio.run(flood()) == [1, 6]
+
+
+class Slow:
+    """Puts denials on record as soon as it may."""
+
+    def __init__(self, forum: Forum, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.gate = threading.Event(), threading.Event()
+        self._deny = forum.deny
+        monkeypatch.setattr(forum, "deny", self)
+
+    def __call__(self, denied: AccessDenied, actor: str) -> None:
+        """Put one on record."""
+        self.begun.set()
+        self.gate.wait(SOON)
+        self._deny(denied, actor)
+
+
+def test_who_comes_again_while_others_are_told_is_counted(
+    forum: Forum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To write takes time, in which nothing of what was read before may be relied on."""
+    slow = Slow(forum, monkeypatch)
+
+    async def scene() -> None:
+        denials, desk = Denials(), Desk(forum)
+        slow.gate.set()
+        for who in ("ann", "ann", "bob"):
+            await denials.note(desk, who, Denial.SCOPE, "create_run")
+        slow.gate.clear()
+        slow.begun.clear()
+        flushing = asyncio.create_task(denials.flush())
+        await asyncio.to_thread(slow.begun.wait, SOON)
+        await denials.note(desk, "bob", Denial.SCOPE, "create_run")
+        slow.gate.set()
+        await flushing
+        await denials.flush()
+
+    asyncio.run(scene())
+
+    counted = [(turned.facts.who, turned.facts.times) for turned in turned_away(forum)]
+    assert counted == [("ann", 1), ("bob", 1), ("ann", 1), ("bob", 1)]
+
+
+def test_who_is_being_told_is_not_told_again(forum: Forum, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window may end meanwhile: one time must not become two, nor later less than none."""
+    slow = Slow(forum, monkeypatch)
+
+    async def scene() -> None:
+        denials, desk = Denials(), Desk(forum)
+        noting = asyncio.create_task(denials.note(desk, "ann", Denial.SCOPE, "create_run"))
+        await asyncio.to_thread(slow.begun.wait, SOON)
+        flushing = asyncio.create_task(denials.flush())
+        await asyncio.sleep(0)
+        slow.gate.set()
+        await asyncio.gather(noting, flushing)
+        await denials.flush()
+
+    asyncio.run(scene())
+
+    assert [turned.facts.times for turned in turned_away(forum)] == [1]
+
+
+def test_what_could_not_be_told_is_told_later(
+    forum: Forum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that restarts does not make anybody welcome."""
+    deny, away = forum.deny, [True, True]
+
+    def lose(denied: AccessDenied, actor: str) -> None:
+        if away:
+            away.pop()
+            raise StoreFailed("appending", "the connection broke")
+        deny(denied, actor)
+
+    monkeypatch.setattr(forum, "deny", lose)
+
+    async def scene() -> None:
+        denials, desk = Denials(), Desk(forum)
+        with pytest.raises(StoreFailed):
+            await denials.note(desk, "ann", Denial.SCOPE, "create_run")
+        with pytest.raises(StoreFailed):
+            await denials.flush()
+        await denials.note(desk, "ann", Denial.SCOPE, "create_run")
+        await denials.flush()
+
+    asyncio.run(scene())
+
+    assert [turned.facts.times for turned in turned_away(forum)] == [2]
 
 
 def test_those_who_come_under_many_names_are_counted_together(

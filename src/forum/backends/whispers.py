@@ -38,9 +38,6 @@ class Listeners:
         self._listeners: tuple[Listener, ...] = ()
         self._lock = Lock()
 
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
-
     def add(self, listener: Listener) -> None:
         """Have somebody told."""
         with self._lock:

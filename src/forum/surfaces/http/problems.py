@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 import msgspec
 from starlette.responses import Response
@@ -105,8 +104,3 @@ def respond(refusal: Refusal, instance: str = "") -> Response:
     details = Details(problem.type, problem.title, problem.status, refusal.detail, instance)
     content = msgspec.json.encode(details)
     return Response(content, problem.status, dict(refusal.headers), MEDIA_TYPE)
-
-
-def not_json(error: Exception) -> Any:  # noqa: ANN401  never returns
-    """Refuse what cannot be read."""
-    raise Refusal(Problem.BAD_REQUEST, str(error)) from None

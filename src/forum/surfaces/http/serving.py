@@ -52,19 +52,22 @@ def serve(
         async with asyncio.timeout(endpoint.seconds):
             desk, principal = await door.admit(request, endpoint)
             query = _query(request, endpoint)
-            if endpoint.idempotent:
-                idempotency_key(request)  # refused even where nobody would look at it
             body = await _body(request, endpoint, most_bytes)
-            visit = Visit(request, desk, principal, query, body)
-            if inspect.iscoroutinefunction(endpoint.handle):
-                made = await endpoint.handle(visit)
-            else:
-                made = await run_in_threadpool(endpoint.handle, visit)
+            made = await _made(endpoint, Visit(request, desk, principal, query, body))
         if isinstance(made, StreamingResponse):
             made.body_iterator = door.escort(request, endpoint, made.body_iterator)
         return _response(made, endpoint)
 
     return answer
+
+
+async def _made(endpoint: Endpoint, visit: Visit) -> Any:  # noqa: ANN401  what the endpoint declares
+    """Have it done, in a thread where that may wait for something."""
+    if endpoint.idempotent:
+        idempotency_key(visit.request)  # refused even where nobody would look at it
+    if inspect.iscoroutinefunction(endpoint.handle):
+        return await endpoint.handle(visit)
+    return await run_in_threadpool(endpoint.handle, visit)
 
 
 def _unsent(response: StreamingResponse) -> Response:

@@ -1,0 +1,89 @@
+"""Following a run: who is let go, who is sent away, and who is woken."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from forum.app import Forum
+from forum.errors import StoreFailed
+from forum.ledger import Feed, Outcome, Scope, Sequencer
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from forum.surfaces.http.tail import Tail
+from tests.e2e.project import eventually
+from tests.support import SOON, Wrapped
+from tests.surfaces.halls import hall, open_forum, showing
+
+RUN = "0-run"
+EVENTS = f"/api/v1/runs/{RUN}/events"
+
+
+@pytest.fixture
+def forum(tmp_path: Path) -> Iterator[Forum]:
+    """Return a ledger of its own."""
+    with open_forum(tmp_path) as opened:
+        yield opened
+
+
+def test_a_follower_who_has_the_end_is_let_go(forum: Forum) -> None:
+    """Browsers connect again after every end, and would be kept for ever; 204 is their last."""
+    strand = forum.ledger.open_run(RUN, "me")
+    Sequencer(forum.store).drain()
+    with hall(House([Desk(forum)])) as client:
+        open_run = client.head(EVENTS, headers={"Last-Event-ID": str(forum.store.head().size - 1)})
+        forum.ledger.close_run(strand, "me", Outcome.OK)
+        eventually(lambda: forum.store.backlog() == 0)
+        *_, before, last = [entry.index for entry in Feed(forum.store, RUN).read()]
+        behind = client.get(EVENTS, params={"after": before})
+        by_header = client.head(EVENTS, headers={"Last-Event-ID": str(last)})
+        by_query = client.head(EVENTS, params={"after": last})
+
+    assert open_run.status_code == 200
+    assert (behind.status_code, behind.text.count("\nevent: ")) == (200, 1)
+    assert f"id: {last}\nevent: run.close/1\n" in behind.text
+    assert [by_header.status_code, by_query.status_code] == [204, 204]
+
+
+def test_a_revocation_ends_what_is_followed(forum: Forum, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run can be followed for days; a stolen key must not open what happens in it after that."""
+    monkeypatch.setattr("forum.surfaces.http.door.FRESH_SECONDS", 0.0)
+    desk, strand = Desk(forum), forum.ledger.open_run(RUN, "me")
+    stolen, good = forum.grant("stolen", {Scope.READ}), forum.grant("good", {Scope.READ})
+    with ThreadPoolExecutor(2) as threads, hall(House([desk], keyless=False)) as client:
+        eventually(lambda: forum.store.backlog() == 0)
+        ends = [threads.submit(client.get, EVENTS, headers=showing(key)) for key in (stolen, good)]
+        eventually(lambda: desk.tail.listeners == 2)
+        forum.revoke(stolen.id)
+        forum.ledger.close_run(strand, "me", Outcome.OK)
+        told = [end.result(SOON) for end in ends]
+
+    assert [answer.status_code for answer in told] == [200, 200]
+    assert ["event: run.close/1" in answer.text for answer in told] == [False, True]
+
+
+def test_a_look_that_fails_is_made_up_for(forum: Forum) -> None:
+    """Whoever waits while a database restarts would wait for ever: news come once."""
+    store, failures = forum.store, ["the connection broke"]
+
+    def entries(start: int, end: int) -> Iterator[bytes | None]:
+        if start < end and failures:
+            raise StoreFailed("reading", failures.pop())
+        return store.entries(start, end)
+
+    async def wait() -> bool:
+        tail = Tail(Wrapped(store, entries=entries))
+        with tail.listening(RUN) as news:
+            watching = asyncio.create_task(tail.watch())
+            async with asyncio.timeout(SOON):
+                await news.wait()  # the first look wakes everybody
+                news.clear()
+                forum.ledger.open_run(RUN, "me")
+                Sequencer(store).drain()
+                await news.wait()
+            return watching.cancel()
+
+    assert asyncio.run(wait())
+    assert failures == []

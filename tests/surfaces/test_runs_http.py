@@ -1,0 +1,91 @@
+"""Runs over HTTP: what somebody may not do in the place of those who may."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forum.ledger import Scope
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from forum.surfaces.http.openai import answering
+from forum.work import Plan, Task, write_plan
+from tests.e2e.project import eventually
+from tests.surfaces.halls import PROJECT, hall, lone_hall, open_forum, showing
+
+RUNS = "/api/v1/runs"
+CHAT = "/v1/chat/completions"
+TOOLS = '[tools.deploy]\ncmd = "deploy --now"\n'
+
+
+def test_who_may_only_submit_reads_nothing_by_cancelling(tmp_path: Path) -> None:
+    """A run is named in logs and addresses; to stop it must not be a way to read it."""
+    plans = "Buy the lighthouse."
+    with lone_hall(tmp_path) as (forum, client):
+        both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
+        mere = showing(forum.grant("mere", {Scope.SUBMIT}))
+        asked = client.post(RUNS, json={"request": plans, "route": False}, headers=both)
+        run = f"{RUNS}/{asked.json()['run']}"
+        told = client.post(f"{run}/cancel", headers=mere)
+        read = client.get(run, headers=both)
+
+    assert read.json()["request"] == plans
+    assert (told.status_code, told.json()["href"]) == (202, run)
+    assert plans not in told.text
+
+
+def test_only_who_may_approve_says_what_a_deadline_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It decides at every gate: also whether an effect of which nobody is sure has happened."""
+    monkeypatch.setattr(answering, "WAIT_SECONDS", 0.2)
+    terms = [
+        {"what": [], "default": "approve"},
+        {"what": [], "default": "reject"},
+        {"what": ["plan"], "seconds": 1},
+    ]
+    ask: dict[str, Any] = {"request": "Pay.", "route": False}
+    talk = {"model": "forum", "messages": [{"role": "user", "content": "Pay."}]}
+    with lone_hall(tmp_path) as (forum, client):
+        mere = showing(forum.grant("mere", {Scope.SUBMIT, Scope.READ}))
+        trusted = showing(forum.grant("trusted", {Scope.SUBMIT, Scope.APPROVE}))
+        said = [client.post(RUNS, json={**ask, "gates": gates}, headers=mere) for gates in terms]
+        chats = [{**talk, "forum": {"gates": gates}} for gates in terms]
+        said += [client.post(CHAT, json=chat, headers=mere) for chat in chats]
+        begun = forum.recent_runs(None, 10)
+        may = [client.post(RUNS, json={**ask, "gates": gates}, headers=trusted) for gates in terms]
+        may.append(client.post(RUNS, json={**ask, "gates": {"what": ["plan"]}}, headers=mere))
+
+    assert [answer.status_code for answer in said] == [422] * 6
+    assert all("those who may approve" in answer.text for answer in said)
+    assert begun == []
+    assert [answer.status_code for answer in may] == [202] * 4
+
+
+def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: Path) -> None:
+    """Who may approve decides about work, not about the files and the tools of the workers."""
+    checks = {
+        "contains river": 200,
+        "command deploy": 422,
+        "tests deploy": 422,
+        f"file /etc/passwd sha256:{'0' * 64}": 422,
+    }
+    ask = {
+        "request": "Name a river.",
+        "tasks": [{"id": "name", "instruction": "Name a river."}],
+        "gates": {"what": ["plan"]},
+    }
+    with open_forum(tmp_path, PROJECT + TOOLS) as forum:
+        mere, approver = (forum.grant("one", {scope}) for scope in (Scope.SUBMIT, Scope.APPROVE))
+        with hall(House([Desk(forum, forum.working)], keyless=False)) as client:
+            run = client.post(RUNS, json=ask, headers=showing(mere)).json()["run"]
+            eventually(lambda: bool(forum.waiting_gates()))
+            found = {}
+            for check in checks:
+                shown = write_plan(Plan((Task("name", "Name a river.", done_when=check),)))
+                digest = forum.gate(run, "plan")[0].digest
+                edit = {"subject": "plan", "digest": digest, "shown": shown.decode()}
+                answer = client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(approver))
+                found[check] = answer.status_code
+
+    assert found == checks

@@ -1,0 +1,121 @@
+"""Those who work for a project: servers of tools are asked by one, and by nobody too often."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from forum import staff as module
+from forum.config import load_settings
+from forum.errors import ServerUnusable
+from forum.staff import Ask, Staff
+from forum.work import Policy, Task
+from tests.support import SOON
+
+ASK = Ask("Go.", route=False)
+
+
+@pytest.fixture
+def staff(tmp_path: Path) -> Staff:
+    """Return those who work for a project with one model."""
+    (tmp_path / "forum.toml").write_text('[models.default]\nkind = "scripted"\n')
+    return Staff(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+
+
+class Clock:
+    """Tells a time that only tests change."""
+
+    seconds = 1000.0
+
+    def __call__(self) -> float:
+        """Tell it."""
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock by which is remembered what servers offer."""
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic", clock)
+    return clock
+
+
+def ask_servers_by(monkeypatch: pytest.MonkeyPatch, pin: Callable[[Policy], Policy]) -> None:
+    """Have the servers asked in this way."""
+    monkeypatch.setattr(module, "pin_tools", pin)
+
+
+def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
+    staff: Staff, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To find that out takes half a minute: not each of those who wait may have to."""
+    begun, gate, asked = Event(), Event(), []
+
+    def pin(policy: Policy) -> Policy:
+        asked.append(policy)
+        begun.set()
+        gate.wait(SOON)
+        raise ServerUnusable("files", "it does not answer")
+
+    ask_servers_by(monkeypatch, pin)
+    with ThreadPoolExecutor(8) as threads:
+        orders = [threads.submit(staff.order, ASK) for _ in range(8)]
+        begun.wait(SOON)
+        gate.set()
+        errors = [order.exception(SOON) for order in orders]
+    at_first = len(asked)
+    clock.seconds += 10
+    with pytest.raises(ServerUnusable):
+        staff.order(ASK)
+
+    assert [type(error) for error in errors] == [ServerUnusable] * 8
+    assert {str(error) for error in errors} == {str(ServerUnusable("files", "it does not answer"))}
+    assert (at_first, len(asked)) == (1, 2)
+
+
+def test_nobody_waits_for_what_was_offered_a_minute_ago(
+    staff: Staff, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one asks the servers again, the others go by what they said the last time."""
+    begun, gate = Event(), Event()
+    gate.set()
+
+    def pin(policy: Policy) -> Policy:
+        begun.set()
+        gate.wait(SOON)
+        return policy
+
+    ask_servers_by(monkeypatch, pin)
+    before = staff.order(ASK)
+    clock.seconds += 100
+    begun.clear()
+    gate.clear()
+    with ThreadPoolExecutor(2) as threads:
+        asking = threads.submit(staff.order, ASK)
+        begun.wait(SOON)
+        try:
+            meanwhile = threads.submit(staff.order, ASK).result(SOON / 3)
+            waits = not asking.done()
+        finally:
+            gate.set()
+
+    assert meanwhile.policy == before.policy == asking.result().policy
+    assert waits
+
+
+@pytest.mark.parametrize(
+    ("tasks", "quick"),
+    [
+        ((Task("a", "Go."),), True),
+        (tuple(Task(f"t{n}", "Go.") for n in range(500)), False),
+        ((Task("a", "Go.", tasks=tuple(Task(f"t{n}", "Go.") for n in range(500))),), False),
+    ],
+    ids=["one", "many", "many-within-one"],
+)
+def test_a_plan_is_quick_only_if_it_is_small_all_through(
+    staff: Staff, tasks: tuple[Task, ...], *, quick: bool
+) -> None:
+    """What is quick is done on the loop, where everybody waits for it."""
+    assert staff.is_quick(Ask("Go.", tasks)) == quick
