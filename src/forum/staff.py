@@ -247,7 +247,8 @@ class Staff:
             router = self.router
             order = route_order(order, self.roster, lane=ask.lane, team=team, router=router)
         else:
-            order = replace(order, plan=one_task(ask.request))
+            plan = one_task(ask.request)
+            order = self._planned(replace(order, plan=plan), team=False)
         order.policy.check(order.plan)
         # Whether the keys are here does not matter: the work is done by workers.
         require_agents(order.policy, order.plan, keys=False)

@@ -115,12 +115,13 @@ def test_no_more_may_wait_than_memory_holds(
     taken = [committer.submit(Chain(factory.origin, "0").take(1))]
     begun.wait(SOON)
     taken += [committer.submit(Chain(factory.origin, f"{n}").take(1)) for n in (1, 2, 3)]
+    late = Chain(factory.origin, "4").take(1)
     with pytest.raises(Backlogged, match="limit 2"):
-        committer.submit(Chain(factory.origin, "too many").take(1))
+        committer.submit(late)
     gate.set()
     for future in taken:
         future.result(SOON)
-    committer.append(Chain(factory.origin, "4").take(1))
+    committer.append(late)
     committer.close()
 
     assert store.runs("", 9) == ["0", "1", "2", "3", "4"]
