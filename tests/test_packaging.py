@@ -144,7 +144,7 @@ def test_the_quickstart_works_with_nothing_but_the_wheel(
     monkeypatch.setattr(test_readme, "FORUM", base / "forum")
 
     version = subprocess.check_output([base / "forum", "--version"], text=True)
-    pasted = test_readme.paste("README.md", tmp_path)
+    pasted = test_readme.paste("README.md", tmp_path, "Quickstart")
 
     assert version == f"forum, version {__version__}\n"
     assert imports(base, "forum").stdout.startswith(str(base.parent / "lib"))

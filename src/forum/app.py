@@ -605,6 +605,8 @@ class Forum:
     def view(self, run: str, until: Located | None = None) -> RunView:
         """Return all that can be told of a run, or could be when an entry was the last."""
         state = self.read_run(run, until.index if until else None)
+        if state.accepted is None and until is None:
+            raise NoSuchRun(run)  # the log's own strands, or notes: nobody has asked for anything
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
         told = list(state.tasks.values())[:_MOST_TOLD]

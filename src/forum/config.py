@@ -11,6 +11,8 @@ tool, a server or the issuer of tokens is one setting: half of it from each of t
 one that nobody wrote.
 """
 
+import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -95,7 +97,7 @@ class _Said:
 
 def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     """Read the settings that hold in a folder: environment, project file, user's file, default."""
-    project = next((p / FILE for p in (start, *start.parents) if (p / FILE).is_file()), None)
+    project = _find_project(start)
     named = user_path(environ)
     user = named if named.is_file() else None
     home = project.parent if project else start
@@ -122,6 +124,22 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         origins={name: one.where for name, one in said.items()}
         | _folder_origins(environ, () if project else ("data",)),
     )
+
+
+def _find_project(start: Path) -> Path | None:
+    """Return the nearest project file upward.  It names programs that are run as whoever asks."""
+    project = next((p / FILE for p in (start, *start.parents) if (p / FILE).is_file()), None)
+    if project is not None and not _may_be_believed(project, start):
+        why = "it belongs to another user; an empty forum.toml in your folder begins your project"
+        raise BadSettings(str(project), why)
+    return project
+
+
+def _may_be_believed(project: Path, start: Path) -> bool:
+    """Tell whether a file is ours or root's, or in a folder of its owner into which we went."""
+    folder, owner = project.parent, project.stat().st_uid
+    entered = folder == start and not folder.stat().st_mode & stat.S_IWOTH
+    return owner in (os.geteuid(), 0) or entered
 
 
 def user_path(environ: Mapping[str, str]) -> Path:
@@ -166,7 +184,7 @@ def _in_file(path: Path) -> dict[str, _Said]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(), parse_float=Decimal)
+        table = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():

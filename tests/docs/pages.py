@@ -13,7 +13,7 @@ FINDINGS = ROOT / "docs/reference/findings.md"
 
 # Every console block of these is run, in order; what stands in other blocks is to be read.
 PASTED = {
-    "README.md": "Quickstart, Serve it",
+    "README.md": "Serve it",  # the quickstart is typed with nothing but the wheel
     "docs/guides/verify-a-bundle.md": None,
     "docs/guides/redact.md": None,
     "docs/guides/run-a-plan.md": None,
@@ -49,8 +49,7 @@ def statuses(page: str, section: str | None) -> list[str]:
 def _console(page: str, section: str | None) -> list[str]:
     text = (ROOT / page).read_text()
     if section is not None:
-        parts = [text.split(f"\n## {name}\n")[1].split("\n## ")[0] for name in section.split(", ")]
-        text = "".join(parts)
+        text = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
     return [line for block in _BLOCK.findall(text) for line in block.split("\n")]
 
 

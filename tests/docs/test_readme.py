@@ -12,14 +12,14 @@ from tests.surfaces.terminal import FORUM, Terminal
 Pasted = subprocess.CompletedProcess[str]
 
 
-def paste(page: str, folder: Path) -> Pasted:
-    """Type all commands of a page, in a folder of its own."""
+def paste(page: str, folder: Path, section: str | None) -> Pasted:
+    """Type the commands of a page, or of some sections of it, in a folder of its own."""
     terminal = Terminal(folder)
     path = f"{FORUM.parent}:{terminal.environment['PATH']}"
     for name, text in saved(page).items():
         (terminal.folder / name).write_text(text)
     # What a page starts in the background must not outlive it, whichever command fails.
-    script = ["trap 'kill $(jobs -p) 2> /dev/null || true' EXIT", *commands(page, PASTED[page])]
+    script = ["trap 'kill $(jobs -p) 2> /dev/null || true' EXIT", *commands(page, section)]
     return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", "\n".join(script)],
         cwd=terminal.folder,
@@ -34,7 +34,7 @@ def paste(page: str, folder: Path) -> Pasted:
 @pytest.mark.parametrize("page", PASTED)
 def test_the_commands_of_a_page_work(page: str, tmp_path: Path) -> None:
     """A first command that fails is where most readers stop; so each ends as the page says."""
-    pasted = paste(page, tmp_path)
+    pasted = paste(page, tmp_path, PASTED[page])
 
     assert any(command.startswith("forum ") for command in commands(page, PASTED[page]))
     assert pasted.returncode == 0, pasted.stdout + pasted.stderr

@@ -221,6 +221,9 @@ class World:
             "claim": lambda: ledger.strand("c").claim(telling("a")),
             "claim_async": lambda: asyncio.run(ledger.end_of("d", "x").claim_async(telling("a"))),
             "begin": lambda: ledger.begin(f"forumd {SECRET}", key, left),
+            "open_new_run_async": lambda: asyncio.run(
+                ledger.open_new_run_async("h", SECRET, None, telling("a"))
+            ),
             "open_run": lambda: ledger.open_run("e", SECRET, telling("a")),
             "close_run": lambda: ledger.close_run(ledger.open_run("f", "x"), SECRET, Outcome.OK),
             "log_entry": lambda: ledger.log_entry(telling("a")),
@@ -256,6 +259,7 @@ WRITERS = (
     "claim_async",
     "close_run",
     "log_entry",
+    "open_new_run_async",
     "open_run",
     "record_export",
     "request_redaction",

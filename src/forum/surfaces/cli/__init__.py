@@ -4,6 +4,7 @@ import os
 import sys
 from contextlib import redirect_stderr
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,6 +125,10 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
 
 def main() -> None:
     """Run the command line; an error of ours is one line with the next step in it."""
+    # A locale that lacks a mark is no reason to fail.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
         cli.main(standalone_mode=False, color=color)
@@ -133,9 +138,6 @@ def main() -> None:
     except click.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
     except (ForumError, OSError) as error:  # the latter: a file that the user named, or a full disk
         click.echo(f"{click.style('error', fg='red')}: {error}", err=True, color=color)
         sys.exit(FAILED)

@@ -16,7 +16,11 @@ from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import width
 from forum.surfaces.telling import first_line, plain
 
-_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):\S*@|(\bpassword\s*=\s*)('[^']*'|[^\s&]+)")
+_PASSWORD = re.compile(
+    r"(?<=://)([^:/@\s]*):\S*@"
+    r"|((?:passw(?:or)?d|secret|token|api[_-]?key)\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s&\\]|\\.)+)",
+    re.IGNORECASE,
+)
 _NAMES = frozenset({"tls_key", "secret_env", "secret_file"})
 """Settings that say where a secret is, and not what it is."""
 
@@ -41,7 +45,7 @@ class Setting(msgspec.Struct, frozen=True):
     """The variable, or the file."""
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def config() -> None:
     """See every setting, and where it comes from."""
 

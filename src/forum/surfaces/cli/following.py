@@ -84,6 +84,8 @@ def finish(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
 
 def print_bytes(content: bytes) -> None:
     """Print content as it is; but a terminal gets whole lines, and nothing that steers it."""
+    if sys.stdout is None:  # closed by whoever called
+        return
     sys.stdout.flush()
     if sys.stdout.isatty():
         words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()

@@ -23,7 +23,7 @@ digest_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def gate() -> None:
     """See what waits for approval, and approve, edit or reject it.
 

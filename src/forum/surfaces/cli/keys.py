@@ -19,7 +19,7 @@ _COLORS = {Validity.VALID: "green", Validity.EXPIRED: "yellow", Validity.REVOKED
 _HEADS = ("id", "name", "scopes", "made", "expires", "state")
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def keys() -> None:
     """Let others in: make, list and revoke keys."""
 
@@ -50,7 +50,7 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
     """
     ask = _ask(name, scopes, expires)
     with options.forum() as forum:
-        forum.initialise()
+        # Nothing is made here: a key for a ledger that was just made in its place opens nothing.
         key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0)
         made = key_form(forum.access(), key.id, now())
         # First of all the secret: what goes wrong from here on must not cost the user the key.

@@ -32,7 +32,7 @@ from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def ledger() -> None:
     """Read, prove, redact, export and verify the ledger.
 

@@ -33,7 +33,7 @@ _NOT_APART = (
 _NOBODY = "no agent is configured: name one in forum.toml, or with --model or --cmd"
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def models() -> None:
     """See which models and programs would be asked, and try them."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forum.verify import Trust
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_WHOLE_SENTENCE = 200
 
 
 class WithExamples(click.Command):
@@ -35,6 +36,20 @@ class WithExamples(click.Command):
             with formatter.section("Examples"):
                 for line in self.examples:
                     formatter.write(f"  {line}\n")
+
+
+class Spelled(click.Group):
+    """A group whose help says all of what a command does, on two lines where it takes two."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the first sentence of each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, self.commands[name].get_short_help_str(_WHOLE_SENTENCE))
+                    for name in self.list_commands(ctx)
+                ]
+            )
 
 
 as_json: Decorator = click.option(

@@ -24,7 +24,9 @@ _MARKS = {
 def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     """Print one JSON object that names its schema."""
     said: dict[str, Any] = json.loads(msgspec.json.encode(content))
-    click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=False))
+    # Escapes of JSON are understood under every locale; those of Python are not.
+    ascii_only = sys.stdout is None or sys.stdout.encoding.lower() != "utf-8"
+    click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=ascii_only))
 
 
 def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  what the flag said

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forum.app import Forum
-from forum.config import Settings, load_settings
-from forum.errors import MissingExtra, extra
+from forum.config import FILE, Settings, load_settings
+from forum.errors import BadSettings, MissingExtra, extra
 from forum.surfaces.cli import options
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ class Configured(options.WithExamples):
         hosts = said.pop("allow_hosts", None)
         if hosts is not None:
             said["allow_host"] = hosts.split() if isinstance(hosts, str) else hosts
+        for name in (name for name in said if name != "allow_host"):
+            if isinstance(said[name], list | dict):
+                raise BadSettings(FILE, f"[server] {name} is one value")
         return super().make_context(info_name, args, parent, default_map=said, **extra)
 
 

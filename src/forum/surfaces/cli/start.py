@@ -114,7 +114,7 @@ def init(*, as_json: bool) -> None:
     click.echo("is all well? forum doctor", err=True)
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def db() -> None:
     """Prepare a Postgres database."""
 

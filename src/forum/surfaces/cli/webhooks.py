@@ -38,7 +38,7 @@ class TrialForm(msgspec.Struct, frozen=True):
     """The status of the answer, or why there is none."""
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def webhooks() -> None:
     """See who is told when runs end or gates wait, and try it out."""
 

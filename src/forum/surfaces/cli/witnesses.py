@@ -11,7 +11,7 @@ from forum.surfaces.cli.output import print_json
 from forum.tlog import VerifierKey
 
 
-@click.group()
+@click.group(cls=options.Spelled)
 def witness() -> None:
     """Cosign the checkpoints of other logs (C2SP tlog-witness)."""
 

@@ -1,6 +1,7 @@
 """The process that serves: its socket, its time limits, and how it ends."""
 
 import asyncio
+import logging
 import resource
 import signal
 import sys
@@ -28,6 +29,9 @@ _MOST_HEADERS = 64 << 10
 _MOST_CONNECTIONS = 2000
 _OWN_FILES = 256
 """How many files a process needs besides its connections: databases, their logs, its own pipes."""
+
+# A line for each piece that a client does not take any more: clients could fill a disk with them.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +176,11 @@ class Impatient(H11Protocol):
 class _Server(uvicorn.Server):
     """A server that lets its followers go before it waits for them."""
 
-    def __init__(self, config: uvicorn.Config, house: House) -> None:
+    def __init__(
+        self, config: uvicorn.Config, house: House, begun: Callable[[str, int], None]
+    ) -> None:
         super().__init__(config)
-        self._house = house
+        self._house, self._begun = house, begun
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -185,6 +191,16 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
+        """Say where it listens once it does."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            # uvicorn has said why.  Its status is 3, which here is a verdict on a ledger.
+            raise SystemExit(1) from None
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        self._begun(host, port)
 
     async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
         """End event streams, then wait for what is left."""
@@ -225,15 +241,20 @@ def run_server(
         ssl_certfile=str(at.tls_cert) if at.tls_cert else None,
         ssl_keyfile=str(at.tls_key) if at.tls_key else None,
     )
-    server = _Server(config, house)
-    scheme = "https" if at.tls_cert else "http"
-    origins = ", ".join(desk.forum.origin for desk in house.desks)
-    say(f"serving {origins} at {scheme}://{at.host}:{at.port}")
-    for desk in house.desks:
-        if not desk.forum.signs:
-            say(f"{desk.forum.origin}: entries get their indexes on the machine that signs them")
-    if house.keyless:
-        say("on this machine no key is needed; --require-keys asks for one")
+
+    def begun(host: str, port: int) -> None:
+        scheme = "https" if at.tls_cert else "http"
+        origins = ", ".join(desk.forum.origin for desk in house.desks)
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        say(f"serving {origins} at {scheme}://{place}")
+        for desk in house.desks:
+            if not desk.forum.signs:
+                wait = "entries get their indexes on the machine that signs them"
+                say(f"{desk.forum.origin}: {wait}")
+        if house.keyless:
+            say("on this machine no key is needed; --require-keys asks for one")
+
+    server = _Server(config, house, begun)
     # Threads take turns every millisecond: one that computes must not hold up all who wait.
     sys.setswitchinterval(_TURN_SECONDS)
     server.run()

@@ -109,6 +109,14 @@ class RunAsk(Struct, frozen=True, forbid_unknown_fields=True):
     run: RunName
 
 
+class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which run, by all of its name."""
+
+    run: Annotated[
+        str, Meta(min_length=1, max_length=200, description="A run: the whole of its name.")
+    ]
+
+
 class StatusAsk(RunAsk, frozen=True, forbid_unknown_fields=True):
     """Which run, and whether to wait for it."""
 

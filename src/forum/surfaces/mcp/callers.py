@@ -65,7 +65,9 @@ class Local:
         """Refuse what was not opened."""
         if not opens(self.scopes, scopes):
             wanted = " or ".join(sorted(scopes))
-            raise Denied(f"{tool} needs the scope {wanted}: forum mcp --scope {max(scopes)}")
+            # The option replaces what holds without it: all that is to hold has to be said.
+            given = " ".join(f"--scope {scope}" for scope in sorted({*self.scopes, max(scopes)}))
+            raise Denied(f"{tool} needs the scope {wanted}: forum mcp {given}")
 
     def explain(self, error: Exception) -> str | None:
         """Tell everything that is meant for people: it is their own machine."""

@@ -38,6 +38,7 @@ from forum.surfaces.forms import (
     why_form,
 )
 from forum.surfaces.mcp.asks import (
+    CancelAsk,
     DecideAsk,
     EntryAsk,
     Nothing,
@@ -185,7 +186,7 @@ def _look(forum: Forum, run: str) -> tuple[Run, bool]:
     state = forum.read_run(run)
     works = any(state.task(name).state is TaskState.RUNNING for name in state.tasks)
     waits = not works and bool(forum.open_gates(run, state))
-    return state, state.outcome is not None or waits
+    return state, state.accepted is None or state.outcome is not None or waits
 
 
 def _done(state: Run) -> float:
@@ -224,7 +225,7 @@ def plan(caller: Caller, ask: PlanAsk) -> Reply:
 
 
 @in_thread
-def cancel(caller: Caller, ask: RunAsk) -> Reply:
+def cancel(caller: Caller, ask: CancelAsk) -> Reply:
     """Ask a run to end."""
     # By its whole name, which only those know who were told: an index would be anybody's run.
     caller.forum.cancel(ask.run, caller.name)
@@ -411,7 +412,7 @@ TOOLS: Sequence[Tool] = (
     Tool(
         "cancel", "Have a run end",
         "Ask a run to end: its calls are stopped wherever they are made, what is done stays.",
-        _SUBMIT, RunAsk, CancelForm, cancel, Hints(destroys=True, idempotent=True),
+        _SUBMIT, CancelAsk, CancelForm, cancel, Hints(destroys=True, idempotent=True),
     ),
     Tool(
         "gates", "What waits for approval",
