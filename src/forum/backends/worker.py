@@ -268,8 +268,9 @@ class Worker:
 
     def _attend(self) -> None:
         self._engine.watch()
-        if self._store.alarms(None, 1, due=True):
-            asyncio.run(self._engine.attend(self))
+        more = bool(self._store.alarms(None, 1, due=True))
+        while more and not self._stop.is_set():
+            more = asyncio.run(self._engine.attend(self))
 
     def _clean(self) -> None:
         """Delete what DBOS remembers of work that ended long ago."""

@@ -33,6 +33,8 @@ HEARTBEAT_SECONDS = 15.0
 
 _ELSEWHERE_SECONDS = 1.0
 _MOST_RUNG = 100_000
+_AT_ONCE = 200
+"""How many alarms are looked after before whoever does it looks up: it may have to stop."""
 
 
 class Engine:
@@ -121,26 +123,25 @@ class Engine:
                     self._cases.popitem(last=False)
         return known
 
-    async def attend(self, runner: Runner) -> None:
-        """Look after every run whose time has come: once, and to be called again soon.
+    async def attend(self, runner: Runner) -> bool:
+        """Look after some of the runs whose time has come, and tell whether there may be more.
 
         A run that is driven here is told; any other is handed to the runner, which drops what is
         going on elsewhere.  The alarm stays, and rings again, soon where the one who drives the
         run may not have heard it: only the run itself puts it out.
         """
         store = self._ledger.store
-        after: Alarm | None = None
-        while page := await asyncio.to_thread(store.alarms, after, 500, due=True):
-            here = [alarm for alarm in page if self._board.drives(alarm.run)]
-            elsewhere = [alarm for alarm in page if alarm not in here]
-            # Snooze first: what a run does with its alarm once it was called must stand.
-            await asyncio.to_thread(store.snooze, here, HEARTBEAT_SECONDS)
-            for seconds, some in self._by_patience(elsewhere).items():
-                await asyncio.to_thread(store.snooze, some, seconds)
-            for run in dict.fromkeys(alarm.run for alarm in page):
-                if not self._board.tell(run):
-                    await runner.enqueue_run(run)
-            after = page[-1]
+        page = await asyncio.to_thread(store.alarms, None, _AT_ONCE, due=True)
+        here = [alarm for alarm in page if self._board.drives(alarm.run)]
+        elsewhere = [alarm for alarm in page if alarm not in here]
+        # Snooze first: what a run does with its alarm once it was called must stand.
+        await asyncio.to_thread(store.snooze, here, HEARTBEAT_SECONDS)
+        for seconds, some in self._by_patience(elsewhere).items():
+            await asyncio.to_thread(store.snooze, some, seconds)
+        for run in dict.fromkeys(alarm.run for alarm in page):
+            if not self._board.tell(run):
+                await runner.enqueue_run(run)
+        return len(page) == _AT_ONCE
 
     def _by_patience(self, alarms: list[Alarm]) -> dict[float, list[Alarm]]:
         """Return for how long to leave alarms alone: longer each time that one rings unchanged.

@@ -1,0 +1,36 @@
+"""Looking after very many runs: nobody is forgotten, and nobody is kept from stopping."""
+
+import asyncio
+
+from forum.engine import Order
+from forum.work import one_task
+from tests.engine.office import Office
+
+
+class Queue:
+    """A runner that only remembers what it was handed."""
+
+    def __init__(self) -> None:
+        self.runs: list[str] = []
+
+    async def enqueue_run(self, run: str) -> None:
+        """Remember it."""
+        self.runs.append(run)
+
+    async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
+        """Nobody drives runs here."""
+
+
+def test_a_long_backlog_is_handed_on_piece_by_piece(office: Office) -> None:
+    """A worker that is to stop must not first hand on whatever waits."""
+    names = [f"run-{n:03}" for n in range(250)]
+    for name in names:
+        office.accept(Order("Go.", one_task("Go.")), name)
+    queue = Queue()
+    more = [asyncio.run(office.engine.attend(queue)) for _ in range(2)]
+    at_first = list(queue.runs)
+    asyncio.run(office.engine.attend(queue))
+
+    assert more == [True, False]
+    assert at_first == names
+    assert queue.runs == names  # they wait in the queue now, and are left alone for a while
