@@ -4,7 +4,6 @@ import asyncio
 import logging
 import resource
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ STALL_SECONDS = 60.0
 """How long it may read nothing of what waits for it."""
 DRAIN_SECONDS = 10
 _STOPS = (signal.SIGTERM, signal.SIGINT)
-_TURN_SECONDS = 0.001
 _MOST_HEADERS = 64 << 10
 _MOST_CONNECTIONS = 2000
 _OWN_FILES = 256
@@ -255,8 +253,6 @@ def run_server(
             say("on this machine no key is needed; --require-keys asks for one")
 
     server = _Server(config, house, begun)
-    # Threads take turns every millisecond: one that computes must not hold up all who wait.
-    sys.setswitchinterval(_TURN_SECONDS)
     server.run()
     for desk in house.desks:
         desk.forum.close()
