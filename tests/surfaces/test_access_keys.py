@@ -99,6 +99,14 @@ def test_a_key_that_makes_no_sense_is_not_made(
     assert terminal.ask("keys", "list")["keys"] == []
 
 
+def test_a_key_is_for_a_ledger_that_is_there(tmp_path: Path) -> None:
+    """Typed in the wrong folder, it would open a new ledger, and not the one that is served."""
+    refused = Terminal(tmp_path).call("keys", "create", "--name", "ci", "--scope", "read")
+
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 # Over HTTP
 
 
@@ -228,6 +236,17 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file(
 
     assert (found["port"], found["rate"], found["require_keys"]) == (9003, 2.0, False)
     assert found["allow_host"] == ("a.example", "b.example")
+
+
+@pytest.mark.parametrize("wrong", ["port = [9001]", "require_keys = [true]", "host.a = 1"])
+def test_a_setting_of_one_value_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """What is wrong is the file, and that is said; no option was typed that could be."""
+    (tmp_path / "forum.toml").write_text(f"[server]\n{wrong}\n")
+
+    with pytest.raises(BadSettings, match=r"\[server\] \w+ is one value"):
+        taken(tmp_path, monkeypatch)
 
 
 def test_an_issuer_comes_from_one_file(tmp_path: Path) -> None:

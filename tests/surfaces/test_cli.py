@@ -5,17 +5,22 @@ import os
 import pty
 import resource
 import shutil
+import socket
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from forum.errors import GuardMissing, Malformed, NoSuchEntry, Overtaken, RolledBack
 from forum.tlog import Hash, SigningKey, TlogProof, VerifierKey, check_inclusion, open_checkpoint
+from tests.support import free_port
+from tests.surfaces.serving import stop
 from tests.surfaces.terminal import FORUM, Terminal
 
 CPU_SECONDS = 0.3
@@ -419,6 +424,92 @@ def test_no_color_is_respected(
 
     assert "✓ Intact" in shown.decode()
     assert (b"\x1b[" in shown) is escapes
+
+
+POOR = {
+    "LC_ALL": "C",
+    "PYTHONCOERCECLOCALE": "0",
+    "PYTHONUTF8": "0",
+    "PYTHONIOENCODING": "latin-1",
+}
+"""A locale without most of the letters there are."""
+
+
+def test_any_locale_will_do(terminal: Terminal) -> None:
+    """What a terminal lacks is written otherwise; files are UTF-8, and JSON is JSON, anywhere."""
+    (terminal.folder / "forum.toml").write_text('[models.own]\ncmd = "😀"\n', encoding="utf-8")
+    verified = terminal.type("ledger", "verify", **POOR)
+    shown = terminal.type("config", "show", "--json", **POOR)
+
+    assert "\n\\u2713 Intact" in verified.stdout, verified.stderr
+    assert shown.stdout.isascii()
+    assert "😀" in {one["value"] for one in json.loads(shown.stdout)["settings"]}
+
+
+@pytest.mark.parametrize(
+    "command", ["ledger get 0 --json", "ledger get 3 --body text", "submit hello"]
+)
+def test_a_closed_stdout_is_no_failure(terminal: Terminal, command: str) -> None:
+    """Who closes it wants the status only, as some schedulers do."""
+    terminal.note("hello")
+    closing = ["sh", "-c", 'exec "$0" "$@" >&-', str(FORUM), *command.split()]
+    done = subprocess.run(
+        closing,
+        cwd=terminal.folder,
+        env=terminal.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+# Serving
+
+
+@contextmanager
+def started(terminal: Terminal, *words: str) -> Iterator[str]:
+    """Start a server, and return the address at which it says that it serves."""
+    with subprocess.Popen(
+        [FORUM, *words], cwd=terminal.folder, env=terminal.environment, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        try:
+            said = next((line for line in process.stderr if line.startswith(b"serving ")), b"")
+            yield said.decode().strip().rpartition(" at ")[2]
+        finally:
+            stop(process)
+
+
+def test_up_serves_as_the_file_says(terminal: Terminal) -> None:
+    """Who has written that keys are needed must not find the door open by another command."""
+    port = free_port()
+    (terminal.folder / "forum.toml").write_text(f"[server]\nport = {port}\nrequire_keys = true\n")
+    with started(terminal, "up") as url:
+        answer = httpx2.get(f"{url}/api/v1/runs")
+
+    assert url == f"http://127.0.0.1:{port}"
+    assert answer.status_code == 401
+
+
+def test_a_server_names_the_port_that_it_got(terminal: Terminal) -> None:
+    """Who asks for any free port learns it here, and it answers at once."""
+    with started(terminal, "serve", "--port", "0") as url:
+        answer = httpx2.get(f"{url}/livez")
+
+    assert answer.status_code == 200
+
+
+def test_a_server_that_cannot_listen_does_not_say_that_it_serves(terminal: Terminal) -> None:
+    """Who waits for that line would talk to whoever has the port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        failed = terminal.type("serve", "--port", str(port))
+
+    assert failed.returncode == 1
+    assert str(port) in failed.stderr
+    assert "serving" not in failed.stderr
 
 
 # What it costs

@@ -1,6 +1,7 @@
 """Settings: who has said them, who wins, and what a shell is offered."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from forum.errors import BadSettings
 from forum.staff import configured
 from forum.surfaces.cli.configuration import masked
 from tests.surfaces.terminal import Terminal
+
+STRANGER = 65534
+"""A user who is neither whoever asks nor root."""
 
 
 @pytest.fixture
@@ -105,6 +109,29 @@ def test_a_mistake_is_told_with_the_file_that_it_is_in(terminal: Terminal, wrong
         load_settings(terminal.folder, terminal.environment)
 
 
+@pytest.mark.parametrize(
+    ("within", "mode", "obeyed"), [("mine", 0o755, False), (".", 0o777, False), (".", 0o755, True)]
+)
+def test_a_file_that_a_stranger_could_plant_is_not_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within: str, mode: int, *, obeyed: bool
+) -> None:
+    """It names programs: above one's folder, or where all may write, it could be a trap."""
+    planted = tmp_path / "forum.toml"
+    planted.write_text('[models.default]\ncmd = "steal"\n')
+    if os.geteuid() == 0:
+        os.chown(planted, STRANGER, STRANGER)
+    else:  # who cannot give files away is the stranger
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    (tmp_path / "mine").mkdir()
+    tmp_path.chmod(mode)
+    try:
+        named = load_settings((tmp_path / within).resolve(), {}).team["models"]["default"]["cmd"]
+    except BadSettings as error:
+        named = f"{error.path} is refused"
+
+    assert named == ("steal" if obeyed else f"{planted} is refused")
+
+
 # What is not shown
 
 
@@ -115,6 +142,12 @@ def test_a_mistake_is_told_with_the_file_that_it_is_in(terminal: Terminal, wrong
         ("postgresql://me:s3:c@ret@host/db", "postgresql://me:***@host/db"),
         ("postgresql://host/db?password=s3cret&x=1", "postgresql://host/db?password=***&x=1"),
         ("host=h password='s3 cret' user=me", "host=h password=*** user=me"),
+        ("host=h PASSWORD = s3cret user=me", "host=h PASSWORD = *** user=me"),
+        (r"password='s3\' cret' user=me", "password=*** user=me"),
+        (r"password=s3\ cret user=me", "password=*** user=me"),
+        ("password='s3 cret, not closed", "password=***"),
+        ("host/db?sslpassword=s3cret&x=1", "host/db?sslpassword=***&x=1"),
+        ("agent --api-key=s3cret --token=s3cret -v", "agent --api-key=*** --token=*** -v"),
         ("postgresql://me@host/db", "postgresql://me@host/db"),
         (
             "failed: postgresql://:s3cret@host/db is gone",

@@ -2,7 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psycopg
@@ -85,12 +88,12 @@ def restore_old_database(terminal: Terminal) -> None:
     terminal.database.write_bytes(kept)
 
 
-def ask_a_stranger(terminal: Terminal) -> None:
-    """Let the quorum be a witness at an address where nobody listens."""
+def ask_a_stranger(terminal: Terminal, url: str = "http://127.0.0.1:9") -> None:
+    """Let the quorum be a witness at an address, by default one where nobody listens."""
     words = terminal.policy.read_text().replace("witness local ", "witness far ")
     key = words.split("witness far ")[1].split("\n")[0]
     shutil.rmtree(terminal.state / "witness")
-    words = words.replace(key, f"{key} http://127.0.0.1:9").replace("quorum local", "quorum far")
+    words = words.replace(key, f"{key} {url}").replace("quorum local", "quorum far")
     terminal.policy.write_text(words)
 
 
@@ -116,6 +119,12 @@ def configure(text: str) -> Change:
         (configure('[models.x]\nurl = "x"\nmodel = "x"\n'), "model", "correct "),
         (configure('[tools.x]\ncmd = "no-such-program"\n'), "tool", "install it"),
         (configure('[roster]\nfile = "none.toml"\n'), "roster", "forum config show"),
+        (configure('[oidc]\nissuer = "http://far.example"\n'), "doors", "correct "),
+        (
+            configure('[webhooks.x]\nurl = "https://far.example"\nsecret_env = "UNSET"\n'),
+            "doors",
+            "correct ",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -129,6 +138,42 @@ def test_what_is_broken_comes_with_the_next_step(
     assert found[check].state is State.PROBLEM
     assert step in (found[check].next or "")
     assert found["extras"].state is State.OK
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """Answer everything that is posted with one status, and return where."""
+
+    class Monotone(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Monotone) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "witness", "quorum"),
+    [(400, State.OK, State.OK), (200, State.WARNING, State.PROBLEM)],
+)
+def test_only_who_refuses_nonsense_is_a_witness(
+    terminal: Terminal, status: int, witness: State, quorum: State
+) -> None:
+    """Any web server may say yes to everything; a cosignature is not to be had from it."""
+    with answering(status) as url:
+        ask_a_stranger(terminal, url)
+        found = examined(terminal, 1 if quorum is State.PROBLEM else 0)
+
+    assert (found["witness"].state, found["quorum"].state) == (witness, quorum)
+    assert url in found["witness"].found
 
 
 def test_work_that_nobody_does_is_told_of(terminal: Terminal) -> None:

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import logging
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from time import time
 
@@ -207,6 +210,24 @@ def test_a_flood_is_a_few_entries_with_a_number(tmp_path: Path) -> None:
     assert [turned.facts.times for turned in found] == [1, 999]
     assert {(turned.actor, turned.facts.who) for turned in found} == {("stranger", "stranger")}
     assert {(t.facts.why, t.facts.door) for t in found} == {(Denial.UNKNOWN, "list_runs")}
+
+
+def test_who_hangs_up_leaves_no_line_behind(caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each piece that nobody takes: whoever hangs up often would fill a disk."""
+    import_module("forum.surfaces.http.process")
+
+    async def talk_to_nobody() -> None:
+        ours, theirs = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=ours)
+        theirs.close()
+        for _ in range(20):
+            writer.write(b"piece")
+        writer.transport.abort()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(talk_to_nobody())
+
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_who_was_turned_away_is_told_by_name_and_reason(tmp_path: Path) -> None:

@@ -277,6 +277,7 @@ def test_what_goes_wrong_in_a_tool_is_its_answer(here: Project) -> None:
             await begun.badly("show", run="0199c0de-none"),
             await begun.badly("why", entry="999999"),
             await begun.badly("decide", run="x", subject="plan", answer="approve", digest="0" * 64),
+            await begun.badly("status", run=LOG_RUN, seconds=600),
         ]
 
     words = talk(in_process(here, Scope.SUBMIT, Scope.READ), clumsily, "2026-07-28")
@@ -286,7 +287,8 @@ def test_what_goes_wrong_in_a_tool_is_its_answer(here: Project) -> None:
     assert "<= 600" in words[2]
     assert "no run 0199c0de-none" in words[3]
     assert "no such entry" in words[4]
-    assert "forum mcp --scope approve" in words[5]
+    assert "forum mcp --scope approve --scope read --scope submit" in words[5]
+    assert f"no such run: {LOG_RUN}" in words[6]
 
 
 def test_what_was_said_in_a_run_is_handed_on_as_data(there: Served) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forum.ledger import Scope
+from forum.ledger import LOG_RUN, Scope
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.door import House
 from forum.surfaces.http.openai import answering
@@ -32,6 +32,16 @@ def test_who_may_only_submit_reads_nothing_by_cancelling(tmp_path: Path) -> None
     assert read.json()["request"] == plans
     assert (told.status_code, told.json()["href"]) == (202, run)
     assert plans not in told.text
+
+
+def test_the_logs_own_entries_are_no_run(tmp_path: Path) -> None:
+    """Nobody has asked for them: as a run they would never end, and clients would wait for it."""
+    with lone_hall(tmp_path, keyless=True) as (forum, client):
+        own = list(forum.store.strand(LOG_RUN, "main"))
+        answer = client.get(f"{RUNS}/{LOG_RUN}")
+
+    assert own
+    assert answer.status_code == 404
 
 
 def test_only_who_may_approve_says_what_a_deadline_decides(

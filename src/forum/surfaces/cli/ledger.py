@@ -8,7 +8,7 @@ import click
 
 from forum.app import KINDS
 from forum.errors import NoSuchEntry, NotYetSigned
-from forum.ledger import Located, RedactReason, causes, find, prove, text
+from forum.ledger import Located, RedactReason, StoredBody, causes, find, prove, text
 from forum.surfaces.cli import REJECTED, options
 from forum.surfaces.cli.output import (
     entry_line,
@@ -118,9 +118,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
                 raise NoSuchEntry(f"{found.position} has no body {body!r}; it has: {names}")
             if stored is None:
                 raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
-            for chunk in stored.read():
-                sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
+            _pour(stored)
             return
     if as_json:
         print_json("forum.entry/1", entry_form(found))
@@ -309,3 +307,12 @@ def epoch(*, as_json: bool) -> None:
         print_json("forum.epoch/1", {"origin": origin})
     else:
         click.echo(origin)
+
+
+def _pour(stored: StoredBody) -> None:
+    """Print a body as it is, piece by piece."""
+    if sys.stdout is None:  # closed by whoever called
+        return
+    for chunk in stored.read():
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
