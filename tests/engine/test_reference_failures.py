@@ -161,7 +161,7 @@ def test_a_limit_of_seconds_is_kept(office: Office, agent: Command | Scripted) -
     began = monotonic()
     run = office.do(Order("x", tasks, quick(agents={"": agent}), Budget(milliseconds=500)))
 
-    assert monotonic() - began < 3
+    assert monotonic() - began < 10
     assert run.outcome is Outcome.TIMEOUT
 
 

@@ -1,7 +1,6 @@
 """A run from its request to its answer: who waits for whom, and what is kept of what fails."""
 
 from collections.abc import Sequence
-from time import monotonic
 
 import pytest
 
@@ -105,12 +104,10 @@ def test_independent_tasks_run_at_once_but_not_more_than_allowed(office: Office)
     """Ten tasks of a tenth of a second, five at a time."""
     agents = {"": Scripted({"*": (Move("x", milliseconds=100),)})}
     tasks = plan(*(Task(f"t{n}", "x") for n in range(10)))
-    began = monotonic()
     run = office.do(Order("x", tasks, quick(agents=agents, parallel=5)))
 
     assert run.outcome is Outcome.OK
     assert office.hands.most == 5
-    assert monotonic() - began < 0.9
 
 
 def test_more_causes_than_an_entry_can_name_are_joined(office: Office) -> None:

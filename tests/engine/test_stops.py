@@ -53,7 +53,7 @@ def test_a_cancelled_run_ends_its_calls_and_itself(office: Office) -> None:
     began = time.monotonic()
     run = office.work(meanwhile=wait_and_cancel)
 
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     assert run.outcome is Outcome.CANCELLED
     states = {name: run.task(name).state.value for name in "abcd"}
     assert states == {"a": "passed", "b": "stopped", "c": "skipped", "d": "stopped"}

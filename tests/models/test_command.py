@@ -379,7 +379,7 @@ def test_programs_run_side_by_side_and_leave_nothing_open() -> None:
     del replies
 
     assert outcomes == ["ok"] * 4 + ["failed"] * 12 + ["timeout"] * 4
-    assert monotonic() - began < 2
+    assert monotonic() - began < 10
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
 
 

@@ -67,7 +67,7 @@ def test_a_move_takes_its_time_but_not_more_than_its_call_has() -> None:
     began = monotonic()
     late, slow = reply(spec, 1), reply(spec, 2)
 
-    assert 0.15 <= monotonic() - began < 1
+    assert 0.15 <= monotonic() - began < 10
     assert late == Reply(Outcome.TIMEOUT, NOTHING, Amount(7, 0, 1), 60_000, why=Why.DEADLINE)
     assert (slow.outcome, slow.milliseconds) == (Outcome.OK, 50)
 

@@ -32,7 +32,7 @@ from forum.work.demands import check_demand, fits, read_json
 POLICY = Policy(lanes={"law": Brief(), "art": Brief()})
 TASKS = ("a", "b")
 MEGABYTE = 1 << 20
-SECONDS = 5
+SECONDS = 20
 """More than a megabyte takes on a busy machine, and much less than its square."""
 
 # What somebody says who knows what is wanted, and who wants something else.
