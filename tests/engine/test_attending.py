@@ -34,3 +34,14 @@ def test_a_long_backlog_is_handed_on_piece_by_piece(office: Office) -> None:
     assert more == [True, False]
     assert at_first == names
     assert queue.runs == names  # they wait in the queue now, and are left alone for a while
+
+
+def test_an_alarm_may_ring_for_days(office: Office) -> None:
+    """A run that is driven elsewhere is never driven here: the pauses end at a heartbeat."""
+    office.accept(Order("Go.", one_task("Go.")), "run")
+    queue = Queue()
+    for _ in range(1500):
+        asyncio.run(office.engine.attend(queue))
+        office.store.snooze(office.store.alarms(None, 10, due=False), 0)
+
+    assert len(queue.runs) == 1500

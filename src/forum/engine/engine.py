@@ -33,6 +33,8 @@ HEARTBEAT_SECONDS = 15.0
 
 _ELSEWHERE_SECONDS = 1.0
 _MOST_RUNG = 100_000
+_MOST_DOUBLED = 4
+"""How often a pause is doubled: by then it is a heartbeat, and an alarm may ring for days."""
 _AT_ONCE = 200
 """How many alarms are looked after before whoever does it looks up: it may have to stop."""
 
@@ -155,7 +157,7 @@ class Engine:
         anew = self._ledger.now() >> 3  # see `at_once`: no snoozed alarm is that early
         for alarm in alarms:
             before = 0 if (alarm.at or 0) < anew else self._rung.get(alarm.run, 0)
-            self._rung[alarm.run] = before + 1
+            self._rung[alarm.run] = min(before + 1, _MOST_DOUBLED)
             seconds = min(_ELSEWHERE_SECONDS * 2**before, HEARTBEAT_SECONDS)
             found.setdefault(seconds, []).append(alarm)
         return found
