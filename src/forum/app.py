@@ -60,12 +60,12 @@ from forum.ledger import (
     Store,
     fold_access,
     gather_bundle,
-    index_of,
     names_a_secret,
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,
+    Hash,
     KnownLog,
     KnownWitness,
     Note,
@@ -611,7 +611,7 @@ class Forum:
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
         told = list(state.tasks.values())[:_MOST_TOLD]
         errors = {task.id: self._error(task.result.reply_at) for task in told if task.result}
-        entries = {task.id: index_of(self.store, task.last) for task in told if task.last}
+        entries = self._indexes({task.id: task.last for task in told})
         return RunView(
             run,
             state,
@@ -621,7 +621,7 @@ class Forum:
             answer,
             {task: error for task, error in errors.items() if error},
             tuple(self.open_gates(run, state)),
-            {task: index for task, index in entries.items() if index is not None},
+            entries,
             until.index if until else None,
             read_claims(bodies.get("claims", b"")),
             self._places(state),
@@ -632,8 +632,13 @@ class Forum:
         uses = [use for task in state.tasks.values() for use in task.uses][:_MOST_TOLD]
         named = [state.route, *(leaf for leaf, _ in state.checks)]
         named += [use.outcome or use.entry for use in uses]
-        found = {leaf.hex(): index_of(self.store, leaf) for leaf in named if leaf}
-        return {leaf: index for leaf, index in found.items() if index is not None}
+        return self._indexes({leaf.hex(): leaf for leaf in named if leaf})
+
+    def _indexes(self, named: Mapping[str, Hash | None]) -> dict[str, int]:
+        """Return the indexes of entries under their names, all in one look."""
+        leaves = {name: leaf for name, leaf in named.items() if leaf}
+        found = zip(leaves, self.store.indexes(list(leaves.values())), strict=True)
+        return {name: index for name, index in found if index is not None}
 
     def request_of(self, run: str) -> str | None:
         """Return what was asked for in a run, unless that was erased."""

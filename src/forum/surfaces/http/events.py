@@ -25,7 +25,8 @@ MOST_FOLLOWERS = 1500
 STREAM = "text/event-stream"
 # Proxies that gather what they pass on would keep it to themselves.
 STREAMED = {**NEVER, "X-Accel-Buffering": "no"}
-_CLOSE = b"run.close/1"
+CLOSE = b"run.close/1"
+"""The kind of the last event."""
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +52,7 @@ async def follow(visit: Visit) -> Response:
 def _is_over(reader: Reader, run: str, after: int) -> bool:
     """Tell whether a run has ended, and the client has heard of it."""
     last = reader.last(run, MAIN)
-    if last is None or peek_kind(last) != _CLOSE:
+    if last is None or peek_kind(last) != CLOSE:
         return False
     index = reader.indexes([leaf_of(last)])[0]
     return index is not None and index <= after
@@ -75,7 +76,7 @@ async def _events(desk: Desk, feed: Feed) -> AsyncIterator[bytes]:
                 yield _delta(delta)
             for entry in await _read(feed):
                 yield _event(entry)
-                if peek_kind(entry.data) == _CLOSE:
+                if peek_kind(entry.data) == CLOSE:
                     return
             if desk.tail.closed:
                 return

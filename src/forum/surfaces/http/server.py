@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 
 from forum.surfaces.http.catalogue import CATALOGUE
 from forum.surfaces.http.courier import Courier, couriers_of, telling
@@ -26,7 +26,7 @@ from forum.surfaces.http.openapi import document
 from forum.surfaces.http.problems import Problem, Refusal, respond
 from forum.surfaces.http.records import RECORDS
 from forum.surfaces.http.runs import RUNS
-from forum.surfaces.http.serving import GUARDED, serve
+from forum.surfaces.http.serving import GUARDED, Answer, serve
 from forum.surfaces.http.tlog import TLOG
 
 
@@ -46,16 +46,15 @@ def make_app(house: House, annexes: Sequence[Annex] = ()) -> Starlette:
     """Return the application for a house, with what was built onto it."""
     door, metrics = Door(house), Metrics()
     couriers = [c for desk in house.desks for c in couriers_of(desk.forum, os.environ)]
-    endpoints = [
+    by_path: dict[str, dict[str, Answer]] = {}
+    for endpoint in (
         *all_endpoints(metrics.exposition),
         *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
-    ]
-    routes: list[BaseRoute] = [
-        Route(e.path, serve(e, door, metrics, house.most_bytes), methods=[e.method], name=e.name)
-        for e in endpoints
-    ]
+    ):
+        answer = serve(endpoint, door, metrics, house.most_bytes)
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = answer
     app = Starlette(
-        routes=_by_path(routes),
+        routes=[_route(path, by_method) for path, by_method in by_path.items()],
         lifespan=_lifespan(house.desks, door, annexes, couriers),
         exception_handlers={HTTPException: _no_route},
     )
@@ -79,22 +78,12 @@ def all_endpoints(exposition: Callable[[Desk], str] = str) -> tuple[Endpoint, ..
     )  # fmt: skip
 
 
-def _by_path(routes: Sequence[BaseRoute]) -> list[BaseRoute]:
-    """Make one route of those that differ by their methods, so that a 405 names all of them."""
-    found: dict[str, list[Route]] = {}
-    for route in routes:
-        assert isinstance(route, Route)  # noqa: S101
-        found.setdefault(route.path, []).append(route)
-    return [one[0] if len(one) == 1 else _several(path, one) for path, one in found.items()]
-
-
-def _several(path: str, routes: Sequence[Route]) -> Route:
-    by_method: dict[str, Callable[[Request], Awaitable[Response]]] = {
-        method: route.endpoint for route in routes for method in route.methods or ()
-    }
+def _route(path: str, by_method: Mapping[str, Answer]) -> Route:
+    """Return the one route of a path, so that a 405 names all of its methods."""
 
     async def answer(request: Request) -> Response:
-        return await by_method[request.method](request)
+        # Starlette takes a HEAD for a GET that says less.
+        return await by_method["GET" if request.method == "HEAD" else request.method](request)
 
     return Route(path, answer, methods=list(by_method))
 

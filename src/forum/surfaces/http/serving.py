@@ -28,9 +28,11 @@ GUARDED = {
 """What was recorded is untrusted: no browser may take it for a page."""
 
 
-def serve(
-    endpoint: Endpoint, door: Door, metrics: Metrics, most_bytes: int
-) -> Callable[[Request], Awaitable[Response]]:
+Answer = Callable[[Request], Awaitable[Response]]
+"""What a route calls."""
+
+
+def serve(endpoint: Endpoint, door: Door, metrics: Metrics, most_bytes: int) -> Answer:
     """Return what answers the requests of one operation."""
 
     async def answer(request: Request) -> Response:

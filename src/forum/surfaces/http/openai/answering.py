@@ -26,6 +26,7 @@ from forum.surfaces.asking import budget_of, check_gates
 from forum.surfaces.http.deltas import Ear
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.endpoints import READERS, Visit
+from forum.surfaces.http.events import CLOSE
 from forum.surfaces.http.openai.catalogue import Choice
 from forum.surfaces.http.openai.conversation import Terms
 from forum.surfaces.http.openai.errors import NoAnswer
@@ -41,7 +42,6 @@ WAIT_SECONDS = 570.0
 """How long an answer in one piece is waited for: clients give up after 600 s, and ask again."""
 ENDPOINT_SECONDS = WAIT_SECONDS + 25
 
-_CLOSE = b"run.close/1"
 _STOPS = {
     StopReason.BUDGET: (429, "budget_exceeded"),
     StopReason.DEADLINE: (429, "deadline_exceeded"),
@@ -240,7 +240,7 @@ def _ending(forum: Forum, run: str) -> Ended | NoAnswer | None:
     """Tell what a run has come to; nothing while it goes on."""
     last = forum.store.last(run, MAIN)
     gated = any(strand.startswith(gate_strand("")) for strand in forum.store.strands(run))
-    if not gated and (last is None or peek_kind(last) != _CLOSE):
+    if not gated and (last is None or peek_kind(last) != CLOSE):
         return None
     view = forum.view(run)
     state = view.state
