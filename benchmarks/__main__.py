@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import engine, frauds, http, ledger, models, routing
+from benchmarks import deliberation, engine, frauds, http, ledger, models, routing
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
@@ -12,6 +12,7 @@ BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "routing": routing.main,
     "models": models.main,
     "http": http.main,
+    "deliberation": deliberation.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in BENCHMARKS:

@@ -4,12 +4,6 @@ It is the package that Forum is compared with, so it gets the best conditions th
 documentation names: the safest storage, the deepest verification, checkpoint entries in the
 ledger.  Where an option would have helped a user who had set it up, the outcome says so.
 
-Its files are locked by hash in requirements-forum-engine.txt.  To move to another release:
-
-    echo forum-engine==X.Y.Z > in.txt
-    uv pip compile in.txt -o benchmarks/requirements-forum-engine.txt
-        --generate-hashes --no-emit-index-url --no-header --no-annotate
-
 Facts that the judgements rest on.  Its ledger is a hash chain without keys, witnesses or proofs.
 `Ledger.verify(deep=True)` is its deepest check; it takes no expectation, and answers true or
 false.  `Ledger.checkpoint()` is a Merkle root, which `forum submit` prints, and which nothing
@@ -17,23 +11,20 @@ in the package compares with anything: its documentation leaves that to an exter
 """
 
 import argparse
-import hashlib
 import json
-import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from benchmarks.environments import PATIENCE, Package, ReferenceFailed, run
+
 Store: TypeAlias = Literal["file", "sqlite"]
 
 VERSION = "1.17.0"
-HERE = Path(__file__).parent
-LOCK = HERE / "requirements-forum-engine.txt"
-DRIVER = HERE / "reference_driver.py"
-ENVIRONMENT = HERE / ".envs" / f"forum-engine-{VERSION}"
-PATIENCE = 600.0  # seconds, for anything but a long ledger
+PACKAGE = Package("forum-engine", VERSION)
+DRIVER = Path(__file__).with_name("reference_driver.py")
 PER_ENTRY = 0.05  # two fsyncs on a slow disk, and some patience
 
 FRAUDS = (
@@ -56,10 +47,6 @@ DURABILITY: dict[Store, str] = {
     "file": "fsync of both files at every append (fsync_each=True); the folder is not synced",
     "sqlite": "WAL, synchronous=FULL, two commits at every append (fsync_each=True)",
 }
-
-
-class ReferenceFailed(Exception):
-    """The reference did not do what every judgement here takes for granted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +150,7 @@ def server_command(folder: Path, entries: int, model_seconds: float) -> list[str
     The process prints its port, and serves until its input ends.
     """
     words = ("serve", str(folder), str(entries), str(model_seconds))
-    return [_python(), "-I", str(DRIVER), *words]
+    return [PACKAGE.python(), "-I", str(DRIVER), *words]
 
 
 def _outcome(name: str, seen: dict[str, Any], kept: str) -> FraudOutcome:
@@ -210,30 +197,9 @@ def _believes(sight: dict[str, Any]) -> bool:
 
 def _drive(*words: str, patience: float = PATIENCE) -> dict[str, Any]:
     """Run the driver inside the reference's environment, and return what it observed."""
-    answer = _run(_python(), "-I", str(DRIVER), *words, patience=patience)
+    answer = run(PACKAGE.python(), "-I", str(DRIVER), *words, patience=patience)
     observed: dict[str, Any] = json.loads(answer)
     return observed
-
-
-def _python() -> str:
-    """Return the interpreter of the reference's environment, which is made when it is missing."""
-    python = ENVIRONMENT / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    stamp, wanted = ENVIRONMENT / "lock.sha256", hashlib.sha256(LOCK.read_bytes()).hexdigest()
-    if not stamp.exists() or stamp.read_text("ascii") != wanted:
-        _run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
-        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps")
-        _run(str(python), *install, "--only-binary=:all:", "--require-hashes", "-r", str(LOCK))
-        # The stamp comes last: an installation that was cut short is made again.
-        stamp.write_text(wanted, "ascii")
-    return str(python)
-
-
-def _run(*command: str, patience: float = PATIENCE) -> str:
-    """Run a command to its end, and return its output."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
-    if done.returncode:
-        raise ReferenceFailed(command[1:], done.returncode, done.stderr)
-    return done.stdout
 
 
 def _table(outcomes: list[FraudOutcome], figures: list[ReferenceFigures]) -> str:

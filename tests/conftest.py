@@ -98,16 +98,6 @@ def store_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[St
     factory.close()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have one process run all tests that share something which is dear to make."""
-    for item in items:
-        fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  no other way leads there
-        if "smollm2" in fixtures:
-            item.add_marker(pytest.mark.xdist_group("smollm2"))
-        elif any(found[-1].scope == "module" for found in fixtures.values()):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Refuse the skip of a test in CI."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import engine, frauds, http, ledger, reference
+from benchmarks import deliberation, engine, frauds, http, ledger, reference
+from benchmarks.seats import Nature, Question, Seat
 from forum.surfaces.cli.cheat import FRAUDS
 from tests.soak.cluster import scratch_database
 
@@ -59,3 +60,55 @@ def test_the_reference_is_asked_about_the_same_frauds() -> None:
     assert set(frauds.SAME) <= {fraud.name for fraud in FRAUDS}
     assert set(frauds.SAME.values()) == set(outcomes)
     assert True in outcomes.values()
+
+
+def test_simulated_seats_err_as_often_as_they_are_said_to() -> None:
+    """Figures about protocols mean something only where the rates of the seats are the known."""
+    nature = Nature(error=0.3, alike=0.1)
+    asked = [Question(number, deliberation.FOUR) for number in range(4_000)]
+    one, other = ([Seat(question, nature, place) for question in asked] for place in (1, 2))
+    right = [seat.first == seat.question.right for seat in one]
+    both_wrong = sum(
+        a.first == b.first != a.question.right for a, b in zip(one, other, strict=True)
+    )
+
+    assert sum(right) / len(asked) == pytest.approx(0.7, abs=0.03)
+    assert sum(seat.confidence for seat in one) / len(asked) == pytest.approx(70, abs=2)
+    # A tenth of the questions misleads both; of the others each errs in 2 of 9, in one of 3 ways.
+    assert both_wrong / len(asked) == pytest.approx(0.1 + 0.9 * (2 / 9) ** 2 / 3, abs=0.02)
+
+
+def test_seats_read_what_the_council_shows_them() -> None:
+    """A seat that overlooks claims could not be convinced, and the figures would not show why."""
+    nature = Nature(error=0.4, alike=0.0, truth=1.0, lure=0.0, conformity=0.0)
+    setting = deliberation.Setting(nature)
+    panel = deliberation.council_of(setting, baseline=0)
+    played = [deliberation.play(setting, panel, number) for number in range(60)]
+
+    firsts = [
+        {setting.seat(setting.question(n), place).first for place in range(1, 6)} for n in range(60)
+    ]
+    known = [setting.question(n).right in answers for n, answers in enumerate(firsts)]
+    assert [one.right for one in played] == known
+    assert sum(one.exposed for one in played) > 0
+
+
+@pytest.mark.slow
+def test_the_deliberation_benchmark_has_every_figure(tmp_path: Path) -> None:
+    """Each setting is in one of the three lists, and every protocol has its figures."""
+    names = ("easy, 2 options, 1 model", "high conformity")
+    figures = deliberation.measure(tmp_path, deliberation.Sizes(12, 4, 1), names)
+
+    titles = ("council_beats_vote", "vote_beats_council", "no_difference")
+    assert sorted(one["setting"] for title in titles for one in figures[title]) == sorted(names)
+    assert figures["schedule_ratio"] >= 1
+    assert [one["seats"] for one in figures["schedule"]] == [5, 5, 50, 50]
+    for protocols in figures["settings"].values():
+        assert set(protocols) == {"council", "ungated", "symposium", "single"}
+        for told in protocols.values():
+            low, high = told["interval"]
+            assert 0 <= low <= told["accuracy"] <= high <= 1
+            assert told["tokens"] > 0
+        assert protocols["council"]["gated"] > 0 == protocols["ungated"]["gated"]
+        assert set(protocols["council"]["against"]) == {"vote", "weighted_vote", "gated_vote"}
+    assert set(deliberation.VARIANTS) | set(deliberation.RECOUNTS) < set(figures["variants"])

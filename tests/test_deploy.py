@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from forum.ledger import names_a_secret
 from forum.surfaces.cli import cli

@@ -11,7 +11,7 @@ from forum import staff as module
 from forum.config import load_settings
 from forum.errors import ServerUnusable
 from forum.staff import Ask, Staff
-from forum.work import Policy, Task
+from forum.work import Council, Policy, Symposium, Task
 from tests.support import SOON
 
 ASK = Ask("Go.", route=False)
@@ -45,6 +45,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def ask_servers_by(monkeypatch: pytest.MonkeyPatch, pin: Callable[[Policy], Policy]) -> None:
     """Have the servers asked in this way."""
     monkeypatch.setattr(module, "pin_tools", pin)
+
+
+@pytest.mark.parametrize("roster", [None, "[[lane]"], ids=["missing", "broken"])
+def test_a_roster_that_cannot_be_read_is_found_before_anybody_asks(
+    tmp_path: Path, roster: str | None
+) -> None:
+    """A server that starts with it would answer every chat client that something went wrong."""
+    (tmp_path / "forum.toml").write_text('[roster]\nfile = "own.toml"\n')
+    if roster is not None:
+        (tmp_path / "own.toml").write_text(roster)
+
+    with pytest.raises(ValueError, match="this roster cannot be used"):
+        Staff(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
 
 
 def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
@@ -119,3 +132,20 @@ def test_a_plan_is_quick_only_if_it_is_small_all_through(
 ) -> None:
     """What is quick is done on the loop, where everybody waits for it."""
     assert staff.is_quick(Ask("Go.", tasks)) == quick
+
+
+def test_a_symposium_is_not_quick(staff: Staff) -> None:
+    """Ten thousand bytes of a persona are a megabyte of a config, if it takes all the seats."""
+    assert staff.is_quick(Ask("Go.", panel=Council(), route=False))
+    assert not staff.is_quick(Ask("Go.", panel=Symposium({}), route=False))
+
+
+def test_a_panel_is_shown_all_of_a_long_question(tmp_path: Path) -> None:
+    """A diff is soon longer than what is quoted of an output; its end may be what matters."""
+    (tmp_path / "forum.toml").write_text('[models.ash]\nkind = "scripted"\n')
+    staff = Staff(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    question = "é" * 50_000
+
+    order = staff.order(Ask(question, panel=Council()))
+
+    assert order.policy.input_bytes == len(question.encode())

@@ -13,12 +13,15 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from forum import __version__
 from forum.config import Settings
+from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS, Body, Session
+from forum.deliberation import Note as Noted
 from forum.errors import (
     AmbiguousRun,
+    BodyGone,
     GuardMissing,
     KeyUnreadable,
     Malformed,
@@ -27,6 +30,7 @@ from forum.errors import (
     NoSuchKey,
     NoSuchRun,
     Overtaken,
+    RunGoesOn,
     WitnessRefused,
     extra,
 )
@@ -44,6 +48,7 @@ from forum.ledger import (
     Attachment,
     Content,
     Draft,
+    Entry,
     Ledger,
     Located,
     Mask,
@@ -76,6 +81,7 @@ from forum.tlog import (
     is_witnessed,
 )
 from forum.work import (
+    TURN,
     WORK_KINDS,
     Accepted,
     Answer,
@@ -103,9 +109,11 @@ if TYPE_CHECKING:
     from forum.engine import Case, Order, Ticket
     from forum.verify import Report, Trust
     from forum.witness import Witness, WitnessClient
+    from forum.work import Budget
     from forum.work import Policy as WorkPolicy
 
-KINDS = LEDGER_KINDS | WORK_KINDS
+DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
+KINDS = LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
 """Every kind of entry that this release knows."""
 
 OPERATOR = "operator"
@@ -225,6 +233,10 @@ class RunView:
     """What the answer says was done."""
     places: Mapping[str, int] = field(default_factory=dict)
     """The indexes of the route, of effects and of checks, by the ids of their entries."""
+    session: Session | None = None
+    """What a panel deliberates on, if one does and nobody has erased it."""
+    notes: tuple[Noted, ...] = ()
+    """What is recorded of that; without the bodies that were erased."""
 
 
 class Forum:
@@ -485,8 +497,11 @@ class Forum:
         return self.ledger.find(recorded.leaf.hex()), publication
 
     def redact(self, entry: str, body: str, reason: RedactReason) -> Redaction:
-        """Record a redaction, have it signed, and only then erase."""
+        """Record a redaction, have it signed, and only then erase.  Raises `RunGoesOn`."""
         target = self.ledger.find(entry)
+        run = self.read_run(target.entry.run)
+        if run.accepted is not None and run.outcome is None:
+            raise RunGoesOn(target.entry.run)
         recorded = self.ledger.request_redaction(target, body, OPERATOR, reason)
         publication = self.settle()
         return Redaction(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
@@ -506,7 +521,8 @@ class Forum:
         try:
             return self.ledger.find(what).entry.run
         except (Malformed, NoSuchEntry):
-            raise NoSuchEntry(f"the log has no run {what}, and no such entry") from None
+            why = f"the log has no run {what} either; forum runs lists them"
+            raise NoSuchEntry(why) from None
 
     def _runs_beginning(self, prefix: str) -> list[str]:
         if len(prefix) < _SHORTEST_RUN:  # or every index would be the beginning of some run
@@ -625,7 +641,39 @@ class Forum:
             until.index if until else None,
             read_claims(bodies.get("claims", b"")),
             self._places(state),
+            *self._sitting(run, state, until.index if until else None),
         )
+
+    def _sitting(
+        self, run: str, state: Run, until: int | None
+    ) -> tuple[Session | None, tuple[Noted, ...]]:
+        """Return what a panel deliberates on in a run, and what was noted of it so far."""
+        if state.planned:
+            return None, ()
+        from forum.engine import entries_of, is_before
+
+        turns = [task_strand(name) for name in state.tasks if name.startswith(TURN)]
+        notes = tuple(
+            Noted(entry.step, entry.facts, self._bodies_of(entry))
+            for strand in (MAIN, *turns)
+            for leaf, entry in entries_of(self.ledger, run, strand)
+            if entry.kind in DELIBERATION_KINDS
+            if until is None or is_before(self.ledger, leaf, until)
+        )
+        with suppress(BodyGone):
+            return (self.session_of(run, state) if notes else None), notes
+        return None, notes
+
+    def session_of(self, run: str, state: Run | None = None) -> Session:
+        """Return what a panel deliberates on in a run, and how."""
+        order = self.order_of(run)
+        begun = (state or self.read_run(run)).begun
+        return Session(order.request, order.policy, begun)
+
+    def _bodies_of(self, entry: Entry[Any]) -> tuple[Body, ...]:
+        at = Position(entry.run, entry.strand, entry.n)
+        stored = {name: self.store.body(at, name) for name in entry.bodies}
+        return tuple(Body(n, b"".join(body.read())) for n, body in stored.items() if body)
 
     def _places(self, state: Run) -> dict[str, int]:
         """Return the indexes of what is told beside the tasks."""
@@ -733,7 +781,12 @@ class Forum:
         cancel(self.ledger, run, actor)
 
     def resume(self, run: str) -> None:
-        """Have a run looked after now, if nobody does; what is done already is not done again."""
+        """Have a run looked after now, if nobody does; what is done already is not done again.
+
+        Raises `NoSuchRun` for what nobody has asked for, and nobody could carry out.
+        """
+        if self.read_run(run).accepted is None:
+            raise NoSuchRun(run)
         alarm = self.store.alarm(run, MAIN)
         if alarm is not None:
             self.store.snooze([alarm], 0)
@@ -745,11 +798,17 @@ class Forum:
         policy: "WorkPolicy | None" = None,
         actor: str = OPERATOR,
         ticket: "Ticket | None" = None,
+        ceiling: "Budget | None" = None,
     ) -> str:
-        """Begin a run that takes over another one's replies up to an index, and goes on itself."""
+        """Begin a run that takes over another one's replies up to an index, and goes on itself.
+
+        It may use what the other one might, as far as a ceiling allows it.
+        """
         order = self.order_of(run)
         if policy is not None:
             order = replace(order, policy=policy)
+        if ceiling is not None:
+            order = replace(order, budget=order.budget.under(ceiling))
         return self.submit(order, Accepted(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(self, run: str) -> list[Divergence]:
@@ -783,9 +842,7 @@ class Forum:
 
         for _, entry in entries_of(self.ledger, run, strand):
             if entry.step == step:
-                at = Position(run, strand, entry.n)
-                stored = {name: self.store.body(at, name) for name in entry.bodies}
-                return {n: b"".join(body.read()) for n, body in stored.items() if body}
+                return {body.name: body.data for body in self._bodies_of(entry)}
         return {}
 
     # Gates
@@ -1032,6 +1089,14 @@ def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
     """Return the logs that a witness cosigns, with their keys."""
     keys = [VerifierKey.parse(p.read_text().strip()) for p in (folder / "logs").glob("*.vkey")]
     return {key.name: (key,) for key in keys}
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put files into a folder, for its owner only, in this order; each is there whole or not."""
+    from forum.backends.files import write_durably
+
+    for name, data in files.items():
+        write_durably(folder / name, data)
 
 
 def _file_name(origin: str) -> str:

@@ -19,6 +19,7 @@
     ├── NoSuchRun            the log has no such run
     ├── NoSuchKey            no such API key was ever granted
     ├── RunEnded             the run is closed: nothing can be asked of it
+    ├── RunGoesOn            what a run that goes on has yet to read cannot be erased
     ├── NoSuchGate           nothing waits there for a decision
     ├── GateClosed           somebody, or the deadline, has decided already
     ├── GateMoved            what waits for approval is not what was looked at
@@ -256,6 +257,17 @@ class NoSuchKey(ForumError):
         return f"no such key: {self.key}; forum keys list shows them"
 
 
+class RunGoesOn(ForumError):
+    """A run has not ended: whoever drives it reads what it has recorded."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self.run = run
+
+    def __str__(self) -> str:
+        return f"run {self.run} goes on, and needs what it has recorded: forum cancel it first"
+
+
 class RunEnded(ForumError):
     """A run is closed."""
 
@@ -441,7 +453,7 @@ class BadPlan(ForumError, ValueError):
         self.why = why
 
     def __str__(self) -> str:
-        return f"this plan cannot be run: {self.why}"
+        return f"this cannot be run: {self.why}"
 
 
 class BadRoster(ForumError, ValueError):

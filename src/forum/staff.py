@@ -4,7 +4,7 @@ Beside `forum.app` the only module that chooses model adapters.  It imports them
 so that a command loads only what it uses.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from forum.config import Settings
-from forum.errors import AgentUnusable, BadPlan, MissingExtra, ServerUnusable, extra
+from forum.errors import AgentUnusable, BadPlan, BadRoster, MissingExtra, ServerUnusable, extra
 from forum.work import (
     CANDIDATES,
     ELSEWHERE,
@@ -31,11 +31,13 @@ from forum.work import (
     Check,
     Configured,
     Inspection,
+    Panel,
     Plan,
     Policy,
     Roster,
     Routed,
     Router,
+    Symposium,
     Task,
     Tier,
     agent_for,
@@ -45,6 +47,7 @@ from forum.work import (
     read_configured,
     read_roster,
     routed,
+    seat,
     team_policy,
 )
 
@@ -70,10 +73,14 @@ def serve_demo_model() -> Iterator[tuple[str, str]]:
 
 
 def load_roster(path: Path | None = None) -> Roster:
-    """Read a roster; without a path, the one that comes with Forum."""
-    if path:
-        return read_roster(path.read_bytes())
-    return read_roster(files("forum.work").joinpath("roster.toml").read_bytes())
+    """Read a roster; without a path, the one that comes with Forum.  Raises `BadRoster`."""
+    if path is None:
+        return read_roster(files("forum.work").joinpath("roster.toml").read_bytes())
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadRoster(path.name, error.strerror or str(error)) from None
+    return read_roster(content)
 
 
 def make_router(
@@ -188,16 +195,21 @@ class Ask:
     gate_default: Answer | None = None
     parallel: int | None = None
     retries: int | None = None
+    panel: Panel | None = None
+    """Who deliberates on it, instead of carrying out a plan; empty seats are given to agents."""
 
 
 class Staff:
     """Those who work for one ledger, kept ready for many requests.
 
     Who they are says the operator alone: whoever asks can choose among them, and name nobody else.
+    Raises `BadRoster`.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.known = configured(settings)
+        if self.known.roster:
+            _ = self.roster  # or whoever asks would be the first to find that it cannot be read
         self._lock = Lock()
         self._pinned: Policy | ServerUnusable = ServerUnusable("", "")
         self._until = -inf
@@ -230,7 +242,9 @@ class Staff:
         known = self.known.rung == "lexical" and "router" in self.__dict__
         flat = len(ask.tasks) < _QUICK_TASKS and not any(task.tasks for task in ask.tasks)
         fits = len(ask.request) < _QUICK_CHARACTERS and flat
-        return fits and not self.known.servers and (known or not routed)
+        # Every seat of a symposium repeats its persona, and all of them are read with care.
+        slow = bool(self.known.servers) or isinstance(ask.panel, Symposium)
+        return fits and not slow and (known or not routed)
 
     def order(self, ask: Ask) -> "Order":
         """Return what is to be carried out.  Raises `BadPlan`, `Malformed`, `AgentUnusable`."""
@@ -239,7 +253,9 @@ class Staff:
         budget = ask.budget.under(self.known.ceiling)
         order = Order(ask.request, None, self._policy(ask), budget)
         team = self.known.team if ask.team is None else ask.team
-        if ask.tasks:
+        if ask.panel is not None:
+            order = seat_order(order, ask.panel)
+        elif ask.tasks:
             order = self._planned(replace(order, plan=Plan(ask.tasks)), team=team)
         elif self._is_routed(ask):
             if ask.lane and ask.lane not in self.roster.by_name:
@@ -269,10 +285,11 @@ class Staff:
                 if lane not in self.roster.by_name:
                     raise BadPlan(f"the roster has no lane {lane!r}")
             policy = team_policy(policy, self.roster, lanes, roles=team)
+        plan = order.plan and seat_plan(order.plan, policy)
         if policy.tools and not policy.lanes:
             policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: Brief()})
         check_means(tasks, policy)
-        return replace(order, policy=policy)
+        return replace(order, plan=plan, policy=policy)
 
     def _policy(self, ask: Ask) -> Policy:
         wished = {
@@ -312,18 +329,63 @@ class Staff:
             self._until = monotonic() + _AGAIN_SECONDS
 
 
+def seat_order(order: "Order", panel: Panel) -> "Order":
+    """Return an order on which a panel deliberates, all seats at the same time.
+
+    Raises `BadPlan`, `Malformed`.
+    """
+    from forum.deliberation import caps_of, seat_symposium
+
+    policy = order.policy
+    if not order.request.strip():
+        raise BadPlan("there is no question to deliberate on")
+    if policy.agents == Policy().agents:
+        raise BadPlan(
+            "nobody can sit on the panel: name models in forum.toml ([models.NAME]), or see how it "
+            "goes with forum demo panel"
+        )
+    if isinstance(panel, Symposium):
+        panel = seat_symposium(panel, policy.agents)
+        order = replace(order, budget=order.budget.under(caps_of(panel)))
+    else:
+        panel = seat(panel, _named_in(policy))
+        policy = msgspec.structs.replace(policy, parallel=max(policy.parallel, len(panel.seats)))
+    policy = policy.sitting(panel, order.request)
+    # What planning needs is of no use to a panel.
+    return replace(order, policy=msgspec.structs.replace(policy, lanes={}, roles={}))
+
+
+def seat_plan(plan: Plan, policy: Policy) -> Plan:
+    """Return a plan in which the panels of its tasks are seated."""
+    agents = _named_in(policy)
+    return Plan(tuple(_seated(task, agents) for task in plan.tasks))
+
+
+def _named_in(policy: Policy) -> list[str]:
+    return sorted(name for name in policy.agents if name)
+
+
+def _seated(task: Task, agents: Sequence[str]) -> Task:
+    panel = task.panel and seat(task.panel, agents)
+    tasks = tuple(_seated(inner, agents) for inner in task.tasks)
+    return msgspec.structs.replace(task, panel=panel, tasks=tasks)
+
+
 def check_means(tasks: Iterable[Task], policy: Policy) -> None:
     """Refuse checks by which somebody from outside would use more than the lane of a task may.
 
     A check runs its tool, and one of a file tells what is in the files of the worker.
     """
     for task in tasks:
+        wanted = [task.panel.check] if task.panel and task.panel.check else []
         for demand in demands_of(task.done_when):
             if demand.check is Check.FILE:
                 why = "files are checked only for whoever runs forum itself"
                 raise BadPlan(f"task {task.id}: {why}")
-            tool = demand.what.split(maxsplit=1)[0] if demand.what else ""
-            if demand.check in (Check.COMMAND, Check.TESTS) and tool not in policy.tools_of(task):
+            if demand.check in (Check.COMMAND, Check.TESTS):
+                wanted.append(demand.what.split(maxsplit=1)[0] if demand.what else "")
+        for tool in wanted:
+            if tool not in policy.tools_of(task):
                 raise BadPlan(f"task {task.id}: its lane may not use the tool {tool!r}")
 
 

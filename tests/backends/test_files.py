@@ -3,11 +3,12 @@
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
-from forum.backends.files import FileMemory, read_key, write_key
+from forum.backends.files import FileMemory, read_key, write_durably, write_key
 from forum.errors import KeyUnreadable, Overtaken, StoreFailed
 from forum.tlog import SigningKey
 from tests.support import key_of
@@ -90,6 +91,31 @@ def test_a_memory_that_cannot_be_kept_is_an_error_of_ours(tmp_path: Path) -> Non
         FileMemory(tmp_path / "file" / "guard.note").advance(None, b"note")
     with pytest.raises(StoreFailed, match="folder"):
         FileMemory(tmp_path / "folder").latest()
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """Whoever may put one into a folder would have us write what is not there."""
+    other = tmp_path / "other"
+    other.write_bytes(b"mine")
+    (tmp_path / "file.new").symlink_to(other)
+
+    with pytest.raises(StoreFailed, match="file"):
+        write_durably(tmp_path / "file", b"yours")
+    assert other.read_bytes() == b"mine"
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_full_disk_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old file stays, and nothing beside it: a folder that was empty is so again."""
+    write_durably(tmp_path / "file", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreFailed, match="No space left"):
+        write_durably(tmp_path / "file", b"new")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("file", b"old")]
 
 
 def test_a_key_is_kept_for_its_owner_only(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ Generated from the commands by `just docs`; do not edit.
 
 Data go to standard output, talk to standard error, the verdict into the exit status:
 0 answered or all is well, 1 failed, 2 wrong usage, 3 verification found something,
-4 a replay says something else, 5 budget or time used up, 6 waiting for approval.
+4 a replay says something else, 5 budget or time used up, 6 waiting for approval,
+7 a session cannot be carried out again as it was.
 With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
 With `forum --quiet COMMAND` nothing is said but errors and questions.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from forum.ledger.archive import unpack
 from forum.tlog import hash_leaf
+from tests.docs.deliberated import deliberation_examples
 from tests.verify.samples import (
     LOG,
     POLICY,
@@ -58,6 +59,7 @@ def examples() -> dict[str, str]:
             f"{claim:<12} {report[claim]['state']:<6} {report[claim]['reason']}"
             for claim in standalone.CLAIMS
         ),
+        **deliberation_examples(),
     }
     return {name: f"{text.rstrip()}\n" for name, text in made.items()}
 

@@ -28,6 +28,7 @@ PASTED = {
     "docs/guides/give-access.md": None,
     "docs/guides/on-a-laptop.md": None,
     "docs/guides/use-a-chat-client.md": None,
+    "docs/guides/deliberate.md": None,
 }
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)

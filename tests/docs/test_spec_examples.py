@@ -12,18 +12,25 @@ import msgspec
 import pytest
 
 from forum.app import KINDS
+from forum.deliberation import Breach, Report
+from forum.deliberation.ballots import Answered, Attack, Ballot, Stated
+from forum.deliberation.report import Argument, Base, Block, Minority, Sat, Spent, Turned, Vote
+from forum.deliberation.symposium.faults import Law
 from forum.verify import Problem
 from forum.work import (
     Brief,
     Budget,
     Chat,
     Command,
+    Council,
     Library,
     Move,
     Policy,
     Scripted,
+    Seat,
     Server,
     StopReason,
+    Symposium,
     Task,
     Tool,
     Use,
@@ -32,7 +39,9 @@ from tests.docs.examples import BLOCK, SPEC, examples
 from tests.ledger.samples import members_of
 from tests.verify.samples import TRUST, as_json, make_bundle, verify_both
 
-ENTRY, BUNDLE, RUN = ((SPEC / name).read_text() for name in ("entry.md", "bundle.md", "run.md"))
+ENTRY, BUNDLE, RUN, DELIBERATION = PAGES = tuple(
+    (SPEC / name).read_text() for name in ("entry.md", "bundle.md", "run.md", "deliberation.md")
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +53,7 @@ def made() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def shown() -> dict[str, str]:
     """Return the examples as the pages show them."""
-    return {block[2]: block[3] for page in (ENTRY, BUNDLE, RUN) for block in BLOCK.finditer(page)}
+    return {block[2]: block[3] for page in PAGES for block in BLOCK.finditer(page)}
 
 
 def test_the_examples_are_what_the_code_makes(made: dict[str, str], shown: dict[str, str]) -> None:
@@ -99,6 +108,40 @@ def test_the_example_is_one_run(shown: dict[str, str]) -> None:
     assert redaction["facts"]["entry"] == redaction["parents"][0] == answer["prev"]
 
 
+def test_the_seed_of_the_example_follows_from_its_ballots(shown: dict[str, str]) -> None:
+    """Digests of the question and of the ballots, and the digest of these."""
+    sealed = [
+        "Is the bridge safe?",
+        *(shown[f"{nth}-ballot"].strip() for nth in ("first", "second")),
+    ]
+    digests = b"".join(sha256(one.encode()).digest() for one in sealed)
+
+    assert sha256(digests).hexdigest() == shown["seed"].strip()
+
+
+def test_the_claims_of_the_example_are_in_the_order_of_its_seed(shown: dict[str, str]) -> None:
+    """Who sits where cannot be told from the ids of claims: the seats were shuffled for them."""
+    seed, ballots = shown["seed"].strip(), [shown["first-ballot"], shown["second-ballot"]]
+    order = sorted((1, 2), key=lambda seat: sha256(f"{seed}/claims/{seat}".encode()).digest())
+    made = [json.loads(ballots[seat - 1])["claims"][0]["text"] for seat in order]
+    listed = re.findall(r'^{"id":"(c\d)","claim":"([^"]+)"', shown["exchange-prompt"], re.MULTILINE)
+
+    assert sorted(listed) == [("c1", made[0]), ("c2", made[1])]
+
+
+def test_the_quotations_of_the_example_carry_their_own_digests(shown: dict[str, str]) -> None:
+    """Nobody can write a text that ends its own quotation."""
+    prompts = [text for name, text in shown.items() if name.endswith("-prompt")]
+    quoted = re.compile(
+        r"^--- ([0-9a-f]{32}) begin: [^\n]*\n(.*?)\n--- \1 end$", re.DOTALL | re.MULTILINE
+    )
+
+    for prompt in prompts:
+        assert quoted.findall(prompt)
+        for mark, text in quoted.findall(prompt):
+            assert sha256(text.encode()).hexdigest()[:32] == mark
+
+
 # Tables
 
 
@@ -132,13 +175,15 @@ def test_the_tables_of_kinds_are_complete() -> None:
             cells[nth:] = [[f"`{kind.name}`" if nth == 0 else "", *member, "" if nth else bodies]]
         expected += cells
 
-    assert [*rows(ENTRY, "kind | member"), *rows(RUN, "kind | member")] == expected
+    assert [row for page in (ENTRY, RUN, DELIBERATION) for row in rows(page, "kind | member")] == (
+        expected
+    )
 
 
 def test_the_table_of_bodies_names_each() -> None:
     """Whoever is shown a body can look up what it holds."""
     listed, kinds = set(), ""
-    for cell, body, _, _ in rows(RUN, "kind | body"):
+    for cell, body, _, _ in (*rows(RUN, "kind | body"), *rows(DELIBERATION, "kind | body")):
         kinds = cell or kinds
         listed |= {(kind, body.strip("`")) for kind in in_code(kinds)}
     ledger = {name.strip("`") for name, *_ in rows(ENTRY, "kind | member")}
@@ -154,10 +199,11 @@ def test_the_table_of_stops_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "objects"),
+    ("page", "heading", "objects"),
     [
-        ("### The plan", {"task": Task, "budget": Budget}),
+        (RUN, "### The plan", {"task": Task, "budget": Budget}),
         (
+            RUN,
             "### The policy",
             {
                 "policy": Policy,
@@ -172,20 +218,60 @@ def test_the_table_of_stops_is_complete() -> None:
                 "lane": Brief,
             },
         ),
+        (
+            DELIBERATION,
+            "## The panel",
+            {"council": Council, "seat": Seat, "symposium": Symposium},
+        ),
+        (
+            DELIBERATION,
+            "### Ballots",
+            {"ballot": Ballot, "claim": Stated, "attack": Attack, "reply": Answered},
+        ),
+        (
+            DELIBERATION,
+            "### The report",
+            {
+                "report": Report,
+                "spent": Spent,
+                "baseline": Base,
+                "seat": Sat,
+                "vote": Vote,
+                "change": Turned,
+                "minority": Minority,
+                "argument": Argument,
+                "blocker": Block,
+            },
+        ),
     ],
 )
 def test_the_tables_of_recorded_forms_are_complete(
-    heading: str, objects: dict[str, type[msgspec.Struct]]
+    page: str, heading: str, objects: dict[str, type[msgspec.Struct]]
 ) -> None:
-    """A plan or a policy that follows the page is one that an engine reads."""
+    """What follows the page is read by an engine, and what an engine writes is on the page."""
     expected = [
         [name if nth == 0 else "", f"`{field.name}`", default_of(field)]
         for name, form in objects.items()
         for nth, field in enumerate(msgspec.structs.fields(form))
     ]
-    table = rows(RUN[RUN.index(heading) :], "object | member")
+    table = rows(page[page.index(f"{heading}\n") :], "object | member")
 
     assert [[name, member, default] for name, member, _, default, _ in table] == expected
+
+
+def test_the_table_of_laws_is_complete() -> None:
+    """Whoever is told that an artifact breaks a law can look it up."""
+    laws = [name.strip("`") for name, _ in rows(DELIBERATION, "law |")]
+
+    assert laws == [law.value for law in Law]
+
+
+def test_the_table_of_what_is_found_in_sessions_is_complete() -> None:
+    """Each way in which a session can be wrong, under the word that it takes away."""
+    listed = {name.strip("`"): claim for name, claim, _ in rows(DELIBERATION, "finding | refutes")}
+    problems = [Problem(f"session-{breach}") for breach in Breach]
+
+    assert listed == {str(problem): str(problem.claim) for problem in problems}
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> str:

@@ -13,6 +13,7 @@ from forum.ledger import Outcome
 from forum.work import Answer, Decider, Policy, one_task
 from tests.e2e.project import Project, eventually
 from tests.soak.gates import measure
+from tests.support import timed
 
 
 def order(milliseconds: int = 60_000, default: Answer = Answer.REJECT) -> Order:
@@ -82,6 +83,7 @@ def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
     assert home.answer(run) == b"Done: Deploy on Monday."
 
 
+@timed
 def test_a_decision_wakes_its_run_in_less_than_a_second(home: Project) -> None:
     """Somebody sits there and waits."""
     with home.worker():

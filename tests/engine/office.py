@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
 from forum.engine import (
     Call,
     Deed,
@@ -64,7 +65,7 @@ from forum.work import (
 from tests.support import key_of
 from tests.verify.world import Kept, policy_of
 
-KINDS = LEDGER_KINDS | WORK_KINDS
+KINDS = LEDGER_KINDS | WORK_KINDS | COUNCIL_KINDS | SYMPOSIUM_KINDS
 SOON = 100_000
 """In how many microseconds an alarm must ring in order to be waited for."""
 

@@ -3,6 +3,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import count
 from time import monotonic
 
 import msgspec
@@ -11,23 +12,38 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forum.backends.committer import Committer
-from forum.engine import Order, read_run
-from forum.ledger import NO_LIMIT, Account, Amount, Charge, Outcome
+from forum.engine import Engine, Order, read_run
+from forum.ledger import NO_LIMIT, Account, Amount, Charge, Ledger, Outcome
 from forum.work import (
     Budget,
     Called,
     Command,
+    Council,
     Delegated,
     Move,
+    Plan,
     Replied,
     Scripted,
+    Seat,
     Stopped,
     StopReason,
     Task,
     TaskState,
     Why,
 )
-from tests.engine.office import RUN, Hands, Office, chain, kinds_of, plan, quick, spending
+from tests.engine.office import (
+    KINDS,
+    RUN,
+    Hands,
+    Office,
+    chain,
+    kinds_of,
+    now,
+    plan,
+    quick,
+    spending,
+    until,
+)
 from tests.support import Chain, StoreFactory, Wrapped
 
 
@@ -220,6 +236,28 @@ def test_a_pause_before_a_retry_is_not_longer_than_the_time_left(office: Office)
 
     assert monotonic() - began < 15
     assert run.outcome is Outcome.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("tasks", "panel"), [(chain("a"), None), (None, Council((Seat(),)))], ids=["a task", "a seat"]
+)
+def test_a_pause_before_a_retry_is_no_longer_where_the_clock_is_set_back(
+    office: Office, tasks: Plan | None, panel: Council | None
+) -> None:
+    """By an hour each time that somebody looks at it: nobody waits for an hour."""
+    hours = count(now(), -3_600_000_000)
+    office.ledger = Ledger(office.store, KINDS, lambda: next(hours), lambda: b"s" * 32)
+    office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
+    moves = (Move(fail="503"), Move('{"answer": "yes", "confidence": 80}'))
+    office.accept(Order("x", tasks, quick(agents={"": Scripted({"*": moves})}, panel=panel)))
+
+    async def watch(_: Office) -> None:
+        await until(lambda: read_run(office.ledger, RUN).outcome is not None)
+
+    run = office.work(meanwhile=watch)
+
+    assert run.outcome is Outcome.OK
+    assert len(office.hands.calls) == 2
 
 
 def test_a_run_at_a_gate_ends_when_its_time_is_over(office: Office) -> None:

@@ -212,13 +212,13 @@ def test_a_run_survives_a_crash_at_every_commit(
         assert outline(office) == expected, f"after a crash at commit {commits}"
         assert office.findings() == ()
         assert office.alarms() == []
-        _check_hands(office)
+        check_hands(office)
         commits += 1
 
     assert commits > 10
 
 
-def _check_hands(office: Office) -> None:
+def check_hands(office: Office) -> None:
     """Check that no call was made again whose reply was recorded, and no effect had twice."""
     runs = [run for run in office.store.runs("", 10) if run != "log"]
     entries = [entry for run in runs for entry in office.entries(run)]

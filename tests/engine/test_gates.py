@@ -34,7 +34,7 @@ from forum.work import (
     write_plan,
 )
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
-from tests.support import StoreFactory, Wrapped
+from tests.support import StoreFactory, Wrapped, timed
 
 GUARDED = Order("x", chain("a", "b"), quick(gates=("task:b",)))
 PLANNED = Order("x", chain("a"), quick(gates=("plan",)))
@@ -269,6 +269,7 @@ def test_a_gate_that_nobody_decides_has_its_default(office: Office, default: Ans
     assert office.alarms() == []
 
 
+@timed
 def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
     """The default holds when it is time, not when everybody else has finished."""
     agents = {"": Scripted({"slow": (Move("x", milliseconds=700),), "*": (Move("y"),)})}

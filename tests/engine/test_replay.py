@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -48,11 +49,11 @@ PAY = Use("pay", "1200 to ACME")
 TOOLS = {"pay": Tool(("pay",))}
 
 
-def play(office: Office, folder: Path) -> list[Divergence]:
+def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[Divergence]:
     """Play a run again, with agents and tools that must not be asked."""
     store = SqliteStore(folder / "replay.db", office.store.origin)
     try:
-        scratch = Ledger(store, KINDS, now, lambda: b"s" * 32)
+        scratch = Ledger(store, KINDS, clock, lambda: b"s" * 32)
         idle = Hands()
         found = asyncio.run(replay(office.ledger, RUN, scratch, idle.model, idle.tool))
         assert not idle.calls
@@ -200,6 +201,16 @@ def test_a_replay_says_what_the_record_says(
     assert play(office, tmp_path) == []
 
 
+def test_a_replay_may_take_longer_than_its_run(office: Office, tmp_path: Path) -> None:
+    """It is over when its record is: no clock of today ends it."""
+    policy = quick(agents={"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}, tools=TOOLS)
+    run = office.do(Order("x", chain("a"), policy, Budget(milliseconds=60_000)))
+    minutes = count(now(), 60_000_000)
+
+    assert run.outcome is Outcome.OK
+    assert play(office, tmp_path, lambda: next(minutes)) == []
+
+
 LOOKS = ("look", "look again", "outside", "outside again")
 TWICE = order(tools={name: Tool((name,)) for name in LOOKS}, context=LOOKS[:2], verifiers=LOOKS[2:])
 """A request for which everything is looked at twice."""
@@ -228,12 +239,12 @@ def _cancel_at(office: Office, nth: int) -> str:
     """Cancel a run in the n-th thing that it has done, and say what that was."""
     done: list[str] = []
 
-    def count(what: Call | Deed) -> None:
+    def note(what: Call | Deed) -> None:
         done.append(what.tool if isinstance(what, Deed) else what.task)
         if len(done) == nth:
             cancel(office.ledger, RUN, PERSON)
 
-    office.hands.at_call = office.hands.at_deed = count
+    office.hands.at_call = office.hands.at_deed = note
     office.do(TWICE)
     return done[nth - 1]
 

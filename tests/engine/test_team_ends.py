@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from forum.engine import Engine, Order, cancel, read_run
+from forum.engine.attention import Stop
 from forum.errors import RunEnded
 from forum.ledger import Outcome, Position, Record
 from forum.work import Move, Scripted, Task, Tool, Use
@@ -99,8 +100,8 @@ def test_a_role_that_begins_when_the_run_has_just_been_stopped_ends(
     """What it was needed for is needed no more: that is for it to find out, and no error."""
     begin = Engine._driver_of  # noqa: SLF001  the moment between two threads
 
-    def begin_late(engine: Engine, run: str, task: str) -> Any:  # noqa: ANN401
-        driver = begin(engine, run, task)
+    def begin_late(engine: Engine, run: str, task: str, stop: Stop) -> Any:  # noqa: ANN401
+        driver = begin(engine, run, task, stop)
         if task == role:
             cancel(office.ledger, RUN, PERSON)
             wait_until(lambda: read_run(office.ledger, RUN).stopped is not None)

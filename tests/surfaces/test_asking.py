@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from forum.config import load_settings
+from forum.deliberation import Persona, briefing_of
 from forum.errors import BadPlan
 from forum.staff import Ask, Staff
-from forum.surfaces.asking import AskForm, BudgetAsk, TaskAsk, ask_of
+from forum.surfaces import asking
+from forum.surfaces.asking import AskForm, BudgetAsk, PanelAsk, TaskAsk, ask_of, council_of
 from forum.work import NANO, Budget, Task
 
 PROJECT = """
@@ -101,6 +103,21 @@ def test_no_client_uses_more_than_the_operator_allows(tmp_path: Path) -> None:
     assert (modest.usd, modest.tokens, modest.calls) == (NANO // 10, 5, 10)
 
 
+def test_only_those_who_sit_are_briefed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of names would hold up everybody else at a server for as long as that takes."""
+    briefed: list[Persona] = []
+
+    def noted(persona: Persona) -> str:
+        briefed.append(persona)
+        return briefing_of(persona)
+
+    monkeypatch.setattr(asking, "briefing_of", noted)
+    panel = PanelAsk(seats=2, personas=("critic",) * 100)
+    ask_of(AskForm("Go.", tuple(TaskAsk(f"t{n}", "Go.", panel=panel) for n in range(3))))
+
+    assert len(briefed) == 3 * 2
+
+
 def test_money_is_exact_or_refused() -> None:
     """A cap that was rounded is another cap."""
     ask = ask_of(AskForm("Go.", budget=BudgetAsk(usd=Decimal("0.50"), seconds=Decimal("1.5"))))
@@ -111,3 +128,15 @@ def test_money_is_exact_or_refused() -> None:
             ask_of(
                 AskForm("Go.", tasks=(TaskAsk("a", "Go.", budget=BudgetAsk(usd=Decimal(wrong))),))
             )
+
+
+def test_there_are_as_many_seats_as_models_whoever_asks() -> None:
+    """What the command line takes for three seats is three seats by every other door."""
+    asks = (
+        PanelAsk(models=("ash", "birch", "cedar")),
+        PanelAsk(models=("ash",)),
+        PanelAsk(models=("ash", "birch", "cedar"), personas=("critic", "engineer")),
+        PanelAsk(models=("ash", "birch", "cedar"), seats=7),
+    )
+
+    assert [len(council_of(ask).seats) for ask in asks] == [3, 5, 2, 7]

@@ -8,146 +8,47 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import httpx2
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, EmbeddedResource, TextContent
+from mcp import MCPError
+from mcp_types import CallToolResult, EmbeddedResource
 
 from forum.app import KINDS
 from forum.ledger import DENIALS, LOG_RUN, AccessDenied, Scope
-from forum.staff import Staff
 from forum.surfaces.mcp import stdio
-from forum.surfaces.mcp.callers import Local
 from forum.surfaces.mcp.replies import UNTRUSTED
-from forum.surfaces.mcp.server import make_server
 from forum.surfaces.mcp.tools import TOOLS
 from forum.verify import Trust, verify_bundle
 from tests.e2e.project import Project, project
 from tests.surfaces.serving import STOP_SECONDS, Served, served
+from tests.surfaces.talks import (
+    ERAS,
+    Connect,
+    Talk,
+    in_process,
+    over_http,
+    over_pipes,
+    talk,
+    text_of,
+)
 
 pytestmark = pytest.mark.slow
 
-ERAS = ("2026-07-28", "legacy")
 TWO_TASKS = [
     {"id": "first", "instruction": "Say one."},
     {"id": "second", "instruction": "Say two.", "needs": ["first"]},
 ]
+PANELS = {"deliberate", "deliberate_adaptive", "generate_persona"}
+"""What is looked at by itself: see test_mcp_panels."""
 GUIDE = Path(__file__).parents[2] / "docs/guides/use-from-an-editor.md"
 ACCEPTS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-
-Connect = Callable[[str], Any]
-T = TypeVar("T")
-
-
-@dataclass
-class Talk:
-    """A conversation with a server, in which every answer has to fit its schema."""
-
-    client: Client
-    schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
-    told: list[tuple[float, float | None, str | None]] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-
-    async def call(self, tool: str, **arguments: object) -> CallToolResult:
-        """Call a tool; what is told meanwhile is what it tells."""
-        self.told.clear()
-        if not self.schemas:
-            await self.list()
-        return await self.client.call_tool(tool, arguments, progress_callback=self._hear)
-
-    async def list(self) -> set[str]:
-        """Return the names of the tools that are offered."""
-        listed = (await self.client.list_tools()).tools
-        self.schemas = {one.name: one.output_schema or {} for one in listed}
-        return set(self.schemas)
-
-    async def well(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """Call a tool that has to answer well, and return its form."""
-        result = await self.call(tool, **arguments)
-        assert not result.is_error, result.content
-        jsonschema.validate(result.structured_content, self.schemas[tool])
-        assert text_of(result)
-        self.used.add(tool)
-        return dict(result.structured_content)
-
-    async def badly(self, tool: str, **arguments: object) -> str:
-        """Call a tool that has to refuse, and return what it says."""
-        result = await self.call(tool, **arguments)
-        assert result.is_error, result.content
-        return text_of(result)
-
-    async def _hear(self, progress: float, total: float | None, message: str | None) -> None:
-        self.told.append((progress, total, message))
-
-
-def text_of(result: CallToolResult, part: int = 0) -> str:
-    """Return a part of an answer that people read."""
-    found = result.content[part]
-    assert isinstance(found, TextContent)
-    return found.text
-
-
-def over_pipes(made: Project, *options: str) -> Connect:
-    """Return what starts a server as an editor would; what it says is in `mcp.log`."""
-
-    @asynccontextmanager
-    async def connect(era: str) -> AsyncIterator[Talk]:
-        argv = ["-m", "forum", "mcp", *options]
-        started = StdioServerParameters(
-            command=sys.executable, args=argv, cwd=made.home, env=dict(made.environ)
-        )
-        with (made.home / "mcp.log").open("a") as log:
-            async with Client(stdio_client(started, log), mode=era, cache=None) as client:
-                yield Talk(client)
-
-    return connect
-
-
-def over_http(url: str, key: str = "") -> Connect:
-    """Return what asks a server, with a key if there is one."""
-
-    @asynccontextmanager
-    async def connect(era: str) -> AsyncIterator[Talk]:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            transport = streamable_http_client(f"{url}/mcp", http_client=http)
-            async with Client(transport, mode=era, cache=None) as client:
-                yield Talk(client)
-
-    return connect
-
-
-def in_process(made: Project, *scopes: Scope) -> Connect:
-    """Return what asks a server without any transport between."""
-
-    @asynccontextmanager
-    async def connect(era: str) -> AsyncIterator[Talk]:
-        caller = Local(made.forum, Staff(made.forum.settings), frozenset(scopes))
-        async with Client(make_server(lambda _: caller), mode=era, cache=None) as client:
-            yield Talk(client)
-
-    return connect
-
-
-def talk(connect: Connect, said: Callable[[Talk], Coroutine[Any, Any, T]], era: str) -> T:
-    """Have a conversation from beginning to end."""
-
-    async def whole() -> T:
-        async with asyncio.timeout(120), connect(era) as begun:
-            return await said(begun)
-
-    return asyncio.run(whole())
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +132,8 @@ def test_every_tool_answers_in_its_form(everything: tuple[Connect, Project], era
             if isinstance(one, EmbeddedResource)
         ]
         assert form["attached"]
-        assert begun.used == {tool.name for tool in TOOLS}
+        await begun.well("list_personas")
+        assert begun.used | PANELS == {tool.name for tool in TOOLS}
         return base64.b64decode(found.resource.blob)  # type: ignore[union-attr]
 
     bundle = talk(connect, loop, era)
@@ -248,11 +150,12 @@ def test_tools_say_what_they_change_before_they_are_called(here: Project) -> Non
     found = talk(in_process(here, Scope.ADMIN), listed, "legacy")
 
     changing = {name for name, one in found.items() if not one.annotations.read_only_hint}
-    assert changing == {"submit", "cancel", "decide", "bundle"}
+    assert changing == {"submit", "cancel", "decide", "bundle", *PANELS}
     assert {n for n, one in found.items() if one.annotations.destructive_hint} == {
         "submit",
         "cancel",
         "decide",
+        *PANELS,
     }
     for one in found.values():
         assert one.title
@@ -391,6 +294,25 @@ def test_a_key_opens_its_tools_only_and_is_named_in_the_record(there: Served) ->
         isinstance(one.facts, AccessDenied) and one.facts.door == "mcp/submit" for one in denied
     )
     assert opened.actor == f"key/hands/{writer.id}"
+
+
+def test_a_key_that_is_revoked_while_it_waits_is_told_nothing(tmp_path: Path) -> None:
+    """A run may be waited for for ten minutes; a revocation holds everywhere within seconds."""
+    with served(tmp_path, workers=0) as house:
+        forum, run = house.project.forum, house.begin()
+        key = forum.grant("guest", {Scope.READ})
+
+        async def waits(begun: Talk) -> str:
+            await begun.list()
+            async with asyncio.TaskGroup() as both:
+                refused = both.create_task(begun.badly("status", run=run, seconds=4))
+                await asyncio.sleep(0.5)
+                await asyncio.to_thread(forum.revoke, key.id)
+                return await refused
+
+        words = talk(over_http(house.url, str(key)), waits, "2026-07-28")
+
+    assert "revoked" in words
 
 
 def test_without_a_key_nothing_is_told(there: Served) -> None:

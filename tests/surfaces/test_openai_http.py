@@ -128,7 +128,7 @@ def test_models_are_ways_of_working_and_lanes(client: OpenAI) -> None:
     """A lane that is called like a way of working is still there, by its longer name."""
     names = [model.id for model in client.models.list()]
 
-    assert names == ["forum", "team", "replay", "rivers", "lane/team", "mishaps"]
+    assert names == ["forum", "team", "replay", "panel", "rivers", "lane/team", "mishaps"]
     assert client.models.retrieve("lane/team").id == "lane/team"
     assert client.models.retrieve("rivers").model_extra == {"description": "Knows rivers."}
 
@@ -316,7 +316,7 @@ def test_a_model_that_is_not_there_is_not_found(client: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         client.chat.completions.create(model="gpt-9", messages=HELLO)
     with pytest.raises(openai.NotFoundError):
-        client.models.retrieve("panel")
+        client.models.retrieve("lane/panel")
     with pytest.raises(openai.NotFoundError):
         client.responses.create(model="replay:0199c0de-1234-7abc", input="Again.")
 

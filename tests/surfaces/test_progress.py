@@ -209,9 +209,9 @@ def test_the_demos_are_offered(terminal: Terminal) -> None:
     refused, _ = watched(terminal, "demo", typed=b"q\n")
 
     assert (listed.returncode, listed.stderr) == (0, "")
-    for name in ("cheat", "crash", "team"):
+    for name in ("cheat", "crash", "panel", "team"):
         assert f"  forum demo {name}\n" in listed.stdout
-    assert listed.stdout.count("takes about ") == 3
+    assert listed.stdout.count("takes about ") == 4
     assert status == 0
     assert any(re.fullmatch(r"(\d+) of \1 frauds caught\.", line) for line in screen.lines)
     assert refused == 0

@@ -19,7 +19,15 @@ from typing import Any
 
 import pytest
 
-from forum.errors import AmbiguousRun, GateClosed, GateMoved, NoSuchEntry, RunEnded
+from forum.errors import (
+    AmbiguousRun,
+    GateClosed,
+    GateMoved,
+    NoSuchEntry,
+    NoSuchRun,
+    RunEnded,
+    RunGoesOn,
+)
 from tests.surfaces.terminal import FORUM, Terminal
 
 pytestmark = pytest.mark.slow
@@ -438,15 +446,26 @@ def test_json_is_one_object_that_names_its_schema(library: Library) -> None:
     assert library.first["cap"] == {"usd": "0.50", "tokens": None, "calls": None, "seconds": 60.0}
 
 
-def test_a_replay_without_its_record_is_a_mismatch(library: Library, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_is_not_played_again(library: Library, tmp_path: Path) -> None:
     """Nothing is made up: a run whose call is still open has nothing to be played from."""
     terminal = Terminal(tmp_path)
     run = terminal.call("submit", "x", "--cmd", "sleep 60", "--detach").stdout.strip()
     replayed = terminal.call("replay", run)
 
+    assert replayed.exit_code == 2
+    assert "has not ended; go on with: forum resume" in replayed.stderr
+    assert isinstance(library.terminal.call("cancel", library.first["run"]).exception, RunEnded)
+
+
+def test_a_replay_without_its_record_is_a_mismatch(tmp_path: Path) -> None:
+    """What a model said was erased: nobody is asked for it again."""
+    terminal = Terminal(tmp_path)
+    run = terminal.ask("submit", "x")["run"]
+    terminal.call("ledger", "redact", f"{run}/task/answer/1", "output", "--reason", "secret")
+    replayed = terminal.call("replay", run)
+
     assert replayed.exit_code == 4
     assert "nothing is made up, nobody asked" in replayed.stdout
-    assert isinstance(library.terminal.call("cancel", library.first["run"]).exception, RunEnded)
 
 
 def test_every_command_shows_what_one_could_type(bare: Terminal) -> None:
@@ -461,6 +480,27 @@ def test_every_command_shows_what_one_could_type(bare: Terminal) -> None:
 
 
 # Deciding
+
+
+def test_what_nobody_asked_for_is_not_resumed(bare: Terminal) -> None:
+    """The log's own entries are no request: whoever waited for their end would wait for ever."""
+    bare.note("hello")
+
+    assert isinstance(bare.call("resume", "1").exception, NoSuchRun)
+
+
+def test_what_a_run_has_yet_to_read_is_not_erased(bare: Terminal) -> None:
+    """Whoever drives it could neither go on nor end; cancelled, it gives everything free."""
+    bare.type("submit", "x", "--cmd", "cat", "--gate", "plan")
+    (gate,) = bare.ask("gate", "list")["gates"]
+    entries = bare.ask("ledger", "show", gate["run"])["entries"]
+    (accepted,) = [entry["id"] for entry in entries if entry["entry"]["kind"] == "accepted/1"]
+    redact = ("ledger", "redact", accepted, "policy", "--reason", "legal")
+    refused = bare.call(*redact)
+    bare.type("cancel", gate["run"])
+
+    assert isinstance(refused.exception, RunGoesOn)
+    assert bare.ask(*redact)["erased"] == 1
 
 
 def test_a_gate_is_shown_edited_approved_and_passed(bare: Terminal) -> None:

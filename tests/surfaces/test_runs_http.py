@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from forum.engine import Order
 from forum.ledger import LOG_RUN, Scope
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.door import House
 from forum.surfaces.http.openai import answering
-from forum.work import Plan, Task, write_plan
+from forum.work import Council, Plan, Task, one_task, write_plan
 from tests.e2e.project import eventually
 from tests.surfaces.halls import PROJECT, hall, lone_hall, open_forum, showing
 
@@ -72,13 +73,34 @@ def test_only_who_may_approve_says_what_a_deadline_decides(
     assert [answer.status_code for answer in may] == [202] * 4
 
 
+def test_a_fork_uses_no_more_than_the_operator_allows(tmp_path: Path) -> None:
+    """It is asked for by a client, whoever has asked for what it parts from, and without limits."""
+    ceiling = "[clients]\nusd = 0.25\ncalls = 10\n"
+    with open_forum(tmp_path, ceiling + PROJECT) as forum:
+        both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
+        with hall(House([Desk(forum)], keyless=False)) as client:
+            run = forum.submit(Order("Name three rivers.", one_task("Name three rivers.")))
+            first = f"{run}/main/0"
+            eventually(lambda: forum.ledger.find(first).index is not None)
+            at = {"at": forum.ledger.find(first).index}
+            forked = client.post(f"{RUNS}/{run}/fork", json=at, headers=both)
+            caps = [
+                client.get(f"{RUNS}/{one}", headers=both).json()["cap"]
+                for one in (run, forked.json()["run"])
+            ]
+
+    assert [(cap["usd"], cap["calls"]) for cap in caps] == [(None, None), ("0.25", 10)]
+
+
 def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: Path) -> None:
     """Who may approve decides about work, not about the files and the tools of the workers."""
-    checks = {
-        "contains river": 200,
-        "command deploy": 422,
-        "tests deploy": 422,
-        f"file /etc/passwd sha256:{'0' * 64}": 422,
+    tasks = {
+        Task("name", "Name a river.", "contains river"): 200,
+        Task("name", "Name a river.", "command deploy"): 422,
+        Task("name", "Name a river.", "tests deploy"): 422,
+        Task("name", "Name a river.", f"file /etc/passwd sha256:{'0' * 64}"): 422,
+        Task("name", "Name a river.", panel=Council()): 200,
+        Task("name", "Name a river.", panel=Council(check="deploy")): 422,
     }
     ask = {
         "request": "Name a river.",
@@ -91,11 +113,11 @@ def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: 
             run = client.post(RUNS, json=ask, headers=showing(mere)).json()["run"]
             eventually(lambda: bool(forum.waiting_gates()))
             found = {}
-            for check in checks:
-                shown = write_plan(Plan((Task("name", "Name a river.", done_when=check),)))
+            for task in tasks:
+                shown = write_plan(Plan((task,)))
                 digest = forum.gate(run, "plan")[0].digest
                 edit = {"subject": "plan", "digest": digest, "shown": shown.decode()}
                 answer = client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(approver))
-                found[check] = answer.status_code
+                found[task] = answer.status_code
 
-    assert found == checks
+    assert found == tasks

@@ -305,7 +305,7 @@ def test_only_what_somebody_asked_for_since_then_is_told(tmp_path: Path) -> None
             last = end_a_run(forum)
             eventually(lambda: count(forum, Outcome.OK) == 2)
 
-    assert receiver.runs() == [outer, last]
+    assert sorted(receiver.runs()) == [outer, last]  # one may overtake the other
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_a_plan_that_cannot_be_run_cannot_be_made(tasks: list[dict[str, Any]]) -
     """Neither by a program nor by a file: it would be found out in the middle of a run."""
     made = msgspec.convert(tasks, tuple[Task, ...])
 
-    with pytest.raises(BadPlan, match="this plan cannot be run"):
+    with pytest.raises(BadPlan, match="this cannot be run"):
         Plan(made)
     with pytest.raises(Malformed, match="plan"):
         read_plan(msgspec.json.encode({"tasks": tasks}))

@@ -36,12 +36,18 @@ def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Put a file in place whole: a crash leaves the old one or the new one."""
     draft = _beside(path, ".new")
     with _typed("writing", path):
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        # Not through a link that somebody has put there: it would be the file that it leads to.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        descriptor = os.open(draft, flags, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:  # a full disk, on which half a draft is in the way
+            draft.unlink(missing_ok=True)
+            raise
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

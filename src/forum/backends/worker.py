@@ -24,7 +24,7 @@ import msgspec
 from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
 
 from forum.backends.files import locked
-from forum.engine import Engine
+from forum.engine import AT_ONCE, Engine
 from forum.errors import NotDurable, StoreFailed, StoreLost
 from forum.ledger import Store
 
@@ -50,7 +50,7 @@ class Capacity:
     """How much one worker does at once."""
 
     runs: int = 500
-    tasks: int = 64
+    tasks: int = AT_ONCE
 
 
 class Json(Serializer):
@@ -81,13 +81,14 @@ class Worker:
     ) -> None:
         self._engine, self._store, self._report = engine, store, report
         self._capacity = capacity or Capacity()
+        engine.admit(self._capacity.tasks)
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
         # Several ledgers may share a database: each has queues of its own.
         self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
         self._version = f"{self.name}-{PROTOCOL}"
         self._stop, self._gone = Event(), Event()
         self._threads: list[Thread] = []
-        self._closing, self._busy = False, 0
+        self._closing = False
         self._sure = -inf
         """Since when the lease has been held without a gap, on the clock of this process."""
         self.trouble: Exception | None = None
@@ -124,14 +125,7 @@ class Worker:
 
     async def drive_task(self, run: str, task: str) -> None:
         """Drive a task: it may cost money, so closing waits for it."""
-        if self._closing:
-            # Not ours any more: it stays as it is until somebody else takes it over.
-            await asyncio.Event().wait()
-        self._busy += 1
-        try:
-            await self._drive(lambda: self._engine.drive_task(run, task))
-        finally:
-            self._busy -= 1
+        await self._drive(lambda: self._engine.drive_task(run, task))
 
     async def _drive(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -187,8 +181,9 @@ class Worker:
         for the same calls again.
         """
         self._closing = True
+        self._engine.rest()
         deadline = monotonic() + patience
-        while self._busy and monotonic() < deadline:
+        while self._engine.is_working and monotonic() < deadline:
             sleep(_DRAIN_SECONDS)
         self._stop.set()
         for thread in self._threads[1:]:

@@ -158,7 +158,7 @@ def _beginning(
 
 def _plain_plan(order: Order) -> Plan | None:
     """Return the plan that will be made, where nobody is there to divide the request."""
-    if Role.COORDINATOR in order.policy.roles:
+    if Role.COORDINATOR in order.policy.roles or order.policy.panel is not None:
         return None
     return one_task(order.request, order.route.facts.lane if order.route else "")
 

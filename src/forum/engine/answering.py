@@ -28,6 +28,7 @@ from forum.work import (
     coverage,
     is_long,
     lost_in,
+    outcome_of,
     read_opinion,
     read_parts,
     read_revision,
@@ -41,14 +42,6 @@ VERIFIER = "@verifier"
 
 _NEXT_PART = "\n\n"
 """What stands between two results of an answer."""
-
-_OUTCOMES = {
-    StopReason.BUDGET: Outcome.DENIED,
-    StopReason.DEPTH: Outcome.DENIED,
-    StopReason.REJECTED: Outcome.DENIED,
-    StopReason.DEADLINE: Outcome.TIMEOUT,
-    StopReason.CANCELLED: Outcome.CANCELLED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +249,7 @@ class Answering:
 
     def _outcome(self) -> Outcome:
         if self._state.stopped is not None:
-            return _OUTCOMES.get(self._state.stopped.reason, Outcome.FAILED)
+            return outcome_of(self._state.stopped)
         states = (self._state.task(task.id).state for task in self._case.plan.tasks)
         passed = all(state is TaskState.PASSED for state in states)
         return Outcome.OK if passed else Outcome.FAILED

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
+from forum.engine.places import Place
+
 T = TypeVar("T")
 
 
@@ -64,11 +66,12 @@ class Attention:
 
 
 class Stop:
-    """How one who works on a task hears that its run is to end."""
+    """How one who works on a task hears that its run is to end, and where that is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, free: asyncio.Semaphore) -> None:
         self._loop = asyncio.get_running_loop()
         self.halt, self.cut = asyncio.Event(), asyncio.Event()
+        self.place = Place(free, self.halt)
 
     def set(self, *, cut: bool) -> None:
         """Let nothing new be begun, and if wanted, end what is going on; from any thread."""
@@ -97,9 +100,9 @@ class Switchboard:
             self._forget(self._ears, run, ear)
 
     @contextmanager
-    def working(self, run: str) -> Iterator[Stop]:
-        """Work on a run, as long as nobody stops it."""
-        stop = Stop()
+    def working(self, run: str, free: asyncio.Semaphore) -> Iterator[Stop]:
+        """Work on a run, as long as nobody stops it, at one of the places that are free."""
+        stop = Stop(free)
         with self._lock:
             self._stops.setdefault(run, []).append(stop)
         try:

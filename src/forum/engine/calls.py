@@ -66,7 +66,9 @@ from forum.ledger import (
 )
 from forum.tlog import Hash
 from forum.work import (
+    MOST_LOST,
     MOST_READ,
+    MOST_THROTTLED,
     Called,
     Prompt,
     Quoted,
@@ -83,12 +85,9 @@ from forum.work import (
     task_strand,
 )
 
-MOST_LOST = 8
-"""How often in a row a worker may die in a call before the call is blamed for it."""
-MOST_THROTTLED = 24
-"""How often in a row a provider may turn a call away before it has failed."""
-
 _AGAIN_SECONDS = 0.5
+_GRACE_SECONDS = 0.3
+"""How long one whose time is over may take to end by itself, and to tell what it has cost."""
 _CHANGE_MICROSECONDS = 200_000
 """How long to wait for change when the purse seems empty."""
 _LARGE = 1 << 20
@@ -181,6 +180,8 @@ class Caller:
         self._said: list[tuple[str, bytes]] = []
         self._answered: dict[str, int] = {}
         self._lost = self._throttled = 0
+        self.spent = Amount()
+        """What its calls have cost so far."""
 
     async def drive(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Go on with the work until it has ended, or waits for somebody."""
@@ -227,6 +228,8 @@ class Caller:
             else:
                 exchange = await self._call(call_step, reply_step, turns, ask)
             ask = replace(ask, causes=())
+            replied = exchange.replied
+            self.spent = self.spent.plus(Amount(replied.usd, replied.tokens, 1))
             if exchange.replied.why is Why.LOST:
                 self._lost += 1
             elif exchange.replied.why is Why.THROTTLED and self._throttled < MOST_THROTTLED:
@@ -246,7 +249,7 @@ class Caller:
         asked = exchange.replied.pause or self.policy.pause(self._throttled)
         seed = sha256(f"{self.intake.run}/{self.task}/{reply.entry.step}".encode()).digest()
         spread = int.from_bytes(seed[:4], "big") / 2**32
-        await self.pause(reply.entry.ts + int(1000 * asked * (1 + spread / 2)))
+        await self.pause(reply.entry.ts, int(1000 * asked * (1 + spread / 2)))
 
     def _heard(self, ask: Ask, exchange: Exchange) -> None:
         self._lost = self._throttled = 0
@@ -347,8 +350,14 @@ class Caller:
             # just given it back is not calling any more, so look first, and then try once more.
             others = await asyncio.to_thread(self._others_are_calling)
             if others:
-                await self.pause(self.ledger.now() + _CHANGE_MICROSECONDS)
-                self.check_time()
+                await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        """Wait a moment, without a place: whoever gives something back may be waiting for one."""
+        self.stop.place.leave()
+        await self.pause(self.ledger.now(), _CHANGE_MICROSECONDS)
+        await self.stop.place.take()
+        self.check_time()
 
     def _others_are_calling(self) -> bool:
         tasks = read_run(self.ledger, self.intake.run).tasks.values()
@@ -398,7 +407,7 @@ class Caller:
         """Make the call; a deadline or a stop ends it, and everything that it started."""
         try:
             with aloud(call, self.world.whispers, self.ledger.mask) as heard:
-                reply = await self.in_time(model.reply(heard), call.seconds + 1)
+                reply = await self.in_time(model.reply(heard), call.seconds + _GRACE_SECONDS)
         except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
             reply = replace(broken(error), spent=bound)
         if reply is None:
@@ -482,7 +491,9 @@ class Caller:
         deadline = self.intake.deadline
         if self.stop.halt.is_set():
             raise Halt(Stopped(StopReason.CANCELLED, by=self.task))
-        if deadline is not None and self.ledger.now() >= deadline:
+        if deadline is None or not self.world.unhurried:
+            return  # a replay is over when its record is, however long it takes
+        if self.ledger.now() >= deadline:
             cap = self.intake.accepted.milliseconds
             raise Halt(Stopped(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task))
 
@@ -492,11 +503,13 @@ class Caller:
             return most
         return max(0.0, min(most, (self.intake.deadline - self.ledger.now()) / 1e6))
 
-    async def pause(self, until: int) -> None:
-        """Wait before a retry; a deadline or a stop ends the wait."""
-        deadline = self.intake.deadline
+    async def pause(self, since: int, micros: int) -> None:
+        """Wait before a retry, so long after something; a deadline or a stop ends the wait."""
+        now, deadline = self.ledger.now(), self.intake.deadline
+        # No longer than that from now on: the clock may have been set back.
+        until = now + min(since + micros - now, micros)
         until = until if deadline is None else min(until, deadline)
-        seconds = (until - self.ledger.now()) / 1e6
+        seconds = (until - now) / 1e6
         if seconds > 0 and self.world.unhurried:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -535,4 +548,5 @@ def _bodies(ask: Ask) -> tuple[Attachment, ...]:
 
 
 def _over_budget(refused: OverBudget, task: str) -> Stopped:
-    return Stopped(StopReason.BUDGET, refused.limit, refused.asked, refused.used, refused.cap, task)
+    used = min(refused.used, NO_LIMIT)  # a provider may have billed whatever it likes
+    return Stopped(StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task)

@@ -1,6 +1,6 @@
 """What everybody who works on a run has to know of it: read once, the same for all."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from forum.errors import BodyGone, NoSuchEntry
@@ -207,17 +207,33 @@ def stored(ledger: Ledger, position: Position, name: str) -> Content:
     return Stored(entry.bodies[name].size, body)
 
 
-async def join(strand: Strand, causes: Sequence[Hash]) -> tuple[Hash, ...]:
-    """Return what stands for these causes: one entry can name sixteen of them."""
+async def join(
+    strand: Strand,
+    causes: Sequence[Hash],
+    place: str = "join",
+    known: Mapping[str, Hash] | None = None,
+) -> tuple[Hash, ...]:
+    """Return what stands for these causes: one entry can name sixteen of them.
+
+    Whoever holds no more than the end of the strand tells what it knows of it, by steps.
+    """
     left, number = list(dict.fromkeys(causes)), 0
     while len(left) > MAX_PARENTS:
         number += 1
-        step, named = f"join/{number}", tuple(left[:MAX_PARENTS])
-        found = strand.recorded(step)
-        if found is None:
-            (found,) = await strand.claim_async(Draft(step, ENGINE, Join(), named))
-        left = [*left[MAX_PARENTS:], found.leaf]
+        step, named = f"{place}/{number}", tuple(left[:MAX_PARENTS])
+        joint = (known or {}).get(step)
+        if joint is None:
+            found = strand.recorded(step)
+            if found is None:
+                (found,) = await strand.claim_async(Draft(step, ENGINE, Join(), named))
+            joint = found.leaf
+        left = [*left[MAX_PARENTS:], joint]
     return tuple(left)
+
+
+def steps_in(ledger: Ledger, run: str, strand: str) -> dict[str, Hash]:
+    """Return what is recorded in a strand, by its steps."""
+    return {entry.step: leaf for leaf, entry in entries_of(ledger, run, strand)}
 
 
 def position_of(recorded: Recorded) -> Position:

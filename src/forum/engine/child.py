@@ -39,10 +39,10 @@ def reserve_for(delegated: Delegated) -> Amount:
 
 
 def open_child(ledger: Ledger, case: Case, task: Task, delegated: Delegated, prompt: str) -> None:
-    """Have the plan within carried out, unless that was begun."""
+    """Have the plan within carried out, or the panel sit, unless that was begun."""
     if ledger.store.strands(delegated.run):
         return
-    plan = Plan(task.tasks)
+    plan = Plan(task.tasks) if task.tasks else None
     left = NO_LIMIT
     if case.deadline is not None:
         left = max(0, (case.deadline - ledger.now()) // 1000)
@@ -50,9 +50,8 @@ def open_child(ledger: Ledger, case: Case, task: Task, delegated: Delegated, pro
         *delegated.allotment, min(left, task.budget.milliseconds), case.accepted.depth - 1
     )
     origin = Accepted(parent_run=case.run, parent_task=task.id)
-    accept(
-        ledger, delegated.run, Order(prompt, plan, _policy(case.policy, plan), budget), RUN, origin
-    )
+    order = Order(prompt, plan, _policy(case.policy, task, prompt), budget)
+    accept(ledger, delegated.run, order, RUN, origin)
 
 
 def child_reply(ledger: Ledger, delegated: Delegated) -> Reply | None:
@@ -79,11 +78,14 @@ def all_models(run: Run) -> str:
     return ",".join(sorted(named))
 
 
-def _policy(policy: Policy, plan: Plan) -> Policy:
+def _policy(policy: Policy, task: Task, prompt: str) -> Policy:
+    if task.panel is not None:
+        return policy.within(()).sitting(task.panel, prompt)
+    names = Plan(task.tasks).names
     gates = tuple(
         gate
         for gate in policy.gates
-        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in plan.names)
+        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in names)
     )
     return policy.within(gates)
 

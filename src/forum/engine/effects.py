@@ -26,6 +26,7 @@ from forum.ledger import (
 from forum.tlog import Hash
 from forum.work import (
     ASK,
+    MOST_LOOKS,
     Answer,
     Happened,
     Intended,
@@ -43,8 +44,6 @@ DIGEST = "forum:digest"
 """The tool that tells the digest of a file; every engine has it."""
 _MOST_SHOWN = 65_536
 """How much is looked at of the arguments and the result of an effect."""
-MOST_LOOKS = 3
-"""How often a tool is asked that only looks, when workers die meanwhile."""
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

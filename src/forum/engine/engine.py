@@ -2,16 +2,20 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from threading import Lock
 
 from forum.engine.attention import Stop, Switchboard
 from forum.engine.calls import World
 from forum.engine.case import Case, Intake, read_case, read_intake
+from forum.engine.local import LocalRunner
 from forum.engine.past import Fork
+from forum.engine.places import Place
 from forum.engine.ports import Models, Prior, Runner, Tools, Whispers
 from forum.engine.roles import RoleDriver
 from forum.engine.run import RunDriver
+from forum.engine.sitting import Agenda, TurnDriver
 from forum.engine.task import TaskDriver
 from forum.errors import Overtaken
 from forum.ledger import (
@@ -22,6 +26,7 @@ from forum.ledger import (
 from forum.work import (
     CONTROL,
     ROLE,
+    TURN,
     Stopped,
 )
 
@@ -35,8 +40,11 @@ _ELSEWHERE_SECONDS = 1.0
 _MOST_RUNG = 100_000
 _MOST_DOUBLED = 4
 """How often a pause is doubled: by then it is a heartbeat, and an alarm may ring for days."""
-_AT_ONCE = 200
+_ALARMS_AT_ONCE = 200
 """How many alarms are looked after before whoever does it looks up: it may have to stop."""
+
+AT_ONCE = 64
+"""How many tasks an engine carries out at the same time unless told, roles and turns among them."""
 
 
 class Engine:
@@ -54,11 +62,17 @@ class Engine:
     ) -> None:
         self._ledger = ledger
         self._world = World(ledger, models, tools, prior or self._forked, unhurried, whispers)
-        self._board = Switchboard()
+        self._board, self._agenda = Switchboard(), Agenda()
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()
+        self.admit(AT_ONCE)
+        self._resting, self._working = False, 0
         self._rung: dict[str, int] = {}
         """How often the alarms of runs have rung that are not driven here."""
+
+    def admit(self, most: int) -> None:
+        """Carry out at most so many tasks at once; to be said before the first one begins."""
+        self._places = asyncio.Semaphore(most)
 
     def _forked(self, intake: Intake) -> Prior | None:
         """Return what a fork takes from the run that it forks."""
@@ -72,33 +86,63 @@ class Engine:
         missed = True
         while missed:
             with self._board.listening(run) as attention:
-                driver = RunDriver(self._ledger, runner, attention, self._board, self._world.prior)
+                here = LocalRunner(self)
+                driver = RunDriver(self._world, runner, here, attention, self._board, self._agenda)
                 try:
                     await driver.drive(run)
                 except Overtaken:
                     return  # somebody else drives it now
+                finally:
+                    await here.leave()
             # Whoever came too late to be heard was told that somebody listens.
             missed = attention.missed
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task until it has ended, or waits for somebody."""
-        driver = await asyncio.to_thread(self._driver_of, run, task)
-        with self._board.working(run) as stop:
+        with self._board.working(run, self._places) as stop:
             await asyncio.to_thread(self._watch, run)
-            try:
-                await driver(stop).drive()
-            except Overtaken:
-                return
-            finally:
-                self._board.tell(run, task)
+            async with self._at(stop.place):
+                try:
+                    driver = await asyncio.to_thread(self._driver_of, run, task, stop)
+                    await driver.drive()
+                except Overtaken:
+                    return
+                finally:
+                    self._board.tell(run, task)
 
-    def _driver_of(self, run: str, task: str) -> Callable[[Stop], TaskDriver | RoleDriver]:
-        """Return who carries out a task, or a role."""
+    @asynccontextmanager
+    async def _at(self, place: Place) -> AsyncIterator[None]:
+        """Work at a place, once it is free."""
+        try:
+            await place.take()
+            if self._resting:
+                # Not ours any more: it stays as it is until somebody else takes it over.
+                place.leave()
+                await asyncio.Event().wait()
+            self._working += 1
+            try:
+                yield
+            finally:
+                self._working -= 1
+        finally:
+            place.leave()
+
+    def _driver_of(self, run: str, task: str, stop: Stop) -> TaskDriver | RoleDriver | TurnDriver:
+        """Return who carries out a task, a role, or a turn."""
+        if task.startswith(TURN):
+            return TurnDriver(self._world, self._agenda.find(run, task), task, stop)
         if task.startswith(ROLE):
-            intake = read_intake(self._ledger, run)
-            return lambda stop: RoleDriver(self._world, intake, task, stop)
-        case = self._case(run)
-        return lambda stop: TaskDriver(self._world, case, task, stop)
+            return RoleDriver(self._world, read_intake(self._ledger, run), task, stop)
+        return TaskDriver(self._world, self._case(run), task, stop)
+
+    def rest(self) -> None:
+        """Let no more work begin here: whoever takes it over begins it."""
+        self._resting = True
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a task, a role or a turn is being carried out here."""
+        return self._working > 0
 
     def watch(self) -> None:
         """See whether runs that are worked on here were stopped elsewhere; to be called often."""
@@ -133,7 +177,7 @@ class Engine:
         run may not have heard it: only the run itself puts it out.
         """
         store = self._ledger.store
-        page = await asyncio.to_thread(store.alarms, None, _AT_ONCE, due=True)
+        page = await asyncio.to_thread(store.alarms, None, _ALARMS_AT_ONCE, due=True)
         here = [alarm for alarm in page if self._board.drives(alarm.run)]
         elsewhere = [alarm for alarm in page if alarm not in here]
         # Snooze first: what a run does with its alarm once it was called must stand.
@@ -143,7 +187,7 @@ class Engine:
         for run in dict.fromkeys(alarm.run for alarm in page):
             if not self._board.tell(run):
                 await runner.enqueue_run(run)
-        return len(page) == _AT_ONCE
+        return len(page) == _ALARMS_AT_ONCE
 
     def _by_patience(self, alarms: list[Alarm]) -> dict[float, list[Alarm]]:
         """Return for how long to leave alarms alone: longer each time that one rings unchanged.

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from forum.engine.calls import Ask, Caller, Exchange, Turns
-from forum.ledger import Outcome
+from forum.engine.case import ENGINE
+from forum.ledger import Draft, Outcome
 from forum.work import (
     REPAIRS,
+    Check,
     Independence,
+    Judged,
+    Next,
     Opinion,
     Prompt,
     Quoted,
@@ -50,10 +54,37 @@ async def judge_independently(
     return Independent(opinion.passed, opinion.reason, exchange.model)
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often somebody is asked again."""
+
+    repairs: int
+    """After replies without the right form."""
+    retries: int
+    """After errors."""
+    together: int = 1 << 30
+    hopeless: Callable[[Exchange], bool] = lambda _: False
+
+    def is_over(self, exchange: Exchange, malformed: int, failed: int) -> bool:
+        """Tell whether it was enough."""
+        return (
+            malformed > self.repairs
+            or failed > self.retries
+            or malformed + failed > self.together
+            or exchange.replied.outcome is Outcome.DENIED
+            or self.hopeless(exchange)
+        )
+
+
 async def ask_formed(
-    caller: Caller, turns: Turns, ask: Ask, read: Callable[[bytes], T]
+    caller: Caller,
+    turns: Turns,
+    ask: Ask,
+    read: Callable[[bytes], T],
+    patience: Patience | None = None,
 ) -> tuple[T | None, Exchange]:
     """Ask until what is said has its form, a few times.  The last reply is not recorded yet."""
+    patience = patience or Patience(REPAIRS, caller.policy.retries)
     failed = malformed = 0
     while True:
         exchange = await caller.exchange(turns, ask)
@@ -67,14 +98,42 @@ async def ask_formed(
                 fault, malformed = str(error), malformed + 1
         else:
             failed += 1
-        if malformed > REPAIRS or failed > policy.retries or outcome is Outcome.DENIED:
+        if patience.is_over(exchange, malformed, failed):
             return None, exchange
         recorded = await caller.record(exchange)
         if fault:
             said = exchange.said(policy.input_bytes)
             ask = replace(ask, prompt=repaired(ask.prompt, said, fault), causes=())
         elif recorded is not None:
-            await caller.pause(recorded.entry.ts + 1000 * policy.pause(failed))
+            await caller.pause(recorded.entry.ts, 1000 * policy.pause(failed))
+
+
+VERDICT = "attempt/1/verdict"
+"""Where it stands how a question ended."""
+
+
+async def end_formed(caller: Caller, said: object, exchange: Exchange, *notes: Draft) -> None:
+    """Record how a question ended whose answer has to have a form, with what was made of it."""
+    outcome = exchange.replied.outcome
+    if said is not None:
+        verdict = Judged(1, Outcome.OK, Check.FORM, Next.ACCEPT)
+    elif outcome is Outcome.OK:
+        verdict = Judged(1, Outcome.FAILED, Check.FORM, Next.GIVE_UP, "form")
+    else:
+        verdict = Judged(1, outcome, Check.OUTCOME, Next.GIVE_UP, outcome.value)
+    await _end(caller, *exchange.unrecorded, *notes, verdict=verdict)
+
+
+async def end_checked(caller: Caller, outcome: Outcome) -> None:
+    """Record how a question to a tool ended: it holds if the tool ended well."""
+    holds = outcome is Outcome.OK
+    following, reason = (Next.ACCEPT, "") if holds else (Next.GIVE_UP, outcome.value)
+    await _end(caller, verdict=Judged(1, outcome, Check.COMMAND, following, reason))
+
+
+async def _end(caller: Caller, *drafts: Draft, verdict: Judged) -> None:
+    if caller.strand.recorded(VERDICT) is None:
+        await caller.keep(*drafts, Draft(VERDICT, ENGINE, verdict, effects=caller.wake()))
 
 
 def repaired(prompt: Prompt, said: Quoted, fault: str) -> Prompt:

@@ -1,15 +1,28 @@
-"""A runner within one event loop, with no memory of its own: for replays and for tests."""
+"""A runner within one event loop, with no memory of its own: for turns, replays and tests."""
 
 import asyncio
 from collections.abc import Coroutine
+from typing import Protocol
 
-from forum.engine.engine import Engine
+from forum.engine.ports import Runner
+
+
+class Drives(Protocol):
+    """Who is called."""
+
+    async def drive_run(self, run: str, runner: Runner) -> None:
+        """Go on with a run."""
+        ...
+
+    async def drive_task(self, run: str, task: str) -> None:
+        """Go on with a task."""
+        ...
 
 
 class LocalRunner:
     """Calls the engine at once."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Drives) -> None:
         self._engine = engine
         self._going: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -34,13 +47,25 @@ class LocalRunner:
             while self._going or self._ended:
                 await self._changed.wait()
                 self._changed.clear()
-                while self._ended:
-                    self._ended.pop().result()
+                self._take_results()
         finally:
-            left = list(self._going.values())
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, *self._ended, return_exceptions=True)
+            await self.leave()
+
+    def check(self) -> None:
+        """Raise what went wrong, once nothing is going on: what others pay for is not cut off."""
+        if not self._going:
+            self._take_results()
+
+    def _take_results(self) -> None:
+        while self._ended:
+            self._ended.pop().result()
+
+    async def leave(self) -> None:
+        """End what is going on."""
+        left = list(self._going.values())
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, *self._ended, return_exceptions=True)
 
     def _start(self, key: tuple[str, ...], work: Coroutine[None, None, None]) -> None:
         if key in self._going:

@@ -43,6 +43,7 @@ from forum.work import (
     Step,
     Stopped,
     Use,
+    Why,
     facts_of,
     read_claims,
     read_plan,
@@ -70,6 +71,11 @@ class Past:
         steps = list(self._steps(task).values())
         return steps[-1][1] if steps else None
 
+    def ended(self, task: str) -> int:
+        """Return when the last reply of a task came; 0 where none did."""
+        told = (entry for _, entry in self._steps(task).values())
+        return max((entry.ts for entry in told if isinstance(entry.facts, Replied)), default=0)
+
     def reply(self, entry: Entry[Any]) -> Reply:
         """Return a recorded reply as it once came."""
         facts: Replied = entry.facts
@@ -92,8 +98,8 @@ class Past:
     def outcome(self, entry: Entry[Any]) -> Reply:
         """Return a recorded outcome of an effect as it once came."""
         facts: Happened = entry.facts
-        result = self.content(entry, "result")
-        return Reply(facts.outcome, result, why=facts.why, code=facts.code)
+        result, error = self.content(entry, "result"), self.content(entry, "error")
+        return Reply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
 
     def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
         """Return which tool was to be used in a recorded intent, and how."""
@@ -140,6 +146,8 @@ class Fork:
             return None
         if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
             return None
+        if reply[1].facts.why is Why.CANCELLED:
+            return None  # the other run was to end, and not this one
         paid_there = replace(self._past.reply(reply[1]), spent=FREE)
         return Known(paid_there, FREE, Source.RECORDED, made[1].facts.model)
 
@@ -164,6 +172,14 @@ class Fork:
         """Leave it to be decided."""
         return None
 
+    def begun(self) -> int | None:
+        """Leave it to the clock."""
+        return None
+
+    def ended(self, task: str) -> int | None:  # noqa: ARG002
+        """Leave it to the clock."""
+        return None
+
     def _in_time(self, leaf: Hash) -> bool:
         index = index_of(self._ledger.store, leaf)
         return index is not None and index <= self._most
@@ -176,6 +192,14 @@ class Replay:
         self._ledger, self._run, self._past = ledger, run, Past(ledger, run)
         self.over = False
         """Whether everything was played that came before the end."""
+
+    def begun(self) -> int:
+        """Return when the run was taken on, in microseconds since 1970."""
+        return read_intake(self._ledger, self._run).begun
+
+    def ended(self, task: str) -> int:
+        """Return when the last reply of a task came; 0 where none did."""
+        return self._past.ended(task)
 
     def allotment(self, task: str) -> Delegated | None:
         """Return what the run within was given."""

@@ -184,6 +184,14 @@ class Prior(Protocol):
         """Return what became of an effect; without that it is had.  Raises `ReplayMiss`."""
         ...
 
+    def begun(self) -> int | None:
+        """Return when the run was taken on, where that counts and not when this one was."""
+        ...
+
+    def ended(self, task: str) -> int | None:
+        """Return when the last reply of a task came, where that counts; 0 where none did."""
+        ...
+
 
 class Whispers(Protocol):
     """Somebody who listens to calls while they are made.  What is told may be lost."""

@@ -12,15 +12,11 @@ import msgspec
 from forum.engine.answering import VERIFIER, Answering
 from forum.engine.attention import Stop
 from forum.engine.calls import Ask, Caller, Turns, World
-from forum.engine.case import ENGINE, Case, Intake, read_request, read_run
+from forum.engine.case import Case, Intake, read_request, read_run
 from forum.engine.effects import Hands
-from forum.engine.judges import ask_formed
-from forum.ledger import Draft, Outcome
+from forum.engine.judges import ask_formed, end_checked, end_formed
 from forum.tlog import Hash
 from forum.work import (
-    Check,
-    Judged,
-    Next,
     Plan,
     Quoted,
     Role,
@@ -43,8 +39,6 @@ from forum.work import (
     synthesizer_schema,
     write_plan,
 )
-
-_VERDICT = "attempt/1/verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +85,7 @@ class RoleDriver:
         prompt = opening("", part.prompt)
         ask = Ask(self._policy.roles[role], prompt, causes, role=role, schema=part.schema)
         said, exchange = await ask_formed(self._caller, Turns(1), ask, part.read)
-        outcome = exchange.replied.outcome
-        if said is not None:
-            verdict = Judged(1, Outcome.OK, Check.FORM, Next.ACCEPT)
-        elif outcome is Outcome.OK:
-            verdict = Judged(1, Outcome.FAILED, Check.FORM, Next.GIVE_UP, "form")
-        else:
-            verdict = Judged(1, outcome, Check.OUTCOME, Next.GIVE_UP, outcome.value)
-        await self._end(*exchange.unrecorded, verdict=verdict)
+        await end_formed(self._caller, said, exchange)
 
     def _part(self, role: Role, background: list[Quoted]) -> Question:
         policy, limit = self._policy, self._policy.input_bytes
@@ -162,11 +149,4 @@ class RoleDriver:
         given = Verified(whole.decode(errors="replace"), need.answer)
         use = Use(self._policy.verifiers[number - 1], msgspec.json.encode(given).decode())
         outcome, _ = await self._hands.check("check", use, (self._caller.allowed_by,))
-        following = Next.ACCEPT if outcome is Outcome.OK else Next.GIVE_UP
-        reason = "" if outcome is Outcome.OK else outcome.value
-        await self._end(verdict=Judged(1, outcome, Check.COMMAND, following, reason))
-
-    async def _end(self, *drafts: Draft, verdict: Judged) -> None:
-        if self._caller.strand.recorded(_VERDICT) is None:
-            effects = self._caller.wake()
-            await self._caller.keep(*drafts, Draft(_VERDICT, ENGINE, verdict, effects=effects))
+        await end_checked(self._caller, outcome)

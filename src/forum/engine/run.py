@@ -5,14 +5,16 @@ folds the entries, and goes on from there.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
 
+from forum.deliberation import Fate, fate_of
 from forum.engine.accepting import cancel
 from forum.engine.answering import Answering, Conclusion
 from forum.engine.attention import Attention, Switchboard
+from forum.engine.calls import World
 from forum.engine.case import (
     ENGINE,
     Case,
@@ -25,21 +27,25 @@ from forum.engine.case import (
     read_request,
     read_run,
     refresh,
+    steps_in,
 )
 from forum.engine.effects import receipts_of
 from forum.engine.gates import decide, expire, pass_gate
-from forum.engine.ports import Ending, Prior, Runner
+from forum.engine.local import LocalRunner
+from forum.engine.ports import Ending, Runner
+from forum.engine.sitting import Agenda, Sitting
 from forum.errors import BodyGone, GateClosed, GateMoved, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
+    MAX_PARENTS,
     Alarm,
     Attachment,
     Bytes,
     Draft,
-    Ledger,
     RunClose,
     Strand,
     at_once,
+    text,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -71,6 +77,7 @@ from forum.work import (
     is_finished,
     next_steps,
     one_task,
+    outcome_of,
     read_choice,
     read_drafted_plan,
     read_plan,
@@ -92,14 +99,16 @@ class RunDriver:
 
     def __init__(
         self,
-        ledger: Ledger,
+        world: World,
         runner: Runner,
+        here: LocalRunner,
         attention: Attention,
         board: Switchboard,
-        prior: Callable[[Intake], Prior | None],
+        agenda: Agenda,
     ) -> None:
-        self._ledger, self._runner, self._attention = ledger, runner, attention
-        self._board, self._find_prior = board, prior
+        self._ledger, self._attention = world.ledger, attention
+        self._runner, self._here = runner, here
+        self._board, self._find_prior, self._agenda = board, world.prior, agenda
         self._ending: Ending | None = None
         self._started: set[str] = set()
 
@@ -154,7 +163,12 @@ class RunDriver:
 
     async def _advance(self, run: str) -> bool:
         """Go on as far as possible; tell whether the run has come to its end."""
-        case = await self._make_plan(run)
+        intake = await asyncio.to_thread(read_intake, self._ledger, run)
+        if intake.policy.panel is not None:
+            # What seats say is waited for here: a queue would cost more time than many a turn.
+            self._runner = self._here
+            return await self._finish(_stage(intake, intake.cause))
+        case = await self._make_plan(intake)
         if not isinstance(case.plan, RolePlan):
             approved = await self._approve_plan(case)
             if approved is None:
@@ -167,24 +181,22 @@ class RunDriver:
 
     # From the request to the plan
 
-    async def _make_plan(self, run: str) -> Case:
+    async def _make_plan(self, intake: Intake) -> Case:
         """Return the case with its plan; or, if that waits or is given up, with a role's part."""
-        while True:
-            intake = await asyncio.to_thread(read_intake, self._ledger, run)
-            if isinstance(intake, Case):
-                return intake
+        while not isinstance(intake, Case):
             role = self._next_role(intake)
             if role is None:
                 await self._plan_one_task(intake)
-                continue
-            task = task_of_role(role)
-            case = await self._play(intake, intake.cause, task)
-            ending, follows = self._ending, "route" if role is Role.CLASSIFIER else "plan/made"
-            if ending and ending.stopped and follows not in ending.steps:
-                await self._stop(case, ending.stopped, ending.spent)
-            if not is_finished(case.plan, self._state) or self._state.stopped is not None:
-                return case
-            await self._take_from(role, intake)
+            else:
+                case = await self._play(intake, intake.cause, task_of_role(role))
+                ending, follows = self._ending, "route" if role is Role.CLASSIFIER else "plan/made"
+                if ending and ending.stopped and follows not in ending.steps:
+                    await self._stop(case, ending.stopped, ending.spent)
+                if not is_finished(case.plan, self._state) or self._state.stopped is not None:
+                    return case
+                await self._take_from(role, intake)
+            intake = await asyncio.to_thread(read_intake, self._ledger, intake.run)
+        return intake
 
     def _next_role(self, intake: Intake) -> Role | None:
         """Return who has to do something before there is a plan."""
@@ -201,11 +213,15 @@ class RunDriver:
         if ending and ending.stopped and task not in ending.roles:
             await self._stop(stage, ending.stopped, ending.spent)  # it did not come to this
         await self._carry_out(stage)
-        if self._task(task).state is not TaskState.PASSED:
-            # Somebody may have cut it off whose wish was not heard here yet: blame nobody else.
+        await self._hear_of_stops(stage)
+        return stage
+
+    async def _hear_of_stops(self, stage: Case) -> None:
+        """Look who has cut off what did not end well: a wish may not be heard here yet."""
+        states = (self._task(task.id).state for task in stage.plan.tasks)
+        if any(state is not TaskState.PASSED for state in states):
             await self._take_in(stage, ())
             await self._consider_stopping(stage)
-        return stage
 
     async def _take_from(self, role: Role, intake: Intake) -> None:
         """Record what follows from what a role has said."""
@@ -298,6 +314,7 @@ class RunDriver:
     async def _follow(self, case: Case, look: float) -> float:
         """Wait for news of what was started, and return how long to wait next time."""
         heard = await self._attention.wait(self._patience(case, look))
+        self._here.check()
         if heard:
             await self._take_in(
                 case, self._started if heard.anything else heard.tasks, others=heard.anything
@@ -464,6 +481,8 @@ class RunDriver:
 
     async def _conclude(self, case: Case) -> Conclusion | None:
         """Have all roles do their part that have one in the answer; nothing while one waits."""
+        if case.policy.panel is not None:
+            return await self._deliberate(case)
         while True:
             await self._stop_as_before(case)
             if self._state.stopped is not None:
@@ -479,6 +498,30 @@ class RunDriver:
             else:
                 return step
 
+    async def _deliberate(self, case: Case) -> Conclusion:
+        """Have the panel deliberate until it closes, and return how it does."""
+        prior = self._find_prior(case)
+        sitting = Sitting(self._ledger, case, self._main, prior, self._agenda)
+        closing = await sitting.close(lambda names, cause: self._take_turns(case, names, cause))
+        await self._stop_as_recorded(case)
+        outcome = outcome_of(self._state.stopped) if self._state.stopped else closing.outcome
+        return Conclusion(outcome, text(closing.answer), list(closing.causes))
+
+    async def _take_turns(self, case: Case, names: Sequence[str], cause: Hash) -> Run:
+        """Have turns taken, at the same time, and return the run as it is then."""
+        stage = _stage(case, cause, *names)
+        await self._carry_out(stage)
+        await self._hear_of_stops(stage)
+        if any(fate_of(self._task(name)) is Fate.CUT for name in names):
+            await self._stop_as_recorded(stage)
+        return self._state
+
+    async def _stop_as_recorded(self, case: Case) -> None:
+        """Where a record is played that was stopped, stop: it has come to that."""
+        ending = self._ending
+        if ending and ending.stopped and self._state.stopped is None:
+            await self._stop(case, ending.stopped, ending.spent)
+
     async def _end_roles(self, case: Case) -> None:
         """Have what roles have begun brought to its end: their calls may be open."""
         for name in [name for name in self._state.tasks if name.startswith(ROLE)]:
@@ -491,7 +534,7 @@ class RunDriver:
         if ending and ending.stopped and self._state.stopped is None:
             step = await asyncio.to_thread(Answering(self._ledger, case, self._state).next_step)
             if not isinstance(step, str) or step not in ending.roles:
-                await self._stop(case, ending.stopped, ending.spent)
+                await self._stop_as_recorded(case)
 
     async def _record_checks(self, conclusion: Conclusion) -> None:
         """Record how the answer was looked at."""
@@ -513,7 +556,10 @@ class RunDriver:
             bodies.append(Attachment("claims", listed, "application/json"))
         parts = len(conclusion.causes)
         facts = Answered(conclusion.outcome, parts, len(claims), unverified(claims))
-        named = await join(self._main, conclusion.causes)
+        known: dict[str, Hash] = {}
+        if parts > MAX_PARENTS:  # one that died in between may have joined some of them
+            known = await asyncio.to_thread(steps_in, self._ledger, self._main.run, MAIN)
+        named = await join(self._main, conclusion.causes, known=known)
         await self._main.claim_async(Draft("answer", ENGINE, facts, named, tuple(bodies)))
 
     def _claims(self, answer: bytes) -> tuple[Claim, ...]:
@@ -538,6 +584,6 @@ class RunDriver:
         return self._state.task(name)
 
 
-def _stage(intake: Intake, cause: Hash, task: str) -> Case:
-    """Return a case in which what a role has to do is all the plan."""
-    return intake.with_plan(RolePlan((Task(task, task),)), cause)
+def _stage(intake: Intake, cause: Hash, *tasks: str) -> Case:
+    """Return a case in which what roles or seats have to do is all the plan."""
+    return intake.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)

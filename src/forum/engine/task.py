@@ -98,7 +98,7 @@ class TaskDriver:
         lane = self._policy.lanes.get(self._task.lane)
         told = task_prompt(instruction, self._task.done_when, inputs)
         prompt = opening(lane.instructions if lane else "", told)
-        if self._task.tasks:
+        if self._task.is_delegated:
             await self._delegate(instruction, prompt, causes)
             return
         while True:
@@ -209,7 +209,7 @@ class TaskDriver:
             draft = await self._verdict(step, exchange, opined, policy or self._policy)
             found = (await self._caller.keep(*exchange.unrecorded, draft))[-1]
         judged: Judged = found.entry.facts
-        await self._caller.pause(found.entry.ts + 1000 * judged.pause)
+        await self._caller.pause(found.entry.ts, 1000 * judged.pause)
         return judged
 
     async def _verdict(

@@ -42,8 +42,8 @@ class Amount(NamedTuple):
     calls: int = 0
 
     def plus(self, other: "Amount") -> "Amount":
-        """Return both together."""
-        return Amount(*(mine + its for mine, its in zip(self, other, strict=True)))
+        """Return both together; as much as an entry can say where it is more."""
+        return Amount(*(min(a + b, NO_LIMIT) for a, b in zip(self, other, strict=True)))
 
     def minus(self, other: "Amount") -> "Amount":
         """Return what is left of this without the other."""

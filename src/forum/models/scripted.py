@@ -52,9 +52,15 @@ class ScriptedModel:
                 milliseconds=move.milliseconds,
                 why=Why.ERROR,
                 code=move.fail,
+                input_tokens=move.input_tokens,
             )
         return Reply(
-            Outcome.OK, output=output, spent=spent, milliseconds=move.milliseconds, uses=move.use
+            Outcome.OK,
+            output=output,
+            spent=spent,
+            milliseconds=move.milliseconds,
+            uses=move.use,
+            input_tokens=move.input_tokens,
         )
 
 

@@ -5,6 +5,7 @@ Dollars are texts, so that they stay exact; points in time are RFC 3339 in UTC; 
 not limited or not there is null.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,40 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from forum.app import RunView
-from forum.ledger import NO_LIMIT, Access, AccessGranted, Amount, Located, Outcome, Scope
+from forum.deliberation import (
+    Accord,
+    Balloted,
+    Concluded,
+    CoordinationTurn,
+    End,
+    Ground,
+    Message,
+    MessageType,
+    Minority,
+    Note,
+    Opened,
+    OutcomeKind,
+    PanelContraction,
+    Pin,
+    Place,
+    ProblemStatement,
+    Reason,
+    Revealed,
+    Sat,
+    Selected,
+    SessionClosed,
+    Spoken,
+    Synthesis,
+    TerminationArtifact,
+    Turned,
+    read_message,
+    read_report,
+    read_selection,
+    read_termination,
+    type_of,
+)
+from forum.deliberation import Report as CouncilReport
+from forum.ledger import NO_LIMIT, Access, AccessGranted, Amount, Facts, Located, Outcome, Scope
 from forum.staff import inspect_agent
 from forum.surfaces.telling import (
     Part,
@@ -27,15 +61,18 @@ from forum.surfaces.telling import (
     lost_calls,
     own_calls,
     parts_of,
-    passed_tasks,
     run_reason,
     run_time,
+    session_end,
+    share_of_work,
     task_reason,
     task_time,
 )
 from forum.tlog import Checkpoint, Hash, TlogProof
 from forum.verify import Bodies, Claim, Finding, Problem, Report, Sighting, State
 from forum.work import (
+    NANO,
+    TURN,
     Answer,
     Basis,
     Check,
@@ -57,6 +94,7 @@ from forum.work import (
     RunState,
     Step,
     StopReason,
+    Symposium,
     Task,
     TaskRun,
     TaskState,
@@ -391,6 +429,336 @@ class WaitForm(Struct, frozen=True):
     subject: Subject
 
 
+# Deliberations
+
+
+class SpentForm(Struct, frozen=True):
+    """What a part of a deliberation has cost."""
+
+    usd: Usd
+    tokens: int
+
+
+class VoteForm(Struct, frozen=True):
+    """What a seat said in one round."""
+
+    round: Annotated[int, Meta(description="0 is the first, in which nobody saw anybody else.")]
+    answer: str
+    confidence: Annotated[int, Meta(description="In per cent.")]
+
+
+class SeatForm(Struct, frozen=True):
+    """A seat, and its way through the session."""
+
+    seat: int
+    agent: Annotated[str, Meta(description="The default agent has no name.")]
+    model: str | None
+    votes: tuple[VoteForm, ...]
+    weighed: Annotated[str | None, Meta(description="The answer by which it was counted.")]
+
+
+class ChangeForm(Struct, frozen=True):
+    """A seat has changed its answer."""
+
+    seat: int
+    round: int
+    before: str
+    after: str
+    conformity: Annotated[bool, Meta(description="Without a reason: such a change is not weighed.")]
+    because: Annotated[tuple[str, ...], Meta(description="The claims that it names.")]
+    evidence: str | None
+
+
+class MinorityForm(Struct, frozen=True):
+    """A position that did not become the answer, with the best that was said for it."""
+
+    answer: str
+    seats: tuple[int, ...]
+    weight: int
+    argument: str | None
+    evidence: str | None
+    support: Annotated[int, Meta(description="How many other seats rest on the argument.")]
+    attacks: tuple[str, ...]
+
+
+class BlockerForm(Struct, frozen=True):
+    """An objection that must be answered before anything is called agreed."""
+
+    seat: int
+    text: str
+
+
+class AbsentForm(Struct, frozen=True):
+    """A seat that cast no ballot."""
+
+    seat: int
+    reason: str
+
+
+class BaselineForm(Struct, frozen=True):
+    """What the first answers alone would have come to."""
+
+    answer: str
+    answers: int
+    agreement: Annotated[float, Meta(description="The share that gave this answer.")]
+    changed: Annotated[bool, Meta(description="Whether deliberation led to another answer.")]
+    spent: SpentForm
+
+
+class RoundForm(Struct, frozen=True):
+    """How many ballots of a round are sealed."""
+
+    round: int
+    sealed: int
+    revealed: bool
+
+
+class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
+    """Sealed ballots, an anonymous exchange, a vote: what came of it, and who disagrees."""
+
+    seated: Annotated[int, Meta(description="How many seats there are.")]
+    ballots: tuple[RoundForm, ...]
+    end: Annotated[End | None, Meta(description="Why nobody was asked again; null before.")]
+    ground: Annotated[Ground | None, Meta(description="By what the answer was chosen.")]
+    accord: Annotated[Accord | None, Meta(description="How far the seats agree.")]
+    rounds: Annotated[int, Meta(description="How often ballots were exchanged.")]
+    baseline: BaselineForm | None
+    spent: SpentForm | None
+    seats: tuple[SeatForm, ...]
+    changes: tuple[ChangeForm, ...]
+    conformity: Annotated[float, Meta(description="The share of changes without a reason.")]
+    minority: tuple[MinorityForm, ...]
+    decisive: Annotated[tuple[str, ...], Meta(description="What evidence would decide.")]
+    blockers: tuple[BlockerForm, ...]
+    absent: tuple[AbsentForm, ...]
+    warnings: tuple[str, ...]
+
+
+class SpokenForm(Struct, frozen=True):
+    """A message of a session."""
+
+    id: str
+    round: int
+    turn: int
+    type: MessageType
+    speaker: str
+    text: str
+    spent: SpentForm
+
+
+class SymposiumForm(Struct, frozen=True, tag="symposium", tag_field="protocol"):
+    """A session of the open protocol: who said what, and how it ended."""
+
+    session: Annotated[str | None, Meta(description="Its id; null if that was erased.")]
+    panel: tuple[str, ...]
+    rounds: int
+    messages: tuple[SpokenForm, ...]
+    outcome: Annotated[OutcomeKind | None, Meta(description="Null while it goes on.")]
+    reason: Annotated[Reason | None, Meta(description="Why there is no synthesis.")]
+    pending: Annotated[str | None, Meta(description="What the panel wants to know.")]
+    unresolved: Annotated[tuple[str, ...], Meta(description="What it left open.")]
+    digest: Annotated[str | None, Meta(description="SHA-256 of the canonical transcript.")]
+    spent: SpentForm | None
+
+
+DeliberationForm = CouncilForm | SymposiumForm
+
+
+def deliberation_form(view: RunView) -> DeliberationForm | None:
+    """Return what is told of a deliberation, if the run is one."""
+    facts = [note.facts for note in view.notes]
+    if any(isinstance(one, Opened) for one in facts):
+        return _council_form(view)
+    return _symposium_form(view) if any(isinstance(one, Spoken) for one in facts) else None
+
+
+def _spent_form(usd: int, tokens: int) -> SpentForm:
+    return SpentForm(dollars(usd), tokens)
+
+
+def _body_of(note: Note, name: str) -> bytes:
+    """Return a body of a note; nothing of one that was erased."""
+    return next((body.data for body in note.bodies if body.name == name), b"")
+
+
+def _council_form(view: RunView) -> CouncilForm:
+    facts = [note.facts for note in view.notes]
+    opened = next(one for one in facts if isinstance(one, Opened))
+    concluded = next((one for one in facts if isinstance(one, Concluded)), None)
+    told = (_body_of(note, "report") for note in view.notes if isinstance(note.facts, Concluded))
+    body = next(told, b"")
+    report = read_report(body) if body else None
+    return CouncilForm(
+        seated=opened.seats,
+        ballots=_round_forms(facts),
+        end=concluded.end if concluded else None,
+        ground=concluded.ground if concluded else None,
+        accord=concluded.accord if concluded else None,
+        rounds=concluded.rounds if concluded else 0,
+        baseline=_baseline_form(report) if report and report.baseline.answers else None,
+        spent=_spent_form(concluded.usd, concluded.tokens) if concluded else None,
+        seats=tuple(map(_seat_form, report.seats)) if report else (),
+        changes=tuple(map(_change_form, report.changes)) if report else (),
+        conformity=concluded.conformed / max(1, concluded.changed) if concluded else 0.0,
+        minority=tuple(map(_minority_form, report.minority)) if report else (),
+        decisive=report.decisive if report else (),
+        blockers=tuple(BlockerForm(b.seat, b.text) for b in report.blockers) if report else (),
+        absent=_absent_forms(view, report.absent) if report else (),
+        warnings=report.warnings if report else (),
+    )
+
+
+def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
+    sealed: Counter[int] = Counter()
+    revealed = set()
+    for one in facts:
+        if isinstance(one, Balloted):
+            sealed[one.round] += 1
+        elif isinstance(one, Revealed):
+            revealed.add(one.round)
+    return tuple(RoundForm(number, sealed[number], number in revealed) for number in sorted(sealed))
+
+
+def _baseline_form(report: CouncilReport) -> BaselineForm:
+    base = report.baseline
+    return BaselineForm(
+        base.answer,
+        base.answers,
+        base.agreement / 1000,
+        base.changed,
+        _spent_form(base.spent.usd, base.spent.tokens),
+    )
+
+
+def _seat_form(sat: Sat) -> SeatForm:
+    votes = tuple(VoteForm(vote.round, vote.answer, vote.confidence) for vote in sat.votes)
+    return SeatForm(sat.seat, sat.agent, sat.model or None, votes, sat.weighed or None)
+
+
+def _change_form(turned: Turned) -> ChangeForm:
+    return ChangeForm(
+        turned.seat,
+        turned.round,
+        turned.before,
+        turned.after,
+        turned.conformity,
+        turned.because,
+        turned.evidence or None,
+    )
+
+
+def _minority_form(minority: Minority) -> MinorityForm:
+    best = minority.argument
+    return MinorityForm(
+        minority.answer,
+        minority.seats,
+        minority.weight,
+        best.claim if best else None,
+        best.evidence or None if best else None,
+        best.support if best else 0,
+        best.attacks if best else (),
+    )
+
+
+def _absent_forms(view: RunView, seats: Iterable[int]) -> tuple[AbsentForm, ...]:
+    turns = {seat: view.state.task(TURN + Place(0, seat).turn) for seat in seats}
+    return tuple(AbsentForm(seat, task_reason(view, turn)) for seat, turn in turns.items())
+
+
+def _symposium_form(view: RunView) -> SymposiumForm:
+    closed = session_end(view)
+    told = {type(note.facts): note for note in view.notes}
+    panel = _body_of(told[Selected], "panel") if Selected in told else b""
+    ended = _body_of(told[SessionClosed], "termination") if closed else b""
+    ending = read_termination(ended) if ended else None
+    messages = [
+        read_message(body)
+        for note in view.notes
+        if isinstance(note.facts, Spoken) and (body := _body_of(note, "message"))
+    ]
+    return SymposiumForm(
+        session=_session_id(view),
+        panel=read_selection(panel).selected_agents if panel else (),
+        rounds=max((message.round for message in messages), default=0),
+        messages=tuple(map(_spoken_form, messages)),
+        outcome=closed.outcome if closed else None,
+        reason=closed.reason or None if closed else None,
+        pending=_pending(ending),
+        unresolved=_unresolved(messages, ending),
+        digest=closed.digest if closed else None,
+        spent=_spent_form(closed.usd, closed.tokens) if closed else None,
+    )
+
+
+def _session_id(view: RunView) -> str | None:
+    panel = view.session.policy.panel if view.session else None
+    return str(panel.config.get("session_id")) if isinstance(panel, Symposium) else None
+
+
+def _spoken_form(message: Message) -> SpokenForm:
+    usage = message.usage
+    return SpokenForm(
+        message.id,
+        message.round,
+        message.turn_index,
+        type_of(message),
+        message.speaker,
+        _said(message),
+        _spent_form(round(usage.cost_usd * NANO), usage.total_tokens),
+    )
+
+
+def _said(message: Message) -> str:
+    """Return what a message says, in words."""
+    match message:
+        case ProblemStatement():
+            return message.content
+        case CoordinationTurn():
+            return f"{message.content.next_action}: {message.content.rationale}"
+        case Synthesis():
+            return message.content.integrated_answer
+        case PanelContraction():
+            return f"{message.content.agent_id} has left: {message.content.reason}"
+        case _:
+            return message.content.text
+
+
+def _pending(ending: TerminationArtifact | None) -> str | None:
+    if ending and ending.pending_user_input_request:
+        return ending.pending_user_input_request.question
+    if ending and ending.pending_external_research_request:
+        return ending.pending_external_research_request.query
+    return None
+
+
+def _unresolved(messages: Sequence[Message], ending: TerminationArtifact | None) -> tuple[str, ...]:
+    last = messages[-1] if messages else None
+    left = ending or (last.content if isinstance(last, Synthesis) else None)
+    return tuple(one.topic for one in left.unresolved_disagreements) if left else ()
+
+
+class FaultForm(Struct, frozen=True):
+    """A law that an artifact breaks, and where."""
+
+    law: str
+    where: str
+    why: str
+
+
+class ArtifactForm(Struct, frozen=True):
+    """What came of looking at the artifact of a session."""
+
+    session: str | None
+    holds: bool
+    faults: tuple[FaultForm, ...]
+    digest: Annotated[str | None, Meta(description="What its transcript comes to now.")] = None
+    stored: Annotated[str | None, Meta(description="What the artifact says of it.")] = None
+    messages: Annotated[int | None, Meta(description="How many were read again.")] = None
+    parted: Annotated[str | None, Meta(description="The first message that is another.")] = None
+    run: Annotated[RunId | None, Meta(description="The run that it was compared with.")] = None
+    pin: Annotated[Pin | None, Meta(description="The first pin that could not be held.")] = None
+
+
 class RunForm(Struct, frozen=True):
     """A run: what was asked, how far it has come, what it cost, and what was answered."""
 
@@ -422,6 +790,9 @@ class RunForm(Struct, frozen=True):
     begun: Moment
     seconds: Seconds
     tasks: tuple[TaskForm, ...]
+    deliberation: Annotated[
+        DeliberationForm | None, Meta(description="Null if no panel deliberates.")
+    ]
     gates: tuple[GateForm, ...]
     waits_for: tuple[WaitForm, ...]
     fork_of: Annotated[RunId | None, Meta(description="The run that this one parted from.")]
@@ -453,6 +824,7 @@ def run_form(view: RunView) -> RunForm:
         begun=iso(state.begun),
         seconds=round(run_time(view) / 1e6, 3),
         tasks=tuple(_task_form(view, state.task(twig.id)) for twig in draw_tree(view.plan, state)),
+        deliberation=deliberation_form(view),
         gates=tuple(gate_form(view.run, gate) for gate in state.gates.values()),
         waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
         fork_of=accepted.fork_run or None if accepted else None,
@@ -467,8 +839,8 @@ class RunLine(Struct, frozen=True):
     state: RunState
     outcome: Outcome | None
     stopped: StopReason | None
-    passed: Annotated[int, Meta(description="How many tasks have passed.")]
-    tasks: Annotated[int, Meta(description="How many tasks its plan has.")]
+    passed: Annotated[int, Meta(description="How many tasks, or turns of a panel, have passed.")]
+    tasks: Annotated[int, Meta(description="How many its plan has, or its panel has begun.")]
     spent: AmountForm
     begun: Moment
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
@@ -481,8 +853,7 @@ def run_line(run: str, state: Run, request: str | None) -> RunLine:
         state.state,
         state.outcome,
         state.stopped.reason if state.stopped else None,
-        passed_tasks(state),
-        state.planned,
+        *share_of_work(state),
         amount_form(state.spent),
         iso(state.begun),
         request,
@@ -536,11 +907,12 @@ def measure_form(view: RunView) -> MeasureForm:
     state = view.state
     times = {name: task_time(task, view.at) for name, task in state.tasks.items()}
     slowest = max(times, key=lambda name: times[name], default=None)
+    passed, tasks = share_of_work(state)
     return MeasureForm(
         run=view.run,
         outcome=(state.outcome or state.state).value,
-        passed=passed_tasks(state),
-        tasks=state.planned,
+        passed=passed,
+        tasks=tasks,
         attempts=sum(task.attempts for task in state.tasks.values()),
         calls=state.spent.calls,
         lost=sum(lost_calls(task) for task in state.tasks.values()),

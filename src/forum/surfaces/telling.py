@@ -4,16 +4,20 @@ Nothing here knows a terminal or a wire.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 
 from forum.app import RunView
+from forum.deliberation import Concluded, End, Place, Reason, SessionClosed, ballot_place
 from forum.ledger import Amount, Outcome
 from forum.work import (
     ROLE,
     STOP,
+    TURN,
     Call,
+    Check,
     Plan,
     Run,
     Stopped,
@@ -41,7 +45,18 @@ _STOPS = {
     StopReason.ROLE: "a role did not do its part",
 }
 _LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
+_ENDS = {
+    Reason.BUDGET_EXCEEDED: "budget_exceeded: a cap of its config was reached",
+    Reason.SCHEMA_ERROR: "schema_error: a reply, or the panel, had not the right form",
+    Reason.PROVIDER_UNRECOVERABLE: "provider_unrecoverable: an agent could not be heard",
+    Reason.USER_CANCEL: "user_cancel: somebody has ended it",
+    Reason.TIMEOUT: "timeout: its time was over",
+    Reason.USER_INPUT_REQUIRED: "user_input_required: the panel has a question",
+    Reason.EXTERNAL_RESEARCH_REQUIRED: "external_research_required: the panel wants to know more",
+}
+_CAPS = frozenset({Reason.BUDGET_EXCEEDED, Reason.TIMEOUT})
 _BAD = frozenset({TaskState.FAILED, TaskState.STOPPED})
+_TAKEN = frozenset({TaskState.PASSED, TaskState.FAILED})
 
 
 # Figures and text
@@ -98,9 +113,17 @@ def exit_status(view: RunView) -> Status | None:
         return Status.OK
     if state.outcome is None:
         return Status.WAITING if view.gates else None
-    return (
-        Status.OVER_BUDGET if state.stopped and state.stopped.reason in _LIMITS else Status.FAILED
+    closed = session_end(view)
+    over = (state.stopped and state.stopped.reason in _LIMITS) or (
+        closed and closed.reason in _CAPS
     )
+    return Status.OVER_BUDGET if over else Status.FAILED
+
+
+def session_end(view: RunView) -> SessionClosed | None:
+    """Return how a session of the open protocol has ended, if one has."""
+    facts = (note.facts for note in view.notes)
+    return next((closed for closed in facts if isinstance(closed, SessionClosed)), None)
 
 
 def stop_words(stopped: Stopped) -> str:
@@ -120,13 +143,18 @@ def _of_limit(limit: str, number: int) -> str:
 
 def run_reason(view: RunView) -> str:
     """Say why a run did not end well, or what it waits for."""
-    state = view.state
+    state, closed = view.state, session_end(view)
     if state.stopped is not None:
-        by = f" (at {state.stopped.by})" if state.stopped.by else ""
+        by = f" (at {turn_name(state.stopped.by)})" if state.stopped.by else ""
         return f"{stop_words(state.stopped)}{by}"
+    if closed is not None:
+        return _ENDS.get(closed.reason, "")
     if state.outcome is None:
         waiting = ", ".join(gate.opened.subject for _, gate in view.gates)
         return f"waits for approval: {waiting}" if waiting else ""
+    if any(isinstance(one.facts, Concluded) and one.facts.end is End.SILENT for one in view.notes):
+        reasons = dict.fromkeys(task_reason(view, turn) for turn in turns_of(state))
+        return f"nobody cast a ballot: {', '.join(filter(None, reasons))}"
     failed = [name for name in tasks_of(state) if state.task(name).state in _BAD]
     return f"{', '.join(failed)} did not pass" if failed else ""
 
@@ -150,7 +178,8 @@ def task_reason(view: RunView, task: TaskRun) -> str:
 def _verdict_words(view: RunView, task: TaskRun) -> str:
     """Say what was wrong with the last attempt that was judged."""
     call, verdict = task.result, task.verdicts[-1]
-    facts = [verdict.reason]
+    formless = task.id.startswith(TURN) and verdict.check is Check.FORM
+    facts = ["no reply in the form that was asked for" if formless else verdict.reason]
     if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
         facts = [call.replied.code or call.replied.why.value or verdict.reason]
     said = view.errors.get(task.id)
@@ -184,8 +213,45 @@ def who(task: TaskRun) -> str:
 
 
 def tasks_of(state: Run) -> list[str]:
-    """Return the tasks that are work, and not the part of a role."""
-    return [name for name in state.tasks if not name.startswith(ROLE)]
+    """Return the tasks that are work, and not the part of a role or the turn of a seat."""
+    return [name for name in state.tasks if not name.startswith((ROLE, TURN))]
+
+
+def turns_of(state: Run) -> list[TaskRun]:
+    """Return the turns of those who sit on a panel, round by round and seat by seat."""
+    turns = [state.task(name) for name in state.tasks if name.startswith(TURN)]
+    return sorted(turns, key=lambda turn: _place(turn.id))
+
+
+def _place(turn: str) -> tuple[str, list[int]]:
+    what, *numbers = turn.split(".")
+    return what, [int(number) if number.isdecimal() else 0 for number in numbers]
+
+
+def turn_name(task: str) -> str:
+    """Return how a turn is called; any other task has its name."""
+    if not task.startswith(TURN):
+        return task
+    turn = task.removeprefix(TURN)
+    place = ballot_place(turn)
+    return f"seat {place.seat}, round {place.round}" if place else turn.replace(".", " ")
+
+
+def ballot_of(task: TaskRun) -> Place | None:
+    """Return where somebody casts a ballot, if that is done in this task."""
+    return ballot_place(task.id.removeprefix(TURN)) if task.id.startswith(TURN) else None
+
+
+def turns_words(turns: Sequence[TaskRun]) -> str:
+    """Say how far a deliberation has come: of a council, how many ballots are sealed."""
+    ballots = [(place.round, turn) for turn in turns if (place := ballot_of(turn))]
+    if not ballots:
+        taken = sum(turn.state in _TAKEN for turn in turns)
+        return f"{taken:,} of {plural(len(turns), 'turn')} taken"
+    last = max(number for number, _ in ballots)
+    now = [turn for number, turn in ballots if number == last]
+    sealed = sum(turn.state is TaskState.PASSED for turn in now)
+    return f"round {last}, {sealed} of {plural(len(now), 'ballot')} sealed"
 
 
 def own_calls(task: TaskRun) -> list[Call]:
@@ -198,6 +264,13 @@ def own_calls(task: TaskRun) -> list[Call]:
 def passed_tasks(state: Run) -> int:
     """Count the tasks of a run that have passed."""
     return sum(1 for name in tasks_of(state) if state.task(name).state is TaskState.PASSED)
+
+
+def share_of_work(state: Run) -> tuple[int, int]:
+    """Count the tasks of a run that have passed, and all of them; of a deliberation, its turns."""
+    if turns := turns_of(state):
+        return sum(turn.state is TaskState.PASSED for turn in turns), len(turns)
+    return passed_tasks(state), state.planned
 
 
 def lost_calls(task: TaskRun) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
 from forum.ledger import (
     LOG_RUN,
     MAIN,
@@ -37,8 +38,11 @@ TOLERANCE = 300 * 1_000_000
 _RECENT = 200_000
 FOREVER = 2**53 - 1 - TOLERANCE
 """As late as an entry can be, but for the tolerance."""
-_STRUCTURAL = frozenset({b"run.open/1", b"run.close/1", b"redact/1"})
-"""Kinds that say something about other entries."""
+_STRUCTURAL = frozenset(
+    {b"run.open/1", b"run.close/1", b"redact/1", b"accepted/1"}
+    | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS}
+)
+"""Kinds that say something about other entries, or tell of a session."""
 
 _ends = msgspec.json.Decoder(list[StrandEnd])
 _NO_LIST = {"": (0, "")}

@@ -3,14 +3,17 @@
 from binascii import hexlify
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import accumulate
 
+from forum.deliberation import Indexed
 from forum.errors import Malformed, ProofRejected
-from forum.ledger import Kinds, Reader
+from forum.ledger import Kinds, Position, Reader, StoredBody, leaf_of
 from forum.tlog import (
     TILE_WIDTH,
     Checkpoint,
     Cosignature,
+    Hash,
     TileId,
     Tree,
     TreeView,
@@ -21,6 +24,7 @@ from forum.tlog import (
 )
 from forum.verify.chronicle import FOREVER, TOLERANCE, Chronicle, unknown_kinds
 from forum.verify.report import Answer, Claim, Findings, Problem, Report, State, empty_report
+from forum.verify.sessions import Sessions
 from forum.verify.trust import Trust, sightings
 
 GRACE = 10 * 1_000_000
@@ -55,11 +59,9 @@ class _Audit:
         self._unknown: Counter[str] = Counter()
         self._seen: dict[int, tuple[Cosignature, ...]] = {}
         self._signed: list[Checkpoint] = []
+        self._sessions = Sessions(self._body, self._findings)
         self._chronicle = Chronicle(
-            reader.origin,
-            self._findings,
-            lambda _index, position, name: reader.body(position, name),
-            self._is_before,
+            reader.origin, self._findings, self._sessions.body, self._is_before
         )
 
     def run(self, progress: Progress) -> Report:
@@ -71,6 +73,8 @@ class _Audit:
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
         self._advance(size, progress)
+        for run in self._sessions.runs:
+            self._sessions.check(run, self._signed_entries(run))
         pending = self._check_pending(size)
         self._check_memories()
         return self._report(size, pending)
@@ -107,8 +111,23 @@ class _Audit:
             self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
             return
         self._chronicle.take(index, leaf, entry)
+        self._sessions.notice(index, entry)
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
+
+    def _body(self, _index: int, position: Position, name: str) -> StoredBody | None:
+        return self._reader.body(position, name)
+
+    def _signed_entries(self, run: str) -> Iterator[Indexed]:
+        """Yield the entries of a run that are in the signed tree."""
+        for strand in self._reader.strands(run):
+            entries = list(self._reader.strand(run, strand))
+            leaves = [leaf_of(data) for data in entries]
+            places = zip(leaves, self._reader.indexes(leaves), entries, strict=True)
+            for leaf, index, data in places:
+                if index is not None and self._is_at(leaf, index):
+                    with suppress(Malformed):  # that was found when it was taken in
+                        yield Indexed(index, leaf, self._kinds.read(data))
 
     def _compare_tiles(self, leaves: list[bytes]) -> None:
         """Compare the tiles that these leaves make with those that are stored."""
@@ -235,11 +254,15 @@ class _Audit:
 
     def _is_before(self, parent: str, index: int) -> bool:
         """Look up a parent that is not among the recent entries."""
-        leaf = bytes.fromhex(parent)
-        view = TreeView(self._tree.size, self._reader.read_tile)
-        earlier = (i for i in self._reader.find(leaf[:8]) if 0 <= i < min(index, self._tree.size))
+        leaf = Hash(bytes.fromhex(parent))
+        return any(self._is_at(leaf, i) for i in self._reader.find(leaf[:8]) if i < index)
+
+    def _is_at(self, leaf: Hash, index: int) -> bool:
+        """Tell whether the tree, as far as it was taken in, has a leaf at this index."""
+        if not 0 <= index < self._tree.size:
+            return False
         try:
-            return any(view.leaf(i) == leaf for i in earlier)
+            return TreeView(self._tree.size, self._reader.read_tile).leaf(index) == leaf
         except Malformed:
             return False  # the tile is not there; that was found when it was compared
 
@@ -269,7 +292,8 @@ class _Audit:
         bodies = self._chronicle.finish()
         seen = self._check_witnessed(size) if self._trust.policy else ()
         chronicle, findings = self._chronicle, self._findings
-        intact = findings.answer(Claim.INTACT, f"{chronicle.entries} entries, every leaf and link")
+        checked = f"{chronicle.entries} entries, every leaf and link{self._sessions.played()}"
+        intact = findings.answer(Claim.INTACT, checked)
         opened = chronicle.open_runs()
         complete = f"no gap in {chronicle.runs} runs, {len(opened)} of them still open"
         not_checked = [
@@ -288,6 +312,7 @@ class _Audit:
                 *unknown_kinds(self._unknown.items()),
                 *chronicle.not_checked,
                 *not_checked,
+                *self._sessions.not_checked,
             ),
             entries=chronicle.entries,
             runs=chronicle.runs,

@@ -2,11 +2,13 @@
 
 from collections import Counter
 
+from forum.deliberation import Indexed
 from forum.errors import Malformed, ProofRejected
 from forum.ledger import Bundle, Bytes, Kinds, Position, StoredBody
 from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
 from forum.verify.chronicle import FOREVER, Chronicle, unknown_kinds
 from forum.verify.report import Answer, Claim, Findings, Problem, Report, State, empty_report
+from forum.verify.sessions import Sessions
 from forum.verify.trust import Trust, sightings
 
 
@@ -31,6 +33,9 @@ class _Check:
         self._times: dict[int, int] = {}
         """When the checkpoint of a size was cosigned, in microseconds."""
         self._chronicle = Chronicle(bundle.origin, findings, self._body, whole=bundle.run)
+        self._sessions = Sessions(self._body, findings)
+        self._own: list[Indexed] = []
+        """The entries of the run."""
         self._checkpoint = trust.open(bundle.checkpoint, findings) if trust.log_keys else None
 
     def run(self) -> Report:
@@ -43,6 +48,8 @@ class _Check:
             self._check_memories(self._checkpoint)
         for index in sorted(self._bundle.entries):
             self._check_entry(index)
+        for run in self._sessions.runs:
+            self._sessions.check(run, self._own)
         if self._trust.policy is not None and not self._trust.satisfied_by(seen):
             self._findings.add(Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it")
         return self._report(seen)
@@ -67,6 +74,9 @@ class _Check:
             self._unknown[entry.kind] += 1
         self._bound(index)
         self._chronicle.take(index, leaf.hex().encode(), entry)
+        if entry.run == self._bundle.run:
+            self._own.append(Indexed(index, leaf, entry))
+            self._sessions.notice(index, entry)
 
     def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
         """Take from the checkpoints when the entries before and behind them were written."""
@@ -118,7 +128,8 @@ class _Check:
         bodies = chronicle.finish()
         self._check_strays()
         count = len(self._bundle.entries)
-        intact = findings.answer(Claim.INTACT, f"{count} entries, each proven in the signed tree")
+        proven = f"{count} entries, each proven in the signed tree{self._sessions.played()}"
+        intact = findings.answer(Claim.INTACT, proven)
         complete = findings.answer(Claim.COMPLETE, "the run is closed, and no strand has a gap")
         if not self._trust.log_keys:
             reason = "no key was given: name the log's key with --key"
@@ -135,7 +146,7 @@ class _Check:
             independent=self._trust.independence(seen, findings),
             findings=tuple(findings.listed),
             found=findings.count,
-            not_checked=unknown_kinds(self._unknown.items()),
+            not_checked=(*unknown_kinds(self._unknown.items()), *self._sessions.not_checked),
             entries=count,
             runs=chronicle.runs,
             open_runs=chronicle.open_runs(),

@@ -15,6 +15,8 @@ witnesses (--policy, a C2SP tlog-policy file).  Get them from the people who run
 the bundle encloses is not believed, this very file included: a forger would enclose his own.
 --seen names a checkpoint that you, or somebody you trust, saw before.
 
+A deliberation is not played through its protocol here: that takes Forum, and the report says so.
+
 Exit status: 0 all three hold, 3 something does not, 2 wrong usage.
 
 Read it from top to bottom: each part uses only what stands above it.  The formats are described
@@ -468,6 +470,30 @@ ANSWER = ("approve", "reject")
 DECIDER = ("person", "deadline", "end")
 SCOPE = ("submit", "read", "approve", "audit", "admin")
 DENIAL = ("unknown", "expired", "revoked", "scope", "elsewhere")
+PASSAGE = ("agreed", "deliberate", "open")
+COUNCIL_END = ("gate", "unanimous", "stable", "exhausted", "rounds", "stopped", "silent")
+GROUND = ("gate", "vote", "check", "judge", "none")
+ACCORD = ("agreed", "majority", "split", "blocked")
+STRATEGY = ("fixed", "rules", "llm")
+MESSAGE = (
+    "problem_statement",
+    "primary_turn",
+    "coordination_turn",
+    "branch_turn",
+    "synthesis",
+    "panel_contraction",
+)
+SYMPOSIUM_END = ("synthesis", "termination")
+TERMINATION = (
+    "budget_exceeded",
+    "schema_error",
+    "provider_unrecoverable",
+    "user_cancel",
+    "timeout",
+    "user_input_required",
+    "external_research_required",
+    "",
+)
 
 # The released kinds: the members of their facts in order, each with its type, and with its
 # default if it may be left out; and the names that their bodies may have.  [TYPE] is an array.
@@ -635,6 +661,56 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     "answer/1": (
         {"outcome": (OUTCOME,), "parts": (COUNT,), "claims": (COUNT, 0), "unverified": (COUNT, 0)},
         {"answer", "claims"},
+    ),
+    "council/1": (
+        {"seats": (COUNT,), "models": (COUNT,), "baseline": (COUNT,), "rounds": (COUNT,)},
+        set(),
+    ),
+    "ballot/1": ({"seat": (COUNT,), "round": (COUNT,)}, {"ballot"}),
+    "baseline/1": (
+        {
+            "answers": (COUNT,),
+            "agreement": (COUNT,),
+            "passage": (PASSAGE,),
+            "usd": (COUNT,),
+            "tokens": (COUNT,),
+        },
+        {"answer"},
+    ),
+    "reveal/1": ({"round": (COUNT,), "ballots": (COUNT,), "seed": (TEXT,)}, set()),
+    "council.close/1": (
+        {
+            "end": (COUNCIL_END,),
+            "ground": (GROUND,),
+            "accord": (ACCORD,),
+            "rounds": (COUNT,),
+            "ballots": (COUNT,),
+            "changed": (COUNT,),
+            "conformed": (COUNT,),
+            "blockers": (COUNT,),
+            "usd": (COUNT,),
+            "tokens": (COUNT,),
+        },
+        {"report"},
+    ),
+    "panel/1": (
+        {"strategy": (STRATEGY,), "agents": (COUNT,), "usd": (COUNT, 0), "tokens": (COUNT, 0)},
+        {"panel"},
+    ),
+    "message/1": ({"round": (COUNT,), "turn": (COUNT,), "type": (MESSAGE,)}, {"message"}),
+    "request.void/1": ({"message": (TEXT,)}, {"request"}),
+    "symposium.close/1": (
+        {
+            "outcome": (SYMPOSIUM_END,),
+            "rounds": (COUNT,),
+            "messages": (COUNT,),
+            "digest": (TEXT,),
+            "ended": (COUNT,),
+            "usd": (COUNT,),
+            "tokens": (COUNT,),
+            "reason": (TERMINATION, ""),
+        },
+        {"termination"},
     ),
 }
 
@@ -1204,13 +1280,17 @@ class Verification:
         bundle, run = self._bundle, self._run
         kinds = [entry.kind for entry in self._entries.values() if entry.kind not in KINDS]
         unknown = "the facts of {} entries of kind {}, unknown to this release"
+        not_checked = [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))]
+        own = [entry for entry in self._entries.values() if entry.run == bundle.run]
+        if any(entry.strand.startswith("turn/") for entry in own):
+            not_checked.append(f"the deliberation of run {bundle.run}: `forum verify` plays it")
         return {
             **unread_report(self._findings),
             "origin": bundle.origin,
             "size": self._tree.size if self._tree else 0,
             "root": self._tree.root.hex() if self._tree else "",
             **self._answers(),
-            "not_checked": [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))],
+            "not_checked": not_checked,
             "entries": len(bundle.entries),
             "runs": run.openings,
             "open_runs": [bundle.run] if run.open and bundle.run != "log" else [],

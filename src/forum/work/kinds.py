@@ -26,15 +26,24 @@ ROLE = "@"
 """What the name of a role's task begins with, and that of no task of a plan."""
 
 
+TURN = "~"
+"""What the name of a turn in a deliberation begins with."""
+
+_PLACES = {"task": "", "role": ROLE, "turn": TURN}
+
+
 def task_strand(task: str) -> str:
-    """Return the strand of a task; what a role does stands apart from the work."""
-    return f"role/{task[1:]}" if task.startswith(ROLE) else f"task/{task}"
+    """Return the strand of a task; what a role does, or a seat says, stands apart from the work."""
+    for place, prefix in _PLACES.items():
+        if prefix and task.startswith(prefix):
+            return f"{place}/{task[1:]}"
+    return f"task/{task}"
 
 
 def task_of(strand: str) -> str | None:
-    """Return whose strand this is, if it is that of a task or a role."""
+    """Return whose strand this is, if it is that of a task, a role or a turn."""
     place, _, name = strand.partition("/")
-    prefix = {"task": "", "role": ROLE}.get(place)
+    prefix = _PLACES.get(place)
     return None if prefix is None or not name else prefix + name
 
 

@@ -13,6 +13,7 @@ import msgspec
 from forum.errors import BadPlan, Malformed
 from forum.ledger import NO_LIMIT, Amount, Count
 from forum.work.demands import check_demand, demands_of
+from forum.work.panel import Council
 
 MOST_TASKS = 10_000
 MOST_NESTING = 16
@@ -58,6 +59,13 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """The most that the plan within may use."""
     lane: str = ""
     """The lane whose instructions, tools and agent it is done with."""
+    panel: Council | None = None
+    """Who deliberates on it: a run of its own, paid from an allotment."""
+
+    @property
+    def is_delegated(self) -> bool:
+        """Whether a run of its own carries it out."""
+        return bool(self.tasks) or self.panel is not None
 
     @property
     def upstream(self) -> tuple[str, ...]:
@@ -97,6 +105,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             if name not in self.by_id:
                 raise BadPlan(f"task {task.id!r} waits for {name!r}, which is not in the plan")
         _check_demand(task)
+        if task.tasks and task.panel:
+            raise BadPlan(f"task {task.id!r} has both a plan and a panel of its own")
         if task.tasks:
             Plan(task.tasks)
 
@@ -131,9 +141,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 
 class RolePlan(Plan, frozen=True):
-    """What a role has to do before or after the work: its tasks are none of a plan's."""
+    """What roles or seats have to do beside the work, or nothing: none of a plan's tasks."""
 
-    def _check(self, task: Task) -> None:
+    def __post_init__(self) -> None:
         pass
 
 

@@ -13,6 +13,7 @@ import msgspec
 from forum.errors import BadPlan, Malformed
 from forum.ledger import Count
 from forum.work.demands import Check, Demand, demands_of
+from forum.work.panel import MOST_ROUNDS, MOST_SEATS, MOST_SHARE, Council, Panel, position
 from forum.work.plan import Plan, Task
 
 MOST_TEXT = 20_000
@@ -47,6 +48,8 @@ class Move(_Recorded, frozen=True):
     usd: Count | None = None
     """What is billed, if not the price: a provider may bill more than its bound."""
     tokens: Count = 0
+    input_tokens: Count = 0
+    """Of the tokens, those that it has read."""
 
 
 class Scripted(_Recorded, frozen=True, tag="scripted", tag_field="kind"):
@@ -221,6 +224,8 @@ class Policy(_Recorded, frozen=True):
     gate_milliseconds: Count = 86_400_000
     gate_default: Answer = Answer.REJECT
     """What holds when nobody decides in time."""
+    panel: Panel | None = None
+    """Who deliberates on the request; without one it is planned and carried out."""
 
     def check(self, plan: Plan | None) -> None:
         """Refuse a plan that names what this policy does not have; or to have one made by nobody.
@@ -233,12 +238,33 @@ class Policy(_Recorded, frozen=True):
         for lane in sorted({task.lane for task in tasks} - {"", *self.lanes}):
             raise BadPlan(f"no lane is called {lane!r}; known: {_names(self.lanes)}")
         workers = {self.worker_of(task) for task in tasks}
-        self._check_agents({*workers, *self.ladder, *self.roles.values()})
+        panels = [self.panel, *(task.panel for task in tasks)]
+        for panel in panels:
+            self._check_panel(panel)
+        seated = {name for panel in panels if panel for name in panel.speakers}
+        self._check_agents({*workers, *seated, *self.ladder, *self.roles.values()})
         self._check_tools(tasks)
         known = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
         for gate in self.gates:
             if gate not in known and (plan or not gate.startswith("task:")):
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
+
+    def _check_panel(self, panel: Panel | None) -> None:
+        """Refuse a panel that cannot sit."""
+        if self.gates and panel is not None and panel is self.panel:
+            raise BadPlan("a deliberation has no plan or tasks to approve: leave out the gates")
+        if not isinstance(panel, Council):
+            return
+        if not 1 <= len(panel.seats) <= MOST_SEATS:
+            raise BadPlan(f"{len(panel.seats)} seats; from 1 to {MOST_SEATS} can deliberate")
+        if panel.rounds > MOST_ROUNDS:
+            raise BadPlan(f"{panel.rounds} rounds; the most is {MOST_ROUNDS}")
+        if len({position(option) for option in panel.options} - {""}) < len(panel.options):
+            raise BadPlan("options: an empty one, or two that differ in nothing but their writing")
+        if not 1 <= panel.threshold <= MOST_SHARE:
+            raise BadPlan(f"a threshold of {panel.threshold} thousandths; from 1 to {MOST_SHARE}")
+        if panel.check and panel.check not in self.tools:
+            raise BadPlan(f"no tool is called {panel.check!r}; known: {_names(self.tools)}")
 
     def _check_agents(self, wanted: set[str]) -> None:
         for name in sorted(wanted):
@@ -292,6 +318,11 @@ class Policy(_Recorded, frozen=True):
         """Return the policy of a run within: its results are judged, its answer by the outer."""
         roles = {role: who for role, who in self.roles.items() if role is Role.VALIDATOR}
         return msgspec.structs.replace(self, gates=gates, roles=roles, verifiers=())
+
+    def sitting(self, panel: Panel, question: str) -> "Policy":
+        """Return the policy of a panel; nobody would notice if seats read half of the question."""
+        most = max(self.input_bytes, len(question.encode(errors="replace")))
+        return msgspec.structs.replace(self, panel=panel, input_bytes=most)
 
     def once(self) -> "Policy":
         """Return the same policy for a task that is not tried again."""

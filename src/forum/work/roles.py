@@ -6,16 +6,16 @@ quoted so that their author cannot end the quotation.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
 
 import msgspec
 
 from forum.errors import BadPlan
-from forum.work.demands import WITH_TOOLS, demands_of, read_json
+from forum.work.demands import WITH_TOOLS, demands_of
 from forum.work.kinds import ROLE
 from forum.work.plan import Plan, Task
 from forum.work.policy import Brief, Policy, Role
-from forum.work.prompt import MARKS, Quoted, quote
+from forum.work.prompt import Quoted, quote
+from forum.work.replies import a_text, an_array, an_object, form_of, instruct, read_formed
 
 MOST_PLANNED = 12
 """How many tasks a Coordinator may plan."""
@@ -27,8 +27,6 @@ _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
 _LINE, _WORDS = 200, 1000
 _TASK = 320
 """About how many characters it takes to describe a task."""
-
-T = TypeVar("T")
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -90,7 +88,7 @@ def task_of_role(role: Role, number: int = 1) -> str:
 def classifier_prompt(request: Quoted, lanes: Mapping[str, Brief]) -> bytes:
     """Ask which lane a request belongs to."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
-    return _prompt(
+    return instruct(
         "Choose the specialist who should handle the request below.",
         f"Specialists:\n{listed}\n- {NO_LANE}: no specialist fits",
         'Reply with JSON: {"lane": "NAME"}',
@@ -103,7 +101,7 @@ def coordinator_prompt(
 ) -> bytes:
     """Ask for a plan."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
-    return _prompt(
+    return instruct(
         "Divide the request below into as few tasks as it needs, often just one. Each task is one "
         "clear instruction to one specialist, who sees the results of the tasks named in `needs` "
         "and nothing else. In `done_when` say in a few words how to tell that it was done.",
@@ -117,7 +115,7 @@ def coordinator_prompt(
 
 def validator_prompt(instruction: Quoted, demand: str, result: Quoted) -> bytes:
     """Ask whether a result does what its task demands."""
-    return _prompt(
+    return instruct(
         "Judge whether the result below does what the instruction asks. You did not write it. "
         "Be strict, and judge only what is there.",
         "It is done when what is demanded below holds." if demand else "",
@@ -128,7 +126,7 @@ def validator_prompt(instruction: Quoted, demand: str, result: Quoted) -> bytes:
 
 def synthesizer_prompt(request: Quoted, results: Sequence[Quoted], missing: str = "") -> bytes:
     """Ask for one answer."""
-    return _prompt(
+    return instruct(
         "Write one answer to the request from the results below, and from nothing else. For each "
         "part name the task that it comes from.",
         "An earlier answer was found wanting: the reason is quoted last." if missing else "",
@@ -139,7 +137,7 @@ def synthesizer_prompt(request: Quoted, results: Sequence[Quoted], missing: str 
 
 def intent_prompt(request: Quoted, answer: Quoted) -> bytes:
     """Ask whether an answer answers."""
-    return _prompt(
+    return instruct(
         "Judge whether the answer below answers the request: the question that was asked, all of "
         "it, and not another one.",
         'Reply with JSON: {"passed": true or false, "reason": "..."}',
@@ -149,7 +147,7 @@ def intent_prompt(request: Quoted, answer: Quoted) -> bytes:
 
 def reviser_prompt(request: Quoted, answer: Quoted) -> bytes:
     """Ask for a shorter answer."""
-    return _prompt(
+    return instruct(
         "Shorten the answer below. Keep every number, name, reference in [brackets], piece of "
         "code and condition; drop what is said twice and what nobody asked for.",
         'Reply with JSON: {"text": "..."}',
@@ -170,71 +168,44 @@ def _quoted(source: str, words: str) -> list[Quoted]:
     return [Quoted(source, words.encode(), len(words.encode()))] if words else []
 
 
-def _prompt(*words: str, quoted: Sequence[Quoted]) -> bytes:
-    parts = [word.encode() for word in words[:-1] if word]
-    parts += [MARKS, *(quote(one) for one in quoted), words[-1].encode()]
-    return b"\n\n".join(parts)
-
-
 # The form of what each says
 
 
 def classifier_schema(lanes: Mapping[str, Brief]) -> bytes:
     """Return the form of a choice."""
-    return _schema({"lane": {"enum": [*lanes, NO_LANE]}})
+    return form_of({"lane": {"enum": [*lanes, NO_LANE]}})
 
 
 def coordinator_schema(lanes: Mapping[str, Brief], room: int) -> bytes:
     """Return the form of a plan: of no more tasks than there is room to describe."""
     most = max(1, min(MOST_PLANNED, room // _TASK))
-    task = _object(
+    task = an_object(
         {
             "id": _NAME,
-            "instruction": _string(max(80, min(_WORDS, room // most - _TASK // 2))),
+            "instruction": a_text(max(80, min(_WORDS, room // most - _TASK // 2))),
             "lane": {"enum": [*lanes, NO_LANE]},
             "needs": {"type": "array", "items": _NAME, "maxItems": most - 1},
-            "done_when": _string(min(_LINE, _TASK // 4)),
+            "done_when": a_text(min(_LINE, _TASK // 4)),
         }
     )
-    return _schema({"tasks": _array(task, most)})
+    return form_of({"tasks": an_array(task, most, least=1)})
 
 
 def opinion_schema() -> bytes:
     """Return the form of a judgement."""
-    return _schema({"passed": {"type": "boolean"}, "reason": _string(_LINE)})
+    return form_of({"passed": {"type": "boolean"}, "reason": a_text(_LINE)})
 
 
 def synthesizer_schema(tasks: Sequence[str], room: int) -> bytes:
     """Return the form of an answer in parts, which together have so much room."""
-    text = _string(max(80, room // len(tasks)))
-    part = _object({"from": {"enum": list(tasks)}, "text": text})
-    return _schema({"parts": _array(part, len(tasks))})
+    text = a_text(max(80, room // len(tasks)))
+    part = an_object({"from": {"enum": list(tasks)}, "text": text})
+    return form_of({"parts": an_array(part, len(tasks), least=1)})
 
 
 def reviser_schema(room: int) -> bytes:
     """Return the form of a shorter answer."""
-    return _schema({"text": _string(room)})
-
-
-def _string(most: int) -> dict[str, Any]:
-    return {"type": "string", "maxLength": most}
-
-
-def _array(items: dict[str, Any], most: int) -> dict[str, Any]:
-    return {"type": "array", "items": items, "minItems": 1, "maxItems": most}
-
-
-def _object(members: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": members,
-        "required": list(members),
-        "additionalProperties": False,
-    }
-
-
-def _schema(members: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(_object(members))
+    return form_of({"text": a_text(room)})
 
 
 # What they said.  Each raises `ValueError`, whose words are for the one who said it.
@@ -242,7 +213,7 @@ def _schema(members: dict[str, Any]) -> bytes:
 
 def read_choice(said: bytes, lanes: Mapping[str, Brief]) -> str:
     """Return the lane that was chosen; nothing where none fits."""
-    choice = _read(said, Choice)
+    choice = read_formed(said, _choice)
     if choice.lane not in (*lanes, NO_LANE):
         raise ValueError("lane is none of those that were listed")
     return "" if choice.lane == NO_LANE else choice.lane
@@ -250,7 +221,7 @@ def read_choice(said: bytes, lanes: Mapping[str, Brief]) -> str:
 
 def read_drafted_plan(said: bytes, policy: Policy) -> Plan:
     """Return the plan that was made, if it can be run under this policy."""
-    drafted = _read(said, DraftedPlan).tasks
+    drafted = read_formed(said, _plan).tasks
     if len(drafted) > MOST_PLANNED:
         raise ValueError(f"{len(drafted)} tasks; the most is {MOST_PLANNED}")
     try:
@@ -273,13 +244,13 @@ def _task(drafted: Drafted) -> Task:
 
 def read_opinion(said: bytes) -> Opinion:
     """Return a judgement; its reason is told to others, and need not be a book."""
-    opinion = _read(said, Opinion)
+    opinion = read_formed(said, _opinion)
     return Opinion(opinion.passed, opinion.reason[:_WORDS])
 
 
 def read_parts(said: bytes, tasks: Sequence[str]) -> str:
     """Return the answer that was put together, each part with the task that it comes from."""
-    parts = [part for part in _read(said, Parts).parts if part.text.strip()]
+    parts = [part for part in read_formed(said, _parts).parts if part.text.strip()]
     if not parts:
         raise ValueError("there is no text in it")
     for part in parts:
@@ -290,30 +261,15 @@ def read_parts(said: bytes, tasks: Sequence[str]) -> str:
 
 def read_revision(said: bytes) -> str:
     """Return a shorter answer."""
-    text = _read(said, Revision).text.strip()
+    text = read_formed(said, _revision).text.strip()
     if not text:
         raise ValueError("there is no text in it")
     return text
 
 
-def _read(said: bytes, into: type[T]) -> T:
-    """Read JSON that may stand in a fence: many models cannot help it."""
-    try:
-        words = said.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 at byte {error.start}") from None
-    words = words.strip()
-    if words.startswith("```") and words.endswith("```"):
-        words = words.strip("`").removeprefix("json")
-    read_json(words)  # of bounded depth, with numbers that are numbers
-    try:
-        read: T = _readers[into].decode(words)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise ValueError(str(error)) from None
-    return read
-
-
 # Made once, here: two threads that let msgspec take in a type at the same time crash the process.
-_readers: Mapping[type[Any], msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Choice, DraftedPlan, Opinion, Parts, Revision)
-}
+_choice = msgspec.json.Decoder(Choice)
+_plan = msgspec.json.Decoder(DraftedPlan)
+_opinion = msgspec.json.Decoder(Opinion)
+_parts = msgspec.json.Decoder(Parts)
+_revision = msgspec.json.Decoder(Revision)

@@ -50,9 +50,9 @@ _UNSPACED = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _LETTER = rf"[^\W_{_UNSPACED}]"
 _MARK = r"[\u0300-\u036f\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e]"
 """Vowel signs and the like, which are part of a word but no letters to a regular expression."""
-_WORD = re.compile(rf"[{_UNSPACED}]+|{_LETTER}+(?:{_MARK}+{_LETTER}*)*(?:[+#]+(?!\w))?")
+_WORD = rf"[{_UNSPACED}]+|{_LETTER}+(?:{_MARK}+{_LETTER}*)*(?:[+#]+(?!\w))?"
+"""Takes 10 ms to compile, a twentieth of a short command: it is compiled where it is used."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_is_unspaced = re.compile(f"[{_UNSPACED}]").match
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -228,7 +228,7 @@ def features(text: str) -> list[str]:
     found: list[str] = []
     before = _START
     for word in words(text):
-        if _is_unspaced(word):
+        if re.match(f"[{_UNSPACED}]", word):
             found += _pieces(word)
             before = _START
             continue
@@ -245,7 +245,7 @@ def words(text: str) -> list[str]:
     if len(text) > MOST_READ:
         text = f"{text[: MOST_READ * 3 // 4]} {text[-MOST_READ // 4 :]}"
     text = unicodedata.normalize("NFKC", text)
-    return _WORD.findall(_HUMP.sub(" ", text).casefold())
+    return re.findall(_WORD, _HUMP.sub(" ", text).casefold())
 
 
 def _pieces(word: str) -> list[str]:

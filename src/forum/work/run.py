@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from forum.ledger import (
     MAIN,
+    NO_LIMIT,
     Amount,
     Entry,
     Outcome,
@@ -21,6 +22,7 @@ from forum.ledger import (
 from forum.tlog import Hash
 from forum.work.kinds import (
     CONTROL,
+    TURN,
     Accepted,
     Answered,
     Called,
@@ -39,6 +41,7 @@ from forum.work.kinds import (
     Routed,
     Skipped,
     Stopped,
+    StopReason,
     gate_strand,
     task_of,
     task_strand,
@@ -204,7 +207,8 @@ class Run:
         running = any(self.task(name).state is TaskState.RUNNING for name in self.tasks)
         if self.open_gates and not running:
             return RunState.WAITING
-        return RunState.RUNNING if self.plan else RunState.ACCEPTED
+        sitting = any(name.startswith(TURN) for name in self.tasks)
+        return RunState.RUNNING if self.plan or sitting else RunState.ACCEPTED
 
     @property
     def open_gates(self) -> tuple[Gate, ...]:
@@ -255,11 +259,25 @@ class Run:
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    """Return all amounts together."""
+    """Return all amounts together; as much as an entry can say where it is more."""
     usd = tokens = calls = 0
     for amount in amounts:
         usd, tokens, calls = usd + amount.usd, tokens + amount.tokens, calls + amount.calls
-    return Amount(usd, tokens, calls)
+    return Amount(min(usd, NO_LIMIT), min(tokens, NO_LIMIT), calls)
+
+
+_OUTCOMES = {
+    StopReason.BUDGET: Outcome.DENIED,
+    StopReason.DEPTH: Outcome.DENIED,
+    StopReason.REJECTED: Outcome.DENIED,
+    StopReason.DEADLINE: Outcome.TIMEOUT,
+    StopReason.CANCELLED: Outcome.CANCELLED,
+}
+
+
+def outcome_of(stopped: Stopped) -> Outcome:
+    """Return how a run ends that was stopped."""
+    return _OUTCOMES.get(stopped.reason, Outcome.FAILED)
 
 
 Told = tuple[Hash, Entry[Any]]

@@ -15,6 +15,12 @@ from forum.work.run import Run, TaskState
 
 STOP = "stop"
 """The cause of a skipped task that no other task is to blame for."""
+MOST_LOST = 8
+"""How often in a row a worker may die in a call before the call is blamed for it."""
+MOST_THROTTLED = 24
+"""How often in a row a provider may turn a call away before it has failed."""
+MOST_LOOKS = 3
+"""How often a tool is asked that only looks, when workers die meanwhile."""
 
 
 _MAY_START = frozenset({TaskState.PENDING, TaskState.RUNNING})

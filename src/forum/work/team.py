@@ -121,7 +121,11 @@ def model_of(agent: Agent) -> str:
 
 def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:
     """Return who may be asked in a run: by its tasks and lanes, by the ladder and the roles."""
+    if policy.panel is not None:
+        return policy.panel.speakers
     workers = {policy.worker_of(task) for task in plan.all_tasks} if plan else {""}
+    for task in plan.all_tasks if plan else ():
+        workers |= task.panel.speakers if task.panel else frozenset()
     lanes = {brief.agent for brief in policy.lanes.values()}
     return frozenset({*workers, *lanes, *policy.ladder, *policy.roles.values()})
 

@@ -12,8 +12,12 @@ import msgspec
 
 from forum.engine import Order
 from forum.ledger import Outcome
-from forum.work import ASK, Answer, Budget, Move, Plan, Policy, Scripted, Task, Tool, Use
+from forum.work import ASK, Answer, Budget, Council, Move, Plan, Policy, Scripted, Task, Tool, Use
+from tests.deliberation.sitting import config
+from tests.engine.panel import DIVIDED, panel
+from tests.engine.symposium import seated
 from tests.soak.engine.orders import CANARY
+from tests.spoken import synthesis, turn, verdict
 
 Moves = Mapping[str, tuple[Move, ...]]
 
@@ -59,6 +63,9 @@ class Shapes:
             self._refused,
             self._short_of_time,
             self._deep,
+            self._council,
+            self._council_within,
+            self._symposium,
         ]
         maker = makers[self._made % len(makers)]
         self._made += 1
@@ -139,6 +146,26 @@ class Shapes:
         policy = self._policy(gates=("task:t1",), gate_default=Answer.REJECT)
         return self._shape("refused", _chain(3), policy, Outcome.FAILED)
 
+    # Deliberations
+
+    def _council(self) -> Shape:
+        return self._shape("council", None, panel(*DIVIDED, milliseconds=self._pause()))
+
+    def _council_within(self) -> Shape:
+        policy = panel(*DIVIDED, milliseconds=self._pause())
+        assert isinstance(policy.panel, Council)
+        within = _within("within", 100)
+        deciding = msgspec.structs.replace(within, needs=("before",), panel=policy.panel)
+        agents = {**policy.agents, "": self._agent()}
+        tasks = (_task("before"), deciding, _task("after", "within"))
+        return self._shape("council within", tasks, self._policy(agents=agents))
+
+    def _symposium(self) -> Shape:
+        said = (turn("It is old."), turn("It holds."), verdict("finalize"), synthesis("Yes."))
+        moves = {f"~turn.{n}": (self._move(words),) for n, words in enumerate(said, 1)}
+        order = seated(config(panel=("ada", "ben")), self._agent(moves))
+        return self._shape("symposium", None, order.policy)
+
     # Limits
 
     def _short_of_calls(self) -> Shape:
@@ -159,13 +186,14 @@ class Shapes:
     def _shape(
         self,
         name: str,
-        tasks: tuple[Task, ...],
+        tasks: tuple[Task, ...] | None,
         policy: Policy,
         ends: Outcome = Outcome.OK,
         budget: Budget | None = None,
     ) -> Shape:
         budget = budget or Budget(usd=1_000_000, tokens=1_000_000, calls=1000)
-        order = Order(f"Do all of it. {CANARY}", Plan(tasks), policy, budget)
+        plan = Plan(tasks) if tasks else None
+        order = Order(f"Do all of it. {CANARY}", plan, policy, budget)
         return Shape(name, order, frozenset({ends}))
 
     def _policy(
@@ -183,8 +211,8 @@ class Shapes:
         everywhere = {"*": tuple(self._move() for _ in range(2))}
         return Scripted({**everywhere, **(moves or {})}, usd=100, tokens=50)
 
-    def _move(self, use: tuple[Use, ...] = ()) -> Move:
-        said = f"{CANARY} {self._random.random()}"
+    def _move(self, said: str = "", use: tuple[Use, ...] = ()) -> Move:
+        said = said or f"{CANARY} {self._random.random()}"
         return Move(said, use, milliseconds=self._pause(), usd=70, tokens=20)
 
     def _pause(self) -> int:

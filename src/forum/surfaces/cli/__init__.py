@@ -33,6 +33,7 @@ _SECTIONS = {
     },
     "Work": {
         "submit": ("submit", "Have a request or a plan carried out, and print the answer."),
+        "deliberate": ("deliberate", "Have a panel deliberate on a question, with its dissent."),
         "route": ("route", "Say which specialist a request belongs to, and why."),
         "models": ("models", "See which models would be asked, and try them."),
     },
@@ -115,7 +116,8 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
     Start with `forum demo`, or `forum submit "..." --cmd PROGRAM` in a project of yours.
 
     Exit status: 0 answered, or all is well; 1 failed; 2 usage; 3 verification found something;
-    4 a replay says something else; 5 budget or time used up; 6 waiting for approval.
+    4 a replay says something else; 5 budget or time used up; 6 waiting for approval; 7 a session
+    cannot be carried out again as it was.
     """
     if quiet:
         ctx.meta[ALOUD] = sys.stderr

@@ -11,12 +11,15 @@ import msgspec
 
 from forum.surfaces.cli import FAILED, REJECTED, options
 from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.panelview import panel_lines
 from forum.surfaces.cli.runview import width
-from forum.surfaces.telling import dollars, plain
+from forum.surfaces.forms import deliberation_form, run_form
+from forum.surfaces.telling import SHORT, dollars, plain
 
 if TYPE_CHECKING:
     from forum.surfaces.cli.cheat import Verdict
     from forum.surfaces.cli.crash import Tale
+    from forum.surfaces.cli.panel import Sitting
     from forum.surfaces.cli.team import Play
 
 
@@ -34,6 +37,9 @@ _OFFERS = {
     ),
     "crash": Offer(
         "kills a fleet twice while it pays and loops, and looks at the bill", "15 s", ""
+    ),
+    "panel": Offer(
+        "lets a panel vote against its majority, and two forgers change a ballot", "5 s", ""
     ),
     "team": Offer(
         "lets a real, very small model on this machine play a whole team",
@@ -119,6 +125,68 @@ def crash(keep: Path | None, *, as_json: bool) -> None:
     else:
         _print_tale(tale, keep)
     raise SystemExit(0 if _is_well(tale) else FAILED)
+
+
+@demo.command()
+@click.option(
+    "--keep", type=click.Path(path_type=Path), help="Keep the ledgers in this new folder."
+)
+@options.as_json
+def panel(keep: Path | None, *, as_json: bool) -> None:
+    """Let a panel deliberate whose majority errs, and see whether a forged ballot is noticed.
+
+    Five scripted seats seal their ballots.  A minority is right; one of the others is convinced,
+    and one who was right gives in without a reason, which does not count.  Then a ballot is changed
+    in the database, and then by the operator himself, who signs all of it again.
+    """
+    from forum.surfaces.cli.panel import play
+
+    with tempfile.TemporaryDirectory() as scratch:
+        home = (keep or Path(scratch)).absolute()
+        sitting = play(home, lambda line: click.echo(line, err=True))
+    if as_json:
+        print_json("forum.panel/1", _sitting_json(sitting))
+    else:
+        _print_sitting(sitting, keep)
+    caught = all(forgery.caught for forgery in sitting.forgeries)
+    raise SystemExit(0 if sitting.verified and caught else FAILED)
+
+
+def _sitting_json(sitting: "Sitting") -> dict[str, Any]:
+    form = run_form(sitting.view)
+    return {
+        "run": form.run,
+        "question": form.request,
+        "answer": form.answer,
+        "plain_vote": sitting.plain_vote,
+        "deliberation": msgspec.to_builtins(form.deliberation),
+        "verified": sitting.verified,
+        "forgeries": [
+            {"name": one.name, "does": one.does, "caught": one.caught, "by": one.by}
+            for one in sitting.forgeries
+        ],
+        "seconds": round(sitting.seconds, 1),
+    }
+
+
+def _print_sitting(sitting: "Sitting", keep: Path | None) -> None:
+    told, columns = deliberation_form(sitting.view), width()
+    for line in panel_lines(told, columns) if told else ():
+        click.echo(line)
+    answer = (sitting.view.answer or b"").decode(errors="replace")
+    first = f"as {sitting.minority} of 5 seats had said at first"
+    click.echo(f"\nanswer: {click.style(answer, bold=True)}, {first}")
+    click.echo(f"counted without asking for reasons it would have been: {sitting.plain_vote}")
+    click.echo(f"ledger verified: {'yes' if sitting.verified else 'NO'}\n")
+    for forgery in sitting.forgeries:
+        mark, color = ("✓", "green") if forgery.caught else ("✗", "red")
+        by = f"{forgery.told}: {', '.join(forgery.by)}" if forgery.caught else "NOT NOTICED"
+        click.echo(f"{click.style(mark, fg=color)} {forgery.does}")
+        for line in textwrap.wrap(by, columns - 4, break_on_hyphens=False):
+            click.echo(f"    {line}")
+    if keep:
+        run = sitting.view.run[:SHORT]
+        click.echo(f"look at it: cd {keep}/honest && FORUM_STATE_DIR=state forum show {run}")
 
 
 @demo.command()

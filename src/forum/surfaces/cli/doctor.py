@@ -84,7 +84,7 @@ _STEPS: tuple[tuple[type[ForumError], str], ...] = (
     (StoreLost, "start the database, or correct its address, then: forum doctor"),
     (NoSuchLog, "forum init"),
     (StoreFailed, "forum ledger verify"),
-    (BadRoster, "correct the roster, then: forum route --help"),
+    (BadRoster, "correct the roster; which one it is: forum config show"),
     (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
 )
 """What to do about an error that does not say so itself; the first that fits."""

@@ -17,22 +17,28 @@ import click
 
 from forum.app import Forum, RunView, now
 from forum.ledger import Outcome
-from forum.surfaces.cli import options
+from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import gate_advice, progress, status, used
+from forum.surfaces.cli.panelview import dissent_lines
+from forum.surfaces.cli.runview import gate_advice, progress, status, used, width
 from forum.surfaces.cli.units import count, duration, price
 from forum.surfaces.cli.worker import trouble_lines
-from forum.surfaces.forms import run_form
+from forum.surfaces.forms import deliberation_form, run_form
 from forum.surfaces.telling import (
     SHORT,
+    ballot_of,
     draw_tree,
     exit_status,
     first_line,
     plain,
+    plural,
     run_reason,
     task_reason,
     task_time,
     tasks_of,
+    turn_name,
+    turns_of,
+    turns_words,
     who,
 )
 from forum.work import ROLE, Run, TaskRun, TaskState, total
@@ -41,8 +47,19 @@ _PATIENCE_SECONDS = 60
 """How long to wait for calls of other runs that this process has begun beside its own."""
 
 
-def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoReturn:
-    """Begin a run beside a worker in this process, follow it, and exit as it did."""
+def carry_out(
+    forum: Forum,
+    begin: Callable[[], str],
+    *,
+    as_json: bool,
+    after: Callable[[str], str] = lambda _: "",
+    later: Callable[[str], str] = lambda _: "",
+) -> NoReturn:
+    """Begin a run beside a worker in this process, follow it, and exit as it did.
+
+    What is to be done `after` it has ended is done before anything is printed; it returns what
+    went wrong with that.  If it is interrupted, whoever resumes it is told what to do `later`.
+    """
     telling = _progress(forum)
     run = None
     try:
@@ -55,9 +72,10 @@ def carry_out(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> NoRet
     except KeyboardInterrupt as stop:
         if run is None:
             raise
-        click.echo(f"\nstopped; the run stays, go on with: forum resume {run[:SHORT]}", err=True)
+        on = f"forum resume {run[:SHORT]}{later(run)}"
+        click.echo(f"\nstopped; the run stays, go on with: {on}", err=True)
         raise SystemExit(128 + _number(stop)) from None
-    finish(forum, run, as_json=as_json)
+    finish(forum, run, as_json=as_json, trouble=after(run))
 
 
 def hand_over(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
@@ -71,15 +89,17 @@ def hand_over(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
     click.echo(f"a forum worker carries it out; look: forum show {run[:SHORT]}", err=True)
 
 
-def finish(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
-    """Print what came of a run, and exit as it did."""
+def finish(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
+    """Print what came of a run, and exit as it did; or as failed, if there was trouble beside."""
     view = forum.view(run)
     if as_json:
         print_json("forum.run/1", run_form(view))
     elif view.answer is not None:
         print_bytes(view.answer)
     _print_end(view)
-    raise SystemExit(exit_status(view))
+    if trouble:
+        options.complain(plain(trouble))
+    raise SystemExit(exit_status(view) or (FAILED if trouble else 0))
 
 
 def print_bytes(content: bytes) -> None:
@@ -104,7 +124,9 @@ def _print_end(view: RunView) -> None:
     for name in view.state.tasks:
         task = view.state.task(name)
         if task.state is TaskState.FAILED:
-            lines.append(f"  {name}: {plain(task_reason(view, task))}")
+            lines.append(f"  {turn_name(name)}: {plain(task_reason(view, task))}")
+    told = deliberation_form(view)
+    lines += dissent_lines(told, width()) if told else []
     for run, gate in view.gates:
         lines += gate_advice(run, gate, view.at)
     if view.gates:
@@ -115,7 +137,10 @@ def _print_end(view: RunView) -> None:
 
 
 def _so_far(view: RunView) -> str:
+    turns = turns_of(view.state)
     done = progress(view.state) if view.state.planned else "no plan yet"
+    if turns:
+        done = turns_words(turns)
     return f"{done}, {used(view)}"
 
 
@@ -164,7 +189,8 @@ class _Lines:
         """Tell what has changed."""
         first = self._view.state.accepted is None
         self._view = view = replace(self._view, state=state, at=now())
-        for name in state.tasks:
+        turns = [turn.id for turn in turns_of(state)]
+        for name in turns or state.tasks:
             task = state.task(name)
             words = _task_words(view, task)
             if self._said.get(name) != words:
@@ -172,17 +198,31 @@ class _Lines:
                 if first and task.state.is_end:
                     continue  # of an earlier sitting
                 passed = duration(view.at - state.begun)
-                click.echo(f"{passed:>8}  {name}: {plain(words)}", err=True)
+                told = f"{turn_name(name)}: {plain(words)}{_sealed(state, name)}"
+                click.echo(f"{passed:>8}  {told}", err=True)
 
     def end(self) -> None:
         """Nothing is left to be told."""
+
+
+def _sealed(state: Run, name: str) -> str:
+    """Say how many ballots of its round are sealed, where a task has just sealed one."""
+    task, passed = state.task(name), TaskState.PASSED
+    mine = ballot_of(task)
+    if mine is None or task.state is not passed:
+        return ""
+    places = ((turn, ballot_of(turn)) for turn in turns_of(state))
+    turns = [turn for turn, place in places if place and place.round == mine.round]
+    sealed = sum(turn.state is passed for turn in turns)
+    return f" ({sealed} of {plural(len(turns), 'ballot')})"
 
 
 def _task_words(view: RunView, task: TaskRun) -> str:
     """Say how far a task has come, in words that change when that does."""
     if task.state is TaskState.PASSED:
         cost = f", {price(task.spent.usd)}" if task.spent.usd else ""
-        return f"passed after {duration(task_time(task, view.at))}{cost}"
+        word = "ballot sealed" if ballot_of(task) else "passed"
+        return f"{word} after {duration(task_time(task, view.at))}{cost}"
     facts = [who(task) if task.state is TaskState.RUNNING else "", task_reason(view, task)]
     facts.insert(1, f"attempt {task.attempts}" if task.attempts > 1 else "")
     said = ", ".join(fact for fact in facts if fact)
@@ -326,6 +366,7 @@ def _rows(view: RunView) -> list[_Row]:
     roles = [task for name, task in state.tasks.items() if name.startswith(ROLE)]
     roles.sort(key=lambda task: _begun(task, view.at))
     rows = [_row(view, state.task(role.id)) for role in roles]
+    rows += [_row(view, turn) for turn in turns_of(state)]
     before = sum(_begun(role, view.at) < first for role in roles)
     tree = [_row(view, state.task(one.id), one.branch) for one in draw_tree(view.plan, state)]
     return rows[:before] + tree + rows[before:]
@@ -340,7 +381,9 @@ def _row(view: RunView, task: TaskRun, branch: str = "") -> _Row:
     time = duration(task_time(task, view.at)) if task.calls else ""
     cost, tokens = price(spent.usd), count(spent.tokens)
     figures = (time, "" if cost == "-" else cost, "" if tokens == "-" else f"{tokens} tok")
-    return _Row(branch, task.id.removeprefix(ROLE), task.state, _doing(view, task), figures)
+    return _Row(
+        branch, turn_name(task.id).removeprefix(ROLE), task.state, _doing(view, task), figures
+    )
 
 
 def _doing(view: RunView, task: TaskRun) -> str:

@@ -26,7 +26,10 @@ from forum.staff import (
     pin_tools,
     require_agents,
     route_order,
+    seat_order,
+    seat_plan,
 )
+from forum.surfaces.asking import PanelAsk, council_of
 from forum.surfaces.cli import options
 from forum.surfaces.cli.units import seconds, usd, usd_per_million
 from forum.work import (
@@ -39,6 +42,7 @@ from forum.work import (
     Command,
     Configured,
     Library,
+    Panel,
     Plan,
     Policy,
     Roster,
@@ -226,13 +230,44 @@ team_options = options.gathered(
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How much may be used, and who has to approve what, as the options say."""
+class Limits:
+    """How much may be used, as the options say."""
 
     max_usd: int | None
     max_seconds: int | None
     max_calls: int | None
     max_tokens: int | None
+
+    def limit(self, budget: Budget) -> Budget:
+        """Return a budget with these limits in place of its own."""
+        wished = {
+            "usd": self.max_usd,
+            "milliseconds": self.max_seconds,
+            "calls": self.max_calls,
+            "tokens": self.max_tokens,
+        }
+        return _replaced(budget, wished)
+
+
+_MAX_USD = "Stop before more than this is spent."
+_LIMITS = (
+    click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going on."),
+    click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
+    click.option(
+        "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
+    ),
+)
+limit_options = options.gathered(
+    Limits,
+    click.option("--max-usd", "--budget-usd", "max_usd", type=usd, help=_MAX_USD),
+    *_LIMITS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms(Limits):
+    """How much may be used, and who has to approve what, as the options say."""
+
     max_depth: int | None
     parallel: int | None
     retries: int | None
@@ -242,14 +277,7 @@ class Terms:
 
     def limit(self, budget: Budget) -> Budget:
         """Return a budget with these limits in place of its own."""
-        wished = {
-            "usd": self.max_usd,
-            "milliseconds": self.max_seconds,
-            "calls": self.max_calls,
-            "tokens": self.max_tokens,
-            "depth": self.max_depth,
-        }
-        return _replaced(budget, wished)
+        return _replaced(Limits.limit(self, budget), {"depth": self.max_depth})
 
     def rule(self, policy: Policy) -> Policy:
         """Return a policy with these rules in place of its own."""
@@ -265,12 +293,8 @@ class Terms:
 
 term_options = options.gathered(
     Terms,
-    click.option("--max-usd", type=usd, help="Stop before more than this is spent."),
-    click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going on."),
-    click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
-    click.option(
-        "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
-    ),
+    click.option("--max-usd", type=usd, help=_MAX_USD),
+    *_LIMITS,
     click.option(
         "--max-depth", type=_COUNT, metavar="N", help="At most so many plans within each other."
     ),
@@ -324,12 +348,31 @@ def read_order(request: str | None, file: Path | None, wishes: Wishes, settings:
     policy = with_agents(wishes.terms.rule(policy), known, wishes.agents, own="agents" in said)
     order = Order(words, None, pin_tools(policy), wishes.terms.limit(budget))
     if "tasks" in table:
-        tasks = _convert(source, {"tasks": table["tasks"]}, _Tasks).tasks
+        said = _with_panels(source, table["tasks"])
+        tasks = _convert(source, {"tasks": said}, _Tasks).tasks
         order = as_usage(lambda: _planned(replace(order, plan=Plan(tasks)), wishes, known))
     else:
         alone = as_usage(lambda: one_task(words))
         is_routed = _is_routed(wishes.team, policy, known)
         order = _routed(order, wishes, known) if is_routed else replace(order, plan=alone)
+    as_usage(lambda: _check(order))
+    return order
+
+
+def panel_order(
+    request: str,
+    panel: Panel,
+    agents: Agents,
+    limits: Limits,
+    settings: Settings,
+    played: dict[str, Agent] | None = None,
+) -> Order:
+    """Return what is wanted of a panel, by settings and options; some are played by a script."""
+    as_usage(lambda: text(request))
+    policy = with_agents(Policy(), configured(settings), agents, own=False)
+    policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
+    order = Order(request, None, pin_tools(policy), limits.limit(Budget()))
+    order = as_usage(lambda: seat_order(order, panel))
     as_usage(lambda: _check(order))
     return order
 
@@ -343,6 +386,28 @@ def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  what a file ho
         name: _with_model(f"{source}: policy.agents.{name}", one) for name, one in agents.items()
     }
     return said | {"agents": made}
+
+
+def _with_panels(source: str, said: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Read the panels of a plan file as they are asked for elsewhere, or as they are recorded."""
+    if not isinstance(said, list):
+        return said
+    return [_with_panel(source, task) if isinstance(task, dict) else task for task in said]
+
+
+def _with_panel(source: str, task: dict[str, Any]) -> dict[str, Any]:
+    made = dict(task)
+    if "tasks" in made:
+        made["tasks"] = _with_panels(source, made["tasks"])
+    panel = made.get("panel")
+    if isinstance(panel, dict) and not isinstance(panel.get("seats"), list):
+        asked = _convert(f"{source}: panel of task {made.get('id')}", _floats(panel), PanelAsk)
+        made["panel"] = msgspec.to_builtins(as_usage(lambda: council_of(asked)))
+    return made
+
+
+def _floats(panel: dict[str, Any]) -> dict[str, Any]:
+    return {n: float(one) if isinstance(one, Decimal) else one for n, one in panel.items()}
 
 
 def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  what a file holds
@@ -403,7 +468,7 @@ def read_roster_file(file: Path | None, known: Configured) -> Roster:
     named = file or (Path(known.roster) if known.roster else None)
     try:
         return load_roster(named)
-    except (BadRoster, OSError) as error:
+    except BadRoster as error:
         raise click.UsageError(f"{named}: {error}") from None
 
 
@@ -417,6 +482,8 @@ def _planned(order: Order, wishes: Wishes, known: Configured) -> Order:
     """Return an order with a plan, and with the lanes of the roster that its tasks name."""
     if wishes.team.lane or wishes.team.route:
         raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
+    if order.plan is not None:
+        order = replace(order, plan=seat_plan(order.plan, order.policy))
     tasks = order.plan.all_tasks if order.plan else ()
     lanes = {task.lane for task in tasks} - {"", *order.policy.lanes}
     whole = _is_for_team(wishes, known)

@@ -18,7 +18,7 @@ from forum.surfaces.forms import (
     run_form,
     runs_form,
 )
-from forum.surfaces.telling import SHORT, first_line, passed_tasks
+from forum.surfaces.telling import SHORT, first_line, share_of_work
 from forum.work import Run
 
 
@@ -62,7 +62,7 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
             (
                 run[:SHORT],
                 f"{mark} {word}",
-                f"{passed_tasks(state)}/{state.planned}",
+                "/".join(map(str, share_of_work(state))),
                 price(state.spent.usd),
                 age(moment_now - state.begun),
                 "(erased)" if asked is None else asked,

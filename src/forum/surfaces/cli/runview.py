@@ -10,7 +10,9 @@ import click
 
 from forum.app import RunView
 from forum.ledger import NO_LIMIT, Amount, Outcome
+from forum.surfaces.cli.panelview import panel_lines
 from forum.surfaces.cli.units import age, count, duration, moment, price
+from forum.surfaces.forms import deliberation_form
 from forum.surfaces.telling import (
     SHORT,
     Part,
@@ -159,10 +161,12 @@ def _rank(state: TaskState) -> int:
 
 def screen(view: RunView, *, every: bool = False) -> list[str]:
     """Return everything that one wants to know of a run at first."""
-    columns = width()
+    columns, told = width(), deliberation_form(view)
+    planned = told or view.plan or tasks_of(view.state)
     return [
         *head_lines(view, columns),
-        "" if view.plan or tasks_of(view.state) else "  (no plan yet)",
+        *(() if told else ("" if planned else "  (no plan yet)",)),
+        *(panel_lines(told, columns, every=every) if told else ()),
         *task_lines(view, columns, NO_LIMIT if every else _ROWS),
         *_gate_lines(view),
         *_role_lines(view.state),

@@ -1,7 +1,10 @@
 """`forum resume`, `cancel`, `fork` and `replay`: having a run go on, end, part, or tell again."""
 
+from typing import NoReturn
+
 import click
 
+from forum.app import Forum
 from forum.errors import NotYetSigned, ReplayMiss
 from forum.ledger import Located
 from forum.surfaces.cli import MISMATCH, options
@@ -129,21 +132,26 @@ def replay(run: str, *, as_json: bool) -> None:
     """Play a RUN again from its record alone, and see whether it says the same.
 
     Nobody is asked, nothing is paid, nothing happens: every reply comes from the record, and what
-    the engine then records has to be what was recorded.  Exit status 0 if it is, 4 if not.
+    the engine then records has to be what was recorded.  Exit status 0 if it is, 4 if not, and 2
+    if the run has not ended.
     """
     with options.forum() as forum:
-        found = forum.run_of(run)
-        try:
-            parted, missing = forum.replay(found), ""
-        except ReplayMiss as miss:
-            parted, missing = [], str(miss)
-    equal = not parted and not missing
+        same = "the replay says the same, step by step"
+        play_again(forum, forum.run_of(run), same, as_json=as_json)
+
+
+def play_again(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
+    """Play a run again from its record, and say that it is the `same`, or where the two part."""
+    if forum.read_run(run).outcome is None:
+        raise click.UsageError(f"run {run} has not ended; go on with: forum resume {run[:SHORT]}")
+    try:
+        parted, missing = forum.replay(run), ""
+    except ReplayMiss as miss:
+        parted, missing = [], str(miss)
     if as_json:
-        print_json("forum.replay/1", replay_form(found, parted, missing))
-    elif equal:
-        click.echo("the replay says the same, step by step")
-    elif missing:
-        click.echo(missing)
-    else:
+        print_json("forum.replay/1", replay_form(run, parted, missing))
+    elif parted:
         print_divergences(parted, ("the record", "the replay"))
-    raise SystemExit(0 if equal else MISMATCH)
+    else:
+        click.echo(missing or same)
+    raise SystemExit(MISMATCH if parted or missing else 0)

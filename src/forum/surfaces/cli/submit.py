@@ -58,8 +58,10 @@ def submit(
     A plan file holds `request` and `tasks`, each with `id` and `instruction`, and if wanted
     `done_when` (on each line `contains TEXT`, `matches REGEX`, `json SCHEMA`, `command TOOL`,
     `tests TOOL`, `file PATH sha256:HEX`, or words for a judge), `needs` (tasks whose output it is
-    given), `after` (tasks that it only follows), `lane` (of the roster) and `agent`.  It may also
-    hold `policy` and `budget`: what the options below say, for those who want to keep it.
+    given), `after` (tasks that it only follows), `lane` (of the roster), `agent` and `panel` (who
+    deliberates on it: `seats`, `models`, `personas`, `options`, `rounds`, `baseline`, `threshold`,
+    `judge`).  It may also hold `policy` and `budget`: what the options below say, for those who
+    want to keep it.
 
     Exit status: 0 answered, 1 failed, 2 usage, 5 budget or time used up, 6 waiting for approval.
     """

@@ -4,6 +4,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forum.app import KINDS
+from forum.deliberation import (
+    Balloted,
+    Baselined,
+    Concluded,
+    Opened,
+    Revealed,
+    Selected,
+    SessionClosed,
+    Spoken,
+    Voided,
+)
 from forum.ledger import (
     Entry,
     Export,
@@ -20,9 +31,10 @@ from forum.ledger import (
 )
 from forum.surfaces.cli.output import entry_line
 from forum.surfaces.cli.runview import judge_words, route_words
-from forum.surfaces.telling import dollars, plural, stop_words
+from forum.surfaces.telling import dollars, plural, stop_words, turn_name
 from forum.work import (
     STOP,
+    TURN,
     Accepted,
     Answered,
     Called,
@@ -53,6 +65,8 @@ def words(located: Located) -> str:
     if say is None or entry.kind not in KINDS:
         return entry_line(located).strip()
     place, _, name = entry.strand.partition("/")
+    if place == "turn":
+        return f"{turn_name(TURN + name)}: {say(entry)}"
     where = f"{place} {name}: " if place in ("task", "role") else ""
     return f"{where}{say(entry)}"
 
@@ -133,6 +147,24 @@ def _edited(entry: Entry[GateEdited]) -> str:
     return f"{entry.actor} changed what waits at {entry.strand.partition('/')[2]}"
 
 
+def _baselined(entry: Entry[Baselined]) -> str:
+    facts = entry.facts
+    share = f"{facts.agreement / 10:g} % of those asked agree"
+    return f"{plural(facts.answers, 'first answer')}, {share}"
+
+
+def _concluded(entry: Entry[Concluded]) -> str:
+    facts = entry.facts
+    ballots = plural(facts.ballots, "ballot")
+    return f"the council closed ({facts.end.value}): {facts.accord.value}, from {ballots}"
+
+
+def _ended(entry: Entry[SessionClosed]) -> str:
+    facts = entry.facts
+    reason = f" ({facts.reason.value})" if facts.reason else ""
+    return f"the session closed: {facts.outcome.value}{reason}"
+
+
 def _outcome(outcome: Outcome, why: str) -> str:
     return f"{outcome.value} ({why})" if why else outcome.value
 
@@ -163,6 +195,15 @@ _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ControlClosed: lambda _: "nobody can ask the run to end any more",
     Delegated: lambda e: f"handed to run {e.facts.run}",
     Checked: _checked,
+    Opened: lambda e: f"a council of {plural(e.facts.seats, 'seat')} sat down",
+    Balloted: lambda _: "its ballot was sealed",
+    Baselined: _baselined,
+    Revealed: lambda e: f"all ballots of round {e.facts.round} are in, and may be shown",
+    Concluded: _concluded,
+    Selected: lambda e: f"a panel of {plural(e.facts.agents, 'agent')} was chosen",
+    Spoken: lambda e: f"round {e.facts.round}, turn {e.facts.turn}: {e.facts.type.value}",
+    Voided: lambda _: "a request was dropped: its target has left",
+    SessionClosed: _ended,
     Answered: lambda e: (
         f"answered: {e.facts.outcome.value}, from {plural(e.facts.parts, 'result')}"
         f"{_claimed(e.facts.claims, e.facts.unverified)}"

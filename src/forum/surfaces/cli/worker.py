@@ -23,7 +23,7 @@ at_once = click.option(
     default=64,
     show_default=True,
     type=click.IntRange(min=1),
-    help="At most so many tasks at once, those of all runs together.",
+    help="At most so many tasks at once, turns of panels included, those of all runs together.",
 )
 
 

@@ -128,7 +128,10 @@ class Impatient(H11Protocol):
             if isinstance(one, Impatient) and one.waiting is not None
         }
         if idle:
-            min(idle, key=idle.__getitem__).give_up()
+            longest = min(idle, key=idle.__getitem__)
+            longest.give_up()
+            # It is lost a moment later: until then, nobody is to be turned away because of it.
+            self.connections.discard(longest)
 
     def _wait(self) -> None:
         loop = asyncio.get_running_loop()

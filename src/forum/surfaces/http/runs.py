@@ -127,7 +127,8 @@ def fork(visit: Visit) -> Response:
         inside = False
     if not inside:
         raise Refusal(Problem.UNFIT, f"entry {form.at} is none of run {run}")
-    return _taken(forum.fork(run, form.at, actor=visit.principal.name, ticket=visit.ticket))
+    actor, ceiling = visit.principal.name, visit.desk.staff.known.ceiling
+    return _taken(forum.fork(run, form.at, actor=actor, ticket=visit.ticket, ceiling=ceiling))
 
 
 def list_gates(visit: Visit) -> GatesForm:

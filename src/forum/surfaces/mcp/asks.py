@@ -8,9 +8,21 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from forum.deliberation import MOST_PERSONAS, ROUNDS, Persona, PersonaClass
 from forum.errors import Malformed
-from forum.surfaces.asking import AskForm, BudgetAsk, GateAsk, TaskAsk
-from forum.work import Answer
+from forum.surfaces.asking import (
+    AgentName,
+    AskForm,
+    BudgetAsk,
+    GateAsk,
+    Options,
+    PanelAsk,
+    Protocol,
+    Seats,
+    TaskAsk,
+    budget_of,
+)
+from forum.work import MOST_ROUNDS, MOST_SEATS, Answer, Budget
 
 MOST_SECONDS = 600
 """How long a call may wait for a run; after that it is asked about by its name."""
@@ -44,6 +56,32 @@ GateName = Annotated[
 Wait = Annotated[
     float, Meta(ge=0, le=MOST_SECONDS, description="Seconds to wait for the run at most.")
 ]
+Key = Annotated[
+    Annotated[str, Meta(pattern="^[!-~]{1,200}$")] | None,
+    Meta(
+        description="A name of yours for this request: asked again under it, nothing is done "
+        "twice, and the same run is returned.",
+    ),
+]
+Usd = Annotated[
+    Annotated[float, Meta(ge=0)] | None, Meta(description="Dollars that it may cost at most.")
+]
+Seconds = Annotated[
+    Annotated[float, Meta(ge=0)] | None, Meta(description="Seconds that it may take at most.")
+]
+Question = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        pattern=r"\S",
+        description="What is to be answered.",
+        examples=["Should we rewrite it?"],
+    ),
+]
+Models = Annotated[
+    tuple[AgentName, ...],
+    Meta(max_length=MOST_SEATS, description="Agents that take the seats in turn; else all do."),
+]
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,12 +100,8 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
     team: Annotated[
         bool | None, Meta(description="Whether several agents plan it, judge it, put it together.")
     ] = None
-    budget_usd: Annotated[
-        Annotated[float, Meta(ge=0)] | None, Meta(description="Dollars that it may cost at most.")
-    ] = None
-    max_seconds: Annotated[
-        Annotated[float, Meta(ge=0)] | None, Meta(description="Seconds that it may take at most.")
-    ] = None
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
     gates: Annotated[
         tuple[str, ...],
         Meta(description="What a person approves first: `plan`, `tasks`, `task:NAME`."),
@@ -84,7 +118,7 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
             self.tasks,
             self.lane or "",
             self.team,
-            budget=BudgetAsk(usd=_decimal(self.budget_usd), seconds=_decimal(self.max_seconds)),
+            budget=_budget(self.budget_usd, self.max_seconds),
             gates=GateAsk(self.gates) if self.gates else None,
         )
 
@@ -92,15 +126,117 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
 class SubmitAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
     """A request to be carried out."""
 
-    key: Annotated[
-        Annotated[str, Meta(pattern="^[!-~]{1,200}$")] | None,
-        Meta(
-            description="A name of yours for this request: asked again under it, nothing is done "
-            "twice, and the same run is returned.",
-        ),
-    ] = None
+    key: Key = None
     wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
     seconds: Wait = 50.0
+
+
+class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question for a panel, and if wanted who sits on it, by which rules, and for how much."""
+
+    question: Question
+    protocol: Annotated[
+        Protocol,
+        Meta(
+            description="`council`: sealed ballots and a vote, the default; `symposium`: personas "
+            "take turns, and a coordinator puts it together."
+        ),
+    ] = Protocol.COUNCIL
+    seats: Seats = None
+    models: Models = ()
+    personas: Annotated[
+        tuple[str | Persona, ...],
+        Meta(
+            max_length=MOST_SEATS,
+            description="Who the seats are told to be, in turn: names from `list_personas`, or "
+            "what `generate_persona` gave.",
+        ),
+    ] = ()
+    options: Options = ()
+    rounds: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST_ROUNDS)] | None, Meta(description="How many at most.")
+    ] = None
+    baseline: Annotated[
+        int, Meta(ge=0, le=MOST_SEATS, description="How many seats of a council answer first.")
+    ] = 3
+    threshold: Annotated[
+        float, Meta(ge=0, le=1, description="The share of them that ends it by agreeing.")
+    ] = 1.0
+    judge: Annotated[
+        AgentName | None, Meta(description="The agent that compares open answers.")
+    ] = None
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    key: Key = None
+    wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
+    seconds: Wait = 50.0
+
+    @property
+    def form(self) -> AskForm:
+        """The same as every surface says it."""
+        panel = PanelAsk(
+            self.protocol,
+            self.seats,
+            self.models,
+            self.personas,
+            self.options,
+            self.rounds,
+            self.baseline,
+            self.threshold,
+            self.judge,
+        )
+        budget = _budget(self.budget_usd, self.max_seconds)
+        return AskForm(self.question, budget=budget, panel=panel)
+
+
+class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a persona is wanted for."""
+
+    about: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            pattern=r"\S",
+            description="The question, or the subject, that it is for.",
+        ),
+    ]
+    kind: Annotated[
+        PersonaClass,
+        Meta(description="`domain`: knows a subject, and keeps to it; `horizontal`: any subject."),
+    ] = PersonaClass.DOMAIN
+    model: Annotated[
+        AgentName, Meta(description="The agent that makes it up; else the default.")
+    ] = ""
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    key: Key = None
+    seconds: Wait = 50.0
+
+
+class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question for a panel that is made up for it."""
+
+    question: Question
+    seats: Annotated[
+        int, Meta(ge=1, le=MOST_PERSONAS, description="How many personas are made up.")
+    ] = 3
+    kind: Annotated[PersonaClass, Meta(description="Which personas.")] = PersonaClass.DOMAIN
+    models: Models = ()
+    rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS, description="How many at most.")] = ROUNDS
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    key: Key = None
+    seconds: Wait = 50.0
+
+
+def budget_in(ask: PersonaAsk | AdaptiveAsk) -> Budget:
+    """Return what all of it may use."""
+    return budget_of(_budget(ask.budget_usd, ask.max_seconds))
+
+
+def asked_in(ask: PersonaAsk | AdaptiveAsk) -> Struct:
+    """Return what is asked for, however long it is waited for."""
+    return msgspec.structs.replace(ask, key=None, seconds=0.0)
 
 
 class RunAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,6 +318,10 @@ def read_ask(arguments: Mapping[str, Any] | None, form: type[Ask]) -> Ask:
 
 def _shortly(error: Exception) -> str:
     return "text that is no Unicode" if isinstance(error, UnicodeError) else str(error)
+
+
+def _budget(usd: float | None, seconds: float | None) -> BudgetAsk:
+    return BudgetAsk(usd=_decimal(usd), seconds=_decimal(seconds))
 
 
 def _decimal(number: float | None) -> Decimal | None:

@@ -2,17 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import anyio
-import msgspec
 from msgspec import Struct
 
 from forum.app import KINDS, Forum
-from forum.engine import Ticket
 from forum.errors import NotYetSigned
 from forum.ledger import Scope, causes, find, prove
 from forum.surfaces.asking import ask_of, check_gates
@@ -38,10 +36,13 @@ from forum.surfaces.forms import (
     why_form,
 )
 from forum.surfaces.mcp.asks import (
+    AdaptiveAsk,
     CancelAsk,
     DecideAsk,
+    DeliberateAsk,
     EntryAsk,
     Nothing,
+    PersonaAsk,
     PlanAsk,
     RouteAsk,
     RunAsk,
@@ -52,56 +53,33 @@ from forum.surfaces.mcp.asks import (
     WhyAsk,
 )
 from forum.surfaces.mcp.callers import Caller
+from forum.surfaces.mcp.calls import Call, in_thread, take_on, wait_for
+from forum.surfaces.mcp.panels import (
+    deliberate,
+    deliberate_adaptive,
+    generate_persona,
+    list_personas,
+)
 from forum.surfaces.mcp.replies import (
     Attached,
     BundleForm,
     CancelForm,
+    DeliberatedForm,
+    InventedForm,
+    PersonasForm,
     Reply,
     StatusForm,
     run_words,
     status_form,
 )
-from forum.surfaces.telling import passed_tasks, plural, tasks_of
-from forum.work import Run, TaskState
+from forum.surfaces.telling import plural
 
 MOST_ATTACHED = 1 << 20
 """How large a bundle may be to be part of an answer."""
 SIGNED_SECONDS = 20.0
 """How long a signature is waited for that is made on another machine."""
 
-_LOOK_SECONDS = 0.1
-_SLOWEST_LOOK_SECONDS = 1.0
 _TELL_SECONDS = 0.2
-
-A = TypeVar("A", bound=Struct)
-T = TypeVar("T")
-
-
-class Call(Protocol):
-    """What a tool knows of the call that it answers."""
-
-    @property
-    def caller(self) -> Caller:
-        """Who calls."""
-        ...
-
-    async def thread(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
-        """Do something that takes its time, beside everything else."""
-        ...
-
-    async def tell(self, done: float, total: float | None, words: str) -> None:
-        """Say how far it is, to those who want to hear it; more each time."""
-        ...
-
-
-def in_thread(work: Callable[[Caller, A], Reply]) -> Callable[[Call, A], Awaitable[Reply]]:
-    """Make a tool of what only takes its time."""
-
-    @wraps(work)
-    async def do(call: Call, ask: A) -> Reply:
-        return await call.thread(work, call.caller, ask)
-
-    return do
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +115,20 @@ async def submit(call: Call, ask: SubmitAsk) -> Reply:
     """Take a request on; whoever then goes away does not stop it."""
     run = await call.thread(_take_on, call.caller, ask)
     if ask.wait:
-        await _wait(call, run, ask.seconds)
+        await wait_for(call, run, ask.seconds)
     return await call.thread(_status, call.caller.forum, run)
 
 
 def _take_on(caller: Caller, ask: SubmitAsk) -> str:
     check_gates(ask.form.gates, caller.scopes)
-    order = caller.staff.order(ask_of(ask.form))
-    ticket = None
-    if ask.key:
-        digest = sha256(msgspec.json.encode(ask.form)).hexdigest()
-        ticket = Ticket(f"{caller.name}/{ask.key}", digest)
-    return caller.forum.submit(order, actor=caller.name, ticket=ticket)
+    return take_on(caller, ask_of(ask.form), ask.form, ask.key)
 
 
 async def status(call: Call, ask: StatusAsk) -> Reply:
     """Tell how far a run has come, after waiting for it if that is wanted."""
     run = await call.thread(call.caller.forum.run_of, ask.run)
     if ask.seconds:
-        await _wait(call, run, ask.seconds)
+        await wait_for(call, run, ask.seconds)
     return await call.thread(_status, call.caller.forum, run)
 
 
@@ -163,45 +136,6 @@ def _status(forum: Forum, run: str) -> Reply:
     view = forum.view(run)
     form = status_form(view)
     return Reply(form, run_words(view), form.answer or "")
-
-
-async def _wait(call: Call, run: str, seconds: float) -> None:
-    """Wait until a run has ended or waits for a person, telling meanwhile how far it has come."""
-    deadline, told, pause = monotonic() + seconds, -1.0, _LOOK_SECONDS
-    while True:
-        state, over = await call.thread(_look, call.caller.forum, run)
-        done = _done(state)
-        if done > told:
-            await call.tell(done, state.planned or None, _progress(state))
-            told = done
-        left = deadline - monotonic()
-        if over or left <= 0 or call.caller.leaving:
-            return
-        await anyio.sleep(min(pause, left))
-        pause = min(1.2 * pause, _SLOWEST_LOOK_SECONDS)
-
-
-def _look(forum: Forum, run: str) -> tuple[Run, bool]:
-    """Return a run, and whether nothing happens in it before somebody else does something."""
-    state = forum.read_run(run)
-    works = any(state.task(name).state is TaskState.RUNNING for name in state.tasks)
-    waits = not works and bool(forum.open_gates(run, state))
-    return state, state.accepted is None or state.outcome is not None or waits
-
-
-def _done(state: Run) -> float:
-    """Return how many tasks are done; one that is begun counts half."""
-    tasks = [state.task(name) for name in tasks_of(state)]
-    ended = sum(task.state.is_end for task in tasks)
-    return ended + (len(tasks) - ended) / 2
-
-
-def _progress(state: Run) -> str:
-    if not state.planned:
-        return "no plan yet"
-    running = [n for n in tasks_of(state) if state.task(n).state is TaskState.RUNNING]
-    now = f"; now {', '.join(running[:5])}" if running else ""
-    return f"{passed_tasks(state)} of {plural(state.planned, 'task')}{now}"
 
 
 @in_thread
@@ -375,6 +309,37 @@ TOOLS: Sequence[Tool] = (
         "its `status` is asked for by its name. Without a budget there is no limit.",
         _SUBMIT, SubmitAsk, StatusForm, submit,
         Hints(destroys=True, open_world=True),
+    ),
+    Tool(
+        "deliberate", "Have a panel deliberate",
+        "Put a question to a panel of agents: they answer independently and sealed, exchange "
+        "anonymously where they differ, and code counts the votes (`council`); or personas take "
+        "turns by the open protocol `symposium`. Tells the answer, the minority and its best "
+        "argument. Without limits of yours, a symposium has $5 and 30 minutes. Waits and goes on "
+        "as `submit` does.",
+        _SUBMIT, DeliberateAsk, DeliberatedForm, deliberate,
+        Hints(destroys=True, open_world=True),
+    ),
+    Tool(
+        "deliberate_adaptive", "Have a panel made up for a question deliberate",
+        "Have personas made up for a question first, and then a symposium of them deliberate on "
+        "it. If the panel needs to know something from the person who asks, its `question` is "
+        "returned: ask them, and answer nothing in their place. After a call that was too short, "
+        "ask again with the `key` that it gave.",
+        _SUBMIT, AdaptiveAsk, DeliberatedForm, deliberate_adaptive,
+        Hints(destroys=True, open_world=True),
+    ),
+    Tool(
+        "generate_persona", "Make up a persona",
+        "Have a model make up a persona for a question: one that knows a subject, or a way of "
+        "thinking. It can be given to `deliberate`. The call is a recorded run.",
+        _SUBMIT, PersonaAsk, InventedForm, generate_persona,
+        Hints(destroys=True, open_world=True),
+    ),
+    Tool(
+        "list_personas", "List personas",
+        "List the personas that come with Forum, by the names that `deliberate` takes.",
+        _READ | _SUBMIT, Nothing, PersonasForm, list_personas, _LOOKS,
     ),
     Tool(
         "status", "How far a run has come",

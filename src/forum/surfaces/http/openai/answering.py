@@ -22,18 +22,19 @@ from forum.engine import MOST_A_SECOND
 from forum.errors import BodyGone, ReplayMiss, StoreFailed
 from forum.ledger import MAIN, Outcome, opens, peek_kind
 from forum.staff import Ask
-from forum.surfaces.asking import budget_of, check_gates
+from forum.surfaces.asking import PanelAsk, budget_of, check_gates, panel_of
+from forum.surfaces.forms import DeliberationForm, deliberation_form
 from forum.surfaces.http.deltas import Ear
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.endpoints import READERS, Visit
 from forum.surfaces.http.events import CLOSE
-from forum.surfaces.http.openai.catalogue import Choice
+from forum.surfaces.http.openai.catalogue import PANEL, Choice
 from forum.surfaces.http.openai.conversation import Terms
-from forum.surfaces.http.openai.errors import NoAnswer
+from forum.surfaces.http.openai.errors import NoAnswer, Wrong
 from forum.surfaces.http.problems import Problem, Refusal
 from forum.surfaces.http.tail import heard
-from forum.surfaces.telling import run_reason, task_reason, tasks_of
-from forum.work import Run, RunState, StopReason, gate_strand, task_strand
+from forum.surfaces.telling import run_reason, session_end, task_reason, tasks_of
+from forum.work import Budget, Panel, Run, RunState, StopReason, gate_strand, task_strand
 
 if TYPE_CHECKING:
     from forum.engine import Order
@@ -81,6 +82,8 @@ class Ended:
 
     answer: str
     usage: Usage
+    deliberation: DeliberationForm | None = None
+    """How a panel has come to it."""
 
 
 # Beginning
@@ -92,16 +95,17 @@ async def begin(visit: Visit, choice: Choice, request: str, terms: Terms) -> Beg
     if choice.replay is not None:
         await _play_again(visit, choice.replay)
         return Begun(desk, choice.replay, choice.model, created, replayed=True)
-    gates = terms.gates
+    gates, budget = terms.gates, budget_of(terms.budget)
     check_gates(gates, visit.principal.scopes)
     ask = Ask(
         request,
         lane=choice.lane,
         team=choice.team,
-        budget=budget_of(terms.budget),
+        budget=budget,
         gates=gates.what if gates else (),
         gate_milliseconds=1000 * gates.seconds if gates and gates.seconds else None,
         gate_default=gates.default if gates else None,
+        panel=_panel(choice, terms, request, budget),
     )
 
     def submit() -> tuple[str, str]:
@@ -111,6 +115,15 @@ async def begin(visit: Visit, choice: Choice, request: str, terms: Terms) -> Beg
 
     run, speaker = await run_in_threadpool(submit)
     return Begun(desk, run, choice.model, created, speaker if terms.live else "")
+
+
+def _panel(choice: Choice, terms: Terms, request: str, budget: Budget) -> Panel | None:
+    if choice.panel:
+        return panel_of(terms.panel or PanelAsk(), request, budget)
+    if terms.panel is not None:
+        why = f"who deliberates is said to the model {PANEL!r}, and not to {choice.model[:64]!r}"
+        raise Wrong(Problem.BAD_REQUEST, why, param="forum.panel")
+    return None
 
 
 def _speaker(order: "Order") -> str:
@@ -232,7 +245,7 @@ async def _look(begun: Begun) -> Ended | NoAnswer | None:
     if ended is None and begun.desk.tail.closed:
         return still_running(begun.run, "this server is about to end")
     if begun.replayed and isinstance(ended, Ended):
-        return Ended(ended.answer, Usage())  # nobody was asked
+        return replace(ended, usage=Usage())  # nobody was asked
     return ended
 
 
@@ -245,7 +258,8 @@ def _ending(forum: Forum, run: str) -> Ended | NoAnswer | None:
     view = forum.view(run)
     state = view.state
     if state.outcome is Outcome.OK and view.answer is not None:
-        return Ended(view.answer.decode(errors="replace"), usage_of(state))
+        answer = view.answer.decode(errors="replace")
+        return Ended(answer, usage_of(state), deliberation_form(view))
     if state.outcome is Outcome.OK:
         return NoAnswer(run, 410, "answer_erased", "the answer was erased")
     if state.outcome is not None:
@@ -261,8 +275,12 @@ def _waiting(view: RunView) -> NoAnswer:
 
 
 def _failure(view: RunView) -> NoAnswer:
-    state = view.state
+    state, closed = view.state, session_end(view)
     status, code = _STOPS.get(state.stopped.reason, _FAILED) if state.stopped else _FAILED
+    if closed is not None and state.stopped is None:
+        # What a panel has to know first is for the person at the client: nobody else may answer it.
+        said = (view.answer or b"").decode(errors="replace")
+        return NoAnswer(view.run, status, closed.reason.value, said or run_reason(view))
     reasons = [run_reason(view)] + [
         f"{name}: {reason}"
         for name in tasks_of(state)

@@ -19,8 +19,9 @@ _WAYS = {
     FORUM: "One agent, in the lane that the request belongs to.",
     TEAM: "The whole team: planned, carried out, judged, and put together.",
     REPLAY: "A recorded run, played again: replay:RUN, or the run in metadata.run.",
+    PANEL: "A panel of agents that deliberates; who sits on it can be said in forum.panel.",
 }
-_RESERVED = frozenset({*_WAYS, PANEL})
+_RESERVED = frozenset(_WAYS)
 """What no lane is called here: one of that name is `lane/NAME`."""
 
 
@@ -49,6 +50,7 @@ class Choice:
     """As the client says it."""
     lane: str = ""
     team: bool = False
+    panel: bool = False
     replay: str | None = None
     """The run that is to be played again."""
 
@@ -58,8 +60,8 @@ def choose(model: str, metadata: Mapping[str, Any], roster: Roster) -> Choice:
     way, _, rest = model.partition(":")
     if way == REPLAY:
         return Choice(model, replay=_recorded(rest or metadata.get("run")))
-    if model in (FORUM, TEAM):
-        return Choice(model, team=model == TEAM)
+    if model in _WAYS:
+        return Choice(model, team=model == TEAM, panel=model == PANEL)
     lane = model.removeprefix(_LANE)
     if lane not in roster.by_name or model in _RESERVED:
         raise _no_model(model)
@@ -88,7 +90,7 @@ def _no_model(model: str) -> Wrong:
 def list_models(visit: Visit) -> ChoicesForm:
     """List what can be chosen as a model."""
     lanes = visit.desk.staff.roster.lanes
-    ways = [_form(name, what) for name, what in _WAYS.items()]
+    ways = [_form(name, what) for name, what in _WAYS.items() if _is_offered(visit, name)]
     names = [_LANE + lane.name if lane.name in _RESERVED else lane.name for lane in lanes]
     working = [_form(name, lane.does) for name, lane in zip(names, lanes, strict=True)]
     return ChoicesForm("list", (*ways, *working))
@@ -100,8 +102,15 @@ def get_model(visit: Visit) -> ChoiceForm:
     way = model.partition(":")[0]
     if way == REPLAY:
         return _form(model, _WAYS[REPLAY])
+    if not _is_offered(visit, model):
+        raise _no_model(model)
     lane = choose(model, {}, roster).lane
     return _form(model, roster.by_name[lane].does if lane else _WAYS[way])
+
+
+def _is_offered(visit: Visit, way: str) -> bool:
+    """Tell whether a way of working leads anywhere: on a panel, somebody has to sit."""
+    return way != PANEL or bool(visit.desk.staff.known.agents)
 
 
 def _form(name: str, description: str) -> ChoiceForm:

@@ -178,7 +178,7 @@ def _completion(begun: Begun, ended: Ended) -> Completion:
         (Alternative(0, Reply("assistant", ended.answer), "stop"),),
         _usage(ended.usage),
         _fingerprint(begun),
-        provenance(begun.run),
+        provenance(begun.run, ended.deliberation),
     )
 
 
@@ -188,7 +188,8 @@ async def _chunks(begun: Begun, *, usage: bool) -> AsyncIterator[bytes]:
     try:
         async for piece in tell(begun):
             if isinstance(piece, Ended):
-                yield _chunk(begun, ChunkChoice(0, More(), "stop"))
+                proof = provenance(begun.run, piece.deliberation)
+                yield _chunk(begun, ChunkChoice(0, More(), "stop"), proof=proof)
                 if usage:
                     yield _chunk(begun, usage=piece.usage)
             else:
@@ -198,7 +199,12 @@ async def _chunks(begun: Begun, *, usage: bool) -> AsyncIterator[bytes]:
     yield DONE
 
 
-def _chunk(begun: Begun, *choices: ChunkChoice, usage: Usage | None = None) -> bytes:
+def _chunk(
+    begun: Begun,
+    *choices: ChunkChoice,
+    usage: Usage | None = None,
+    proof: Provenance | None = None,
+) -> bytes:
     chunk = Chunk(
         _id(begun),
         "chat.completion.chunk",
@@ -206,7 +212,7 @@ def _chunk(begun: Begun, *choices: ChunkChoice, usage: Usage | None = None) -> b
         begun.model,
         choices,
         _fingerprint(begun),
-        provenance(begun.run),
+        proof or provenance(begun.run),
         _usage(usage) if usage else None,
     )
     return b"data: %s\n\n" % msgspec.json.encode(chunk)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from forum.surfaces.asking import BudgetAsk, GateAsk
+from forum.surfaces.asking import BudgetAsk, GateAsk, PanelAsk
 from forum.surfaces.http.openai.errors import Wrong, unsupported
 from forum.surfaces.http.problems import Problem
 from forum.work import Quoted, task_prompt
@@ -58,10 +58,13 @@ class Item(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What only Forum knows: what the run may use, and what has to be approved."""
+    """What only Forum knows: what the run may use, what has to be approved, who deliberates."""
 
     budget: BudgetAsk = BudgetAsk()
     gates: GateAsk | None = None
+    panel: Annotated[
+        PanelAsk | None, Meta(description="Who sits on the panel that the model `panel` is.")
+    ] = None
     live: Annotated[
         bool,
         Meta(description="Whether a stream may give words before the answer is recorded."),

@@ -31,7 +31,13 @@ from forum.surfaces.http.openai.conversation import (
     request_of,
 )
 from forum.surfaces.http.openai.errors import NoAnswer, in_their_form
-from forum.surfaces.http.openai.saying import BEAT, as_stream, in_one_piece, provenance
+from forum.surfaces.http.openai.saying import (
+    BEAT,
+    Provenance,
+    as_stream,
+    in_one_piece,
+    provenance,
+)
 from forum.surfaces.http.problems import Problem
 
 _TEXT = {"format": {"type": "text"}}
@@ -139,6 +145,9 @@ class ResponseForm(Struct, frozen=True):
     text: dict[str, Any] = field(default_factory=lambda: dict(_TEXT))
     background: bool = False
     store: bool = True
+    forum: Annotated[
+        Provenance | None, Meta(description="Where the answer comes from, once it is there.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +182,7 @@ class Answering:
             _usage(ended.usage) if ended else None,
             ResponseError(error.code, str(error)) if error else None,
             instructions=self.instructions,
+            forum=provenance(begun.run, ended.deliberation) if ended else None,
         )
 
     def message(self, text: str) -> OutputMessage:

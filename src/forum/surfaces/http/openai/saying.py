@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
+from forum.surfaces.forms import DeliberationForm
 from forum.surfaces.http.endpoints import JSON, NEVER
 from forum.surfaces.http.events import STREAM, STREAMED
 from forum.surfaces.http.openai.errors import link_to
@@ -14,7 +15,7 @@ from forum.surfaces.http.openai.errors import link_to
 BEAT = b": keep-alive\n\n"
 
 
-class Provenance(Struct, frozen=True):
+class Provenance(Struct, frozen=True, omit_defaults=True):
     """Where the answer comes from."""
 
     run: str
@@ -22,12 +23,15 @@ class Provenance(Struct, frozen=True):
     verify: Annotated[
         str, Meta(description="POST there for the evidence, which `forum verify` reads.")
     ]
+    deliberation: Annotated[
+        DeliberationForm | None, Meta(description="How a panel has come to it, and who dissents.")
+    ] = None
 
 
-def provenance(run: str) -> Provenance:
-    """Return where a run is, and what proves it."""
+def provenance(run: str, deliberation: DeliberationForm | None = None) -> Provenance:
+    """Return where a run is, what proves it, and how a panel has come to its answer."""
     href = f"/api/v1/runs/{run}"
-    return Provenance(run, href, f"{href}/bundle")
+    return Provenance(run, href, f"{href}/bundle", deliberation)
 
 
 def in_one_piece(run: str, answer: Struct) -> Response:

@@ -1,0 +1,360 @@
+"""Checking a session: its record is played through its protocol, and must be what that leads to.
+
+A protocol knows nothing but what was said, so a stranger who plays the replies of a session through
+it comes to the same prompts, notes and answer, byte for byte.  Whoever holds the keys of the log
+can write whatever he likes into it, but not make a vote follow from ballots that were not cast.
+
+What was erased cannot be compared.  That is told too, and never taken for checked.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from forum.deliberation.comparing import (
+    WRITER,
+    Breach,
+    Fault,
+    Gone,
+    Indexed,
+    Look,
+    Minutes,
+    Parted,
+)
+from forum.deliberation.course import Course
+from forum.deliberation.kinds import COUNCIL_KINDS
+from forum.deliberation.record import said_of
+from forum.deliberation.session import deliberate
+from forum.deliberation.steps import (
+    Closing,
+    Fate,
+    Heard,
+    Note,
+    Said,
+    Session,
+    Steps,
+    Turns,
+    advance,
+    hear,
+)
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
+from forum.ledger import (
+    MAIN,
+    MAX_PARENTS,
+    Facts,
+    Join,
+    Outcome,
+    Position,
+    RunClose,
+    RunOpen,
+)
+from forum.tlog import Hash
+from forum.work import (
+    CONTROL,
+    TURN,
+    Accepted,
+    Answered,
+    CancelAsked,
+    ControlClosed,
+    Policy,
+    Routed,
+    Stopped,
+    StopReason,
+    UseOfTool,
+    fold,
+    outcome_of,
+    read_claims,
+    read_policy,
+    task_strand,
+    unverified,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What came of checking a session."""
+
+    is_session: bool
+    """Whether anybody was to deliberate at all."""
+    faults: tuple[Fault, ...]
+    not_checked: tuple[str, ...]
+
+
+def audit(minutes: Minutes) -> Audit:
+    """Play a session through its protocol, and compare every step with its record."""
+    look = Look(minutes)
+    is_session = True
+    try:
+        is_session = _Audit(look).check()
+    except Parted:
+        pass  # where, is among the faults
+    except Gone as gone:
+        look.leave_out(f"from {gone} on, which is not there")
+    except Exception as error:  # noqa: BLE001  told: a forged record may be of any form
+        look.find(Breach.COURSE, f"it cannot be played: {type(error).__name__}")
+    return Audit(is_session, tuple(look.faults), tuple(look.not_checked))
+
+
+def is_turn(strand: str) -> bool:
+    """Tell whether a strand is that of a turn: a run with one of them is a session."""
+    return strand.startswith(task_strand(TURN))
+
+
+def is_minuted(facts: Facts) -> bool:
+    """Tell whether only a session has such facts: whoever reads them takes the run for one."""
+    return isinstance(facts, _MINUTES)
+
+
+def may_seat(policy: bytes) -> bool:
+    """Tell whether the recorded form of a policy may have a panel.
+
+    With escapes any name can be spelled so that nobody finds it: whoever plays it reads it all.
+    """
+    return b'"panel"' in policy or b"\\u" in policy
+
+
+_MINUTES = tuple(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS)
+
+_ONCE = (RunOpen, Accepted, Routed, Stopped, Answered, RunClose)
+"""What stands in the main strand besides notes: once, or not at all."""
+
+_CLOCKS = 300 * 1_000_000
+"""How far, in microseconds, the clocks of those may be apart who have worked on a session."""
+
+
+class _Audit:
+    """A session while it is checked."""
+
+    def __init__(self, look: Look) -> None:
+        entries = look.minutes.entries
+        self._look = look
+        self._state = fold((one.leaf, one.entry) for one in entries)
+        self._strands: dict[str, list[Indexed]] = {}
+        for one in entries:
+            self._strands.setdefault(one.entry.strand, []).append(one)
+        self._places = {(one.entry.strand, one.entry.n): one for one in entries}
+        main = self._main = self._strands.get(MAIN, [])
+        self._joins = {o.entry.step: o for o in reversed(main) if isinstance(o.entry.facts, Join)}
+        joins = {one.leaf for one in self._joins.values()}
+        self._notes = [
+            o for o in main if o.leaf not in joins and not isinstance(o.entry.facts, _ONCE)
+        ]
+        self._asked = {MAIN, CONTROL}
+        self._behind = -1
+        """The index behind which everything has to be that comes next."""
+
+    def check(self) -> bool:
+        """Check all of it, and tell whether it is one."""
+        requests = [one for one in self._main if isinstance(one.entry.facts, Accepted)]
+        accepted = requests[0] if requests else None
+        if accepted is None or not {"policy", "request"} <= accepted.entry.bodies.keys():
+            self._look.find(Breach.MISSING, "nobody has asked for it, or not said how", accepted)
+            return True
+        policy = read_policy(self._read_whole(accepted, "policy"))
+        if policy.panel is None:
+            for one in requests[1:]:  # others may read the last one, and take it for a session
+                self._look.find(Breach.SURPLUS, f"{one.entry.step}: it was asked for already", one)
+            self._check_strands(filter(is_turn, self._strands))
+            self._check_minutes()
+            return False
+        policy.check(None)
+        routes = [one for one in self._main if isinstance(one.entry.facts, Routed)]
+        self._cause = [accepted, *routes][-1].leaf
+        problem = self._read_whole(accepted, "request").decode(errors="replace")
+        session = Session(problem, policy, accepted.entry.ts)
+        self._check_stop()
+        closing = self._play(deliberate(session), policy)
+        if closing is not None:
+            self._check_answer(closing)
+        else:
+            self._look.leave_out("how it goes on, for it is not over")
+        self._check_main()
+        self._check_strands(self._strands)
+        return True
+
+    def _read_whole(self, where: Indexed, name: str) -> bytes:
+        return self._look.read(where, name, where.entry.bodies[name].size)
+
+    def _play(self, steps: Steps, policy: Policy) -> Closing | None:
+        """Go through the session, as far as it has come."""
+        heard: Heard | None = None
+        while True:
+            step = advance(steps, heard)
+            if isinstance(step, Closing):
+                return step
+            if isinstance(step, Note):
+                heard = self._check_note(step)
+            else:
+                heard = self._check_turns(step, policy)
+            if heard is None:
+                return None
+
+    def _lack(self, what: str) -> None:
+        """Take note of something that is not there, or not yet."""
+        if self._is_over():
+            self._look.find(Breach.MISSING, what, self._main[-1])
+            raise Parted
+
+    def _is_over(self) -> bool:
+        """Tell whether the session has closed: an answer follows from all of it."""
+        return self._state.outcome is not None or self._state.answered is not None
+
+    # Notes
+
+    def _check_note(self, note: Note) -> Heard | None:
+        steps = [one.entry.step for one in self._notes]
+        if note.step not in steps:
+            self._lack(f"{note.step}: there is no such entry")
+            self._take_joins(note.causes, f"{note.step}/join")
+            return None
+        for one in self._notes[: steps.index(note.step)]:
+            self._look.find(Breach.SURPLUS, f"{one.entry.step}: not what comes next", one)
+        taken = self._notes[steps.index(note.step)]
+        self._notes = self._notes[steps.index(note.step) + 1 :]
+        self._look.compare_note(Breach.COUNTED, taken, note, WRITER)
+        self._compare_causes(taken, note.causes, f"{note.step}/join")
+        self._come_after([taken])
+        self._cause = taken.leaf
+        return Heard()
+
+    def _compare_causes(self, where: Indexed, causes: Sequence[Hash], place: str) -> None:
+        """Compare causes, or what stands for them."""
+        self._look.compare_parents(where, self._take_joins(causes, place))
+
+    def _take_joins(self, causes: Sequence[Hash], place: str) -> list[Hash]:
+        """Return what stands for causes: where there are many, entries for sixteen of them each.
+
+        They are committed one by one, before what they are for: the last may not be there yet.
+        """
+        left, number = list(dict.fromkeys(causes)), 0
+        while len(left) > MAX_PARENTS:
+            number += 1
+            joined = self._joins.pop(f"{place}/{number}", None)
+            if joined is None:
+                break
+            self._look.compare_parents(joined, left[:MAX_PARENTS])
+            left = [*left[MAX_PARENTS:], joined.leaf]
+        return left
+
+    def _come_after(self, entries: Sequence[Indexed]) -> None:
+        """Check that entries lie behind all that they follow from."""
+        early = [one for one in entries if one.index <= self._behind]
+        if early:
+            detail = f"{early[0].entry.step}: it came before what it follows from was there"
+            self._look.find(Breach.ORDER, detail, early[0])
+        self._behind = max([self._behind, *(one.index for one in entries)])
+
+    # Turns
+
+    def _check_turns(self, step: Turns, policy: Policy) -> Heard | None:
+        strands = {turn.name: task_strand(TURN + turn.name) for turn in step.turns}
+        self._asked.update(strands.values())
+        self._come_after([o for name in strands.values() for o in self._strands.get(name, ())])
+        over = []
+        for turn in step.turns:
+            course = Course(
+                self._look, self._strands.get(strands[turn.name], []), policy, self._cause
+            )
+            course.check(turn)
+            said = self._said(turn.name)
+            if said is None:
+                self._lack(f"turn {turn.name}: it has no end")
+            else:
+                over.append(said)
+        if len(over) < len(step.turns):
+            return None
+        cut = [said.turn for said in over if said.fate is Fate.CUT]
+        if cut and self._state.stopped is None and self._is_over():
+            detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
+            self._look.find(Breach.COURSE, detail, self._main[-1])
+        return hear(over, self._state.stopped.reason if self._state.stopped else None)
+
+    def _said(self, turn: str) -> Said | None:
+        def read(at: Position, name: str) -> bytes:
+            return self._look.read(self._places[at.strand, at.n], name)
+
+        return said_of(self._state.task(TURN + turn), read)
+
+    # The end
+
+    def _check_stop(self) -> None:
+        """Check that what has stopped the run was there: a wish, or a limit that was met."""
+        where = next((o for o in self._main if isinstance(o.entry.facts, Stopped)), None)
+        if where is not None and not self._is_due(where):
+            detail = f"{where.entry.step}: {where.entry.facts.reason.value} could not stop the run"
+            self._look.find(Breach.COURSE, detail, where)
+
+    def _is_due(self, where: Indexed) -> bool:
+        stopped: Stopped = where.entry.facts
+        accepted, deadline = self._state.accepted or Accepted(), self._state.deadline
+        match stopped.reason:
+            case StopReason.CANCELLED:
+                return self._state.cancelled
+            case StopReason.BUDGET:
+                cap = accepted.cap._asdict().get(stopped.limit)
+                return cap == stopped.cap and stopped.used + stopped.asked > cap
+            case StopReason.DEADLINE:
+                late = deadline is not None and where.entry.ts + _CLOCKS >= deadline
+                return late and stopped.cap == accepted.milliseconds
+            case _:
+                return False
+
+    def _check_answer(self, closing: Closing) -> None:
+        """Compare what the run has answered with how the session closed."""
+        answers = [one for one in self._main if isinstance(one.entry.facts, Answered)]
+        if not answers:
+            self._lack("there is no answer")
+            self._take_joins(closing.causes, "join")
+            return
+        given, stopped = answers[0], self._state.stopped
+        outcome = outcome_of(stopped) if stopped else closing.outcome
+        facts: Answered = given.entry.facts
+        if (facts.outcome, facts.parts) != (outcome, len(closing.causes)):
+            detail = f"it ended {facts.outcome.value}, and comes to {outcome.value}"
+            self._look.find(Breach.ANSWER, detail, given)
+        answer = closing.answer.encode(errors="replace")
+        self._look.compare_body(Breach.ANSWER, given, "answer", answer)
+        self._compare_causes(given, closing.causes, "join")
+        self._check_claims(given)
+        self._come_after([given])
+        if self._state.outcome not in (None, outcome):
+            self._look.find(Breach.ANSWER, f"the run does not end {outcome.value}", self._main[-1])
+
+    def _check_claims(self, given: Indexed) -> None:
+        """Check what the answer is said to claim: effects of this run show it, or nothing does."""
+        try:
+            claims = read_claims(self._look.read(given, "claims"))
+        except Gone as gone:
+            self._look.leave_out(f"{gone}, which is not there")
+            return
+        uses = [use for task in self._state.tasks.values() for use in task.uses]
+        done = {u.outcome.hex() for u in uses if u.outcome and _went_well(u)}
+        facts: Answered = given.entry.facts
+        told = facts.claims, facts.unverified
+        if told != (len(claims), unverified(claims)) or {c.receipt for c in claims} - {"", *done}:
+            self._look.find(Breach.ANSWER, "what it claims is shown by nothing", given)
+
+    def _check_main(self) -> None:
+        """Find what is left in the strands that every run has, or stands there twice."""
+        plumbing = [one for one in self._main if isinstance(one.entry.facts, _ONCE)]
+        first = {type(one.entry.facts): one for one in reversed(plumbing)}
+        again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
+        control = self._strands.get(CONTROL, [])
+        wishes = (CancelAsked, ControlClosed)
+        beside = [o for n, o in enumerate(control) if n or not isinstance(o.entry.facts, wishes)]
+        for one in [*self._notes, *self._joins.values(), *again, *beside]:
+            self._look.find(Breach.SURPLUS, f"{one.entry.step}: nothing leads to it", one)
+
+    def _check_minutes(self) -> None:
+        """Find what is recorded of a session where there was none."""
+        for one in self._look.minutes.entries:
+            if is_minuted(one.entry.facts) and not is_turn(one.entry.strand):
+                self._look.find(Breach.SURPLUS, f"{one.entry.step}: nobody has deliberated", one)
+
+    def _check_strands(self, strands: Iterable[str]) -> None:
+        """Find the strands that nobody has asked for."""
+        for name in sorted(set(strands) - self._asked):
+            self._look.find(Breach.SURPLUS, f"{name}: nothing leads to it", self._strands[name][0])
+
+
+def _went_well(use: UseOfTool) -> bool:
+    return use.happened is not None and use.happened.outcome is Outcome.OK

@@ -1,0 +1,147 @@
+"""What the seats and the judge of a council are told.
+
+Everything that others have said is quoted so that its author cannot end the quotation, or, within
+a list, written as JSON: nobody can forge another one's words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from forum.deliberation.ballots import MOST_CLAIMS, Ballot
+from forum.deliberation.claims import Shown
+from forum.work import Quoted, a_text, form_of, instruct, read_formed
+
+MOST_SHOWN = 24
+"""How many claims a seat is shown."""
+
+_LONGEST = 2000
+"""How much of another one's answer is shown."""
+_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another seat, as a reader sees it."""
+
+    label: str
+    ballot: Ballot
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a seat has asked, and what others have answered."""
+
+    question: str
+    replies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a seat may see in a round of exchange."""
+
+    own: Ballot
+    peers: tuple[Peer, ...]
+    claims: tuple[Shown, ...]
+    asked: Question | None = None
+    """What it asked before, where that was answered."""
+
+
+class Preference(msgspec.Struct, frozen=True):
+    """What a judge says of two answers."""
+
+    better: str
+    reason: str = ""
+
+
+FIRST, SECOND, SAME = "first", "second", "same"
+
+
+def ballot_prompt(question: Quoted, options: Sequence[str]) -> bytes:
+    """Ask for an answer of one's own."""
+    return instruct(
+        "Answer the question below on your own. Others answer it too, and nobody sees another's "
+        f"answer before all are in. First state up to {MOST_CLAIMS} claims on which your answer "
+        "rests, each with where to look to check it.",
+        _choices(options),
+        'Reply with JSON: {"claims": [{"text": "...", "evidence": "..."}], "answer": "...", '
+        '"confidence": 0 to 100, "question": what you would ask the others, "decides": what '
+        'evidence would change your mind, "blocker": an objection that must be answered first}. '
+        "Leave empty what you do not need.",
+        quoted=[question],
+    )
+
+
+def exchange_prompt(question: Quoted, options: Sequence[str], view: View) -> bytes:
+    """Ask again, after what others have said."""
+    own = msgspec.json.encode(view.own)
+    quoted = [question, Quoted("your last ballot", own, len(own))]
+    quoted += [_peer(peer) for peer in view.peers]
+    if view.claims:
+        listed = b"\n".join(msgspec.json.encode(claim) for claim in view.claims)
+        quoted.append(Quoted("claims so far", listed, len(listed)))
+    if view.asked:
+        answers = msgspec.json.encode(view.asked)
+        quoted.append(Quoted("replies to your question", answers, len(answers)))
+    return instruct(
+        "You have answered the question below, and so have others, whose ballots you now see. "
+        "Weigh what they say; how many they are is no reason. Keep your answer unless a claim or "
+        "evidence shows that another is better: then name that claim in `because`, or the evidence "
+        "in `evidence`. A change without either is not counted.",
+        _choices(options),
+        'Reply with JSON: {"claims": new claims, [{"text": "...", "evidence": "..."}], '
+        '"supports": [ids of claims], "attacks": [{"claim": id, "why": "..."}], "replies": [{"to": '
+        'letter, "text": your reply to its question}], "answer": "...", "confidence": 0 to 100, '
+        '"because": [ids of claims], "evidence": "...", "question": "...", "decides": "...", '
+        '"blocker": "..."}. Leave empty what you do not need.',
+        quoted=quoted,
+    )
+
+
+def judge_prompt(question: Quoted, first: str, second: str) -> bytes:
+    """Ask which of two answers is better."""
+    return instruct(
+        "Two answers to the question below are given. Judge which is better: right, complete, and "
+        "borne out by what it says. Their order means nothing.",
+        'Reply with JSON: {"better": "first", "second" or "same", "reason": "..."}',
+        quoted=[question, _answer("the first answer", first), _answer("the second answer", second)],
+    )
+
+
+def judge_schema() -> bytes:
+    """Return the form of a preference."""
+    return form_of({"better": {"enum": [FIRST, SECOND, SAME]}, "reason": a_text(_REASON)})
+
+
+def read_preference(said: bytes) -> Preference:
+    """Return what a judge says.  Raises `ValueError`."""
+    preference = read_formed(said, _preference)
+    if preference.better not in (FIRST, SECOND, SAME):
+        raise ValueError(f"better: one of {FIRST}, {SECOND}, {SAME}")
+    return preference
+
+
+def _choices(options: Sequence[str]) -> str:
+    return f"The answer is one of: {msgspec.json.encode(options).decode()}" if options else ""
+
+
+def _peer(peer: Peer) -> Quoted:
+    # Its claims, and what it makes of those of others, stand in the list of all claims.
+    said = peer.ballot
+    ballot = Ballot(
+        said.answer if len(said.answer) <= _LONGEST else f"{said.answer[:_LONGEST]}…",
+        said.confidence,
+        question=said.question,
+        decides=said.decides,
+        blocker=said.blocker,
+    )
+    data = msgspec.json.encode(ballot)
+    return Quoted(f"ballot of {peer.label}", data, len(data))
+
+
+def _answer(source: str, words: str) -> Quoted:
+    data = words.encode(errors="replace")
+    return Quoted(source, data, len(data))
+
+
+_preference = msgspec.json.Decoder(Preference)

@@ -1,0 +1,188 @@
+"""Comparing what is recorded of a session with what its protocol comes to."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from forum.deliberation.steps import Note
+from forum.ledger import Entry, Facts, StoredBody
+from forum.tlog import Hash
+from forum.work import MOST_READ
+
+WRITER = "engine"
+"""Who writes what no seat has said."""
+MARK = re.compile(rb"\[secret(?: [A-Za-z0-9_.-]*)?\]")
+"""What stands in a body for a secret."""
+
+
+class Breach(StrEnum):
+    """All that can be wrong with the record of a session."""
+
+    ASKED = "asked"
+    """Something else was asked than the protocol asks, or somebody else was."""
+    RECORDED = "recorded"
+    """What is recorded of a reply is not what it says."""
+    COUNTED = "counted"
+    """What code has made of what was said does not follow from it."""
+    ORDER = "order"
+    """Something came before what it follows from, or does not name it."""
+    COURSE = "course"
+    """A turn, or the session, took a course that the protocol does not have."""
+    SURPLUS = "surplus"
+    """Something is there that the protocol has not asked for."""
+    ANSWER = "answer"
+    """The run has another answer than the session, or ended in another way."""
+    MISSING = "missing"
+    """Something is not there that the protocol asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a session, and where."""
+
+    breach: Breach
+    detail: str
+    index: int | None = None
+    entry: str | None = None
+    """Where the entry stands: run/strand/n."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """An entry, its id and its place in the log."""
+
+    index: int
+    leaf: Hash
+    entry: Entry[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """All that is recorded of the run of a session, in the order of the log."""
+
+    run: str
+    entries: Sequence[Indexed]
+    body: Callable[[Indexed, str], StoredBody | None]
+    """Returns a body that is the one that its entry has committed to, or nothing."""
+
+
+class Parted(Exception):
+    """The record goes another way from here on: there is nothing left to compare with."""
+
+
+class Gone(Exception):
+    """A body is not there without which nobody knows how it went on."""
+
+
+@dataclass(slots=True)
+class Look:
+    """Compares what is recorded with what should be, and remembers what it found."""
+
+    minutes: Minutes
+    faults: list[Fault] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+
+    def find(self, breach: Breach, detail: str, where: Indexed | None = None) -> None:
+        """Take note of something that is wrong."""
+        if where is None:
+            self.faults.append(Fault(breach, detail))
+        else:
+            self.faults.append(Fault(breach, detail, where.index, _place(where.entry)))
+
+    def leave_out(self, what: str) -> None:
+        """Take note of something that cannot be checked."""
+        self.not_checked.append(f"the deliberation of run {self.minutes.run}: {what}")
+
+    def read(self, where: Indexed, name: str, most: int = MOST_READ) -> bytes:
+        """Return the beginning of a body; none was recorded where the entry names none."""
+        if name not in where.entry.bodies:
+            return b""
+        body = self.minutes.body(where, name)
+        if body is None:
+            raise Gone(f"body {name!r} of {_place(where.entry)}")
+        head = b""
+        for chunk in body.read():
+            head += chunk
+            if len(head) >= most:
+                break
+        return head[:most]
+
+    def compare_facts(self, breach: Breach, where: Indexed, expected: Facts) -> None:
+        """Compare facts, member by member."""
+        found = where.entry.facts
+        if type(found) is not type(expected):
+            self.find(breach, f"{where.entry.step}: {where.entry.kind} is another kind", where)
+            return
+        wrong = [
+            f"{name} is {str(getattr(found, name))!r} and comes to {str(getattr(expected, name))!r}"
+            for name in expected.__struct_fields__
+            if getattr(found, name) != getattr(expected, name)
+        ]
+        if wrong:
+            self.find(breach, f"{where.entry.step}: {'; '.join(wrong)}", where)
+
+    def compare_bodies(
+        self, breach: Breach, where: Indexed, expected: Iterable[tuple[str, bytes]]
+    ) -> None:
+        """Compare bodies, byte for byte; none may be there that is not expected."""
+        bodies = dict(expected)
+        for name in sorted(where.entry.bodies.keys() - bodies.keys()):
+            self.find(breach, f"{where.entry.step}: it has no {name}", where)
+        for name, data in bodies.items():
+            self.compare_body(breach, where, name, data)
+
+    def compare_body(self, breach: Breach, where: Indexed, name: str, expected: bytes) -> None:
+        """Compare one body."""
+        if name not in where.entry.bodies:
+            self.find(breach, f"{where.entry.step}: its {name} was never recorded", where)
+            return
+        try:
+            found = self.read(where, name, MOST_READ + len(expected))
+        except Gone as gone:
+            self.leave_out(f"{gone}, which is not there")
+            return
+        if found == expected:
+            return
+        if _is_masked(found, expected):
+            # A secret that was escaped in a reply is masked where it stands in plain words.
+            self.leave_out(f"what stands for secrets in body {name!r} of {_place(where.entry)}")
+        else:
+            self.find(breach, f"{where.entry.step}: {name} is not what it comes to", where)
+
+    def compare_parents(self, where: Indexed, expected: Sequence[Hash]) -> None:
+        """Compare the entries that one names as its causes."""
+        if where.entry.parents != tuple(cause.hex() for cause in expected):
+            detail = f"{where.entry.step}: it does not name the {len(expected)} entries before it"
+            self.find(Breach.ORDER, detail, where)
+
+    def compare_note(self, breach: Breach, taken: Indexed, note: Note, actor: str) -> None:
+        """Compare the entry of a note."""
+        if (taken.entry.step, taken.entry.actor) != (note.step, actor):
+            detail = f"{taken.entry.step} by {taken.entry.actor}, and not {note.step} by {actor}"
+            self.find(breach, detail, taken)
+        self.compare_facts(breach, taken, note.facts)
+        self.compare_bodies(breach, taken, ((body.name, body.data) for body in note.bodies))
+        for body in note.bodies:
+            committed = taken.entry.bodies.get(body.name)
+            if committed is not None and committed.type != body.media:
+                self.find(breach, f"{note.step}: {body.name} is no {body.media}", taken)
+
+
+def _is_masked(found: bytes, expected: bytes) -> bool:
+    """Tell whether two texts differ in nothing but what marks of secrets may stand for."""
+    first, *rest = MARK.split(found)
+    if not rest or not expected.startswith(first):
+        return False
+    at = len(first)
+    for piece in rest[:-1]:
+        at = expected.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return expected.endswith(rest[-1]) and at <= len(expected) - len(rest[-1])
+
+
+def _place(entry: Entry[Any]) -> str:
+    return f"{entry.run}/{entry.strand}/{entry.n}"

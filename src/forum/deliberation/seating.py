@@ -1,0 +1,175 @@
+"""Who sits where: personas for seats, and agents of a policy for those that a config names."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, cycle
+from typing import Any
+
+import msgspec
+
+from forum.deliberation.symposium.forms import (
+    RUNTIME,
+    VERSION,
+    AgentConfig,
+    Config,
+    Persona,
+    Runtime,
+    Selector,
+)
+from forum.deliberation.symposium.forms import Budget as Caps
+from forum.deliberation.symposium.kinds import Strategy
+from forum.deliberation.symposium.metering import nanos
+from forum.deliberation.symposium.personas import PERSONAS
+from forum.deliberation.symposium.reading import read_config
+from forum.deliberation.symposium.transcript import members
+from forum.errors import BadPlan
+from forum.ledger import NO_LIMIT
+from forum.work import NANO, Agent, Budget, Chat, Library, Symposium
+
+ROUNDS = 5
+"""How many rounds a symposium has at most, where nobody says otherwise."""
+CAPS = Budget(5 * NANO, 500_000, milliseconds=1_800_000)
+"""What it may use then."""
+COORDINATOR, ORIGINATOR = "coordinator", "originator"
+PANELISTS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
+"""The personas that sit on a panel, where nobody says which."""
+
+_OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
+
+
+def known_persona(persona: str | Persona) -> Persona:
+    """Return the persona that is brought along, or has this name.  Raises `BadPlan`."""
+    if isinstance(persona, Persona):
+        return persona
+    if persona not in PERSONAS:
+        raise BadPlan(f"no persona is called {persona[:64]!r}; known: {', '.join(PERSONAS)}")
+    return PERSONAS[persona]
+
+
+def draft_symposium(
+    session: str,
+    problem: str,
+    personas: Sequence[Persona] = (),
+    agents: Sequence[str] = (),
+    rounds: int = ROUNDS,
+    budget: Budget | None = None,
+) -> Symposium:
+    """Return a session on a problem, with the defaults of the protocol for what nobody says.
+
+    Each persona has a seat.  Agents take the seats in turn; without any, whoever there is will.
+    """
+    sitting = personas or PANELISTS
+    names = list(_apart(one.id for one in sitting))
+    speaking = dict(zip((*names, COORDINATOR), cycle(agents), strict=False)) if agents else {}
+
+    def seat(name: str, persona: Persona) -> AgentConfig:
+        return AgentConfig(name, persona, _OURS, _model(speaking[name]) if agents else _ANYBODY)
+
+    config = Config(
+        schema_version=VERSION,
+        session_id=session,
+        originator=ORIGINATOR,
+        problem_statement=problem,
+        selector=Selector(Strategy.FIXED, tuple(names), COORDINATOR),
+        agents=tuple(map(seat, names, sitting)),
+        coordinator=seat(COORDINATOR, PERSONAS[COORDINATOR]),
+        budget=_caps(budget or Budget(), rounds),
+        runtime=Runtime(),
+    )
+    return Symposium(members(config), speaking)
+
+
+def _apart(names: Iterable[str]) -> Iterator[str]:
+    """Yield names under which nobody is taken for another one, nor for who leads the session."""
+    taken = {COORDINATOR, ORIGINATOR, RUNTIME}
+    for name in names:
+        others = (f"{name}-{number}" for number in count(2))
+        free = next(one for one in chain([name], others) if one not in taken)
+        taken.add(free)
+        yield free
+
+
+def _caps(budget: Budget, rounds: int) -> Caps:
+    """Return the caps of a session: what was asked for, else the usual ones."""
+    usd, tokens, milliseconds = (
+        usual if wished == NO_LIMIT else wished
+        for wished, usual in (
+            (budget.usd, CAPS.usd),
+            (budget.tokens, CAPS.tokens),
+            (budget.milliseconds, CAPS.milliseconds),
+        )
+    )
+    return Caps(
+        max_total_tokens=max(1, tokens),
+        max_total_cost_usd=usd / NANO,
+        max_rounds=rounds,
+        max_wallclock_seconds=max(1, -(-milliseconds // 1000)),
+    )
+
+
+def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
+    """Return a panel in which an agent speaks for each id of its config.  Raises `BadPlan`."""
+    config = read_config(panel.config)
+    sitting = (*config.agents, config.coordinator)
+    for one in sitting:
+        if one.tools:
+            raise BadPlan(f"{one.id}: who sits on a panel uses no tools; leave them out")
+    anybody = cycle(sorted(name for name in agents if name) or [""])
+    speaking = {
+        one.id: panel.agents[one.id]
+        if one.id in panel.agents
+        else (next(anybody) if _is_free(one) else _speaker(one, agents))
+        for one in sitting
+    }
+    # Whoever reads the artifact should see who spoke.
+    told = msgspec.structs.replace(
+        config,
+        agents=tuple(_named(one, speaking) for one in config.agents),
+        coordinator=_named(config.coordinator, speaking),
+    )
+    seated: dict[str, Any] = panel.config if told == config else members(told)
+    return Symposium(seated, speaking)
+
+
+def _is_free(one: AgentConfig) -> bool:
+    return (one.provider, one.model) == (_OURS, _ANYBODY)
+
+
+def _named(one: AgentConfig, speaking: Mapping[str, str]) -> AgentConfig:
+    if not _is_free(one):
+        return one
+    return msgspec.structs.replace(one, model=_model(speaking[one.id]))
+
+
+def _model(agent: str) -> str:
+    return agent or _UNNAMED
+
+
+def caps_of(panel: Symposium) -> Budget:
+    """Return the hard caps of a config as a budget: what is reserved before each call."""
+    caps = read_config(panel.config).budget
+    return Budget(
+        nanos(caps.max_total_cost_usd),
+        caps.max_total_tokens,
+        milliseconds=1000 * caps.max_wallclock_seconds,
+    )
+
+
+def _speaker(wanted: AgentConfig, agents: Mapping[str, Agent]) -> str:
+    """Return the agent that is meant: by its name, by its model, or that of its provider."""
+    names = (wanted.model, f"{wanted.provider}/{wanted.model}", *_of_model(wanted.model, agents))
+    for name in (*names, wanted.provider):
+        if name in agents:
+            return name
+    known = ", ".join(sorted(name for name in agents if name)) or "none"
+    raise BadPlan(
+        f"no agent serves the model {wanted.model!r} of {wanted.provider!r} ({wanted.id}); add "
+        f"[models.{wanted.model}] to forum.toml; known: {known}"
+    )
+
+
+def _of_model(model: str, agents: Mapping[str, Agent]) -> Iterable[str]:
+    return (
+        name
+        for name, agent in agents.items()
+        if isinstance(agent, Chat | Library) and agent.model == model
+    )

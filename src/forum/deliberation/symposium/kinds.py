@@ -1,0 +1,167 @@
+"""The closed sets of the protocol, and the kinds of entries that a session of it leaves behind.
+
+What was said stands in bodies, which can be erased; that it was said, and how a session ended,
+stands in facts.
+"""
+
+from enum import StrEnum
+
+from forum.ledger import Count, Facts, Kind, Kinds
+
+
+class MessageType(StrEnum):
+    """What a message of the transcript is."""
+
+    PROBLEM = "problem_statement"
+    PRIMARY = "primary_turn"
+    COORDINATION = "coordination_turn"
+    BRANCH = "branch_turn"
+    SYNTHESIS = "synthesis"
+    CONTRACTION = "panel_contraction"
+
+
+class OutcomeKind(StrEnum):
+    """How a session can end."""
+
+    SYNTHESIS = "synthesis"
+    TERMINATION = "termination"
+
+
+class Reason(StrEnum):
+    """Why a session ended without a synthesis."""
+
+    BUDGET_EXCEEDED = "budget_exceeded"
+    SCHEMA_ERROR = "schema_error"
+    PROVIDER_UNRECOVERABLE = "provider_unrecoverable"
+    USER_CANCEL = "user_cancel"
+    TIMEOUT = "timeout"
+    USER_INPUT_REQUIRED = "user_input_required"
+    EXTERNAL_RESEARCH_REQUIRED = "external_research_required"
+    NONE = ""
+    """It ended with one."""
+
+
+class ErrorKind(StrEnum):
+    """Why a call did not lead to a turn."""
+
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    RATE_LIMIT = "rate_limit"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    AUTH_FAILURE = "auth_failure"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+    CONTENT_FILTER = "content_filter"
+    INVALID_REQUEST = "invalid_request"
+    MALFORMED_RESPONSE = "malformed_response"
+    TOOL_FAILURE = "tool_failure"
+    INTERNAL = "internal"
+
+
+class Strategy(StrEnum):
+    """How the panel is chosen."""
+
+    FIXED = "fixed"
+    RULES = "rules"
+    LLM = "llm"
+
+
+class NextAction(StrEnum):
+    """What a coordinator wants to happen."""
+
+    CONTINUE = "continue"
+    FINALIZE = "finalize"
+    REQUEST_USER_INPUT = "request_user_input"
+    REQUEST_EXTERNAL_RESEARCH = "request_external_research"
+
+
+class OnFailure(StrEnum):
+    """What follows when an agent cannot be heard."""
+
+    TERMINATE = "terminate"
+    CONTINUE_WITHOUT = "continue_without"
+
+
+class Wanted(StrEnum):
+    """The form that a reply has to have."""
+
+    TURN = "turn_structured_output"
+    VERDICT = "verdict"
+    SYNTHESIS = "synthesis_content"
+
+
+class Pin(StrEnum):
+    """What has to be the same for a session to be carried out again with the same result."""
+
+    RUNTIME = "runtime"
+    ADAPTER = "adapter"
+    PROVIDER = "provider"
+    MODEL = "model"
+    SAMPLING = "sampling"
+    CACHE = "cache"
+    TOOL_ENV = "tool_env"
+    WALLCLOCK = "wallclock"
+    PERSONA = "persona"
+    TRANSCRIPT_PREFIX = "transcript_prefix"
+
+
+class Status(StrEnum):
+    """What has become of a run directory."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETE = "complete"
+    TERMINATED = "terminated"
+    CRASHED = "crashed"
+
+
+class Selected(Facts, frozen=True):
+    """The panel was chosen; what that cost is in no message.  Body: who was chosen, and why."""
+
+    strategy: Strategy
+    agents: Count
+    usd: Count = 0
+    tokens: Count = 0
+
+
+class Spoken(Facts, frozen=True):
+    """A message of the transcript.  Body: the message, in the one form that has its digest."""
+
+    round: Count
+    turn: Count
+    type: MessageType
+
+
+class Voided(Facts, frozen=True):
+    """A request that was put off can no longer be put to anybody: its target has left.
+
+    Body: the request.
+    """
+
+    message: str
+    """The one that it came from."""
+
+
+class SessionClosed(Facts, frozen=True):
+    """How a session ended.  Body: why there is no synthesis, where there is none."""
+
+    outcome: OutcomeKind
+    rounds: Count
+    messages: Count
+    digest: str
+    """Of the transcript: SHA-256 of its canonical form."""
+    ended: Count
+    """In microseconds since 1970."""
+    usd: Count
+    """What all calls cost, those included that led to no message."""
+    tokens: Count
+    reason: Reason = Reason.NONE
+
+
+SYMPOSIUM_KINDS = Kinds(
+    [
+        Kind("panel/1", Selected, frozenset({"panel"})),
+        Kind("message/1", Spoken, frozenset({"message"})),
+        Kind("request.void/1", Voided, frozenset({"request"})),
+        Kind("symposium.close/1", SessionClosed, frozenset({"termination"})),
+    ]
+)

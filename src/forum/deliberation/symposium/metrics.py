@@ -1,0 +1,195 @@
+"""What can be counted in an artifact: tokens, costs, turns, failures, and how it ended."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from forum.deliberation.symposium.forms import (
+    VERSION,
+    Artifact,
+    BranchTurn,
+    Form,
+    Message,
+    PanelContraction,
+    PrimaryTurn,
+    SynthesisOutcome,
+    TerminationOutcome,
+    Usage,
+)
+from forum.deliberation.symposium.kinds import OutcomeKind, Reason
+from forum.deliberation.symposium.reading import read_artifact
+from forum.deliberation.symposium.transcript import members, read_time, total_usage
+from forum.errors import Malformed
+
+
+class Tokens(Form, frozen=True):
+    """How many tokens were used."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Cost(Form, frozen=True):
+    """What was paid."""
+
+    cost_usd: float
+
+
+class Latency(Form, frozen=True):
+    """How long it took from the message before."""
+
+    message_id: str
+    speaker: str
+    latency_seconds: float
+
+
+class Participation(Form, frozen=True):
+    """How often somebody spoke in a round."""
+
+    round: int
+    speaker: str
+    count: int
+
+
+class Contracted(Form, frozen=True):
+    """How often somebody had to leave."""
+
+    agent_id: str
+    reason: str
+    count: int
+
+
+class Metrics(Form, frozen=True, omit_defaults=False):
+    """What the protocol wants to be counted in every session."""
+
+    session_id: str
+    schema_version: str
+    transcript_digest: str
+    tokens_per_agent: dict[str, Tokens]
+    tokens_cumulative: Tokens
+    tokens_per_provider_model: dict[str, Tokens]
+    cost_per_agent: dict[str, Cost]
+    cost_cumulative: Cost
+    cost_per_provider_model: dict[str, Cost]
+    latency_per_invocation: tuple[Latency, ...]
+    participation_per_round: tuple[Participation, ...]
+    branch_depth_max: int
+    deferred_queue_length_max: int
+    schema_failure_count_per_agent: dict[str, int]
+    panel_contraction_count: tuple[Contracted, ...]
+    outcome_kind: OutcomeKind
+    termination_reason: Reason | None
+    usage_estimated: bool
+
+
+def metrics_of(data: bytes) -> Metrics:
+    """Count what there is to count in an artifact."""
+    artifact = read_artifact(data)
+    transcript = artifact.canonical_transcript
+    models = {
+        agent.id: f"{agent.provider}/{agent.model}"
+        for agent in (*artifact.config.agents, artifact.config.coordinator)
+    }
+    spoken = [message for message in transcript if message.speaker in models]
+    by_agent = _grouped((message.speaker, message) for message in spoken)
+    by_model = _grouped((models[message.speaker], message) for message in spoken)
+    whole = total_usage(transcript)
+    outcome = artifact.outcome
+    answered = isinstance(outcome, SynthesisOutcome)
+    return Metrics(
+        session_id=artifact.session_id,
+        schema_version=VERSION,
+        transcript_digest=artifact.transcript_digest,
+        tokens_per_agent={name: _tokens(used) for name, used in by_agent.items()},
+        tokens_cumulative=_tokens(whole),
+        tokens_per_provider_model={name: _tokens(used) for name, used in by_model.items()},
+        cost_per_agent={name: _cost(used) for name, used in by_agent.items()},
+        cost_cumulative=_cost(whole),
+        cost_per_provider_model={name: _cost(used) for name, used in by_model.items()},
+        latency_per_invocation=tuple(_latencies(transcript)),
+        participation_per_round=_participation(transcript),
+        branch_depth_max=max(message.branch_depth for message in transcript),
+        deferred_queue_length_max=_longest_queue(artifact),
+        schema_failure_count_per_agent=_failures(transcript),
+        panel_contraction_count=_contractions(transcript),
+        outcome_kind=OutcomeKind.SYNTHESIS if answered else OutcomeKind.TERMINATION,
+        termination_reason=_reason(outcome),
+        usage_estimated=whole.estimated,
+    )
+
+
+def _reason(outcome: SynthesisOutcome | TerminationOutcome) -> Reason | None:
+    return None if isinstance(outcome, SynthesisOutcome) else outcome.termination_artifact.reason
+
+
+def _grouped(messages: Iterable[tuple[str, Message]]) -> dict[str, Usage]:
+    groups: dict[str, list[Message]] = defaultdict(list)
+    for name, message in messages:
+        groups[name].append(message)
+    return {name: total_usage(groups[name]) for name in sorted(groups)}
+
+
+def _tokens(usage: Usage) -> Tokens:
+    return Tokens(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
+
+
+def _cost(usage: Usage) -> Cost:
+    return Cost(round(usage.cost_usd, 6))
+
+
+def _latencies(transcript: Sequence[Message]) -> Iterable[Latency]:
+    for before, message in pairwise(transcript):
+        passed = _time(message) - _time(before)
+        yield Latency(message.id, message.speaker, max(0.0, passed.total_seconds()))
+
+
+def _time(message: Message) -> datetime:
+    time = read_time(message.timestamp)
+    if time is None:
+        raise Malformed("artifact", f"{message.timestamp[:40]!r} is no time ({message.id[:40]!r})")
+    return time
+
+
+def _participation(transcript: Sequence[Message]) -> tuple[Participation, ...]:
+    turns = (m for m in transcript if isinstance(m, PrimaryTurn | BranchTurn))
+    counted = Counter((message.round, message.speaker) for message in turns)
+    return tuple(Participation(*place, count) for place, count in sorted(counted.items()))
+
+
+def _failures(transcript: Sequence[Message]) -> dict[str, int]:
+    counted: Counter[str] = Counter()
+    for message in transcript:
+        if message.schema_failure:
+            counted[message.speaker] += len(message.schema_failure)
+    return dict(sorted(counted.items()))
+
+
+def _contractions(transcript: Sequence[Message]) -> tuple[Contracted, ...]:
+    left = (message.content for message in transcript if isinstance(message, PanelContraction))
+    counted = Counter((one.agent_id, one.reason) for one in left)
+    return tuple(Contracted(*who, count) for who, count in sorted(counted.items()))
+
+
+def _longest_queue(artifact: Artifact) -> int:
+    """Return how many requests were put off at the same time, at most."""
+    transcript = artifact.canonical_transcript
+    turns = {message.id: message for message in transcript if isinstance(message, PrimaryTurn)}
+    queue = longest = 0
+    for message in transcript:
+        if isinstance(message, PrimaryTurn):
+            queue += max(0, _put_off(message))
+            longest = max(longest, queue)
+        elif isinstance(message, BranchTurn):
+            parent = turns.get(message.parent_id)
+            queue -= parent is not None and parent.round < message.round
+    return longest
+
+
+def _put_off(turn: PrimaryTurn) -> int:
+    """Return how many requests of a turn were neither answered at once, dropped nor refused."""
+    asked = [members(request) for request in turn.content.direct_requests]
+    refused = [one.offending_request for one in turn.schema_failure]
+    routed = [request for request in asked if request not in refused]
+    return len(routed) - len(turn.dropped_deferred) - bool(routed)

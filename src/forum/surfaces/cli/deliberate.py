@@ -1,0 +1,464 @@
+"""`forum deliberate`: a question to a panel, and its answer."""
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial, wraps
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import click
+import msgspec
+
+from forum.app import Forum
+from forum.engine import Order
+from forum.errors import ForumError, NoSuchEntry
+from forum.surfaces.asking import PanelAsk, Protocol, council_of, symposium_of
+from forum.surfaces.cli import options
+from forum.surfaces.cli.artifacts import execution_replay, metrics, replay, validate
+from forum.surfaces.cli.following import carry_out, hand_over
+from forum.surfaces.cli.orders import (
+    Agents,
+    Limits,
+    agent_options,
+    as_usage,
+    limit_options,
+    panel_order,
+    refuse_unusable,
+)
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.sessions import (
+    keep,
+    load_config,
+    load_script,
+    reserve,
+    scripted_agents,
+    session_id,
+)
+from forum.surfaces.telling import SHORT
+from forum.work import MOST_ROUNDS, MOST_SEATS, Budget, Council, Panel, Policy, Symposium
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_ASK = "ask"
+_WORD = re.compile(r"[a-z]{3,20}(-[a-z]+)?").fullmatch
+# Without an exponent: a fraction has all the digits of 1e999999999.
+_SHARE = re.compile(r"[0-9./]{1,40}").fullmatch
+_KEEPING = (OSError, ForumError, click.ClickException)
+"""What can go wrong while the folder of a session is written."""
+_OF_COUNCILS = ("option", "baseline", "threshold", "judge", "check")
+
+
+class Asking(options.Spelled):
+    """A group in which the first word decides: what is none of its commands is a question."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take everything for a question that does not begin with a command."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            # Asking costs: what looks like a command is asked only if that is said.
+            if _WORD(args[0]) and not Path(args[0]).exists():
+                why = f"no such command: {args[0]}; to ask it: forum deliberate ask {args[0]}"
+                raise click.UsageError(why, ctx)
+            args = [_ASK, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=Asking)
+def deliberate() -> None:
+    """Have a panel deliberate on a question, and see who disagrees.
+
+    `forum deliberate "QUESTION"` asks; its options: `forum deliberate ask --help`.  The other
+    commands look at sessions that were held.  They take a run of this ledger, an artifact of the
+    open protocol symposium, or the folder that it is in.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Chairs:
+    """Who sits on a council, and by which rules, as the options say."""
+
+    seats: str | None
+    models: str | None
+    option: tuple[str, ...]
+    rounds: int | None
+    baseline: int | None
+    threshold: float | None
+    judge: str | None
+    check: str | None
+
+    def ask(self, protocol: Protocol) -> PanelAsk:
+        """Return what is wished for, in the form in which it is asked for everywhere."""
+        number, personas = _seats(self.seats)
+        rules = {
+            "rounds": self.rounds,
+            "baseline": self.baseline,
+            "threshold": self.threshold,
+            "judge": self.judge,
+        }
+        given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
+        return PanelAsk(protocol, number, _names(self.models), personas, self.option, **given)
+
+    def council(self) -> Council:
+        """Return the council that is wished for."""
+        if len(self.option) == 1:
+            raise click.UsageError("--option: name at least two, or there is nothing to choose")
+        council = as_usage(lambda: council_of(self.ask(Protocol.COUNCIL)))
+        return msgspec.structs.replace(council, check=self.check or "")
+
+    def refuse(self, names: Collection[str], why: str) -> None:
+        """Refuse options that have no place here."""
+        for name in names:
+            if getattr(self, name) not in (None, ()):
+                raise click.UsageError(f"--{name}: {why}")
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
+
+
+def _seats(wished: str | None) -> tuple[int | None, tuple[str, ...]]:
+    """Return how many seats there are, and who they are told to be."""
+    if wished is None:
+        return None, ()
+    if not wished.isdecimal():
+        personas = _names(wished)
+        if not personas:
+            raise click.UsageError("--seats: say how many, or who they are told to be")
+        return len(personas), personas
+    if not 1 <= int(wished) <= MOST_SEATS:
+        raise click.UsageError(f"--seats {wished}: from 1 to {MOST_SEATS} can deliberate")
+    return int(wished), ()
+
+
+def _share(value: str) -> float:
+    """Read a share: 0.6, or 2/3 (of which 0.67 is more)."""
+    try:
+        share = Fraction(value if _SHARE(value) else "")
+    except (ValueError, ZeroDivisionError):
+        raise click.BadParameter(f"{value!r} is no share; write 0.6 or 2/3") from None
+    if not Fraction(1, 1000) <= share <= 1:
+        raise click.BadParameter(f"{value} is not between 0.001 and 1")
+    return float(share)
+
+
+chair_options = options.gathered(
+    Chairs,
+    click.option(
+        "--seats",
+        metavar="N|NAMES",
+        help="How many sit on it (5), or who they are told to be: logician,critic,...",
+    ),
+    click.option(
+        "--models", metavar="NAMES", help="Agents of forum.toml that take the seats in turn; all."
+    ),
+    click.option(
+        "--option", multiple=True, metavar="ANSWER", help="An answer that there is; else any text."
+    ),
+    click.option(
+        "--rounds",
+        type=click.IntRange(0, MOST_ROUNDS),
+        metavar="N",
+        help="How often ballots are exchanged at most (2).",
+    ),
+    click.option(
+        "--baseline",
+        type=click.IntRange(0, MOST_SEATS),
+        metavar="K",
+        help="How many answer first; where they agree, that is all (3).  0: no such gate.",
+    ),
+    click.option(
+        "--threshold",
+        type=_share,
+        metavar="SHARE",
+        help="The share of those that has to agree: 1, 0.6, 2/3 (1).",
+    ),
+    click.option("--judge", metavar="AGENT", help="Who compares open answers without a majority."),
+    click.option("--check", metavar="TOOL", help="The tool that tells whether an answer holds."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a session of the open protocol is made from, and where it is kept."""
+
+    protocol: str | None
+    config: Path | None
+    selector_script: Path | None
+    output: Path | None
+
+
+file_options = options.gathered(
+    Files,
+    click.option(
+        "--protocol",
+        type=click.Choice([protocol.value for protocol in Protocol]),
+        help="The rules: of a council, or of the open protocol symposium.",
+    ),
+    click.option("--config", type=_FILE, help="The config of a symposium: YAML or JSON."),
+    click.option(
+        "--selector-script",
+        type=_FILE,
+        help="With --script: what the choice of a symposium's panel is answered.",
+    ),
+    click.option(
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Keep a symposium's artifact and journal in DIR/SESSION_ID.",
+    ),
+)
+
+
+Wishes = tuple[Agents, Limits]
+
+
+def wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say who answers, and how much may be used."""
+
+    @wraps(command)
+    def call(*arguments: object, agents: Agents, limits: Limits, **given: object) -> object:
+        return command(*arguments, **given, wishes=(agents, limits))
+
+    return limit_options(agent_options(call))
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """Whether it is waited for, and how it is told."""
+
+    detach: bool
+    as_json: bool
+
+
+how_options = options.gathered(
+    How,
+    click.option(
+        "--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out."
+    ),
+    options.as_json,
+)
+
+
+@deliberate.command(
+    name=_ASK,
+    cls=options.WithExamples,
+    examples=(
+        'forum deliberate "Is the migration safe?" --option yes --option no --max-usd 0.50',
+        'forum deliberate "Which queue?" --seats logician,critic,engineer --models fast,strong',
+        'git diff | forum deliberate - --seats 3 --cmd "./review --ballot"',
+        "forum deliberate --config symposium.yaml --output sessions @problem.md",
+        "forum deliberate --config symposium.yaml --script replies.json --output sessions",
+    ),
+)
+@click.argument("question", required=False)
+@chair_options
+@file_options
+@wish_options
+@how_options
+def ask(question: str | None, *, chairs: Chairs, files: Files, wishes: Wishes, how: How) -> None:
+    """Have a panel answer a QUESTION.  `-` reads it from standard input, `@FILE` from a file.
+
+    In a council every seat seals its ballot before any is shown.  Then the ballots are exchanged
+    without names, and code counts the votes; a change of answer without a reason does not count.
+    The answer goes to standard output; how sure it is, and who disagrees, to standard error.
+
+    With --config, or --protocol symposium, a session of that open protocol is held.  The QUESTION
+    takes the place of its problem_statement, and may be the path of a file; each model of the
+    config is an agent of forum.toml with that name or that model.  With --script the session is
+    played without any model, as the script says.
+
+    Exit status: 0 answered; 1 failed, or a symposium ended without an answer (the reason and what
+    its panel asks are told); 2 usage; 5 budget or time used up.
+    """
+    if chairs.models is not None and not _names(chairs.models):
+        raise click.UsageError("--models: name agents of forum.toml; without it all are asked")
+    if files.config and files.protocol == Protocol.COUNCIL:
+        raise click.UsageError("--config: it is that of a symposium; leave out --protocol council")
+    if not files.config and files.protocol != Protocol.SYMPOSIUM:
+        _carry_out(_council_order(question, chairs, files, wishes), None, how)
+        return
+    chairs.refuse(_OF_COUNCILS, "only a council counts ballots")
+    if files.output and how.detach:
+        raise click.UsageError(
+            "--output: nobody would write it; when the session has ended: "
+            "forum deliberate export RUN --output DIR"
+        )
+    order = _symposium_order(question, chairs, files, wishes)
+    with _reserved(files.output, order.policy) as folder:
+        _carry_out(order, folder, how)
+
+
+@contextmanager
+def _reserved(output: Path | None, policy: Policy) -> Iterator[Path | None]:
+    """Make the folder of a session, if one is wanted."""
+    if output is None:
+        yield None
+        return
+    refuse_unusable(policy, None, here=True)
+    assert isinstance(policy.panel, Symposium)  # noqa: S101  it was made for one
+    folder = reserve(output, session_id(policy.panel.config))
+    try:
+        yield folder
+    finally:
+        # Empty: nothing has begun.  Left there, it would be in the way of the next try.
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _council_order(question: str | None, chairs: Chairs, files: Files, wishes: Wishes) -> Order:
+    for name in ("selector_script", "output"):
+        if getattr(files, name) is not None:
+            option = name.replace("_", "-")
+            raise click.UsageError(f"--{option}: only of a symposium; add --protocol symposium")
+    return panel_order(_words(question), chairs.council(), *wishes, options.settings())
+
+
+def _symposium_order(question: str | None, chairs: Chairs, files: Files, wishes: Wishes) -> Order:
+    agents, limits = wishes
+    if files.selector_script and not (files.config and agents.script):
+        raise click.UsageError("--selector-script: only with --config and --script")
+    if files.config is None:
+        problem = _words(question, paths=True)
+        asked, budget = chairs.ask(Protocol.SYMPOSIUM), limits.limit(Budget())
+        panel = as_usage(lambda: symposium_of(asked, problem, budget))
+        config = panel.config
+    else:
+        chairs.refuse(("seats", "models", "rounds"), "the config of a symposium says that")
+        config = load_config(files.config)
+        problem = config["problem_statement"] if question is None else _words(question, paths=True)
+        panel = Symposium(config)
+    played = None
+    if agents.script is not None:
+        script = load_script("--script", agents.script)
+        chosen = files.selector_script
+        selector = load_script("--selector-script", chosen) if chosen else None
+        panel, played = scripted_agents(config, problem, script, selector)
+        agents = replace(agents, script=None)
+    return panel_order(problem, panel, agents, limits, options.settings(), played)
+
+
+def _words(question: str | None, *, paths: bool = False) -> str:
+    """Return the words of a question, wherever they are."""
+    if question is None:
+        raise click.UsageError("say what the question is: QUESTION, @FILE, or - for standard input")
+    if question == "-":
+        return as_usage(lambda: options.read_text(sys.stdin.buffer)).data.decode()
+    named = Path(question.removeprefix("@"))
+    if not question.startswith("@") and not (paths and _is_file(named)):
+        return question
+    try:
+        return named.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{question}: {error}") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for a path: it is a text
+        return False
+
+
+def _carry_out(order: Order, folder: Path | None, how: How) -> None:
+    refuse_unusable(order.policy, None, here=not how.detach)
+    with options.forum() as forum:
+        forum.initialise()
+
+        def begin() -> str:
+            run = as_usage(lambda: forum.submit(order))
+            if folder is not None:
+                _keep_at_first(forum, run, folder)
+            return run
+
+        if how.detach:
+            hand_over(forum, begin, as_json=how.as_json)
+        else:
+            after = partial(_keep_at_the_end, forum, folder=folder)
+            later = partial(_keep_later, folder=folder)
+            carry_out(forum, begin, as_json=how.as_json, after=after, later=later)
+
+
+def _keep_at_first(forum: Forum, run: str, folder: Path) -> None:
+    """Keep what there is of a session before anybody is paid for it."""
+    try:
+        keep(forum, run, folder)
+    except _KEEPING as error:
+        advice = f"nobody was asked yet; go on with: forum resume {run[:SHORT]}; then: "
+        raise click.ClickException(_unkept(error, run, advice)) from None
+
+
+def _keep_at_the_end(forum: Forum, run: str, folder: Path | None) -> str:
+    """Keep a session that was paid for; where that fails, its answer is not lost."""
+    if folder is None:
+        return ""
+    try:
+        keep(forum, run, folder)
+    except _KEEPING as error:
+        return _unkept(error, run, "try again: ")
+    options.talk(f"kept in {folder}")
+    return ""
+
+
+def _keep_later(run: str, folder: Path | None) -> str:
+    """Say how the folder of a session is written that goes on elsewhere."""
+    if folder is None:
+        return ""
+    return f"; then: forum deliberate export {run[:SHORT]} --output {quote(str(folder.parent))}"
+
+
+def _unkept(error: Exception, run: str, advice: str) -> str:
+    """Say why a session is not in its folder, and how it gets there later."""
+    why = error.message if isinstance(error, click.ClickException) else error
+    return f"not kept: {why}; {advice}forum deliberate export {run[:SHORT]} --output DIR"
+
+
+@deliberate.command(
+    cls=options.WithExamples,
+    examples=("forum deliberate export 0199c0de-1234-7abc --output sessions",),
+)
+@click.argument("run")
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the folder of the session is, or will be.",
+)
+@options.as_json
+def export(run: str, output: Path, *, as_json: bool) -> None:
+    """Write the files of a symposium that was held in a RUN into DIR/SESSION_ID.
+
+    They follow from the ledger, so they can be written again at any time, also while the session
+    goes on.  A folder that belongs to another run is left alone.  Exit status: 0 written, 2 usage.
+    """
+    with options.forum() as forum:
+        found = forum.run_of(run)
+        panel = _panel_of(forum, found)
+        if not isinstance(panel, Symposium):
+            what = "symposium" if panel else "deliberation"
+            raise click.UsageError(
+                f"run {found} is no {what}; its evidence: forum ledger export {found}"
+            )
+        folder = output / session_id(panel.config)
+        if not folder.exists():
+            reserve(output, session_id(panel.config))
+        written = keep(forum, found, folder)
+    if as_json:
+        said = {"run": found, "folder": str(folder), "files": written}
+        print_json("forum.session/1", said)
+    else:
+        click.echo(folder)
+
+
+def _panel_of(forum: Forum, run: str) -> Panel | None:
+    try:
+        return forum.order_of(run).policy.panel
+    except NoSuchEntry:  # the log's own run: nobody has asked for anything
+        return None
+
+
+for command in (validate, replay, execution_replay, metrics):
+    deliberate.add_command(command)

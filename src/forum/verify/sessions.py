@@ -1,0 +1,83 @@
+"""The deliberations of a ledger, each played through its protocol."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from forum.deliberation import Breach, Indexed, Minutes, audit, is_minuted, is_turn, may_seat
+from forum.ledger import Bytes, Entry, Position, StoredBody
+from forum.verify.report import Findings, Problem
+from forum.work import Accepted
+
+_PROBLEMS = {
+    Breach.ASKED: Problem.SESSION_ASKED,
+    Breach.RECORDED: Problem.SESSION_RECORDED,
+    Breach.COUNTED: Problem.SESSION_COUNTED,
+    Breach.ORDER: Problem.SESSION_ORDER,
+    Breach.COURSE: Problem.SESSION_COURSE,
+    Breach.SURPLUS: Problem.SESSION_SURPLUS,
+    Breach.ANSWER: Problem.SESSION_ANSWER,
+    Breach.MISSING: Problem.SESSION_MISSING,
+}
+
+_POLICY = "policy"
+
+GetBody = Callable[[int, Position, str], StoredBody | None]
+
+
+class Sessions:
+    """Finds the runs that were deliberated on, and checks them."""
+
+    def __init__(self, body: GetBody, findings: Findings) -> None:
+        self._stored, self._findings = body, findings
+        self._policy: tuple[tuple[int, Position] | None, StoredBody | None] = (None, None)
+        """The last one that was read, and where."""
+        self.runs: dict[str, None] = {}
+        """Those that have a panel, turns, or minutes, in the order in which they began."""
+        self.not_checked: list[str] = []
+        self._played = 0
+
+    def body(self, index: int, position: Position, name: str) -> StoredBody | None:
+        """Return a body.  The policy of a run is looked at twice, and read once."""
+        if name != _POLICY:
+            return self._stored(index, position, name)
+        if self._policy[0] != (index, position):
+            body = self._stored(index, position, name)
+            if body is not None:
+                body = StoredBody(body.salt, Bytes(b"".join(body.read())).chunks)
+            self._policy = (index, position), body
+        return self._policy[1]
+
+    def notice(self, index: int, entry: Entry[Any]) -> None:
+        """Look at an entry: it may tell of a session."""
+        seated = isinstance(entry.facts, Accepted) and self._has_panel(index, entry)
+        if seated or is_turn(entry.strand) or is_minuted(entry.facts):
+            self.runs.setdefault(entry.run)
+
+    def _has_panel(self, index: int, entry: Entry[Any]) -> bool:
+        body = self.body(index, _position(entry), _POLICY)
+        # One that is gone, or another, is told of by others; its turns still tell of a session.
+        return body is not None and may_seat(b"".join(body.read()))
+
+    def check(self, run: str, entries: Iterable[Indexed]) -> None:
+        """Check a session, of which these are the entries."""
+        inorder = sorted(entries, key=lambda one: one.index)
+        found = audit(Minutes(run, inorder, self._recorded))
+        self._played += found.is_session and not found.not_checked
+        for fault in found.faults:
+            problem = _PROBLEMS[fault.breach]
+            self._findings.add(problem, fault.detail, fault.index, fault.entry)
+        self.not_checked.extend(found.not_checked)
+
+    def _recorded(self, where: Indexed, name: str) -> StoredBody | None:
+        """Return the very body that an entry committed to, or nothing."""
+        body = self.body(where.index, _position(where.entry), name)
+        return body if body is not None and body.matches(where.entry.bodies[name]) else None
+
+    def played(self) -> str:
+        """Say how many were played from their beginning to their end, and compared with it."""
+        count = self._played
+        return f", {count} deliberation{'s' if count > 1 else ''} played" if count else ""
+
+
+def _position(entry: Entry[Any]) -> Position:
+    return Position(entry.run, entry.strand, entry.n)

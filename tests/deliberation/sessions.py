@@ -1,0 +1,143 @@
+"""Sessions without an engine: turns are answered from a script, and all that happens is kept."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from forum.deliberation import (
+    Asked,
+    Closing,
+    Fate,
+    Heard,
+    Note,
+    Probe,
+    Said,
+    Session,
+    Steps,
+    Turns,
+    advance,
+    deliberate,
+    hear,
+)
+from forum.ledger import Amount
+from forum.tlog import Hash
+from forum.work import Council, Policy, Scripted, Seat, StopReason
+
+Turn = Asked | Probe
+Answer = Callable[[Turn], bytes | Fate]
+"""What comes of a turn: a reply, or why there is none."""
+
+COST = Amount(7, 3)
+"""Of each turn."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A session that was held, from its opening to its closing."""
+
+    session: Session
+    steps: list[Turns | Note] = field(default_factory=list)
+    said: dict[str, Said] = field(default_factory=dict)
+    closing: Closing | None = None
+
+    @property
+    def asked(self) -> list[Asked]:
+        """All that was asked, in its order."""
+        turns = (step.turns for step in self.steps if isinstance(step, Turns))
+        return [turn for some in turns for turn in some if isinstance(turn, Asked)]
+
+    @property
+    def notes(self) -> list[Note]:
+        """All that was noted, in its order."""
+        return [step for step in self.steps if isinstance(step, Note)]
+
+    def note(self, step: str) -> Note:
+        """Return the one note of this step."""
+        (found,) = [note for note in self.notes if note.step == step]
+        return found
+
+    def prompt(self, turn: str) -> bytes:
+        """Return what was asked in a turn."""
+        (found,) = [asked.prompt for asked in self.asked if asked.name == turn]
+        return found
+
+    def ballots(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Yield the ballots that were recorded: the round, the seat, and what stands in them."""
+        for turn in self.asked:
+            if turn.note is not None and self.said[turn.name].fate is Fate.SAID:
+                note = turn.note(self.said[turn.name].output)
+                facts: Any = note.facts
+                yield facts.round, facts.seat, json.loads(note.bodies[0].data)
+
+
+def session_of(council: Council, problem: str = "Is it?") -> Session:
+    """Return a session of these rules."""
+    names = {seat.agent for seat in council.seats} | {council.judge or ""}
+    return Session(problem, Policy({name: Scripted() for name in names}, panel=council), begun=0)
+
+
+def seats_of(number: int) -> tuple[Seat, ...]:
+    """Return seats, each with an agent of its own."""
+    return tuple(Seat(f"agent-{n}") for n in range(1, number + 1))
+
+
+def hold(session: Session, answer: Answer) -> Held:
+    """Hold a session to its end, as an engine would."""
+    held, steps = Held(session), deliberate(session)
+    try:
+        step = next(steps)
+        while True:
+            held.steps.append(step)
+            turns = step.turns if isinstance(step, Turns) else ()
+            held.said |= {turn.name: _say(turn, answer(turn)) for turn in turns}
+            said = [held.said[turn.name] for turn in turns]
+            step = steps.send(hear(said, StopReason.CANCELLED))
+    except StopIteration as end:
+        held.closing = end.value
+        return held
+
+
+def replay(held: Held, turns: int, notes: int) -> Turns | Note | Closing:
+    """Return the next step, by a record that holds so much of the session and no more."""
+    said = dict(list(held.said.items())[:turns])
+    noted = {note.step for note in held.notes[:notes]}
+    return play(
+        deliberate(held.session), said.get, lambda note: note.step in noted, StopReason.CANCELLED
+    )
+
+
+def _say(turn: Turn, reply: bytes | Fate) -> Said:
+    entry = Hash(sha256(turn.name.encode()).digest())
+    if isinstance(reply, Fate):
+        return Said(turn.name, reply, spent=COST, entry=entry)
+    fate = Fate.SAID
+    if isinstance(turn, Asked):
+        try:
+            turn.read(reply)
+        except ValueError:
+            fate = Fate.FAILED
+    return Said(turn.name, fate, reply, model="m", spent=COST, entry=entry)
+
+
+def play(
+    steps: Steps,
+    said: Callable[[str], Said | None],
+    noted: Callable[[Note], bool],
+    stopped: StopReason | None,
+) -> Turns | Note | Closing:
+    """Play a record through a protocol, and return the first step that is not over."""
+    heard: Heard | None = None
+    while not isinstance(step := advance(steps, heard), Closing):
+        if isinstance(step, Note):
+            if not noted(step):
+                return step
+            heard = Heard()
+        else:
+            results = [said(turn.name) for turn in step.turns]
+            over = [result for result in results if result is not None]
+            if len(over) < len(results):
+                return step
+            heard = hear(over, stopped)
+    return step

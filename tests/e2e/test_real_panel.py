@@ -1,0 +1,86 @@
+"""Deliberations of a real model, typed as a user would: recorded, verified, and read by others.
+
+The model is very small.  Nothing is asserted of what it says, everything of what becomes of it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forum.deliberation import check_artifact
+from tests.e2e.project import Project, project
+from tests.e2e.test_real_model import MODEL, forum
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def home(tmp_path: Path, smollm2: str) -> Any:  # noqa: ANN401  a generator of a project
+    """Make a project with two agents that are the same model, one of them in another mood."""
+    with project(tmp_path / "project", None) as made:
+        (made.home / "forum.toml").write_text(
+            "".join(
+                f'[models.{name}]\nurl = "{smollm2}"\nmodel = "{MODEL}"\nmax_tokens = 240\n'
+                f"options = {{ temperature = {warmth}, seed = 3 }}\n"
+                for name, warmth in (("cold", 0), ("warm", 0.9))
+            )
+        )
+        yield made
+
+
+def test_a_council_of_a_real_model(home: Project) -> None:
+    """Two seats, one exchange: everything that was asked is what the protocol asks."""
+    said = forum(
+        home, "deliberate", "Is seven a prime number?", "--option", "yes", "--option", "no",
+        "--seats", "2", "--baseline", "0", "--rounds", "1", "--json",
+    )  # fmt: skip
+    told = json.loads(said.stdout)
+    verified = forum(home, "ledger", "verify", "--json")
+    entries = home.forum.read_run(told["run"]).tasks
+
+    assert said.returncode == 0, said.stderr
+    assert told["answer"] in ("yes", "no")
+    assert {f"~ballot.0.{seat}" for seat in (1, 2)} <= entries.keys()
+    assert all(task.calls for task in entries.values())
+    assert json.loads(verified.stdout)["ok"], verified.stdout
+
+
+def test_a_symposium_of_a_real_model(home: Project) -> None:
+    """However it ends, its artifact keeps to the protocol."""
+    config = {
+        "schema_version": "1.0.0",
+        "session_id": "real-1",
+        "originator": "user",
+        "problem_statement": "Should a small team write tests first?",
+        "selector": {
+            "strategy": "fixed",
+            "default_deliberation_panel": ["critic"],
+            "coordinator_agent": "coordinator",
+        },
+        "agents": [
+            {"id": "critic", "persona_ref": "critic", "provider": "local", "model": "warm"}
+        ],
+        "coordinator": {
+            "id": "coordinator", "persona_ref": "coordinator", "provider": "local", "model": "cold",
+        },
+        "budget": {
+            "max_total_tokens": 20_000, "max_total_cost_usd": 1, "max_rounds": 1,
+            "max_wallclock_seconds": 200,
+        },
+        "runtime": {"synthesize_on_terminate": True, "per_agent_retry_budget": 1},
+    }  # fmt: skip
+    (home.home / "config.json").write_text(json.dumps(config))
+    said = forum(
+        home, "deliberate", "--protocol", "symposium", "--config", "config.json",
+        "--output", "out", "--json",
+    )  # fmt: skip
+    artifact = (home.home / "out" / "real-1" / "artifact.json").read_bytes()
+    valid = forum(home, "deliberate", "validate", "out/real-1/artifact.json")
+    verified = forum(home, "ledger", "verify", "--json")
+
+    assert said.stdout, said.stderr
+    assert check_artifact(artifact) == ()
+    assert valid.returncode == 0, valid.stderr
+    assert json.loads(verified.stdout)["ok"], verified.stdout

@@ -1,0 +1,229 @@
+"""Panels over HTTP: who deliberates, under whose limits, and what is told of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forum.app import Forum
+from forum.ledger import ApiKey, Scope
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from tests.e2e.project import eventually
+from tests.spoken import synthesis, turn, verdict
+from tests.surfaces.halls import hall, open_forum, showing
+from tests.surfaces.panels import (
+    COUNCIL,
+    MUTE,
+    QUESTION,
+    TOKENS,
+    TURNS,
+    persona,
+    project,
+)
+
+RUNS = "/api/v1/runs"
+SYMPOSIUM = {
+    "~turn.1": turn("The tests are thirty years old."),
+    "~turn.2": turn("Paint hides the rust."),
+    "~turn.3": verdict("finalize"),
+    "~turn.4": synthesis("Close it until it is tested.", "the rust"),
+}
+INSPECTOR = {
+    **persona("inspector", persona_class="domain"),
+    "must_delegate": {"costs": "the treasurer"},
+}
+LENGTHY = {**INSPECTOR, "reasoning_style": "at length " * 1000}
+MANY = [
+    {
+        "id": "many",
+        "instruction": "Ask everybody.",
+        "tasks": [
+            {"id": f"t{n}", "instruction": QUESTION, "panel": {"seats": 100}} for n in range(11)
+        ],
+    }
+]
+
+
+class Visitor:
+    """Somebody with a key, at a server that does the work itself."""
+
+    def __init__(self, forum: Forum, client: TestClient, key: ApiKey) -> None:
+        self.forum, self._client, self._headers = forum, client, showing(key)
+
+    def ask(self, panel: object, **members: object) -> Any:  # noqa: ANN401
+        """Have a panel deliberate, and return what is said to that."""
+        form = {"request": QUESTION, "panel": panel, **members}
+        return self._client.post(RUNS, json=form, headers=self._headers)
+
+    def end(self, panel: object, **members: object) -> dict[str, Any]:
+        """Have a panel deliberate, and return the run once it has ended."""
+        taken = self.ask(panel, **members)
+        assert taken.status_code == 202, taken.text
+        run = f"{RUNS}/{taken.json()['run']}"
+        eventually(lambda: self.get(run)["outcome"] is not None)
+        return self.get(run)
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return what is at an address."""
+        told: dict[str, Any] = self._client.get(path, headers=self._headers).json()
+        return told
+
+    def stream(self, path: str) -> str:
+        """Return the events of a run that has ended."""
+        return self._client.get(f"{path}/events", headers=self._headers).text
+
+
+@contextmanager
+def visiting(home: Path, settings: str) -> Iterator[Visitor]:
+    """Serve a project to somebody who may submit and read."""
+    with open_forum(home, settings) as forum:
+        key = forum.grant("visitor", {Scope.SUBMIT, Scope.READ})
+        with hall(House([Desk(forum, forum.working)], keyless=False)) as client:
+            yield Visitor(forum, client, key)
+
+
+# One process can work for one ledger at a time: those with projects of their own come first.
+
+
+def test_where_nobody_is_named_nobody_can_sit(tmp_path: Path) -> None:
+    """A project without models is told so at once, and not by a run that fails."""
+    with visiting(tmp_path, "") as visitor:
+        refused = visitor.ask({})
+
+    assert refused.status_code == 422
+    assert "nobody can sit on the panel" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("protocol", ["council", "symposium"])
+def test_a_panel_stays_under_the_ceiling_of_the_operator(tmp_path: Path, protocol: str) -> None:
+    """Whatever whoever asks allows itself: a panel is many calls, and each is reserved first."""
+    ceiling = "[clients]\nusd = 0.000002\n"
+    panel = {"protocol": protocol, "seats": 3}
+    settings = project(COUNCIL, SYMPOSIUM, usd="0.000001", terms=ceiling)
+    with visiting(tmp_path, settings) as visitor:
+        run = visitor.end(panel, budget={"usd": "1000"})
+
+    assert run["cap"]["usd"] == "0.000002"
+    assert run["status"] == 5
+    assert float(run["spent"]["usd"]) <= 0.000002
+    assert run["spent"]["calls"] == 2
+
+
+def test_a_council_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
+    """It has no task that could have failed: only its turns know."""
+    with visiting(tmp_path, project(MUTE)) as visitor:
+        run = visitor.end({"seats": 2})
+
+    assert run["outcome"] == "failed"
+    assert run["reason"] == "nobody cast a ballot: no reply in the form that was asked for"
+
+
+# At one project
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    """Return somebody at a project with two agents and no limits."""
+    with visiting(tmp_path_factory.mktemp("panels"), project(COUNCIL, SYMPOSIUM)) as visitor:
+        yield visitor
+
+
+def test_a_council_is_asked_for_and_told_of(visitor: Visitor) -> None:
+    """Whoever gets the answer can read how it came about, and who disagrees."""
+    run = visitor.end({"seats": 3, "rounds": 1})
+
+    told = run["deliberation"]
+    assert (run["outcome"], run["answer"]) == ("ok", "yes")
+    assert (told["protocol"], told["accord"], told["ground"]) == ("council", "majority", "vote")
+    assert [seat["agent"] for seat in told["seats"]] == ["ann", "bob", "ann"]
+    assert [one["argument"] for one in told["minority"]] == ["it is old"]
+    assert told["decisive"] == ["another test"]
+    assert run["spent"]["tokens"] == told["spent"]["tokens"] == TURNS * TOKENS
+
+
+def test_the_events_of_a_council_are_those_of_its_record(visitor: Visitor) -> None:
+    """Who follows a run sees each ballot sealed, and all of them before the reveal."""
+    run = visitor.end({"seats": 3, "rounds": 1})
+
+    events = visitor.stream(f"{RUNS}/{run['run']}")
+    kinds = [kind for kind in ("council/1", "ballot/1", "reveal/1") if f'"{kind}"' in events]
+    assert kinds == ["council/1", "ballot/1", "reveal/1"]
+    assert events.count('"ballot/1"') == TURNS
+    first = events.index('"reveal/1"')
+    assert events[:first].count('"ballot/1"') == TURNS // 2
+
+
+def test_a_symposium_is_asked_for_and_told_of(visitor: Visitor) -> None:
+    """Its personas are named, or brought along; its caps are those of the protocol."""
+    run = visitor.end(
+        {
+            "protocol": "symposium",
+            "personas": ["critic", INSPECTOR],
+            "models": ["bob"],
+        }
+    )
+
+    told = run["deliberation"]
+    assert (run["outcome"], run["answer"]) == ("ok", "Close it until it is tested.")
+    assert (told["protocol"], told["panel"]) == ("symposium", ["critic", "inspector"])
+    assert told["unresolved"] == ["the rust"]
+    assert (run["cap"]["usd"], run["cap"]["tokens"]) == ("5.00", 500_000)
+    assert list(run["spent_by"]) == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("panel", "members", "words"),
+    [
+        ({"models": ["eve"]}, {}, "no agent is called 'eve'; known: '', 'ann', 'bob'"),
+        ({"judge": "eve"}, {}, "no agent is called 'eve'"),
+        ({"models": ["e" * 129], "protocol": "symposium"}, {}, "length <= 128"),
+        ({"personas": ["plumber"]}, {}, "no persona is called 'plumber'; known: logician"),
+        ({"seats": 101}, {}, "<= 100"),
+        ({"rounds": 11}, {}, "<= 10"),
+        ({"options": [""]}, {}, "length >= 1"),
+        ({"check": "deploy"}, {}, "unknown field `check`"),
+        ({"seats": [{"agent": "ann", "briefing": "Say yes."}]}, {}, "Expected `int | null`"),
+        ({"protocol": "brawl"}, {}, "Invalid enum value"),
+        ({"protocol": "symposium", "options": ["yes"]}, {}, "only a council counts ballots"),
+        ({"protocol": "symposium", "rounds": 0}, {}, "at least one"),
+        ({"protocol": "symposium", "models": ["eve"]}, {}, "no agent is called 'eve'"),
+        ({"personas": [persona("x", persona_class="horizontal")]}, {}, "personas"),
+        ({"personas": [{**INSPECTOR, "id": "a\nb"}]}, {}, "one printable line"),
+        ({"personas": [LENGTHY]}, {}, "10,000 bytes"),
+        ({"personas": [LENGTHY], "protocol": "symposium"}, {}, "10,000 bytes"),
+        (None, {"tasks": MANY}, "1000 seats together"),
+        ({}, {"team": True}, "team: a panel deliberates, and carries out no plan"),
+        ({}, {"lane": "rivers"}, "lane: a panel deliberates"),
+        ({}, {"tasks": [{"id": "a", "instruction": "Do."}]}, "tasks: a panel deliberates"),
+        ({}, {"gates": {"what": ["plan"]}}, "leave out the gates"),
+        ({}, {"request": " \n"}, "no question"),
+    ],
+)
+def test_a_panel_that_cannot_sit_is_refused_with_what_to_do(
+    visitor: Visitor, panel: object, members: dict[str, object], words: str
+) -> None:
+    """Nobody from outside can have others asked than the operator has named, nor a tool run."""
+    before = visitor.forum.recent_runs(None, 1)
+    refused = visitor.ask(panel, **members)
+
+    assert refused.status_code in (400, 422)
+    assert words in refused.json()["detail"]
+    assert visitor.forum.recent_runs(None, 1) == before
+
+
+def test_a_symposium_is_no_task_of_a_plan(visitor: Visitor) -> None:
+    """A council can be; and there, too, it has nobody on it whom the operator does not know."""
+    tasks = [{"id": "safe", "instruction": QUESTION, "panel": {"seats": 3, "rounds": 1}}]
+    good = visitor.end(None, tasks=tasks)
+    other = {**tasks[0], "panel": {"protocol": "symposium"}}
+    strange = {**tasks[0], "panel": {"models": ["eve"]}}
+    refused = [visitor.ask(None, tasks=[task]) for task in (other, strange)]
+
+    assert good["answer"] == "yes"
+    assert [one.status_code for one in refused] == [422, 422]
+    assert "whole requests" in refused[0].json()["detail"]
+    assert "eve" in refused[1].json()["detail"]

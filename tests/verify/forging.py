@@ -1,0 +1,236 @@
+"""An operator who holds the keys, and writes the record of a session anew, as he likes it.
+
+Whatever he writes is consistent in itself: every link, proof and signature holds.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from forum.backends.sqlite import SqliteStore
+from forum.deliberation import Indexed, Minutes
+from forum.ledger import (
+    MAIN,
+    Attachment,
+    Bytes,
+    Commitment,
+    Draft,
+    Entry,
+    Facts,
+    Ledger,
+    Publisher,
+    RunClose,
+    RunOpen,
+    Sequencer,
+    Store,
+    StoredBody,
+    Strand,
+    gather_bundle,
+)
+from forum.ledger.entry import FORMAT
+from forum.tlog import Hash
+from forum.verify import Report, Trust, verify_bundle, verify_ledger
+from tests.engine.office import KINDS, RUN, Office, now
+from tests.support import fresh_origin, key_of
+from tests.verify.world import Kept, policy_of
+
+
+@dataclass
+class Line:
+    """One entry, to be written anew."""
+
+    id: str
+    strand: str
+    step: str
+    actor: str
+    facts: Facts
+    ts: int
+    parents: list[str] = field(default_factory=list)
+    """The ids of other lines."""
+    bodies: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+
+    def alter(self, **members: Any) -> None:  # noqa: ANN401
+        """Have it state other facts."""
+        self.facts = msgspec.structs.replace(self.facts, **members)
+
+    def rewrite(self, body: str, change: Callable[[bytes], bytes]) -> None:
+        """Have it say something else."""
+        data, media = self.bodies[body]
+        changed = change(data)
+        assert changed != data, "nothing was forged"
+        self.bodies[body] = changed, media
+
+
+class Story:
+    """The record of a session, line by line."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.lines = lines
+
+    def copy(self) -> "Story":
+        """Return one that can be altered."""
+        return Story(
+            [replace(line, parents=[*line.parents], bodies={**line.bodies}) for line in self.lines]
+        )
+
+    def of(self, strand: str, kind: type[Facts] | None = None) -> list[Line]:
+        """Return the lines of a strand, or those of one kind."""
+        own = [line for line in self.lines if line.strand == strand]
+        return [line for line in own if kind is None or isinstance(line.facts, kind)]
+
+    def one(self, strand: str, kind: type[Facts]) -> Line:
+        """Return the first line of a kind."""
+        return self.of(strand, kind)[0]
+
+    def step(self, step: str) -> Line:
+        """Return a note of the main strand."""
+        return next(line for line in self.of(MAIN) if line.step == step)
+
+    def drop(self, *lines: Line, instead: Line | None = None) -> None:
+        """Leave lines out; what they led to no longer names them, or another one instead."""
+        gone = {line.id for line in lines}
+        self.lines = [line for line in self.lines if line.id not in gone]
+        for line in self.lines:
+            named = [parent for parent in line.parents if parent not in gone]
+            lost = len(named) < len(line.parents)
+            line.parents = [*named, instead.id] if lost and instead else named
+
+    def drop_turns(self, *names: str) -> None:
+        """Leave turns out."""
+        for name in names:
+            self.drop(*self.of(f"turn/{name}"))
+
+    def move(self, line: Line, before: Line | None = None, after: Line | None = None) -> None:
+        """Have a line written before or after another one."""
+        self.lines.remove(line)
+        target = before or after
+        assert target is not None
+        self.lines.insert(self.lines.index(target) + (after is not None), line)
+
+    def repeat_turn(self, name: str, other: str, before: Line) -> None:
+        """Write a turn once more, under another name."""
+        copies = [
+            replace(line, id=f"{line.id}/{other}", strand=f"turn/{other}", bodies={**line.bodies})
+            for line in self.of(f"turn/{name}")
+        ]
+        at = self.lines.index(before)
+        self.lines[at:at] = copies
+
+
+def story_of(office: Office, run: str = RUN) -> Story:
+    """Return the record of a run."""
+    return Story(
+        [
+            Line(
+                leaf.hex(),
+                entry.strand,
+                entry.step,
+                entry.actor,
+                entry.facts,
+                entry.ts,
+                list(entry.parents),
+                {
+                    name: (office.body(entry, name), body.type)
+                    for name, body in entry.bodies.items()
+                },
+            )
+            for leaf, entry in office.told(run)
+        ]
+    )
+
+
+def minutes_of(story: Story) -> Minutes:
+    """Return the same as a verifier has it once links, proofs and bodies were checked."""
+    kinds = {kind.facts: kind.name for kind in KINDS}
+    counts: Counter[str] = Counter()
+    leaves = {line.id: Hash(sha256(line.id.encode()).digest()) for line in story.lines}
+    entries = []
+    bodies: dict[tuple[int, str], bytes] = {}
+    for index, line in enumerate(story.lines):
+        place = (FORMAT, "log", RUN, line.strand, counts[line.strand], "")
+        parents = tuple(leaves[parent].hex() for parent in line.parents if parent in leaves)
+        committed = {n: Commitment("", len(data), m) for n, (data, m) in line.bodies.items()}
+        said = (line.step, line.ts, line.actor, kinds[type(line.facts)], parents, line.facts)
+        entries.append(Indexed(index, leaves[line.id], Entry(*place, *said, committed)))
+        bodies |= {(index, name): data for name, (data, _) in line.bodies.items()}
+        counts[line.strand] += 1
+    return Minutes(
+        RUN,
+        entries,
+        lambda where, name: StoredBody(b"", Bytes(bodies[where.index, name]).chunks),
+    )
+
+
+class Forgery:
+    """A ledger with one forged session."""
+
+    def __init__(self, store: Store, story: Story) -> None:
+        self._store, self._key = store, key_of(store.origin)
+        self._now = now()
+        self.ledger = Ledger(store, KINDS, lambda: self._now, lambda: b"s" * 32)
+        self.ledger.begin("tests/1", self._key.verifier())
+        self._guard = Kept()
+        self._ids: dict[str, Hash] = {}
+        self._strands: dict[str, Strand] = {}
+        for line in story.lines:
+            self._write(line)
+
+    def _write(self, line: Line) -> None:
+        self._now = line.ts
+        if isinstance(line.facts, RunOpen):
+            self._strands[MAIN] = self.ledger.open_run(RUN, line.actor)
+            return
+        if isinstance(line.facts, RunClose):
+            self.ledger.close_run(self._strands[MAIN], line.actor, line.facts.outcome)
+            return
+        if line.strand not in self._strands:
+            self._strands[line.strand] = self.ledger.strand(RUN, line.strand)
+        parents = tuple(self._ids[parent] for parent in line.parents if parent in self._ids)
+        bodies = tuple(Attachment(n, Bytes(data), m) for n, (data, m) in line.bodies.items())
+        draft = Draft(line.step, line.actor, line.facts, parents, bodies)
+        self._ids[line.id] = self._strands[line.strand].append(draft)[0].leaf
+
+    def sign(self) -> None:
+        """Sequence and sign all of it."""
+        Sequencer(self._store).drain()
+        policy = policy_of(self._key)
+        Publisher(self._store, self._key, self._guard, policy).sign()
+
+    @property
+    def trust(self) -> Trust:
+        """Whom a reader trusts: the operator's very key."""
+        return Trust((self._key.verifier(),))
+
+    def verify(self) -> Report:
+        """Verify the whole ledger."""
+        with self._store.snapshot() as reader:
+            return verify_ledger(reader, KINDS, self.trust, now())
+
+    def bundle(self) -> bytes:
+        """Export the session."""
+        with self._store.snapshot() as reader:
+            return gather_bundle(
+                reader, KINDS, RUN, policy_of(self._key), b"# verify.py\n"
+            ).encode()
+
+    def verify_bundle(self) -> Report:
+        """Verify what was exported."""
+        return verify_bundle(self.bundle(), KINDS, self.trust)
+
+
+@contextmanager
+def forged(folder: Path, story: Story) -> Iterator[Forgery]:
+    """Write a ledger with this story, and sign it."""
+    store = SqliteStore(folder / "forged.db", fresh_origin())
+    try:
+        forgery = Forgery(store, story)
+        forgery.sign()
+        yield forgery
+    finally:
+        store.close()
