@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import os
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from forum.models import program
 from forum.models.command import CommandModel, CommandTool
 from forum.models.content import FileContent
 from forum.work import Command, Tool, Why
-from tests.support import wait_until
+from tests.support import open_files, timed, wait_until
 
 MB = 1_000_000
 
@@ -66,6 +65,7 @@ STUBBORN = "trap '' TERM; sleep 60 & echo $$ $!; while :; do sleep 60; done"
 """Ignores SIGTERM, and so does its child; says who they are."""
 
 
+@timed
 def test_a_program_that_ignores_sigterm_is_gone_with_its_children_at_its_deadline() -> None:
     """`--max-seconds 3` took 60 s in the reference engine: a deadline is one for all of a call."""
     began = monotonic()
@@ -84,6 +84,7 @@ def test_a_program_may_still_say_something_when_it_is_told_to_end() -> None:
     assert (reply.outcome, read(reply.output)) == (Outcome.TIMEOUT, b"partial\n")
 
 
+@timed
 def test_a_cancelled_call_leaves_nothing_running(tmp_path: Path) -> None:
     """Who cancels does not wait for a grace, and nobody is left who could spend money."""
     pids = tmp_path / "pids"
@@ -143,6 +144,7 @@ def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.Mo
     assert (reply.outcome, reply.output.size) == (Outcome.OK, MB)
 
 
+@timed
 def test_a_program_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have the rights of somebody else, like sudo; it is reaped whenever it ends."""
     monkeypatch.setattr(program, "_signal", lambda *_: None)
@@ -371,16 +373,14 @@ def test_programs_run_side_by_side_and_leave_nothing_open() -> None:
         ]
         return await asyncio.gather(*calls)
 
-    gc.collect()
-    descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    began = monotonic()
+    before, began = open_files(), monotonic()
     replies = asyncio.run(crowd())
     outcomes = [reply.outcome.value for reply in replies]
     del replies
 
     assert outcomes == ["ok"] * 4 + ["failed"] * 12 + ["timeout"] * 4
     assert monotonic() - began < 10
-    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+    assert open_files() <= before
 
 
 def model_says(argv: tuple[str, ...]) -> Awaitable[Reply]:
