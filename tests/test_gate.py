@@ -27,15 +27,27 @@ def test_expected_to_fail():
 def test_runs():
     pass
 """
+FAILING = """
+tries = []
+
+def test_fails_once():
+    tries.append(1)
+    assert len(tries) > 1, "somebody was faster"
+
+def test_fails():
+    raise AssertionError
+"""
 SKIPPED_WHOLE = "import pytest; pytest.skip('no module', allow_module_level=True)"
 
 
-def run_pytest(folder: Path, module: str, *, ci: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path, module: str, *options: str, ci: str
+) -> subprocess.CompletedProcess[str]:
     """Run one test module under this suite's conftest, with FORUM_CI set to `ci`."""
     shutil.copy(ROOT / "tests/conftest.py", folder)
     (folder / "test_module.py").write_text(module)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", str(folder)],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *options, str(folder)],
         cwd=folder,
         env=os.environ | {"FORUM_CI": ci, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -69,6 +81,16 @@ def test_a_skipped_test_is_no_failure_elsewhere(tmp_path: Path) -> None:
 
     assert run.returncode == pytest.ExitCode.OK
     assert "2 skipped" in run.stdout.splitlines()[-1]
+
+
+def test_what_was_tried_again_is_told(tmp_path: Path) -> None:
+    """A race that is met once in ten runs must not hide in a green gate; a fault stays one."""
+    run = run_pytest(tmp_path, FAILING, "--reruns=1", ci="1")
+
+    assert "tried again: test_module.py::test_fails_once" in run.stdout
+    assert "AssertionError: somebody was faster" in run.stdout
+    closing = run.stdout.splitlines()[-1]
+    assert all(part in closing for part in ("1 failed", "1 passed", "2 rerun"))
 
 
 def test_the_gate_can_be_started() -> None:
