@@ -13,9 +13,11 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from forum.errors import MissingExtra
 from forum.staff import load_roster, make_router

@@ -8,12 +8,14 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
 
 from forum import __version__
 from forum.config import Settings
@@ -201,8 +203,7 @@ def _password_in(url: str) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Redaction:
+class Redaction(Struct, frozen=True):
     """What came of the wish to erase a body."""
 
     entry: str
@@ -210,8 +211,7 @@ class Redaction:
     publication: Publication
 
 
-@dataclass(frozen=True, slots=True)
-class RunView:
+class RunView(Struct, frozen=True):
     """A run with what its entries commit to, as far as nobody has erased it."""
 
     run: str
@@ -225,13 +225,13 @@ class RunView:
     """What the systems of agents said last of an error, by task."""
     gates: tuple[tuple[str, Gate], ...]
     """What waits for a person, in it and in the runs within it."""
-    entries: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = {}
     """The index of the last entry of each task."""
     until: int | None = None
     """The last entry that is taken into account, if not all are."""
     claims: tuple[Claim, ...] = ()
     """What the answer says was done."""
-    places: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, int] = {}
     """The indexes of the route, of effects and of checks, by the ids of their entries."""
     session: Session | None = None
     """What a panel deliberates on, if one does and nobody has erased it."""

@@ -6,7 +6,7 @@ so that a command loads only what it uses.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from math import inf
@@ -178,8 +178,7 @@ def route_order(
     return replace(order, policy=policy, plan=plan, route=taken)
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """What somebody who does not configure anything may say of what is to be done."""
 
     request: str
@@ -189,7 +188,7 @@ class Ask:
     team: bool | None = None
     route: bool | None = None
     """Whether its lane is looked for; done by itself where agents are configured."""
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = Budget()
     gates: tuple[str, ...] = ()
     gate_milliseconds: int | None = None
     gate_default: Answer | None = None

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forum.deliberation.steps import Asked, Fate, Heard, Said, Session
 from forum.deliberation.symposium.artifact import (

@@ -7,15 +7,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import permutations
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forum.deliberation import Fate, Note, Probe, Report, Turns, deliberate, read_report
 from forum.deliberation.ballots import (
@@ -310,7 +310,7 @@ def test_names_and_briefings_change_nothing_that_others_are_told(
     """Who is asked by which name shows nowhere else."""
     held = hold(session_of(council), in_turn(pool))
     others = tuple(Seat(f"other-{n}", f"You are {n}.") for n, _ in enumerate(council.seats))
-    renamed = msgspec.structs.replace(council, seats=others)
+    renamed = replace(council, seats=others)
     again = hold(session_of(renamed), in_turn(pool))
 
     assert [turn.prompt for turn in again.asked] == [turn.prompt for turn in held.asked]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from forum.deliberation.steps import Fate, Said
 from forum.deliberation.symposium.artifact import (

@@ -6,12 +6,13 @@ checkpoints before and behind it: every kind of file that a bundle can hold is i
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from forum.backends.files import FileMemory
 from forum.backends.sqlite import SqliteStore
@@ -181,8 +182,13 @@ def stranger(trust: Trust) -> Any:  # noqa: ANN401  a value of that module
 
 def as_json(report: Report) -> dict[str, Any]:
     """Return a report as `--json` prints it."""
-    findings = [{**asdict(f), "claim": f.problem.claim} for f in report.findings]
-    whole = {"schema": "forum.report/1", "ok": report.ok, **asdict(report), "findings": findings}
+    findings = [{**msgspec.to_builtins(f), "claim": f.problem.claim} for f in report.findings]
+    whole = {
+        "schema": "forum.report/1",
+        "ok": report.ok,
+        **msgspec.to_builtins(report),
+        "findings": findings,
+    }
     parsed: dict[str, Any] = json.loads(json.dumps(whole))
     return parsed
 

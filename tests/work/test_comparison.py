@@ -1,9 +1,8 @@
 """Comparing two runs: the same is the same, and whatever differs is named once."""
 
-from dataclasses import replace
-
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forum.ledger import Facts, Outcome
 from forum.work import (

@@ -1,11 +1,11 @@
 """The one fold: total, in any number of sittings, and blind to how strands are interleaved."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from forum.errors import Malformed
 from forum.ledger import LEDGER_KINDS, Amount, Kind, Outcome, RunClose

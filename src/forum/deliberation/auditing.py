@@ -8,7 +8,8 @@ What was erased cannot be compared.  That is told too, and never taken for check
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.deliberation.comparing import (
     WRITER,
@@ -69,8 +70,7 @@ from forum.work import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(msgspec.Struct, frozen=True):
     """What came of checking a session."""
 
     is_session: bool

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -82,8 +81,7 @@ class Ballot(msgspec.Struct, frozen=True, omit_defaults=True):
     """An objection that must be answered before anything is called agreed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True):
     """What a ballot may say."""
 
     options: tuple[str, ...] = ()

@@ -5,7 +5,6 @@ a list, written as JSON: nobody can forge another one's words.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,8 +20,7 @@ _LONGEST = 2000
 _REASON = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """Another seat, as a reader sees it."""
 
     label: str
@@ -36,8 +34,7 @@ class Question(msgspec.Struct, frozen=True):
     replies: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What a seat may see in a round of exchange."""
 
     own: Ballot

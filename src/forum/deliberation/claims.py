@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.deliberation.ballots import Ballot, Stated
 from forum.work import position
@@ -24,8 +24,7 @@ class Status(StrEnum):
     CONTESTED = "contested"
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """Something that a seat has claimed."""
 
     name: str
@@ -60,12 +59,11 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     attacks: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class ClaimLedger:
+class ClaimLedger(msgspec.Struct):
     """All claims of a session, in the order in which they were revealed."""
 
-    claims: dict[str, Claim] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    claims: dict[str, Claim] = {}
+    names: dict[str, str] = {}
     """Of each claim, by what it says."""
 
     def take(self, ballots: Mapping[int, Ballot], seed: str) -> int:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from forum.deliberation.steps import Note
 from forum.ledger import Entry, Facts, StoredBody
@@ -38,8 +39,7 @@ class Breach(StrEnum):
     """Something is not there that the protocol asks for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong with a session, and where."""
 
     breach: Breach
@@ -49,8 +49,7 @@ class Fault:
     """Where the entry stands: run/strand/n."""
 
 
-@dataclass(frozen=True, slots=True)
-class Indexed:
+class Indexed(msgspec.Struct, frozen=True):
     """An entry, its id and its place in the log."""
 
     index: int
@@ -58,8 +57,7 @@ class Indexed:
     entry: Entry[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Minutes:
+class Minutes(msgspec.Struct, frozen=True):
     """All that is recorded of the run of a session, in the order of the log."""
 
     run: str
@@ -76,13 +74,12 @@ class Gone(Exception):
     """A body is not there without which nobody knows how it went on."""
 
 
-@dataclass(slots=True)
-class Look:
+class Look(msgspec.Struct):
     """Compares what is recorded with what should be, and remembers what it found."""
 
     minutes: Minutes
-    faults: list[Fault] = field(default_factory=list)
-    not_checked: list[str] = field(default_factory=list)
+    faults: list[Fault] = []
+    not_checked: list[str] = []
 
     def find(self, breach: Breach, detail: str, where: Indexed | None = None) -> None:
         """Take note of something that is wrong."""

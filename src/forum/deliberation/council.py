@@ -8,7 +8,6 @@ what the answer is follow from the ballots alone.
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 
@@ -85,23 +84,22 @@ class _Stop(Exception):
     """The session was stopped."""
 
 
-@dataclass(slots=True)
-class _Sitting:
+class _Sitting(msgspec.Struct):
     """A council as far as it has come."""
 
     session: Session
-    casts: list[Cast] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    claims: ClaimLedger = field(default_factory=ClaimLedger)
-    weighed: dict[int, Ballot] = field(default_factory=dict)
+    casts: list[Cast] = []
+    changes: list[Change] = []
+    claims: ClaimLedger = msgspec.field(default_factory=ClaimLedger)
+    weighed: dict[int, Ballot] = {}
     """The ballot of each seat that counts: the last one that it had a reason for."""
-    stated: dict[int, Ballot] = field(default_factory=dict)
+    stated: dict[int, Ballot] = {}
     """What each seat has said last."""
-    stands: dict[int, str] = field(default_factory=dict)
+    stands: dict[int, str] = {}
     """Its position."""
-    answered: dict[int, Question] = field(default_factory=dict)
+    answered: dict[int, Question] = {}
     """What seats have asked that others have answered in this round."""
-    labels: dict[int, dict[str, int]] = field(default_factory=dict)
+    labels: dict[int, dict[str, int]] = {}
     """How each reader has called the others in this round."""
     baseline: Baselined | None = None
     baseline_answer: str = ""

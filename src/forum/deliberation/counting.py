@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.deliberation.ballots import Ballot
 from forum.deliberation.steps import Said
 from forum.work import position
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(msgspec.Struct, frozen=True):
     """A ballot that was cast."""
 
     seat: int

@@ -1,7 +1,6 @@
 """What a council leaves to its readers: the minority, who changed and why, what would decide."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -15,8 +14,7 @@ UNCHECKED = "The tool that checks answers has found none of them to hold."
 ONE_MODEL = "All seats are the same agent: it agrees with itself, and an exchange rarely helps it."
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A seat has changed its answer."""
 
     seat: int
@@ -33,8 +31,7 @@ class Change:
         return bool(self.because or self.evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(msgspec.Struct, frozen=True):
     """All that a report is made of."""
 
     answer: str

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+import msgspec
+
 from forum.ledger import NO_LIMIT, Amount, Facts, Outcome
 from forum.tlog import Hash
 from forum.work import Policy, StopReason, Why
@@ -21,8 +23,7 @@ CUTS = frozenset({Why.DEADLINE, Why.CANCELLED})
 """How a call ends when all of the session does; a call may have a deadline of its own, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """What is deliberated on, and how."""
 
     problem: str
@@ -32,8 +33,7 @@ class Session:
     """When it was taken on, in microseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """Something that is recorded with a note."""
 
     name: str
@@ -41,8 +41,7 @@ class Body:
     media: str = JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """What code has made of what was said: an entry of its own."""
 
     step: str
@@ -77,8 +76,7 @@ class Asked:
     """What is recorded of a reply in the right form, in one commit with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """One question to a tool: what it is given, and whether that holds is all it tells."""
 
     name: str
@@ -86,8 +84,7 @@ class Probe:
     given: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(msgspec.Struct, frozen=True):
     """What may be done at the same time."""
 
     turns: tuple[Asked | Probe, ...]
@@ -103,8 +100,7 @@ class Fate(StrEnum):
     """The session was stopped first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """What came of a turn."""
 
     turn: str
@@ -129,8 +125,7 @@ class Said:
     """The last entry of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """What came of turns, in their order."""
 
     said: tuple[Said, ...] = ()
@@ -138,8 +133,7 @@ class Heard:
     """Why the session was stopped, where that has cut off one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True):
     """How a session ends."""
 
     outcome: Outcome

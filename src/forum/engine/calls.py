@@ -330,7 +330,10 @@ class Caller:
         mask = self.ledger.mask
         if not mask.finds(prompt.text):
             return prompt
-        turns = (replace(turn, text=b"".join(mask.hide([turn.text]))) for turn in prompt.turns)
+        turns = (
+            msgspec.structs.replace(turn, text=b"".join(mask.hide([turn.text])))
+            for turn in prompt.turns
+        )
         return Prompt(b"".join(mask.hide([prompt.text])), tuple(turns))
 
     async def reserve(

@@ -5,9 +5,10 @@ What it says counts once code has found it to have its form; what is wrong with 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.engine.answering import VERIFIER, Answering
 from forum.engine.attention import Stop

@@ -5,10 +5,11 @@ whose word can be proven like any other step; no table beside the log could say 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any
+
+import msgspec
 
 from forum.ledger.entry import Entry
 from forum.ledger.kinds import AccessGranted, AccessRevoked, Denial, Scope
@@ -22,8 +23,7 @@ DENIALS = "denials"
 PREFIX = "forum"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(msgspec.Struct, frozen=True):
     """What a client shows: which key it is, for which ledger, and the secret."""
 
     ledger: str
@@ -46,13 +46,12 @@ class ApiKey:
         return cls(*parts[1:]) if whole else None
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """The keys of a ledger as its entries tell."""
 
-    granted: Mapping[str, AccessGranted] = field(default_factory=dict)
+    granted: Mapping[str, AccessGranted] = {}
     revoked: frozenset[str] = frozenset()
-    made: Mapping[str, int] = field(default_factory=dict)
+    made: Mapping[str, int] = {}
     """When each was granted, in microseconds since 1970."""
     length: int = 0
     """How many entries this is known from."""

@@ -6,9 +6,10 @@ even a one-word body can be guessed from its commitment.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
+
+import msgspec
 
 from forum.errors import Malformed
 from forum.ledger.entry import Commitment
@@ -33,8 +34,7 @@ class Content(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(msgspec.Struct, frozen=True):
     """Content that is in memory already."""
 
     data: bytes
@@ -58,8 +58,7 @@ def text(content: str) -> Bytes:
         raise Malformed("text", f"a lone surrogate at character {error.start}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """A body on its way to the store, under the name by which its entry knows it."""
 
     name: str
@@ -73,8 +72,7 @@ class Body:
         return Commitment(digest.hex(), self.content.size, self.type)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBody:
+class StoredBody(msgspec.Struct, frozen=True):
     """A body as a store or a bundle holds it: untrusted until checked."""
 
     salt: bytes

@@ -9,7 +9,6 @@ would enclose his own.  See docs/spec/bundle.md.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
@@ -77,8 +76,7 @@ class PastCheckpoint(msgspec.Struct, frozen=True):
     proof: tuple[Hash, ...]
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """The contents of a bundle, in its form, not yet verified."""
 
     origin: str
@@ -89,7 +87,7 @@ class Bundle:
     bodies: Mapping[tuple[int, str], tuple[bytes, bytes]]
     """Salt and content, by the index of the entry and the name of the body."""
     past: tuple[PastCheckpoint, ...] = ()
-    extras: Mapping[str, bytes] = field(default_factory=dict)
+    extras: Mapping[str, bytes] = {}
     """What is enclosed for convenience: policy, verifier, instructions."""
 
     def encode(self) -> bytes:

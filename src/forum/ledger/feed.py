@@ -1,6 +1,6 @@
 """The entries of a run in the order of the log, read as they come."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from forum.ledger.entry import leaf_of, peek_run
 from forum.ledger.ports import Reader
@@ -9,16 +9,14 @@ _NEAR = 1000
 """How much more of the log is rather looked through than every strand of the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sequenced:
+class Sequenced(msgspec.Struct, frozen=True):
     """An entry that has its index."""
 
     index: int
     data: bytes
 
 
-@dataclass(slots=True)
-class Feed:
+class Feed(msgspec.Struct):
     """Yields each entry of a run once, by rising index, from behind one of them."""
 
     reader: Reader
@@ -26,7 +24,7 @@ class Feed:
     after: int = -1
     _size: int = 0
     """How much of the log was looked at."""
-    _read: dict[str, int] = field(default_factory=dict)
+    _read: dict[str, int] = {}
     """How much of each strand was yielded."""
 
     def read(self) -> list[Sequenced]:

@@ -6,7 +6,6 @@ readers put the sets together.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -21,8 +20,7 @@ _REMEMBERED = 10_000
 """How many facts that were read before are recognised without reading them again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind(Generic[F]):
+class Kind(msgspec.Struct, Generic[F], frozen=True):
     """One kind: its versioned name, the type of its facts, the names its bodies may have."""
 
     name: str

@@ -1,11 +1,11 @@
 """One ledger as its writers and readers use it: a log of entries over a store."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.errors import (
     AmbiguousEntry,
@@ -66,8 +66,7 @@ class StrandEnd(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     head: str
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(msgspec.Struct, frozen=True):
     """An entry that was found, with its index if it has one."""
 
     index: int | None

@@ -157,8 +157,7 @@ class Mask:
                 return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Hidden:
+class _Hidden(msgspec.Struct, frozen=True):
     """Content in which secrets are hidden while it is read."""
 
     content: Content

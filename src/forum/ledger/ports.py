@@ -6,8 +6,9 @@ promise of `Store` in executable form.
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from forum.ledger.body import Body, StoredBody
 from forum.tlog import Hash, TileId
@@ -134,8 +135,7 @@ class Head(NamedTuple):
     root: Hash
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """Entries that have no index yet, parents before children, as one sequencer saw them."""
 
     leaves: Sequence[bytes]

@@ -7,7 +7,8 @@ at once may waste work, but they cannot make two trees.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.errors import (
     GuardMissing,
@@ -85,8 +86,7 @@ class Sequencer:
         return self._tree
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(msgspec.Struct, frozen=True):
     """A checkpoint as it stands now, and what was heard from the witnesses."""
 
     note: bytes

@@ -10,10 +10,12 @@ Every draft of every writer passes one place, where its secrets give way to thei
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from operator import is_not
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from forum.errors import Malformed, Overtaken, PositionTaken, StepMismatch
 from forum.ledger.body import Body, Content
@@ -33,8 +35,7 @@ from forum.ledger.ports import (
 from forum.tlog import Hash
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True):
     """A body that a draft wants to commit to."""
 
     name: str
@@ -42,8 +43,7 @@ class Attachment:
     type: str = "text/plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """What a writer wants recorded at the next position of its strand."""
 
     step: str
@@ -61,8 +61,7 @@ class Recorded(NamedTuple):
     entry: Entry[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Pen:
+class Pen(msgspec.Struct, frozen=True):
     """What every writer of one log writes with."""
 
     store: Reader

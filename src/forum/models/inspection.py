@@ -1,9 +1,10 @@
 """Looking at an agent before a run depends on it: where it is, its key, its price."""
 
 import shutil
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from forum.engine import Call, Model, Models, Reply
 from forum.errors import AgentUnusable, KeyUnreadable, MissingExtra, UnknownPrice

@@ -5,9 +5,10 @@ Nothing here knows a terminal or a wire.
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
+
+from msgspec import Struct
 
 from forum.app import RunView
 from forum.deliberation import Concluded, End, Place, Reason, SessionClosed, ballot_place
@@ -278,8 +279,7 @@ def lost_calls(task: TaskRun) -> int:
     return sum(1 for call in task.calls if call.replied and call.replied.why is Why.LOST)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What a role has done in a run."""
 
     role: str
@@ -312,8 +312,7 @@ def parts_of(state: Run) -> list[Part]:
 # The tree of tasks
 
 
-@dataclass(frozen=True, slots=True)
-class Twig:
+class Twig(Struct, frozen=True):
     """A task in the tree: under the last one that it waits for."""
 
     id: str

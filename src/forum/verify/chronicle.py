@@ -6,7 +6,6 @@ among the recent ones is looked up.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -49,8 +48,7 @@ _NO_LIST = {"": (0, "")}
 """What stands for a list that is not in its form: it fits no strands."""
 
 
-@dataclass(slots=True)
-class _Strand:
+class _Strand(msgspec.Struct):
     """How far a strand has come, and the earliest time that its entries can have."""
 
     n: int

@@ -4,8 +4,9 @@ Never true or false.  **Intact**: what is there is what was recorded.  **Complet
 was recorded is missing.  **Independent**: somebody other than the writer has seen it.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Claim(StrEnum):
@@ -75,8 +76,7 @@ class Problem(StrEnum):
         return Claim.INDEPENDENT
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong, and where."""
 
     problem: Problem
@@ -93,16 +93,14 @@ class Finding:
         return f"{self.problem}{where}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """One of the three words, and why."""
 
     state: State
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True):
     """A witness that has cosigned the newest checkpoint, and when it says it did."""
 
     witness: str
@@ -110,8 +108,7 @@ class Sighting:
     same_machine: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Bodies:
+class Bodies(msgspec.Struct, frozen=True):
     """How the bodies that were committed to are found now."""
 
     ok: int = 0
@@ -120,8 +117,7 @@ class Bodies:
     mismatch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What was checked, what was found, and what was not checked."""
 
     origin: str

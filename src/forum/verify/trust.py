@@ -4,7 +4,8 @@ Keys and policy come from the reader and never from what is being verified.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.errors import Malformed, SignatureRejected
 from forum.tlog import (
@@ -22,8 +23,7 @@ LOCAL_WITNESS = "forum.local/witness/"
 """The names of witnesses that live on the writer's own machine begin like this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(msgspec.Struct, frozen=True):
     """The reader's own keys, policy and memories."""
 
     keys: tuple[VerifierKey, ...] = ()

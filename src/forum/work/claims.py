@@ -6,7 +6,6 @@ them.  A claim is linked to the outcome that shows it, or it is *unverified*, wh
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -126,8 +125,7 @@ def unverified(claims: Sequence[Claim]) -> int:
     return sum(1 for claim in claims if not claim.receipt)
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(msgspec.Struct, frozen=True):
     """What an effect can show: read once, however much is said of it."""
 
     entry: str

@@ -1,7 +1,6 @@
 """Two runs side by side: step by step, and where they part."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -20,8 +19,7 @@ _OWN: Mapping[type[Facts], frozenset[str]] = {
 """Facts that name other entries or runs: no two runs have the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What one entry says, apart from when, where and under which hashes it says it."""
 
     strand: str
@@ -43,8 +41,7 @@ class Parting(StrEnum):
     BODIES = "bodies"
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(msgspec.Struct, frozen=True):
     """One step that two runs do not share."""
 
     parting: Parting

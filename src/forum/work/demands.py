@@ -16,12 +16,12 @@ A plan may come from anybody, and a pattern that never ends would take its worke
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from math import isfinite
 from typing import Any
 
+import msgspec
 import re2
 
 
@@ -72,8 +72,7 @@ _QUIET.log_errors = False
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """One line: what checks it, and what it says; words are checked by a model."""
 
     check: Check

@@ -1,7 +1,8 @@
 """What can be told of an agent before a run depends on it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Key(StrEnum):
@@ -13,8 +14,7 @@ class Key(StrEnum):
     PROVIDER = "where pydantic-ai looks"
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(msgspec.Struct, frozen=True):
     """What is known of an agent without asking it anything."""
 
     kind: str

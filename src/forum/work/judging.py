@@ -1,7 +1,6 @@
 """Whether a result does what was asked for, as far as code can tell."""
 
-from dataclasses import dataclass
-
+import msgspec
 import re2
 
 from forum.ledger import Outcome
@@ -21,8 +20,7 @@ MOST_READ = 1 << 20
 """How much of an output is looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """What was checked, and what came out."""
 
     passed: bool
@@ -87,8 +85,7 @@ def _deed_fault(demand: Demand, said: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """How many tests a program says to have run.  None at all is no success."""
 
     passed: int = 0

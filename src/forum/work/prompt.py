@@ -6,9 +6,10 @@ voice of the one who gives the instructions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+
+import msgspec
 
 from forum.work.kinds import plain
 from forum.work.policy import Use
@@ -23,8 +24,7 @@ class Who(StrEnum):
     TOOL = "tool"
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """One part of a prompt, for models that are told who speaks.
 
     The parts of a prompt, one after the other, are its text.
@@ -38,8 +38,7 @@ class Turn:
     """For what a tool says: which of those wishes it belongs to, the first being 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quoted:
+class Quoted(msgspec.Struct, frozen=True):
     """What another task or tool has said; of a long text only the beginning is given."""
 
     source: str
@@ -80,8 +79,7 @@ def _next_text(before: bytes, said: Quoted, results: Sequence[Quoted]) -> bytes:
     return b"\n\n".join([before, *marks, quote(said), *(quote(result) for result in results)])
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """What an agent is told: as one text, which is recorded, and part by part."""
 
     text: bytes

@@ -18,7 +18,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -91,8 +90,7 @@ class Rung(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(msgspec.Struct, frozen=True):
     """The few numbers that were measured, on requests which the roster does not hold.
 
     `python -m benchmarks routing` measures what they are worth.

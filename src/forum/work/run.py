@@ -6,9 +6,11 @@ takes each strand's entries in their order, and the strands in any, in one sitti
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from forum.ledger import (
     MAIN,
@@ -72,8 +74,7 @@ class TaskState(StrEnum):
                 assert_never(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One call of a model, and its reply if there is one."""
 
     at: Position
@@ -93,8 +94,7 @@ class Call:
         return Amount(self.replied.usd, self.replied.tokens, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class UseOfTool:
+class UseOfTool(msgspec.Struct, frozen=True):
     """One effect on the world, and what became of it if that is known."""
 
     at: Position
@@ -105,8 +105,7 @@ class UseOfTool:
     outcome: Hash | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRun:
+class TaskRun(msgspec.Struct, frozen=True):
     """A task as far as it has come."""
 
     id: str
@@ -142,8 +141,7 @@ class TaskRun:
         return total(call.spent for call in self.calls)
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """Something that waits, or waited, for a decision."""
 
     strand: str
@@ -172,8 +170,7 @@ class RunState(StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A run as its entries tell it."""
 
     accepted: Accepted | None = None
@@ -184,8 +181,8 @@ class Run:
     plan: Hash | None = None
     planned: int = 0
     """How many tasks its plan has."""
-    tasks: Mapping[str, TaskRun] = field(default_factory=dict)
-    gates: Mapping[str, Gate] = field(default_factory=dict)
+    tasks: Mapping[str, TaskRun] = {}
+    gates: Mapping[str, Gate] = {}
     """By strand."""
     cancelled: bool = False
     stopped: Stopped | None = None
@@ -194,7 +191,7 @@ class Run:
     answered: Answered | None = None
     answer_at: Position | None = None
     outcome: Outcome | None = None
-    lengths: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[str, int] = {}
     """How many entries of each strand were taken in."""
 
     @property

@@ -4,7 +4,8 @@ They depend on nothing but their arguments, so whoever takes a run over decides 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.ledger import Outcome
 from forum.work.judging import Judgement
@@ -26,8 +27,7 @@ MOST_LOOKS = 3
 _MAY_START = frozenset({TaskState.PENDING, TaskState.RUNNING})
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(msgspec.Struct, frozen=True):
     """What to do now."""
 
     skip: tuple[tuple[str, Skipped], ...] = ()

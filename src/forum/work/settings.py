@@ -8,7 +8,6 @@ is refused rather than rounded.
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, Overflow
 from typing import Any, TypeVar
 
@@ -209,8 +208,7 @@ def exactly(value: object, unit: int) -> int:
     return int(number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(msgspec.Struct, frozen=True):
     """One section of a file: whatever is wrong in it is said with its name."""
 
     file: str

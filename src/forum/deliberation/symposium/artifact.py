@@ -4,9 +4,9 @@ All of it follows from what was recorded; nothing else is kept anywhere.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from forum.deliberation.comparing import MARK
 from forum.deliberation.steps import Note, Session
@@ -50,8 +50,7 @@ PANEL, TERMINATION = "selector_output.json", "termination.json"
 PRODUCER = "forum"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """A session as it was recorded."""
 
     config: Config
@@ -87,17 +86,17 @@ def _as_masked(record: Kept) -> Kept:
     if record.closed is None or not any(map(MARK.search, record.messages)):
         return record
     digest = digest_of(read_message(data) for data in record.messages)
-    closed = msgspec.structs.replace(record.closed, digest=digest)
+    closed = replace(record.closed, digest=digest)
     ending = record.termination
     if ending:
         noted = read_termination(ending)
-        ending = canonical(msgspec.structs.replace(noted, transcript_digest=digest))
+        ending = canonical(replace(noted, transcript_digest=digest))
     return replace(record, closed=closed, termination=ending)
 
 
 def resolved(config: Config) -> Config:
     """Return a config with its personas in it: their names mean others to other programs."""
-    return msgspec.structs.replace(
+    return replace(
         config,
         agents=tuple(_resolved(agent) for agent in config.agents),
         coordinator=_resolved(config.coordinator),
@@ -105,7 +104,7 @@ def resolved(config: Config) -> Config:
 
 
 def _resolved(agent: AgentConfig) -> AgentConfig:
-    return msgspec.structs.replace(agent, persona_ref=persona_of(agent.persona_ref))
+    return replace(agent, persona_ref=persona_of(agent.persona_ref))
 
 
 def artifact_of(record: Kept) -> Artifact:
@@ -151,7 +150,7 @@ def manifest_of(record: Kept, version: str) -> RunManifest:
     if record.closed is None:
         return manifest
     answered = record.closed.outcome is OutcomeKind.SYNTHESIS
-    return msgspec.structs.replace(
+    return replace(
         manifest,
         status=Status.COMPLETE if answered else Status.TERMINATED,
         transcript_digest=record.closed.digest,

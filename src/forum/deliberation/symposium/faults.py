@@ -1,7 +1,8 @@
 """What can be wrong with an artifact."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class Law(StrEnum):
@@ -47,8 +48,7 @@ class Law(StrEnum):
     """What is left open is what was last said to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A law that an artifact breaks."""
 
     law: Law

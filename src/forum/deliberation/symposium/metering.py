@@ -1,8 +1,9 @@
 """What a session has used, and whether that is more than the caps of its config."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+import msgspec
 
 from forum.deliberation.steps import NOTHING, Said
 from forum.deliberation.symposium.forms import Config
@@ -15,8 +16,7 @@ MOST_RESERVE = 120
 """How many seconds are kept for an answer from what there is, where one is wanted."""
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(msgspec.Struct):
     """What a session has used so far."""
 
     config: Config
@@ -25,7 +25,7 @@ class Meter:
     """When it was last heard of anybody.  It never goes back, whatever the clocks say."""
     spent: Amount = NOTHING
     """By all turns, those included that came to nothing."""
-    tokens: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = msgspec.field(default_factory=Counter)
     """By each agent, in its turns."""
 
     def take(self, said: Said) -> None:

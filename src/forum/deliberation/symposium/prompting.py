@@ -7,7 +7,6 @@ its author cannot end: nobody can speak in another one's name.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import UNSET
@@ -56,16 +55,14 @@ _SYNTHESIS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A request that was put off, and the turn that it comes from."""
 
     request: DirectRequest
     parent: PrimaryTurn
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """All that is known when somebody is asked; what of it they are shown is decided here."""
 
     session: Session

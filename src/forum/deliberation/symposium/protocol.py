@@ -6,9 +6,10 @@ the transcript before anybody else is asked.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypedDict, assert_never
 
+import msgspec
 from msgspec import UNSET
 
 from forum.deliberation.steps import (
@@ -157,16 +158,15 @@ def symposium(session: Session) -> Steps:
     return (yield from sitting.conclude())
 
 
-@dataclass(slots=True)
-class _Sitting:
+class _Sitting(msgspec.Struct):
     """A session as it stands."""
 
     session: Session
     config: Config
     meter: Meter
-    panel: list[str] = field(default_factory=list)
-    transcript: list[Message] = field(default_factory=list)
-    waiting: deque[Waiting] = field(default_factory=deque)
+    panel: list[str] = []
+    transcript: list[Message] = []
+    waiting: deque[Waiting] = msgspec.field(default_factory=deque)
     round: int = 0
     turn: int = 0
     asked: int = 0

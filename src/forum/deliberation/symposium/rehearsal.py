@@ -6,10 +6,11 @@ played once to find out; then each turn has its moves, and agents can be given t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from forum.deliberation.steps import (
     NOTHING,
@@ -36,8 +37,7 @@ from forum.work import Move, Why
 ASSISTANT = "assistant"
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
+class Played(msgspec.Struct, frozen=True):
     """A session from its first step to its closing."""
 
     notes: tuple[Note, ...]
@@ -75,8 +75,7 @@ def rehearse(
     return rehearsal.moves
 
 
-@dataclass(slots=True)
-class _Reel:
+class _Reel(msgspec.Struct):
     """A script, and how far it was played."""
 
     script: FakeScript

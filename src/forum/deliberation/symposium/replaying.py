@@ -7,7 +7,6 @@ find a match, or a difference, that means nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
 
@@ -33,8 +32,7 @@ RECORDED = "recorded"
 """How the time is held: every message has the time that it had."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(msgspec.Struct, frozen=True):
     """What came of a replay."""
 
     messages: int

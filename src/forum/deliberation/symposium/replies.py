@@ -5,8 +5,9 @@ that is in none, or that no transcript can hold, costs that request and not the 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from forum.deliberation.symposium import reading
 from forum.deliberation.symposium.forms import (
@@ -31,8 +32,7 @@ _WORD, _LINE, _SHORTEST = 60, 300, 80
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Turned:
+class Turned(msgspec.Struct, frozen=True):
     """What an agent has said in its turn."""
 
     content: TurnOutput

@@ -1,15 +1,15 @@
 """What becomes of the requests of a turn: one is answered at once, others wait or cannot be."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.deliberation.symposium.forms import DirectRequest, SchemaFailure
 from forum.deliberation.symposium.replies import Turned
 from forum.deliberation.symposium.transcript import members
 
 
-@dataclass(frozen=True, slots=True)
-class Routed:
+class Routed(msgspec.Struct, frozen=True):
     """What becomes of the requests of a primary turn."""
 
     first: DirectRequest | None

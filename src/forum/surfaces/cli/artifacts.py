@@ -298,7 +298,9 @@ def _session_in(found: Found, session: Session) -> Session:
     assert isinstance(panel, Symposium)  # noqa: S101  `_find` has looked
     stated = msgspec.structs.replace(panel, config=members(artifact.config))
     policy = msgspec.structs.replace(session.policy, panel=stated)
-    return replace(session, problem=artifact.config.problem_statement, policy=policy)
+    return msgspec.structs.replace(
+        session, problem=artifact.config.problem_statement, policy=policy
+    )
 
 
 def _replay_script(

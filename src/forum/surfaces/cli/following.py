@@ -7,13 +7,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from threading import Lock
 from time import monotonic
 from types import FrameType
 from typing import NoReturn
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from forum.app import Forum, RunView, now
 from forum.ledger import Outcome
@@ -316,8 +317,7 @@ _LEAST_DOING = 10
 _MOST_DOING = 28
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A task, or a role, as it is drawn."""
 
     branch: str
