@@ -53,8 +53,8 @@ from forum.deliberation import (
     deliberate,
     read_report,
 )
-from forum.engine import Order, entries_of
-from forum.ledger import MAIN, Amount, RunClose
+from forum.engine import Order
+from forum.ledger import MAIN, Amount, RunClose, entries_of
 from forum.work import Agent, Council, Move, Panel, Policy, Scripted, Seat, Symposium
 
 SEATS = 5

@@ -65,8 +65,10 @@ from forum.ledger import (
     Scope,
     Sequencer,
     Store,
+    entries_of,
     fold_access,
     gather_bundle,
+    is_before,
     names_a_secret,
 )
 from forum.tlog import (
@@ -576,14 +578,12 @@ class Forum:
 
     def read_run(self, run: str, until: int | None = None) -> Run:
         """Return a run as it stands, or as it stood when an entry of this index was the last."""
-        from forum.engine import entries_of, is_before
-
         if not self.store.strands(run):
             raise NoSuchRun(run)
         told = (
             t for strand in self.store.strands(run) for t in entries_of(self.ledger, run, strand)
         )
-        return fold(t for t in told if until is None or is_before(self.ledger, t[0], until))
+        return fold(t for t in told if until is None or is_before(self.store, t[0], until))
 
     def order_of(self, run: str) -> "Order":
         """Return what was asked for in a run, as it was asked."""
@@ -650,15 +650,13 @@ class Forum:
         """Return what a panel deliberates on in a run, and what was noted of it so far."""
         if state.planned:
             return None, ()
-        from forum.engine import entries_of, is_before
-
         turns = [task_strand(name) for name in state.tasks if name.startswith(TURN)]
         notes = tuple(
             Noted(entry.step, entry.facts, self._bodies_of(entry))
             for strand in (MAIN, *turns)
             for leaf, entry in entries_of(self.ledger, run, strand)
             if entry.kind in DELIBERATION_KINDS
-            if until is None or is_before(self.ledger, leaf, until)
+            if until is None or is_before(self.store, leaf, until)
         )
         with suppress(BodyGone):
             return (self.session_of(run, state) if notes else None), notes
@@ -695,8 +693,6 @@ class Forum:
 
     def _main_bodies(self, run: str, state: Run) -> dict[str, bytes]:
         """Return request, plan, answer and claims of a run in this state."""
-        from forum.engine import entries_of
-
         found: dict[str, bytes] = {}
         for leaf, entry in entries_of(self.ledger, run, MAIN):
             at = Position(run, MAIN, entry.n)
@@ -734,8 +730,6 @@ class Forum:
 
     def _read_on(self, run: str, state: Run) -> Run:
         """Take in what was added to a run; a task that has ended gets nothing added."""
-        from forum.engine import entries_of
-
         ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
         fresh = [
             told
@@ -838,8 +832,6 @@ class Forum:
 
     def bodies_at(self, run: str, strand: str, step: str) -> dict[str, bytes]:
         """Return the bodies that are left of a step."""
-        from forum.engine import entries_of
-
         for _, entry in entries_of(self.ledger, run, strand):
             if entry.step == step:
                 return {body.name: body.data for body in self._bodies_of(entry)}

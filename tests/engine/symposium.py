@@ -22,8 +22,8 @@ from forum.deliberation import (
     rehearse,
 )
 from forum.deliberation.symposium.artifact import Kept
-from forum.engine import Engine, Order, entries_of, order_of, read_run
-from forum.ledger import MAIN, Ledger, Mask, Record, Store
+from forum.engine import Engine, Order, order_of, read_run
+from forum.ledger import MAIN, Ledger, Mask, Record, Store, entries_of
 from forum.staff import seat_order
 from forum.work import TURN, Agent, Policy, Scripted, Symposium
 from tests.engine.office import KINDS, RUN, Hands, Office, now, quick

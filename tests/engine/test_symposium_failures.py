@@ -28,8 +28,7 @@ from forum.deliberation import (
 )
 from forum.deliberation.symposium.artifact import artifact_of, written
 from forum.deliberation.symposium.forms import PrimaryTurn
-from forum.engine import entries_of
-from forum.ledger import Mask, Outcome
+from forum.ledger import Mask, Outcome, entries_of
 from forum.surfaces.cli.sessions import reserve
 from forum.work import TURN, Chat, Move, Run, Scripted
 from tests.deliberation.forged import repaired

@@ -542,6 +542,23 @@ def cpu_seconds(terminal: Terminal, command: list[str]) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+def test_who_looks_at_runs_loads_no_engine(terminal: Terminal) -> None:
+    """Nor the event loop that it needs: to load the two costs more than to look."""
+    terminal.note("hello")
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", FORUM, "runs"],
+        cwd=terminal.folder,
+        env=terminal.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    loaded = {line.rpartition("|")[2].strip() for line in told.splitlines()}
+
+    assert "forum.backends.sqlite" in loaded
+    assert {"forum.engine", "asyncio"} & loaded == set()
+
+
 def test_the_verifier_loads_neither_network_nor_database() -> None:
     """What a stranger runs can be shown to talk to nobody: it has nothing to talk with."""
     program = "import sys, forum.verify; print(*sys.modules)"

@@ -2,12 +2,12 @@
 
 from forum.engine.accepting import Order, RouteTaken, Ticket, accept, accept_async, cancel
 from forum.engine.aloud import MOST_A_SECOND, Veiled
-from forum.engine.case import ENGINE, Case, entries_of, read_body, read_case, read_run
+from forum.engine.case import ENGINE, Case, read_body, read_case, read_run
 from forum.engine.effects import DIGEST
 from forum.engine.engine import AT_ONCE, Engine
 from forum.engine.gates import decide, edit, find_gate
 from forum.engine.local import LocalRunner
-from forum.engine.past import is_before, order_of, steps_of
+from forum.engine.past import order_of, steps_of
 from forum.engine.ports import (
     FREE,
     MOST_USES,
@@ -64,9 +64,7 @@ __all__ = [
     "cancel",
     "decide",
     "edit",
-    "entries_of",
     "find_gate",
-    "is_before",
     "nobody",
     "order_of",
     "read_body",

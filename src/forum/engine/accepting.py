@@ -3,7 +3,6 @@
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from forum.engine.case import entries_of
 from forum.errors import AlreadyAsked, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
@@ -16,6 +15,7 @@ from forum.ledger import (
     OpenAccount,
     RunClose,
     at_once,
+    entries_of,
     text,
 )
 from forum.tlog import Checkpoint, Hash

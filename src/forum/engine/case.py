@@ -16,7 +16,7 @@ from forum.ledger import (
     Recorded,
     StoredBody,
     Strand,
-    leaf_of,
+    entries_of,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -26,7 +26,6 @@ from forum.work import (
     Policy,
     Routed,
     Run,
-    Told,
     fold,
     read_plan,
     read_policy,
@@ -126,12 +125,6 @@ def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
         if isinstance(entry.facts, Accepted):
             return read_body(ledger, Position(run, MAIN, entry.n), "request", most)
     raise NoSuchEntry(f"run {run} has no request")
-
-
-def entries_of(ledger: Ledger, run: str, strand: str, start: int = 0) -> Iterator[Told]:
-    """Read a strand for the fold."""
-    for data in ledger.store.strand(run, strand, start):
-        yield leaf_of(data), ledger.kinds.read(data)
 
 
 def read_run(ledger: Ledger, run: str) -> Run:

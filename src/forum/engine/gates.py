@@ -9,9 +9,9 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forum.engine.case import ENGINE, entries_of, read_body, read_case
+from forum.engine.case import ENGINE, read_body, read_case
 from forum.errors import GateClosed, GateMoved, Malformed, NoSuchGate, Overtaken
-from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand, at_once
+from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand, at_once, entries_of
 from forum.tlog import Hash
 from forum.work import (
     Answer,

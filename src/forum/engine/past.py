@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from forum.engine.accepting import PLAN, Order, RouteTaken
-from forum.engine.case import entries_of, read_body, read_intake, read_run, stored
+from forum.engine.case import read_body, read_intake, read_run, stored
 from forum.engine.ports import FREE, NOTHING, Call, Deed, Ending, Halt, Known, Reply
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
 from forum.ledger import (
@@ -21,7 +21,8 @@ from forum.ledger import (
     Position,
     RunClose,
     RunOpen,
-    index_of,
+    entries_of,
+    is_before,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -181,8 +182,7 @@ class Fork:
         return None
 
     def _in_time(self, leaf: Hash) -> bool:
-        index = index_of(self._ledger.store, leaf)
-        return index is not None and index <= self._most
+        return is_before(self._ledger.store, leaf, self._most)
 
 
 class Replay:
@@ -282,16 +282,10 @@ def steps_of(
         if not isinstance(entry.facts, _FRAME)
     ]
     if until is not None:
-        told = [each for each in told if is_before(ledger, each[3], until)]
+        told = [each for each in told if is_before(ledger.store, each[3], until)]
     names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in told}
     inorder = sorted(told, key=lambda each: each[:3])
     return [_step(ledger, each[4], ignoring, names) for each in inorder]
-
-
-def is_before(ledger: Ledger, leaf: Hash, until: int) -> bool:
-    """Tell whether an entry has an index up to this one."""
-    index = index_of(ledger.store, leaf)
-    return index is not None and index <= until
 
 
 def _step(

@@ -6,14 +6,14 @@ must be what was recorded: the same facts and bodies under the same strands and 
 """
 
 from forum.engine.accepting import accept
-from forum.engine.case import entries_of, read_body, read_run
+from forum.engine.case import read_body, read_run
 from forum.engine.engine import Engine
 from forum.engine.gates import decide, edit
 from forum.engine.local import LocalRunner
 from forum.engine.past import Replay, order_of, steps_of
 from forum.engine.ports import Models, Tools
 from forum.errors import NoSuchRun
-from forum.ledger import MAIN, Ledger, Position
+from forum.ledger import MAIN, Ledger, Position, entries_of
 from forum.work import (
     Accepted,
     Decider,

@@ -10,13 +10,13 @@ import msgspec
 
 from forum.engine.attention import Stop
 from forum.engine.calls import Ask, Caller, Exchange, Turns, Waiting, World
-from forum.engine.case import ENGINE, Case, entries_of, join, read_body, read_run
+from forum.engine.case import ENGINE, Case, join, read_body, read_run
 from forum.engine.child import RUN, allot, child_reply, open_child, reserve_for
 from forum.engine.effects import DIGEST, Hands, receipts_of
 from forum.engine.gates import pass_gate
 from forum.engine.judges import independence, judge_independently
 from forum.engine.ports import Call, Halt, Reply
-from forum.ledger import Account, Attachment, Bytes, Charge, Draft, Outcome, Recorded
+from forum.ledger import Account, Attachment, Bytes, Charge, Draft, Outcome, Recorded, entries_of
 from forum.tlog import Hash
 from forum.work import (
     WITH_TOOLS,

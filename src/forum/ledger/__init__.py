@@ -44,7 +44,17 @@ from forum.ledger.kinds import (
     RunOpen,
     Scope,
 )
-from forum.ledger.log import Ledger, Located, StrandEnd, causes, find, index_of, prove
+from forum.ledger.log import (
+    Ledger,
+    Located,
+    StrandEnd,
+    causes,
+    entries_of,
+    find,
+    index_of,
+    is_before,
+    prove,
+)
 from forum.ledger.mask import Mask, names_a_secret
 from forum.ledger.ports import (
     NO_LIMIT,
@@ -144,10 +154,12 @@ __all__ = [
     "at_once",
     "causes",
     "commit",
+    "entries_of",
     "find",
     "fold_access",
     "gather_bundle",
     "index_of",
+    "is_before",
     "leaf_of",
     "names_a_secret",
     "opens",

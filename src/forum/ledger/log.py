@@ -275,6 +275,14 @@ def _at_once(append: Append) -> AppendAsync:
     return append_async
 
 
+def entries_of(
+    ledger: Ledger, run: str, strand: str, start: int = 0
+) -> Iterator[tuple[Hash, Entry[Any]]]:
+    """Read a strand, each entry with its id."""
+    for data in ledger.store.strand(run, strand, start):
+        yield leaf_of(data), ledger.kinds.read(data)
+
+
 def find(reader: Reader, kinds: Kinds, what: str) -> Located:
     """Return the entry with this index, id (or its first digits), or position run/strand/n."""
     if what.isdecimal() and len(what) < 16:
@@ -358,3 +366,9 @@ def index_of(reader: Reader, leaf: Hash) -> int | None:
     """Return the index of an entry, or nothing when it has none yet."""
     found = _matching(reader, leaf.hex())
     return found[0] if found else None
+
+
+def is_before(reader: Reader, leaf: Hash, until: int) -> bool:
+    """Tell whether an entry has an index up to this one."""
+    index = index_of(reader, leaf)
+    return index is not None and index <= until

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from forum.app import Forum
-from forum.engine import entries_of
-from forum.ledger import MAIN, Amount, Outcome
+from forum.ledger import MAIN, Amount, Outcome, entries_of
 from forum.work import Run, TaskRun, Why, fold, task_strand, total
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
