@@ -7,6 +7,7 @@ them.  A claim is linked to the outcome that shows it, or it is *unverified*, wh
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
 from typing import Self
 
 import msgspec
@@ -76,8 +77,9 @@ _DONE = (
         ),
     ),
 )
-_PATTERNS = tuple((deed, re2.compile(pattern)) for deed, pattern in _DONE)
-_ANY = re2.compile("|".join(pattern for _, pattern in _DONE))
+_ANY = "|".join(pattern for _, pattern in _DONE)
+_compiled = cache(re2.compile)
+"""At first use: few commands look for what was done."""
 _TOKEN = re.compile(r"[\w./-]{3,}")
 _COMMON = frozenset(
     re.findall(
@@ -92,13 +94,13 @@ _COMMON = frozenset(
 def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[Claim, ...]:
     """Return what a text says was done, each with the entry that shows it, if there is one."""
     words = text[:MOST_READ].decode(errors="replace")
-    if not _ANY.search(words):
+    if not _compiled(_ANY).search(words):
         return ()
     found: list[Claim] = []
     deeds = [_Done.by(receipt) for receipt in receipts]
     for match in _SENTENCE.finditer(words):
         sentence = match.group().strip()
-        deed = next((deed for deed, pattern in _PATTERNS if pattern.search(sentence)), None)
+        deed = next((deed for deed, pattern in _DONE if _compiled(pattern).search(sentence)), None)
         if deed is not None:
             said = _tokens(sentence)
             shown = next((done.entry for done in deeds if done.shows(deed, said)), "")
