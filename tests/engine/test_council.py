@@ -416,6 +416,64 @@ def test_who_has_used_more_than_is_left_is_not_asked_again(
     assert office.findings() == ()
 
 
+CAPPED: dict[str, dict[str, Any]] = {
+    "an agent": {"budget": {"per_agent_token_budget": {"ada": 99}}},
+    "the selector": {"selector": {"strategy": "llm", "selector_budget": {"max_tokens": 99}}},
+}
+
+
+@pytest.mark.parametrize("capped", CAPPED.values(), ids=CAPPED)
+def test_who_is_turned_away_is_not_asked_again_once_a_cap_is_passed(
+    office: Office, capped: dict[str, Any]
+) -> None:
+    """A provider may say in the middle of an answer that it is too busy, and bill what it likes."""
+
+    class Busy:
+        """Turns everybody away, at the full price."""
+
+        def __init__(self, agent: Any) -> None:  # noqa: ANN401
+            model = office.hands.model(agent)
+            self.name, self.bound = model.name, model.bound
+
+        async def reply(self, call: Call) -> Reply:
+            spent = self.bound(call)
+            return Reply(Outcome.FAILED, spent=spent, why=Why.THROTTLED, retry_milliseconds=1)
+
+    office.engine = Engine(office.ledger, Busy, office.hands.tool)
+    run = office.do(seated(config(panel=("ada",), **capped), Scripted(tokens=100)))
+    closed = kept(office).closed
+
+    assert run.spent == office.account().used == Amount(0, 100, 1)
+    assert closed is not None
+    assert (closed.reason, closed.tokens) == (Reason.BUDGET_EXCEEDED, 100)
+    assert office.findings() == ()
+
+
+@pytest.mark.parametrize("capped", CAPPED.values(), ids=CAPPED)
+def test_a_call_that_was_lost_is_not_made_again_once_a_cap_is_passed(
+    factory: StoreFactory, capped: dict[str, Any]
+) -> None:
+    """It may have been billed: what was reserved for it is used."""
+    dying = Office(factory())
+
+    def die(_: Call) -> None:
+        raise asyncio.CancelledError
+
+    dying.hands.at_call = die
+    dying.accept(seated(config(panel=("ada",), **capped), Scripted(tokens=100)))
+    with pytest.raises(asyncio.CancelledError):
+        dying.work()
+    office = Office(factory())
+    office.work()
+    closed = kept(office).closed
+
+    assert office.hands.calls == []
+    assert office.account().used == Amount(0, 100, 1)
+    assert closed is not None
+    assert (closed.reason, closed.tokens) == (Reason.BUDGET_EXCEEDED, 100)
+    assert office.findings() == ()
+
+
 def _dear(*said: str) -> tuple[Move, ...]:
     """Return what is said, and billed at nearly all that an entry can say."""
     return tuple(Move(words, usd=0, tokens=NO_LIMIT - 1) for words in said)

@@ -110,7 +110,7 @@ class Course:
             reply = self._check_exchange(turn, prompt)
             if reply is None:
                 return
-            if self._is_made_again(reply):
+            if self._is_made_again(turn, reply):
                 continue
             self._lost = self._throttled = 0
             fault = self._judge(turn, reply)
@@ -146,9 +146,11 @@ class Course:
             self._look.compare_facts(Breach.COURSE, reply, lost)
             self._look.compare_bodies(Breach.COURSE, reply, ())
 
-    def _is_made_again(self, reply: Indexed) -> bool:
+    def _is_made_again(self, turn: Asked, reply: Indexed) -> bool:
         """Tell whether a call is made again as it was: it was lost, or turned away."""
         facts: Replied = reply.entry.facts
+        if self._spent.exceeds(turn.allowance):
+            return False
         if facts.why is Why.LOST:
             self._lost += 1
             if self._lost > MOST_LOST and self._left and not self._ended():

@@ -91,6 +91,7 @@ _GRACE_SECONDS = 0.3
 _CHANGE_MICROSECONDS = 200_000
 """How long to wait for change when the purse seems empty."""
 _LARGE = 1 << 20
+_ANYTHING = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 _uses = msgspec.json.Decoder(tuple[Use, ...])
 
@@ -126,6 +127,8 @@ class Ask:
     role: str = ""
     schema: bytes = b""
     offers: tuple[Offer, ...] = ()
+    allowance: Amount = _ANYTHING
+    """What all calls of the task may use: once more is used, none is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,10 @@ class Caller:
     # Calls
 
     async def exchange(self, turns: Turns, ask: Ask) -> Exchange:
-        """Make a call until it is answered: lost or turned away, it is made again."""
+        """Make a call until it is answered: lost or turned away, it is made again.
+
+        But not once more was used than may be: then nobody answers it.
+        """
         while True:
             call_step, reply_step = turns.next_call()
             call = self.strand.recorded(call_step)
@@ -230,14 +236,18 @@ class Caller:
             ask = replace(ask, causes=())
             replied = exchange.replied
             self.spent = self.spent.plus(Amount(replied.usd, replied.tokens, 1))
-            if exchange.replied.why is Why.LOST:
+            may_go_on = not self.spent.exceeds(ask.allowance)
+            if replied.why is Why.LOST and may_go_on:
                 self._lost += 1
-            elif exchange.replied.why is Why.THROTTLED and self._throttled < MOST_THROTTLED:
+            elif self._is_turned_away(replied) and may_go_on:
                 turned_away = reply or (await self.keep(*exchange.unrecorded))[-1]
                 await self._wait_for_provider(exchange, turned_away)
             else:
                 self._heard(ask, exchange)
                 return exchange
+
+    def _is_turned_away(self, replied: Replied) -> bool:
+        return replied.why is Why.THROTTLED and self._throttled < MOST_THROTTLED
 
     async def _wait_for_provider(self, exchange: Exchange, reply: Recorded) -> None:
         """Leave the provider alone for as long as it wants, and a little longer.

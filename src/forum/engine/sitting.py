@@ -211,7 +211,8 @@ class TurnDriver:
             await self._ask(turn, cause)
 
     async def _ask(self, turn: Asked, cause: Hash) -> None:
-        ask = Ask(turn.agent, opening(turn.briefing, turn.prompt), (cause,), schema=turn.schema)
+        prompt = opening(turn.briefing, turn.prompt)
+        ask = Ask(turn.agent, prompt, (cause,), schema=turn.schema, allowance=turn.allowance)
         most, caller = turn.retries, self._caller
 
         def is_hopeless(exchange: Exchange) -> bool:

@@ -68,7 +68,7 @@ from forum.deliberation.symposium.kinds import (
     Voided,
     Wanted,
 )
-from forum.deliberation.symposium.metering import Meter, nanos
+from forum.deliberation.symposium.metering import Meter
 from forum.deliberation.symposium.personas import persona_of
 from forum.deliberation.symposium.prompting import Scene, Waiting, briefing_of
 from forum.deliberation.symposium.reading import read_config
@@ -85,7 +85,7 @@ from forum.deliberation.symposium.selecting import (
     read_chosen,
     select_by_rules,
     select_fixed,
-    selector_budget,
+    selector_allowance,
     selector_turn,
     why_ambiguous,
     why_malformed,
@@ -213,10 +213,7 @@ class _Sitting(msgspec.Struct):
     def _ask_selector(self) -> Part[tuple[SelectorOutput, Amount]]:
         agent = self._agent_of(self.config.coordinator)
         said = yield from self._hear(selector_turn(self.session, self.config, agent))
-        budget = selector_budget(self.config)
-        if budget.max_tokens is not UNSET and said.spent.tokens > budget.max_tokens:
-            raise Ended(Reason.BUDGET_EXCEEDED)
-        if budget.max_cost_usd is not UNSET and said.spent.usd > nanos(budget.max_cost_usd):
+        if said.spent.exceeds(selector_allowance(self.config)):
             raise Ended(Reason.BUDGET_EXCEEDED)
         if said.fate is Fate.FAILED:
             raise Ended(Reason.SCHEMA_ERROR)

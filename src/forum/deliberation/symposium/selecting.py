@@ -20,6 +20,7 @@ from forum.deliberation.symposium.forms import (
     SelectorBudget,
     SelectorOutput,
 )
+from forum.deliberation.symposium.metering import nanos
 from forum.deliberation.symposium.personas import (
     ADVERSARIAL,
     EVIDENCE,
@@ -29,6 +30,7 @@ from forum.deliberation.symposium.personas import (
     persona_of,
 )
 from forum.deliberation.symposium.prompting import quoted, role_summary
+from forum.ledger import NO_LIMIT, Amount
 from forum.work import a_text, an_array, form_of, instruct, read_formed
 
 SELECTOR = "selector"
@@ -139,6 +141,7 @@ def selector_turn(session: Session, config: Config, agent: str) -> Asked:
         ),
         read=lambda said: read_chosen(said, config),
         retries=0,
+        allowance=selector_allowance(config),
     )
 
 
@@ -184,8 +187,15 @@ def why_malformed(config: Config, panel: SelectorOutput) -> str:
     return f"{strangers[0]} is none of the agents" if strangers else ""
 
 
-def selector_budget(config: Config) -> SelectorBudget:
+def selector_allowance(config: Config) -> Amount:
     """Return what choosing may use."""
+    budget = _selector_budget(config)
+    usd = NO_LIMIT if budget.max_cost_usd is UNSET else nanos(budget.max_cost_usd)
+    tokens = NO_LIMIT if budget.max_tokens is UNSET else budget.max_tokens
+    return Amount(usd, tokens, NO_LIMIT)
+
+
+def _selector_budget(config: Config) -> SelectorBudget:
     for budget in (config.selector.selector_budget, config.budget.selector_budget):
         if budget is not UNSET:
             return budget
