@@ -591,6 +591,20 @@ def test_who_waits_for_money_keeps_no_place_from_those_who_give_it_back(office: 
 
 
 @timed
+def test_who_has_waited_for_money_has_no_more_time_than_is_left(office: Office) -> None:
+    """A call that begins late ends with the council, and not as late as it begins."""
+    ways = ((Move(YES, usd=0, milliseconds=1500),),) * 2
+    budget = Budget(usd=PRICE, milliseconds=2000)
+    began = time.monotonic()
+    run = office.do(Order(QUESTION, None, panel(*ways, baseline=0), budget))
+
+    assert 2.0 <= time.monotonic() - began < 2.8
+    assert len(office.hands.calls) == 2
+    assert run.outcome is Outcome.TIMEOUT
+    assert office.findings() == ()
+
+
+@timed
 def test_who_waits_for_a_place_is_stopped_like_everybody(office: Office) -> None:
     """A second is not made longer by seats that could not even begin."""
     office.engine.admit(1)

@@ -293,7 +293,7 @@ class Caller:
             reply_step,
             self._answered.get(ask.agent, 0) + 1,
             Bytes(ask.prompt.text),
-            self.seconds_left(self.policy.call_milliseconds / 1000),
+            self._seconds_for_call(),
             ask.prompt.turns,
             ask.offers,
             ask.schema,
@@ -306,6 +306,8 @@ class Caller:
         bound = model.bound(call)
         facts = self._called(model.name, bound, turns, ask)
         await self.reserve(call_step, facts, ask, Charge(self.intake.run, bound))
+        # It may have waited for money, and the run does not wait for it.
+        call = replace(call, seconds=self._seconds_for_call())
         return self.answer(reply_step, facts, bound, await self._live(model, call, bound))
 
     async def _call_again(
@@ -515,6 +517,9 @@ class Caller:
         if self.intake.deadline is None:
             return most
         return max(0.0, min(most, (self.intake.deadline - self.ledger.now()) / 1e6))
+
+    def _seconds_for_call(self) -> float:
+        return self.seconds_left(self.policy.call_milliseconds / 1000)
 
     async def pause(self, since: int, micros: int) -> None:
         """Wait before a retry, so long after something; a deadline or a stop ends the wait."""
