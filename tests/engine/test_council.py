@@ -1142,6 +1142,31 @@ def test_a_reply_that_is_erased_meanwhile_leaves_its_seat_silent(factory: StoreF
     assert second.alarms() == []
 
 
+def test_nobody_waits_for_money_that_an_ended_turn_has_reserved(factory: StoreFactory) -> None:
+    """It was stopped with an open call, since what it had said before was erased meanwhile."""
+    store = factory()
+
+    def append(records: list[Record]) -> None:
+        if len(dying.hands.calls) == 2:
+            raise Cut
+        store.append(records)
+
+    dying = Office(store, append=append)  # type: ignore[arg-type]
+    dying.engine.admit(1)
+    budget = Budget(usd=2 * PRICE, milliseconds=5000)
+    dying.accept(Order(QUESTION, None, panel(("what?",), ("what?",), baseline=0), budget))
+    with pytest.raises(Cut):
+        dying.work()
+    office = Office(store)
+    (strand,) = [entry.strand for entry in office.entries() if entry.kind == "reply/1"]
+    _erase(office, strand, "reply/1", "output")
+    run = office.work()
+
+    assert run.stopped is not None
+    assert run.stopped.reason is StopReason.BUDGET
+    assert run.outcome is Outcome.DENIED
+
+
 def test_no_call_is_on_record_that_nobody_made(office: Office) -> None:
     """Each call of each turn was made once, for that turn."""
     office.do(split())

@@ -376,8 +376,9 @@ class Caller:
 
     def _others_are_calling(self) -> bool:
         tasks = read_run(self.ledger, self.intake.run).tasks.values()
-        calls = (call for task in tasks if task.id != self.task for call in task.calls)
-        return any(call.replied is None for call in calls)
+        # A call that is open in a task which has ended is closed by nobody: it gives nothing back.
+        others = (task for task in tasks if task.id != self.task and not task.state.is_end)
+        return any(call.replied is None for task in others for call in task.calls)
 
     def answer(
         self,
