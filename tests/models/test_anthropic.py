@@ -23,6 +23,7 @@ from tests.models.asking import (
 from tests.models.provider import Answer, events, say, serving
 
 API = Api.ANTHROPIC
+NOTHING = {"input_tokens": 0, "output_tokens": 0}
 HALF = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "half"}}
 
 
@@ -102,6 +103,7 @@ def busy(kind: str) -> dict[str, object]:
         (events(HALF, busy("api_error")), Outcome.FAILED, Why.ERROR, "provider"),
         (say("half", api=API, usage=[]), Outcome.OK, Why.NONE, "no-usage"),
         (say("half", api=API, usage={"output_tokens": -3}), Outcome.OK, Why.NONE, "no-usage"),
+        (say("half", api=API, usage=NOTHING), Outcome.OK, Why.NONE, "no-usage"),
         (say("half", api=API, finish="refusal", usage={}), Outcome.DENIED, Why.ERROR, "refused"),
         (say("", api=API, finish="max_tokens", usage={}), Outcome.FAILED, Why.CUT, "length"),
     ],

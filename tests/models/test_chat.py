@@ -181,6 +181,7 @@ ABSURD: list[Any] = [
     {},
     [],
     "7",
+    {"prompt_tokens": 0, "completion_tokens": 0},
     {"prompt_tokens": -1, "completion_tokens": 3},
     {"prompt_tokens": 7, "completion_tokens": 2**60},
     {"prompt_tokens": 2**53, "completion_tokens": 2**53},

@@ -12,6 +12,7 @@ from tests.models.asking import CONVERSATION, FORM, MAIL, NOTE, ask, call_of, ou
 from tests.models.provider import Answer, events, say, serving
 
 API = Api.RESPONSES
+NOTHING = {"input_tokens": 0, "output_tokens": 0}
 DELTA = {"type": "response.output_text.delta", "delta": "half"}
 COMPLETED = {"type": "response.completed"}
 
@@ -61,6 +62,7 @@ def test_a_good_answer_is_text_wishes_and_what_it_cost() -> None:
         (events({"type": "response.failed"}), Outcome.FAILED, Why.ERROR, "provider"),
         (events(COMPLETED), Outcome.OK, Why.NONE, "no-usage"),
         (say("half", api=API, usage={}), Outcome.OK, Why.NONE, "no-usage"),
+        (say("half", api=API, usage=NOTHING), Outcome.OK, Why.NONE, "no-usage"),
         (
             events({"type": "response.refusal.delta", "delta": "no"}, COMPLETED),
             Outcome.DENIED, Why.ERROR, "refused",

@@ -166,7 +166,7 @@ def _take(response: ModelResponse, said: Said) -> None:
     said.finish = _FINISHES.get(response.finish_reason or "", Finish.COMPLETE)
     usage = response.usage
     read, spoken = usage.input_tokens, usage.output_tokens
-    if (read or spoken) and count(read, spoken):
+    if count(read, spoken):
         said.tokens = Tokens(read, spoken, usage.cache_read_tokens, usage.cache_write_tokens)
     for number, part in enumerate(response.parts):
         match part:

@@ -11,7 +11,7 @@ from typing import Final
 from forum.engine import FREE, NOTHING, Call, Reply
 from forum.ledger import Amount, Bytes, Outcome, text
 from forum.models.http import Answer, End
-from forum.models.prices import Price
+from forum.models.prices import Price, Tokens
 from forum.models.wire import Finish, Said, uses_of
 from forum.work import Why, plain
 
@@ -58,11 +58,17 @@ class Told:
             case Finish.LENGTH:
                 return self._reply(Outcome.OK, code="length")
             case Finish.NONE | Finish.COMPLETE:
-                code = "" if self.said.tokens else "no-usage"
+                code = "" if self._tokens else "no-usage"
                 return self._reply(Outcome.OK, code=code)
 
-    def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> Reply:
+    @property
+    def _tokens(self) -> Tokens | None:
+        """What was used, if the provider says so: some say 0 of what they have not counted."""
         tokens = self.said.tokens
+        return tokens if tokens and (tokens.read or tokens.said) else None
+
+    def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> Reply:
+        tokens = self._tokens
         usd = self.price.cost(tokens) if tokens else 0
         return Reply(
             outcome,
