@@ -258,15 +258,16 @@ def test_a_panel_stays_under_the_ceiling_of_the_operator(tmp_path: Path) -> None
     ceiling = "[clients]\ncalls = 2\n"
     with project(tmp_path, None, panels.project(SYMPOSIUM, COUNCIL, TWO, terms=ceiling)) as made:
 
-        async def asked(begun: Talk) -> list[dict[str, Any]]:
-            return [
-                await begun.well("deliberate", **COUNCIL_OF_THREE),
-                await begun.well("deliberate_adaptive", question=QUESTION, seats=2, budget_usd=99),
-            ]
+        async def asked(begun: Talk) -> tuple[dict[str, Any], dict[str, Any], str]:
+            council = await begun.well("deliberate", **COUNCIL_OF_THREE)
+            words = text_of(await begun.call("status", run=council["run"]))
+            ask = {"question": QUESTION, "seats": 2, "budget_usd": 99}
+            return council, await begun.well("deliberate_adaptive", **ask), words
 
-        council, symposium = talk(over_pipes(made), asked, "2026-07-28")
+        council, symposium, words = talk(over_pipes(made), asked, "2026-07-28")
 
     for found in (council, symposium):
         assert (found["status"], found["spent"]["calls"]) == (5, 2)
+    assert "2 turns taken" in words, "who was stopped before being asked has taken none"
     assert council["deliberation"]["end"] == "stopped"
     assert symposium["deliberation"]["reason"] == "budget_exceeded"

@@ -243,12 +243,16 @@ def ballot_of(task: TaskRun) -> Place | None:
     return ballot_place(task.id.removeprefix(TURN)) if task.id.startswith(TURN) else None
 
 
+def taken_turns(turns: Sequence[TaskRun]) -> int:
+    """Count the turns that were taken; who was stopped, or never asked, has taken none."""
+    return sum(turn.state in _TAKEN for turn in turns)
+
+
 def turns_words(turns: Sequence[TaskRun]) -> str:
     """Say how far a deliberation has come: of a council, how many ballots are sealed."""
     ballots = [(place.round, turn) for turn in turns if (place := ballot_of(turn))]
     if not ballots:
-        taken = sum(turn.state in _TAKEN for turn in turns)
-        return f"{taken:,} of {plural(len(turns), 'turn')} taken"
+        return f"{taken_turns(turns):,} of {plural(len(turns), 'turn')} taken"
     last = max(number for number, _ in ballots)
     now = [turn for number, turn in ballots if number == last]
     sealed = sum(turn.state is TaskState.PASSED for turn in now)

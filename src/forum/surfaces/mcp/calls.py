@@ -15,7 +15,7 @@ from forum.engine import Ticket
 from forum.staff import Ask
 from forum.surfaces.mcp.callers import Caller
 from forum.surfaces.mcp.replies import Reply
-from forum.surfaces.telling import passed_tasks, plural, tasks_of, turns_of
+from forum.surfaces.telling import passed_tasks, plural, taken_turns, tasks_of, turns_of
 from forum.work import TURN, Run, TaskState
 
 _LOOK_SECONDS = 0.1
@@ -99,9 +99,8 @@ def _done(state: Run) -> float:
 
 def _words(state: Run) -> str:
     if turns := turns_of(state):
-        ended = sum(turn.state.is_end for turn in turns)
         running = [turn.id for turn in turns if not turn.state.is_end]
-        return f"{plural(ended, 'turn')} taken{_now(running)}"
+        return f"{plural(taken_turns(turns), 'turn')} taken{_now(running)}"
     if not state.planned:
         return "no plan yet"
     running = [n for n in tasks_of(state) if state.task(n).state is TaskState.RUNNING]

@@ -29,6 +29,7 @@ from forum.surfaces.telling import (
     run_time,
     session_end,
     share_of_work,
+    taken_turns,
     turns_of,
 )
 from forum.work import RunState
@@ -140,7 +141,7 @@ def _taken(view: RunView) -> str:
     """Say what was done: turns by a panel, tasks by everybody else."""
     state = view.state
     if turns := turns_of(state):
-        return f"{plural(sum(turn.state.is_end for turn in turns), 'turn')} taken"
+        return f"{plural(taken_turns(turns), 'turn')} taken"
     return f"{passed_tasks(state)} of {plural(state.planned, 'task')} passed"
 
 
