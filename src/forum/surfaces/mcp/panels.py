@@ -60,7 +60,7 @@ async def deliberate_adaptive(call: Call, ask: AdaptiveAsk) -> Reply:
     These are two runs.  Whoever asks again under the same key goes on with those that there are.
     """
     caller, key, deadline = call.caller, ask.key or new_run(), monotonic() + ask.seconds
-    model, budget = ask.models[0] if ask.models else "", _whole(budget_in(ask))
+    model, budget = ask.models[0] if ask.models else "", _whole(caller, ask)
     task = persona_task(ask.question, ask.kind, ask.seats, model)
     await call.thread(_rehearse, caller, ask, budget)
     run = await call.thread(_invent, caller, task, budget, asked_in(ask), f"{key}/personas")
@@ -126,18 +126,21 @@ def _told(view: RunView, form: DeliberatedForm) -> Reply:
     return Reply(form, panel_words(view, form), form.question or form.research or form.answer or "")
 
 
-def _whole(budget: Budget) -> Budget:
-    """Return what may be used for both: what was asked for, else what a session may use."""
+def _whole(caller: Caller, ask: AdaptiveAsk) -> Budget:
+    """Return what may be used for both: what was asked for, else what a session may use.
+
+    It is one wish of a client, so what the operator allows is for both as well.
+    """
+    budget = budget_in(ask)
     wished = ((name, getattr(budget, name)) for name in Budget.__struct_fields__)
-    return Budget(**{n: getattr(CAPS, n) if value == NO_LIMIT else value for n, value in wished})
+    whole = {n: getattr(CAPS, n) if value == NO_LIMIT else value for n, value in wished}
+    return Budget(**whole).under(caller.staff.known.ceiling)
 
 
 def _left(budget: Budget, view: RunView) -> Budget:
     """Return what a run has left of a budget."""
     spent = view.state.spent
-    return msgspec.structs.replace(
-        budget,
-        usd=max(0, budget.usd - spent.usd),
-        tokens=max(0, budget.tokens - spent.tokens),
-        milliseconds=max(0, budget.milliseconds - run_time(view) // 1000),
-    )
+    used = {**spent._asdict(), "milliseconds": -(-run_time(view) // 1000)}
+    wholes = ((name, getattr(budget, name)) for name in used)
+    left = {n: max(0, most - used[n]) for n, most in wholes if most != NO_LIMIT}
+    return msgspec.structs.replace(budget, **left)
