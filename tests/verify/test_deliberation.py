@@ -504,6 +504,13 @@ def _hide_stop(story: Story) -> None:
     story.one(MAIN, RunClose).alter(outcome=Outcome.FAILED)
 
 
+def _spend(story: Story, more: int, asked: int = PRICE) -> None:
+    """Say that something else was used when there was no money left, wherever that is told."""
+    for line in story.lines:
+        if isinstance(line.facts, Stopped) and line.facts.reason is StopReason.BUDGET:
+            line.alter(used=line.facts.used + more, asked=asked)
+
+
 def _call_cancelled(story: Story) -> None:
     """Say that somebody has wished for the end of a session that had no money left."""
     for line in story.lines:
@@ -734,6 +741,26 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     "a seat is stopped by a limit that it has not met": (
         "no more calls for a seat",
         lambda story: _policy(story, turns=2),
+        {Breach.COURSE},
+    ),
+    "money is used up that nobody has used": (
+        "no money left",
+        lambda story: _spend(story, 1),
+        {Breach.COURSE},
+    ),
+    "money that was used is not": (
+        "no money left",
+        lambda story: _spend(story, -3 * PRICE, asked=9 * PRICE),
+        {Breach.COURSE},
+    ),
+    "a symposium has used what it has not": (
+        "a symposium without money",
+        lambda story: _spend(story, -1),
+        {Breach.COURSE},
+    ),
+    "a run is stopped by what has stopped no turn": (
+        "no money left",
+        lambda story: story.one(MAIN, Stopped).alter(asked=9 * PRICE),
         {Breach.COURSE},
     ),
     "money that nobody has limited is used up": (

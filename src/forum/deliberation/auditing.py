@@ -25,6 +25,7 @@ from forum.deliberation.course import Course
 from forum.deliberation.kinds import COUNCIL_KINDS
 from forum.deliberation.record import said_of
 from forum.deliberation.session import deliberate
+from forum.deliberation.spending import Spending
 from forum.deliberation.steps import (
     Closing,
     Fate,
@@ -60,6 +61,7 @@ from forum.work import (
     Routed,
     Stopped,
     StopReason,
+    TaskRun,
     UseOfTool,
     fold,
     outcome_of,
@@ -139,6 +141,7 @@ class _Audit:
             o for o in main if o.leaf not in joins and not isinstance(o.entry.facts, _ONCE)
         ]
         self._asked = {MAIN, CONTROL}
+        self._spending = Spending((self._state.accepted or Accepted()).cap)
         self._behind = -1
         """The index behind which everything has to be that comes next."""
 
@@ -262,11 +265,19 @@ class _Audit:
                 over.append(said)
         if len(over) < len(step.turns):
             return None
+        self._check_spending([self._state.task(TURN + turn.name) for turn in step.turns])
         cut = [said.turn for said in over if said.fate is Fate.CUT]
         if cut and self._state.stopped is None and self._is_over():
             detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
             self._look.find(Breach.COURSE, detail, self._main[-1])
         return hear(over, self._state.stopped.reason if self._state.stopped else None)
+
+    def _check_spending(self, turns: Sequence[TaskRun]) -> None:
+        """Check that nobody was refused money that there was."""
+        for turn in self._spending.refused_wrongly(turns):
+            where = self._strands[task_strand(turn.id)][-1]
+            self._look.find(Breach.COURSE, f"turn {turn.id}: the budget was not used up", where)
+        self._spending.take(turns)
 
     def _said(self, turn: str) -> Said | None:
         def read(at: Position, name: str) -> bytes:
@@ -290,8 +301,8 @@ class _Audit:
             case StopReason.CANCELLED:
                 return self._state.cancelled
             case StopReason.BUDGET:
-                cap = accepted.cap._asdict().get(stopped.limit)
-                return cap == stopped.cap and stopped.used + stopped.asked > cap
+                # A turn has met it: whether it could, is checked where that was to be taken.
+                return self._state.task(stopped.by).stopped == stopped
             case StopReason.DEADLINE:
                 late = deadline is not None and where.entry.ts + _CLOCKS >= deadline
                 return late and stopped.cap == accepted.milliseconds

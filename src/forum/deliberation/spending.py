@@ -1,0 +1,61 @@
+"""What a session has used by what its calls say, and whether a turn could be refused another one.
+
+Turns of one step are taken at the same time, so nobody can tell from the record what those beside
+it had used when one was refused: between nothing, and all that was reserved or billed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from forum.deliberation.steps import NOTHING
+from forum.ledger import Amount
+from forum.work import Call, Source, Stopped, StopReason, TaskRun, Why, total
+
+
+@dataclass(slots=True)
+class Spending:
+    """What turns have used that are over, at least and at most."""
+
+    cap: Amount
+    least: Amount = NOTHING
+    most: Amount = NOTHING
+
+    def refused_wrongly(self, turns: Sequence[TaskRun]) -> list[TaskRun]:
+        """Return those turns of a step that were stopped by a budget which was not used up."""
+        stopped = ((turn, turn.stopped) for turn in turns if turn.stopped)
+        return [
+            turn
+            for turn, stop in stopped
+            if stop.reason is StopReason.BUDGET and not self._is_due(turn, stop, turns)
+        ]
+
+    def take(self, turns: Iterable[TaskRun]) -> None:
+        """Count turns that are over."""
+        calls = [call for turn in turns for call in turn.calls]
+        self.least = self.least.plus(total(map(_least, calls)))
+        self.most = self.most.plus(total(call.spent for call in calls))
+
+    def _is_due(self, turn: TaskRun, stop: Stopped, turns: Sequence[TaskRun]) -> bool:
+        if stop.limit not in Amount._fields:
+            return False
+        beside = [call for other in turns if other is not turn for call in other.calls]
+        least = self.least.plus(total(map(_least, turn.calls)))
+        most = self.most.plus(turn.spent).plus(total(map(_most, beside)))
+        lowest, highest, cap = (getattr(one, stop.limit) for one in (least, most, self.cap))
+        one_call = stop.limit != "calls" or stop.asked == 1
+        passed = stop.cap == cap and stop.used + stop.asked > cap
+        return one_call and passed and lowest <= stop.used <= highest
+
+
+def _least(call: Call) -> Amount:
+    """Return what a call has surely cost its run: what a fork takes over was paid elsewhere."""
+    reply = call.replied
+    lost_for_free = reply is not None and reply.why is Why.LOST and not any(call.spent[:2])
+    if lost_for_free or (reply is not None and reply.source is Source.RECORDED):
+        return call.spent._replace(calls=0)
+    return call.spent
+
+
+def _most(call: Call) -> Amount:
+    """Return the most that a call has cost while it was under way, or since."""
+    return Amount(*map(max, call.called.reserved, call.spent))
