@@ -30,7 +30,7 @@ from forum.errors import StoreFailed
 from forum.surfaces.cli import sessions
 from forum.surfaces.cli.panelview import dissent_lines, panel_lines
 from forum.surfaces.cli.sessions import load_config
-from forum.surfaces.forms import (
+from forum.surfaces.forms.council import (
     BaselineForm,
     BlockerForm,
     ChangeForm,
@@ -38,9 +38,9 @@ from forum.surfaces.forms import (
     MinorityForm,
     RoundForm,
     SeatForm,
-    SpentForm,
     VoteForm,
 )
+from forum.surfaces.forms.fields import SpentForm
 from forum.surfaces.telling import SHORT
 from tests.deliberation.forged import honest
 from tests.spoken import ballot, claiming

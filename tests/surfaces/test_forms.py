@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from inspect import getmembers, isclass
+from pkgutil import iter_modules
 
 import msgspec
 import pytest
@@ -12,41 +14,33 @@ from forum.app import KINDS
 from forum.ledger import Amount, Located
 from forum.staff import load_roster
 from forum.surfaces import forms
-from forum.surfaces.forms import (
-    AgentView,
-    BenchForm,
+from forum.surfaces.forms.comparison import BenchForm, DiffForm, ReplayForm
+from forum.surfaces.forms.fields import amount_form
+from forum.surfaces.forms.gates import DecisionForm, GatesForm, ShownGateForm
+from forum.surfaces.forms.lanes import LaneForm, RouteForm, lane_form
+from forum.surfaces.forms.ledger import (
     CheckpointForm,
-    DecisionForm,
-    DiffForm,
     EntriesForm,
     EntryForm,
-    GatesForm,
-    LaneForm,
-    ModelForm,
-    ModelsForm,
     ProofForm,
     RecordedForm,
-    ReplayForm,
-    ReportForm,
-    RouteForm,
-    RunForm,
-    RunsForm,
-    ShownGateForm,
     SummaryForm,
     WhyForm,
-    amount_form,
     entry_form,
-    lane_form,
-    model_form,
 )
+from forum.surfaces.forms.models import AgentView, ModelForm, ModelsForm, model_form
+from forum.surfaces.forms.reports import ReportForm
+from forum.surfaces.forms.runs import RunForm, RunsForm
 from forum.tlog import hash_leaf
 from forum.work import Inspection, Key
 from tests.surfaces.terminal import Terminal
 
+MODULES = [f"{forms.__name__}.{module.name}" for module in iter_modules(forms.__path__)]
 FORMS: list[type[msgspec.Struct]] = [
     form
-    for _, form in getmembers(forms, isclass)
-    if issubclass(form, msgspec.Struct) and form.__module__ == forms.__name__
+    for module in MODULES
+    for _, form in getmembers(import_module(module), isclass)
+    if issubclass(form, msgspec.Struct) and form.__module__ == module
 ]
 PLAN = """
 request = "Prepare the release"
@@ -174,7 +168,7 @@ def test_money_is_a_text() -> None:
 
 def test_forms_bring_no_framework_along() -> None:
     """The command line loads them before it prints a word."""
-    line = "import sys, forum.surfaces.forms; print(*sys.modules)"
+    line = f"import sys, {', '.join(MODULES)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
 
     heavy = {"click", "pydantic", "starlette", "mcp", "dbos", "httpx", "numpy"}

@@ -11,7 +11,7 @@ from enum import IntEnum
 from msgspec import Struct
 
 from forum.app import RunView
-from forum.deliberation import Concluded, End, Place, Reason, SessionClosed, ballot_place
+from forum.deliberation import Concluded, End, Note, Place, Reason, SessionClosed, ballot_place
 from forum.ledger import Amount, Outcome
 from forum.work import (
     ROLE,
@@ -125,6 +125,11 @@ def session_end(view: RunView) -> SessionClosed | None:
     """Return how a session of the open protocol has ended, if one has."""
     facts = (note.facts for note in view.notes)
     return next((closed for closed in facts if isinstance(closed, SessionClosed)), None)
+
+
+def body_of(note: Note, name: str) -> bytes:
+    """Return a body of a note; nothing of one that was erased."""
+    return next((body.data for body in note.bodies if body.name == name), b"")
 
 
 def stop_words(stopped: Stopped) -> str:

@@ -39,12 +39,9 @@ from forum.surfaces.cli.sessions import (
     transcript_of,
 )
 from forum.surfaces.cli.steering import play_again
-from forum.surfaces.forms import (
-    ArtifactForm,
-    CouncilForm,
-    FaultForm,
-    deliberation_form,
-)
+from forum.surfaces.forms.council import CouncilForm
+from forum.surfaces.forms.deliberations import deliberation_form
+from forum.surfaces.forms.symposium import ArtifactForm, FaultForm
 from forum.surfaces.telling import SHORT, first_line, plain, plural
 from forum.work import Policy, Symposium
 

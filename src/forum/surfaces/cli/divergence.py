@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from forum.surfaces.cli.runview import width
-from forum.surfaces.forms import step_form
+from forum.surfaces.forms.comparison import step_form
 from forum.surfaces.telling import first_line, plural
 from forum.work import Divergence, Parting
 

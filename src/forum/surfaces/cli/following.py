@@ -24,7 +24,8 @@ from forum.surfaces.cli.panelview import dissent_lines
 from forum.surfaces.cli.runview import gate_advice, progress, status, used, width
 from forum.surfaces.cli.units import count, duration, price
 from forum.surfaces.cli.worker import trouble_lines
-from forum.surfaces.forms import deliberation_form, run_form
+from forum.surfaces.forms.deliberations import deliberation_form
+from forum.surfaces.forms.runs import run_form
 from forum.surfaces.telling import (
     SHORT,
     ballot_of,

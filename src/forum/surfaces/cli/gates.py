@@ -12,7 +12,7 @@ from forum.surfaces.cli.following import print_bytes
 from forum.surfaces.cli.orders import as_usage
 from forum.surfaces.cli.output import print_json, print_publication
 from forum.surfaces.cli.units import duration
-from forum.surfaces.forms import DecisionForm, GateEditForm, gates_form, shown_gate_form
+from forum.surfaces.forms.gates import DecisionForm, GateEditForm, gates_form, shown_gate_form
 from forum.surfaces.telling import SHORT
 from forum.work import Answer, Gate
 

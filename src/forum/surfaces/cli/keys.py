@@ -10,7 +10,7 @@ from forum.ledger import Scope
 from forum.surfaces.asking import KeyAsk
 from forum.surfaces.cli import options
 from forum.surfaces.cli.output import print_json, print_publication
-from forum.surfaces.forms import KeyForm, NewKeyForm, Validity, key_form, keys_form
+from forum.surfaces.forms.keys import KeyForm, NewKeyForm, Validity, key_form, keys_form
 from forum.surfaces.telling import plain
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 366 * 86400}

@@ -19,7 +19,7 @@ from forum.surfaces.cli.output import (
     progress,
 )
 from forum.surfaces.cli.words import words
-from forum.surfaces.forms import (
+from forum.surfaces.forms.ledger import (
     SummaryForm,
     checkpoint_form,
     entries_form,

@@ -14,7 +14,7 @@ from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.orders import Agents, agent_options, read_roster_file, with_agents
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import width
-from forum.surfaces.forms import (
+from forum.surfaces.forms.models import (
     AgentView,
     agent_view,
     error_of,

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from forum.ledger import Located, Publication
-from forum.surfaces.forms import report_form
+from forum.surfaces.forms.reports import report_form
 from forum.verify import Finding, Report, State
 
 _MARKS = {

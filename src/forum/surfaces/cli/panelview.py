@@ -6,17 +6,10 @@ from collections.abc import Iterable
 import click
 
 from forum.deliberation import Accord, End, Ground, MessageType, OutcomeKind
-from forum.surfaces.forms import (
-    ChangeForm,
-    CouncilForm,
-    DeliberationForm,
-    MinorityForm,
-    SeatForm,
-    SpentForm,
-    SpokenForm,
-    SymposiumForm,
-    VoteForm,
-)
+from forum.surfaces.forms.council import ChangeForm, CouncilForm, MinorityForm, SeatForm, VoteForm
+from forum.surfaces.forms.deliberations import DeliberationForm
+from forum.surfaces.forms.fields import SpentForm
+from forum.surfaces.forms.symposium import SpokenForm, SymposiumForm
 from forum.surfaces.telling import first_line, plain, plural
 
 _ENDS = {

@@ -11,7 +11,7 @@ from forum.errors import BadRoster
 from forum.staff import load_roster, make_router
 from forum.surfaces.cli import options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.forms import route_form
+from forum.surfaces.forms.lanes import route_form
 from forum.surfaces.telling import first_line, plain
 from forum.work import ELSEWHERE, RUNGS, Roster, Route
 

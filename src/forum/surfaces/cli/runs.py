@@ -10,14 +10,8 @@ from forum.surfaces.cli.following import print_bytes
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import screen, status, width
 from forum.surfaces.cli.units import age, price
-from forum.surfaces.forms import (
-    BenchForm,
-    MeasureForm,
-    diff_form,
-    measure_form,
-    run_form,
-    runs_form,
-)
+from forum.surfaces.forms.comparison import BenchForm, MeasureForm, diff_form, measure_form
+from forum.surfaces.forms.runs import run_form, runs_form
 from forum.surfaces.telling import SHORT, first_line, share_of_work
 from forum.work import Run
 

@@ -12,7 +12,7 @@ from forum.app import RunView
 from forum.ledger import NO_LIMIT, Amount, Outcome
 from forum.surfaces.cli.panelview import panel_lines
 from forum.surfaces.cli.units import age, count, duration, moment, price
-from forum.surfaces.forms import deliberation_form
+from forum.surfaces.forms.deliberations import deliberation_form
 from forum.surfaces.telling import (
     SHORT,
     Part,

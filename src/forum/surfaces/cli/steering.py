@@ -13,7 +13,8 @@ from forum.surfaces.cli.following import carry_out, finish, hand_over
 from forum.surfaces.cli.orders import Agents, agent_options, refuse_unusable
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.runview import status
-from forum.surfaces.forms import replay_form, run_form
+from forum.surfaces.forms.comparison import replay_form
+from forum.surfaces.forms.runs import run_form
 from forum.surfaces.telling import SHORT
 
 _OTHERS_SECONDS = 2.0

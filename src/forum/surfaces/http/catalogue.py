@@ -7,18 +7,9 @@ from msgspec import Meta, Struct
 from forum.config import FILE
 from forum.ledger import Scope
 from forum.surfaces.asking import AskForm, ask_of
-from forum.surfaces.forms import (
-    ModelsForm,
-    PlanForm,
-    RosterForm,
-    RouteForm,
-    agent_view,
-    models_form,
-    plan_form,
-    roster_form,
-    route_form,
-    shown_agents,
-)
+from forum.surfaces.forms.lanes import RosterForm, RouteForm, roster_form, route_form
+from forum.surfaces.forms.models import ModelsForm, agent_view, models_form, shown_agents
+from forum.surfaces.forms.plans import PlanForm, plan_form
 from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
 from forum.work import Role, is_independent, team_policy
 

@@ -3,7 +3,7 @@
 from forum.app import now
 from forum.ledger import Scope, opens
 from forum.surfaces.asking import KeyAsk
-from forum.surfaces.forms import KeyForm, KeysForm, NewKeyForm, key_form, keys_form
+from forum.surfaces.forms.keys import KeyForm, KeysForm, NewKeyForm, key_form, keys_form
 from forum.surfaces.http.endpoints import Endpoint, Visit
 from forum.surfaces.http.problems import Problem, Refusal
 

@@ -11,19 +11,18 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from forum.app import KINDS
 from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned
 from forum.ledger import Feed, Located, Scope, Sequenced, causes, leaf_of
-from forum.surfaces.forms import (
+from forum.surfaces.forms.fields import Index
+from forum.surfaces.forms.ledger import (
     CheckpointForm,
     EntryForm,
-    Index,
     ProofForm,
-    ReportForm,
     WhyForm,
     checkpoint_form,
     entry_form,
     proof_form,
-    report_form,
     why_form,
 )
+from forum.surfaces.forms.reports import ReportForm, report_form
 from forum.surfaces.http.endpoints import (
     FOREVER,
     JSON,

@@ -9,18 +9,15 @@ from forum.errors import Malformed, NoSuchEntry
 from forum.ledger import Scope
 from forum.staff import check_means
 from forum.surfaces.asking import AskForm, ask_of, check_gates
-from forum.surfaces.forms import (
+from forum.surfaces.forms.gates import (
     DecisionForm,
     GateEditForm,
     GatesForm,
-    RunForm,
-    RunsPage,
     ShownGateForm,
     gates_form,
-    run_form,
-    runs_page,
     shown_gate_form,
 )
+from forum.surfaces.forms.runs import RunForm, RunsPage, run_form, runs_page
 from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
 from forum.surfaces.http.events import EVENTS
 from forum.surfaces.http.problems import Problem, Refusal

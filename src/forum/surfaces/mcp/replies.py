@@ -8,17 +8,11 @@ from msgspec import Meta, Struct
 from forum.app import RunView
 from forum.deliberation import Persona, Reason
 from forum.ledger import Outcome
-from forum.surfaces.forms import (
-    AmountForm,
-    CouncilForm,
-    DeliberationForm,
-    RunId,
-    Seconds,
-    SymposiumForm,
-    WaitForm,
-    amount_form,
-    deliberation_form,
-)
+from forum.surfaces.forms.council import CouncilForm
+from forum.surfaces.forms.deliberations import DeliberationForm, deliberation_form
+from forum.surfaces.forms.fields import AmountForm, RunId, Seconds, amount_form
+from forum.surfaces.forms.gates import WaitForm
+from forum.surfaces.forms.symposium import SymposiumForm
 from forum.surfaces.telling import (
     Status,
     dollars,

@@ -14,27 +14,18 @@ from forum.app import KINDS, Forum
 from forum.errors import NotYetSigned
 from forum.ledger import Scope, causes, find, prove
 from forum.surfaces.asking import ask_of, check_gates
-from forum.surfaces.forms import (
+from forum.surfaces.forms.gates import (
     DecisionForm,
     GatesForm,
-    PlanForm,
-    ProofForm,
-    ReportForm,
-    RouteForm,
-    RunForm,
-    RunsPage,
     ShownGateForm,
-    WhyForm,
     gates_form,
-    plan_form,
-    proof_form,
-    report_form,
-    route_form,
-    run_form,
-    runs_page,
     shown_gate_form,
-    why_form,
 )
+from forum.surfaces.forms.lanes import RouteForm, route_form
+from forum.surfaces.forms.ledger import ProofForm, WhyForm, proof_form, why_form
+from forum.surfaces.forms.plans import PlanForm, plan_form
+from forum.surfaces.forms.reports import ReportForm, report_form
+from forum.surfaces.forms.runs import RunForm, RunsPage, run_form, runs_page
 from forum.surfaces.mcp.asks import (
     AdaptiveAsk,
     CancelAsk,

@@ -23,7 +23,7 @@ from forum.errors import BodyGone, ReplayMiss, StoreFailed
 from forum.ledger import MAIN, Outcome, opens, peek_kind
 from forum.staff import Ask
 from forum.surfaces.asking import PanelAsk, budget_of, check_gates, panel_of
-from forum.surfaces.forms import DeliberationForm, deliberation_form
+from forum.surfaces.forms.deliberations import DeliberationForm, deliberation_form
 from forum.surfaces.http.deltas import Ear
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.endpoints import READERS, Visit

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
-from forum.surfaces.forms import DeliberationForm
+from forum.surfaces.forms.deliberations import DeliberationForm
 from forum.surfaces.http.endpoints import JSON, NEVER
 from forum.surfaces.http.events import STREAM, STREAMED
 from forum.surfaces.http.openai.errors import link_to
