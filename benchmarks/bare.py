@@ -18,7 +18,8 @@ from typing import Any
 from dbos import DBOS, EnqueueOptions
 
 from benchmarks.plans import Needs
-from forum.backends.worker import _POLL_SECONDS, Capacity
+from forum.backends.worker import _POLL_SECONDS
+from forum.config import Capacity
 
 VERSION = "1"
 RUNS, TASKS = "bare-runs", "bare-tasks"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 
 from forum import __version__
-from forum.config import Settings
+from forum.config import Capacity, Settings
 from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS, Body, Session
 from forum.deliberation import Note as Noted
 from forum.errors import (
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from forum.backends.files import FileMemory
     from forum.backends.tamper import Tamper
     from forum.backends.whispers import Channel
-    from forum.backends.worker import Capacity, Worker
+    from forum.backends.worker import Worker
     from forum.engine import Case, Order, Ticket
     from forum.verify import Report, Trust
     from forum.witness import Witness, WitnessClient
@@ -368,7 +368,7 @@ class Forum:
     @contextmanager
     def working(
         self,
-        capacity: "Capacity | None" = None,
+        capacity: Capacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
         patience: int = 0,
     ) -> "Iterator[Worker]":
@@ -1012,13 +1012,6 @@ class Forum:
         if not self.settings.ledger_file.exists():
             raise NoLedger(str(self.settings.data))
         return open_reader(self.settings.ledger_file, self.origin)
-
-
-def capacity(runs: int, tasks: int) -> "Capacity":
-    """Return how much a worker does at once."""
-    from forum.backends.worker import Capacity
-
-    return Capacity(runs, tasks)
 
 
 def upgrade_database(settings: Settings) -> list[int]:

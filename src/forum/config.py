@@ -86,6 +86,15 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Capacity:
+    """How much one worker does at once, unless told otherwise."""
+
+    runs: int = 500
+    tasks: int = 64
+    """Of all runs together; roles and turns of panels are among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Said:
     """One setting as somebody wrote it."""
 

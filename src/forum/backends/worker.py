@@ -11,7 +11,6 @@ import socket
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import inf
@@ -24,7 +23,8 @@ import msgspec
 from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
 
 from forum.backends.files import locked
-from forum.engine import AT_ONCE, Engine
+from forum.config import Capacity
+from forum.engine import Engine
 from forum.errors import NotDurable, StoreFailed, StoreLost
 from forum.ledger import Store
 
@@ -43,14 +43,6 @@ KEEP_SECONDS = 86_400.0
 """How long DBOS remembers what has ended: of use to nobody but those who debug it."""
 _CLEAN_SECONDS = 600
 _CLEAN_AT_ONCE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """How much one worker does at once."""
-
-    runs: int = 500
-    tasks: int = AT_ONCE
 
 
 class Json(Serializer):

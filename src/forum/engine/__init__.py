@@ -4,7 +4,7 @@ from forum.engine.accepting import Order, RouteTaken, Ticket, accept, accept_asy
 from forum.engine.aloud import MOST_A_SECOND, Veiled
 from forum.engine.case import ENGINE, Case, read_body, read_case, read_run
 from forum.engine.effects import DIGEST
-from forum.engine.engine import AT_ONCE, Engine
+from forum.engine.engine import Engine
 from forum.engine.gates import decide, edit, find_gate
 from forum.engine.local import LocalRunner
 from forum.engine.past import order_of, steps_of
@@ -31,7 +31,6 @@ from forum.engine.ports import (
 from forum.engine.replaying import replay
 
 __all__ = [
-    "AT_ONCE",
     "DIGEST",
     "ENGINE",
     "FREE",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from threading import Lock
 
+from forum.config import Capacity
 from forum.engine.attention import Stop, Switchboard
 from forum.engine.calls import World
 from forum.engine.case import Case, Intake, read_case, read_intake
@@ -43,9 +44,6 @@ _MOST_DOUBLED = 4
 _ALARMS_AT_ONCE = 200
 """How many alarms are looked after before whoever does it looks up: it may have to stop."""
 
-AT_ONCE = 64
-"""How many tasks an engine carries out at the same time unless told, roles and turns among them."""
-
 
 class Engine:
     """Carries out runs and tasks of one ledger, in one process."""
@@ -65,7 +63,7 @@ class Engine:
         self._board, self._agenda = Switchboard(), Agenda()
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()
-        self.admit(AT_ONCE)
+        self.admit(Capacity().tasks)
         self._resting, self._working = False, 0
         self._rung: dict[str, int] = {}
         """How often the alarms of runs have rung that are not driven here."""

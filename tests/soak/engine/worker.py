@@ -16,7 +16,8 @@ from functools import partial
 import msgspec
 
 from forum.app import Forum
-from forum.backends.worker import Capacity, sqlite_url
+from forum.backends.worker import sqlite_url
+from forum.config import Capacity
 from forum.errors import StoreLost
 from forum.ledger import Store
 from forum.models import make_model, make_tool

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forum.app import Forum, capacity
+from forum.app import Forum
+from forum.config import Capacity
 from forum.errors import extra
 from forum.ledger import Scope
 from forum.staff import Staff
@@ -66,7 +67,7 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
 
 
 def _working(forum: Forum) -> AbstractContextManager[object]:
-    return forum.working(capacity(_RUNS, _TASKS), trouble_lines(), PATIENCE_SECONDS)
+    return forum.working(Capacity(_RUNS, _TASKS), trouble_lines(), PATIENCE_SECONDS)
 
 
 async def _serve(server: "Server[Any]", wires: "Wires") -> None:

@@ -4,7 +4,7 @@ from functools import partial
 
 import click
 
-from forum.app import capacity
+from forum.config import Capacity
 from forum.errors import extra
 from forum.surfaces.cli import options
 from forum.surfaces.cli.server import Configured, annexes
@@ -31,6 +31,6 @@ def up(port: int, tasks: int, *, require_keys: bool) -> None:
 
     with options.forum() as forum:
         forum.initialise()
-        work = partial(forum.working, capacity(500, tasks), trouble_lines(), PATIENCE_SECONDS)
+        work = partial(forum.working, Capacity(tasks=tasks), trouble_lines(), PATIENCE_SECONDS)
         house = House([Desk(forum, work)], keyless=not require_keys)
         run_server(house, Listening("127.0.0.1", port), options.talk, annexes(house))

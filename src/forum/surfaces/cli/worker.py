@@ -10,17 +10,17 @@ from urllib.parse import urlsplit, urlunsplit
 
 import click
 
-from forum.app import capacity
-from forum.config import Settings
+from forum.config import Capacity, Settings
 from forum.surfaces.cli import options
 from forum.surfaces.cli.output import print_json
 
 PATIENCE_SECONDS = 10
 _AGAIN_SECONDS = 30.0
+_USUAL = Capacity()
 
 at_once = click.option(
     "--tasks",
-    default=64,
+    default=_USUAL.tasks,
     show_default=True,
     type=click.IntRange(min=1),
     help="At most so many tasks at once, turns of panels included, those of all runs together.",
@@ -33,7 +33,7 @@ at_once = click.option(
 )
 @click.option(
     "--runs",
-    default=500,
+    default=_USUAL.runs,
     show_default=True,
     type=click.IntRange(min=1),
     help="At most so many runs at once.",
@@ -51,7 +51,7 @@ def worker(runs: int, tasks: int, *, as_json: bool) -> None:
         place = _place(forum.settings)
         with (
             stopping() as stop,
-            forum.working(capacity(runs, tasks), trouble_lines(), PATIENCE_SECONDS) as serving,
+            forum.working(Capacity(runs, tasks), trouble_lines(), PATIENCE_SECONDS) as serving,
         ):
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
