@@ -5,15 +5,15 @@ it had used when one was refused: between nothing, and all that was reserved or 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from forum.deliberation.steps import NOTHING
 from forum.ledger import Amount
 from forum.work import Call, Source, Stopped, StopReason, TaskRun, Why, total
 
 
-@dataclass(slots=True)
-class Spending:
+class Spending(msgspec.Struct):
     """What turns have used that are over, at least and at most."""
 
     cap: Amount
