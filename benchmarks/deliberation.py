@@ -17,6 +17,7 @@ gated_vote     three answers and, where they differ, as many more as the council
 A difference counts where the interval of 99 per cent leaves out 0: there are many settings.
 Wall time is that of the engine, from the opening of a council to the recorded end of its run, and
 from its submission, against the time that its calls take where all of a round are made at once.
+Last, many councils sit at once on one worker.
 """
 
 import argparse
@@ -94,10 +95,12 @@ class Sizes:
     """Of each variant, in each setting."""
     rounds: int
     """How often wall time is taken."""
+    crowd: int
+    """How many councils sit at once."""
 
 
-QUICK = Sizes(200, 50, 3)
-FULL = Sizes(3_000, 1_000, 9)
+QUICK = Sizes(200, 50, 3, 100)
+FULL = Sizes(3_000, 1_000, 9, 2_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,11 @@ def measure(folder: Path, sizes: Sizes, names: Sequence[str] = ()) -> dict[str, 
     """Return all figures; what a reader looks for comes first."""
     chosen = {name: one for name, one in settings().items() if not names or name in names}
     say("wall time of councils")
-    schedule = schedule_figures(folder, sizes.rounds)
+    with Ours(folder / "ledger", None) as ours:
+        ours.wait()
+        schedule = schedule_figures(ours, sizes.rounds)
+        say(f"{sizes.crowd} councils at once")
+        crowd = crowd_figures(ours, sizes.crowd)
     say(f"{sizes.sessions} sessions of each protocol in {len(chosen)} settings")
     begun = time.perf_counter()
     # Not forked: the engine has left threads here.
@@ -177,6 +184,7 @@ def measure(folder: Path, sizes: Sizes, names: Sequence[str] = ()) -> dict[str, 
         "symposium_against_vote": verdicts(told, "symposium", "vote"),
         "schedule_ratio": max(one["ratio"] for one in schedule if one["seats"] == SEATS),
         "schedule": schedule,
+        "crowd": crowd,
         "sessions": sizes.sessions,
         "session_seconds": round(time.perf_counter() - begun, 1),
         "settings": {name: protocols for name, (protocols, _) in told.items()},
@@ -560,16 +568,27 @@ def share(part: int, whole: int) -> float | None:
 # Wall time
 
 
-def schedule_figures(folder: Path, rounds: int) -> list[dict[str, Any]]:
+def schedule_figures(ours: Ours, rounds: int) -> list[dict[str, Any]]:
     """Have the engine carry out councils whose calls take a known time."""
-    with Ours(folder / "ledger", None) as ours:
-        ours.wait()
-        seconds_of(ours, order_of(SEATS, GATE))
-        return [
-            timed(ours, size, baseline, rounds)
-            for size in (SEATS, MANY_SEATS)
-            for baseline in (GATE, 0)
-        ]
+    seconds_of(ours, order_of(SEATS, GATE))
+    return [
+        timed(ours, size, baseline, rounds)
+        for size in (SEATS, MANY_SEATS)
+        for baseline in (GATE, 0)
+    ]
+
+
+def crowd_figures(ours: Ours, count: int) -> dict[str, Any]:
+    """Have one worker carry many councils at once, of five seats that speak three times each."""
+    orders, turns = [order_of(SEATS, GATE)] * count, 3 * SEATS * count
+    spent = ours.timed(lambda: ours.finish(orders))
+    return {
+        "councils": count,
+        "councils_per_s": round(count / spent.seconds, 2),
+        "turns_per_s": round(turns / spent.seconds, 1),
+        "cpu_ms_per_turn": round(1000 * spent.cpu_seconds / turns, 2),
+        "peak_mb": ours.servers[0].peak_mb(),
+    }
 
 
 def timed(ours: Ours, size: int, baseline: int, rounds: int) -> dict[str, Any]:
@@ -660,6 +679,12 @@ def print_tables(figures: dict[str, Any]) -> None:
         gate = "with a gate" if one["gate"] else "without"
         times = f"{one['ratio']} times, {one['submitted_ratio']} times"
         print(f"  {one['seats']:>3} seats, {gate:<12}{one['seconds']:7.3f} s, {times}")
+    crowd = figures["crowd"]
+    print(
+        f"\n{crowd['councils']} councils at once, one worker: {crowd['councils_per_s']} councils/s,"
+        f" {crowd['turns_per_s']} turns/s, {crowd['cpu_ms_per_turn']} ms of CPU a turn,"
+        f" {crowd['peak_mb']} MB"
+    )
 
 
 def _course(council: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -141,6 +141,11 @@ class Server:
         user, system = stat.rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
+    def peak_mb(self) -> int:
+        """Return the most memory that it has had, in MB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
     def close(self) -> None:
         """Let it end."""
         try:
@@ -199,13 +204,18 @@ class Ours(Side):
 
     def carry_out(self, *plans: Needs) -> None:
         """Carry out plans, all at once."""
-        runs = [self.forum.submit(order_of(needs)) for needs in plans]
+        self.finish(order_of(needs) for needs in plans)
+
+    def finish(self, orders: Iterable[Order]) -> None:
+        """Have orders carried out, all at once."""
+        runs = [self.forum.submit(order) for order in orders]
         deadline = time.monotonic() + PATIENCE_SECONDS
         while runs:
             time.sleep(LOOK_SECONDS)
-            assert time.monotonic() < deadline, f"{len(runs)} runs do not end"
             while runs and self._has_ended(runs[-1]):
                 runs.pop()
+                deadline = time.monotonic() + PATIENCE_SECONDS
+            assert time.monotonic() < deadline, f"{len(runs)} runs do not end"
 
     def _has_ended(self, run: str) -> bool:
         last = self.forum.store.last(run, MAIN)

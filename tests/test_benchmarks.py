@@ -97,12 +97,13 @@ def test_seats_read_what_the_council_shows_them() -> None:
 def test_the_deliberation_benchmark_has_every_figure(tmp_path: Path) -> None:
     """Each setting is in one of the three lists, and every protocol has its figures."""
     names = ("easy, 2 options, 1 model", "high conformity")
-    figures = deliberation.measure(tmp_path, deliberation.Sizes(12, 4, 1), names)
+    figures = deliberation.measure(tmp_path, deliberation.Sizes(12, 4, 1, 5), names)
 
     titles = ("council_beats_vote", "vote_beats_council", "no_difference")
     assert sorted(one["setting"] for title in titles for one in figures[title]) == sorted(names)
     assert figures["schedule_ratio"] >= 1
     assert [one["seats"] for one in figures["schedule"]] == [5, 5, 50, 50]
+    assert figures["crowd"]["turns_per_s"] > 0 < figures["crowd"]["peak_mb"]
     for protocols in figures["settings"].values():
         assert set(protocols) == {"council", "ungated", "symposium", "single"}
         for told in protocols.values():

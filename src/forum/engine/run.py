@@ -42,6 +42,7 @@ from forum.ledger import (
     Attachment,
     Bytes,
     Draft,
+    Facts,
     RunClose,
     Strand,
     at_once,
@@ -119,10 +120,10 @@ class RunDriver:
             # the alarm, and then it is not put out; what is recorded takes our position.
             alarm = await asyncio.to_thread(self._ledger.store.alarm, run, MAIN)
             self._main: Strand = await asyncio.to_thread(self._ledger.end_of, run, MAIN)
-            self._state = await asyncio.to_thread(self._look, run)
-            if self._state.outcome is not None:
+            if isinstance(await asyncio.to_thread(self._last, run), RunClose):
                 await asyncio.to_thread(self._silence, run)
                 return
+            self._state = await asyncio.to_thread(self._look, run)
             if await self._advance(run):
                 return
             if await asyncio.to_thread(self._put_out, run, alarm):
@@ -146,7 +147,7 @@ class RunDriver:
     def _silence(self, run: str) -> None:
         """Put out what a worker has set that did not know that the run had ended."""
         store = self._ledger.store
-        strands = (MAIN, *self._state.gates)
+        strands = (MAIN, *self._gates(run))
         alarms = [alarm for strand in strands if (alarm := store.alarm(run, strand))]
         store.snooze(alarms, None)
 
@@ -352,8 +353,7 @@ class RunDriver:
             strands.append(CONTROL)
             self._expire(case.run, self._state)
         if case.policy.gates or case.policy.tools:
-            known = self._ledger.store.strands(case.run)
-            strands += [name for name in known if name.startswith(gate_strand(""))]
+            strands += self._gates(case.run)
         return refresh(self._ledger, case.run, self._state, strands)
 
     def _returned(self) -> tuple[str, ...]:
@@ -366,13 +366,19 @@ class RunDriver:
         return tuple(
             name
             for name, child in waiting
-            if self._task(name).state is TaskState.WAITING and not self._is_open(child)
+            if self._task(name).state is TaskState.WAITING
+            if isinstance(self._last(child), RunClose | None)
         )
 
-    def _is_open(self, child: str) -> bool:
-        last = self._ledger.store.last(child, MAIN)
-        closed = last is not None and isinstance(self._ledger.kinds.read(last).facts, RunClose)
-        return last is not None and not closed
+    def _last(self, run: str) -> Facts | None:
+        """Return what was said last of a run, if anything."""
+        last = self._ledger.store.last(run, MAIN)
+        return self._ledger.kinds.read(last).facts if last else None
+
+    def _gates(self, run: str) -> list[str]:
+        """Return the strands in which a person is asked something."""
+        strands = self._ledger.store.strands(run)
+        return [name for name in strands if name.startswith(gate_strand(""))]
 
     # Stopping
 
@@ -575,7 +581,7 @@ class RunDriver:
         return Draft("close", ENGINE, ControlClosed(), cause)
 
     def _close_gates(self, run: str) -> None:
-        for gate in read_run(self._ledger, run).open_gates:
+        for gate in refresh(self._ledger, run, Run(), self._gates(run)).open_gates:
             moot = GateDecided(Answer.REJECT, gate.digest, Decider.END)
             with suppress(GateClosed, GateMoved):
                 decide(self._ledger, run, gate.opened.subject, moot, ENGINE)
