@@ -183,10 +183,15 @@ def test_a_stop_names_what_was_spent_and_by_whom(
     assert office.findings() == ()
 
 
-def test_an_overrun_is_recorded_with_its_call(office: Office) -> None:
-    """A provider may bill more than its bound: the money is gone, and the next call is refused."""
-    agents = {"": Scripted({"*": (Move("x", usd=40, tokens=9),)}, usd=10, tokens=5)}
-    run = office.do(Order("x", chain("a", "b"), quick(agents=agents), Budget(usd=30)))
+@pytest.mark.parametrize("name", ["", "run"])
+def test_an_overrun_is_recorded_with_its_call(office: Office, name: str) -> None:
+    """A provider may bill more than its bound: the money is gone, and the next call is refused.
+
+    Only for a run within nobody can know before what it may cost, and no agent is one.
+    """
+    agents = {"": Scripted(), name: Scripted({"*": (Move("x", usd=40, tokens=9),)}, 10, 5)}
+    tasks = plan(Task("a", "x", agent=name), Task("b", "x", needs=("a",), agent=name))
+    run = office.do(Order("x", tasks, quick(agents=agents), Budget(usd=30)))
     (replied,) = [e.facts for e in office.entries() if isinstance(e.facts, Replied)]
 
     assert (replied.usd, replied.overrun_usd, replied.overrun_tokens) == (40, 30, 4)

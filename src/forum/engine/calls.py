@@ -390,6 +390,7 @@ class Caller:
     ) -> Exchange:
         """Prepare the record of a reply: what was reserved is settled with what was spent."""
         spent, agent = reply.spent, called.agent
+        within = (agent, called.model) == (RUN, RUN)
         facts = Replied(
             reply.outcome,
             reply.why,
@@ -397,8 +398,8 @@ class Caller:
             spent.tokens,
             reply.milliseconds,
             plain(reply.code),
-            max(0, spent.usd - bound.usd) if agent != RUN else 0,
-            max(0, spent.tokens - bound.tokens) if agent != RUN else 0,
+            0 if within else max(0, spent.usd - bound.usd),
+            0 if within else max(0, spent.tokens - bound.tokens),
             source,
             reply.input_tokens,
             plain(reply.model),
