@@ -538,6 +538,16 @@ def test_a_budget_for_nothing_ends_a_council_without_an_answer(office: Office) -
     assert office.findings() == ()
 
 
+def test_a_turn_that_ends_before_it_begins_names_the_note_before_it(office: Office) -> None:
+    """Every turn does, whatever its first entry is: by that others find what it was for."""
+    office.do(Order(QUESTION, None, split().policy, Budget(usd=1)))
+    (note,) = [leaf.hex() for leaf, entry in office.told() if entry.step == "council"]
+    first = [e for e in office.entries() if e.strand.startswith("turn/") and e.n == 0]
+
+    assert {entry.step for entry in first} <= {"stop", "skip"}
+    assert {entry.parents for entry in first} == {(note,)}
+
+
 @timed
 def test_a_council_ends_when_its_time_is_over(office: Office) -> None:
     """A call of four seconds does not make a second longer."""

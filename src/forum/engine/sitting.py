@@ -198,6 +198,7 @@ class TurnDriver:
 
     def __init__(self, world: World, due: Due, task: str, stop: Stop) -> None:
         self._due, self._caller = due, Caller(world, due.intake, task, stop)
+        self._caller.allowed_by = due.cause
 
     async def drive(self) -> None:
         """Go on with the turn until it has ended."""
