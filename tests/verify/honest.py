@@ -1,6 +1,9 @@
 """Honest sessions of every shape, and their records: what forgers begin with."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from forum.engine import Order
+from forum.engine import Order, RouteTaken, accept, cancel
 from forum.ledger import Outcome
-from forum.work import Budget, Move, Scripted, Symposium
+from forum.work import Accepted, Basis, Budget, Council, Move, Routed, Scripted, Seat, Symposium
 from tests.deliberation.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
 from tests.engine.conftest import MEMORY
-from tests.engine.office import Office, quick
-from tests.engine.panel import DIVIDED, PRICE, QUESTION, checked, judged, panel, split
+from tests.engine.office import PERSON, RUN, Cut, Office, Power, quick, until
+from tests.engine.panel import DIVIDED, PRICE, QUESTION, checked, judged, panel, split, symposiast
 from tests.spoken import ballot
 from tests.support import StoreFactory
 from tests.verify.forging import Story, story_of
@@ -40,6 +43,7 @@ HONEST: dict[str, Callable[[], Order]] = {
     "never in the right form": lambda: ask(*DIVIDED[:4], ("what?",)),
     "a judge": judged,
     "a tool": checked,
+    "seventeen seats": lambda: ask(*TWENTY[:17], baseline=0, rounds=0, policy={"parallel": 16}),
     "twenty seats": lambda: ask(*TWENTY, baseline=0, policy={"parallel": 16}),
     "no money left": lambda: ask(*DIVIDED, budget=Budget(usd=7 * PRICE + 1)),
     "no money": lambda: ask(*DIVIDED, budget=Budget(usd=1)),
@@ -51,6 +55,9 @@ HONEST: dict[str, Callable[[], Order]] = {
     ),
     "no more calls for a seat": lambda: ask(*DIVIDED[:4], ("what?",), policy={"turns": 1}),
     "an answer that claims something": lambda: ask(*((ballot("All tests passed."),),) * 3),
+    "a bill above what was reserved": lambda: _called_run(
+        ask((Move(YES, usd=3 * PRICE, tokens=300),), (YES,), (YES,))
+    ),
     "a seat that repeats itself": lambda: ask(*DIVIDED[:4], ("what?",), policy={"repeats": 2}),
 }
 
@@ -63,6 +70,16 @@ def _repaired(name: str, turn: str) -> Order:
     moves = {**agent.moves, turn: (Move('{"answer": 7}'), *agent.moves[turn])}
     agents = {**policy.agents, name: msgspec.structs.replace(agent, moves=moves)}
     return Order(QUESTION, None, msgspec.structs.replace(policy, agents=agents))
+
+
+def _called_run(order: Order) -> Order:
+    """Ask the same, with an agent on the first seat that is called like a run within."""
+    policy = order.policy
+    assert isinstance(policy.panel, Council)
+    seats = (Seat("run"), *policy.panel.seats[1:])
+    panel = msgspec.structs.replace(policy.panel, seats=seats)
+    agents = {**policy.agents, "run": policy.agents["seat-1"]}
+    return replace(order, policy=msgspec.structs.replace(policy, agents=agents, panel=panel))
 
 
 def speak(*said: bytes, **changes: Any) -> Order:  # noqa: ANN401
@@ -85,6 +102,12 @@ def _late(order: Order, turn: str) -> Order:
     return Order(order.request, None, policy, Budget(milliseconds=500))
 
 
+def _routed() -> Order:
+    """Ask a council to which a router has sent the request."""
+    facts = Routed("bridges", Basis.LEXICAL, 700, "roads", 200, "0" * 64)
+    return replace(split(), route=RouteTaken(facts, b'{"words":["bridge"]}'))
+
+
 SPOKEN = (
     turn("The older.", ("ben", "How old is it?"), ("cleo", "And the other?")),
     turn("A hundred years."),
@@ -94,6 +117,8 @@ SPOKEN = (
 """A round: the first asks the second at once, and the third later."""
 
 HONEST |= {
+    "a route": _routed,
+    "a symposium with everything": symposiast,
     "a symposium": lambda: speak(*SPOKEN, verdict("finalize"), synthesis()),
     "a second round": lambda: speak(
         *SPOKEN, verdict(), turn("Ten years."), *SPOKEN[1:], verdict("finalize"), synthesis()
@@ -139,8 +164,55 @@ def recorded(name: str) -> Story:
     """Return the record of an honest session."""
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         factory = StoreFactory(Path(folder) / "ledger.db")
-        office = Office(factory())
-        office.do(HONEST[name]())
-        story = story_of(office)
+        story = UNUSUAL[name](factory) if name in UNUSUAL else _plain(factory, HONEST[name]())
         factory.close()
         return story
+
+
+def _plain(factory: StoreFactory, order: Order) -> Story:
+    office = Office(factory())
+    office.do(order)
+    return story_of(office)
+
+
+def _cancelled(factory: StoreFactory) -> Story:
+    """Have somebody cancel a session while it is under way."""
+    office = Office(factory())
+    office.accept(
+        ask((NO,), *((Move(YES, milliseconds=20_000),),) * 4, baseline=0, policy={"parallel": 3})
+    )
+
+    async def stop(office: Office) -> None:
+        await until(lambda: len(office.hands.calls) == 4)
+        cancel(office.ledger, RUN, PERSON)
+
+    office.work(meanwhile=stop)
+    return story_of(office)
+
+
+def _outlived(factory: StoreFactory) -> Story:
+    """Have a session outlive the process that made its first calls."""
+    office = Office(factory())
+    power = Power(factory(), 4, persisted=True)
+    office.accept(split())
+    with suppress(Cut, asyncio.CancelledError):
+        Office(office.store, append=power.append).work()
+    office.work()
+    return story_of(office)
+
+
+def _forked(factory: StoreFactory) -> Story:
+    """Have a session go on from the middle of another one."""
+    office = Office(factory())
+    office.do(split())
+    reveal = next(at for at, entry in enumerate(office.entries()) if entry.step == "reveal/0")
+    accept(office.ledger, "fork", split(), PERSON, Accepted(fork_run=RUN, fork_index=reveal))
+    office.work("fork")
+    return story_of(office, "fork")
+
+
+UNUSUAL: dict[str, Callable[[StoreFactory], Story]] = {
+    "cancelled": _cancelled,
+    "a call that was lost": _outlived,
+    "a fork": _forked,
+}

@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,7 @@ from forum.work import (
     Next,
     Replied,
     Scripted,
+    Source,
     Stopped,
     StopReason,
     Why,
@@ -642,6 +642,28 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
         lambda story: story.one(MAIN, Accepted).alter(milliseconds=3_600_000),
         {Breach.COURSE},
     ),
+    "more is used than there was": (
+        "divided",
+        lambda story: story.one(MAIN, Accepted).alter(calls=9),
+        {Breach.COURSE},
+    ),
+    "a stop tells of nobody who has spent anything": (
+        "no money left",
+        lambda story: story.one(MAIN, Stopped).rewrite("spent", lambda _: b"{}"),
+        {Breach.COURSE},
+    ),
+    "a stop tells of somebody who was never asked": (
+        "no money left",
+        lambda story: story.one(MAIN, Stopped).rewrite(
+            "spent", lambda data: data.replace(b"seat-1", b"seat-9")
+        ),
+        {Breach.COURSE},
+    ),
+    "a reply was paid for by another run": (
+        "divided",
+        lambda story: story.one("turn/ballot.0.1", Replied).alter(source=Source.RECORDED),
+        {Breach.COURSE},
+    ),
     "a session is cancelled by nobody": ("no money left", _call_cancelled, {Breach.COURSE}),
     # What was asked
     "a first prompt shows another seat's ballot": (
@@ -883,6 +905,11 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
         lambda story: _show_claim(story, story.step("council").id),
         {Breach.ANSWER},
     ),
+    "what the answer claims cannot be read": (
+        "divided",
+        lambda story: story.one(MAIN, Answered).bodies.update(claims=(b"[", "application/json")),
+        {Breach.ANSWER},
+    ),
     "what was stopped is called a success": ("no money left", _report_success, {Breach.ANSWER}),
     "the run ends otherwise": ("divided", _close_otherwise, {Breach.ANSWER}),
     "there is no answer": (
@@ -905,55 +932,12 @@ def test_what_a_key_holder_forges_is_found(folder: Path, name: str) -> None:
     assert problems == {_PROBLEMS[breach] for breach in breaches}
 
 
-# Whatever is altered
+# Whatever is altered: see also `test_mutations`
 
 
 LAWS = ("a tool", "a seat fails", "a second round")
-UNBOUND = {
-    "run.open/1": {"after_size", "after_root"},
-    "accepted/1": set(Accepted.__struct_fields__),
-    "call/1": {"model", "usd", "tokens", "milliseconds"},
-    "reply/1": {
-        *("milliseconds", "pause", "why", "code", "prices", "source", "model", "input_tokens"),
-        *("overrun_usd", "overrun_tokens"),
-    },
-    "outcome/1": {"known", "why", "code"},
-    "run.close/1": {"strands"},
-}
-"""Facts that no step of a session follows from, or not always: limits, prices, times, models."""
 CHECKED_ELSEWHERE = {(MAIN, "run/open"), (MAIN, "run/close"), ("control", "close")}
 """Every run has these, and they are looked for in every run."""
-
-
-def _otherwise(value: object) -> object:
-    """Return another value of the same type."""
-    match value:
-        case StrEnum():
-            members = list(type(value))
-            return members[(members.index(value) + 1) % len(members)]
-        case int():
-            return value + 1
-        case str():
-            return f"{value}x"
-        case _:
-            raise TypeError(value)
-
-
-@pytest.mark.parametrize("name", [*LAWS, "no more calls for a seat"])
-def test_whatever_fact_is_altered_is_found(name: str) -> None:
-    """But for those that say nothing of what was said."""
-    kinds = {kind.facts: kind.name for kind in KINDS}
-    lines = {(line.facts.__class__, line.step): at for at, line in enumerate(recorded(name).lines)}
-    missed: set[tuple[str, str]] = set()
-    for at in lines.values():
-        facts = recorded(name).lines[at].facts
-        for member in facts.__struct_fields__:
-            story = recorded(name).copy()
-            story.lines[at].alter(**{member: _otherwise(getattr(facts, member))})
-            if not audit(minutes_of(story)).faults:
-                missed.add((kinds[type(facts)], member))
-
-    assert missed <= {(kind, member) for kind, members in UNBOUND.items() for member in members}
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from forum.deliberation.comparing import (
+    MEDIA,
     WRITER,
     Breach,
     Fault,
@@ -22,6 +23,7 @@ from forum.deliberation.comparing import (
     Parted,
 )
 from forum.deliberation.course import Course
+from forum.deliberation.framing import ONCE, Frame
 from forum.deliberation.kinds import COUNCIL_KINDS
 from forum.deliberation.record import said_of
 from forum.deliberation.session import deliberate
@@ -46,8 +48,6 @@ from forum.ledger import (
     Join,
     Outcome,
     Position,
-    RunClose,
-    RunOpen,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -59,8 +59,6 @@ from forum.work import (
     ControlClosed,
     Policy,
     Routed,
-    Stopped,
-    StopReason,
     TaskRun,
     UseOfTool,
     fold,
@@ -116,12 +114,6 @@ def may_seat(policy: bytes) -> bool:
 
 _MINUTES = tuple(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS)
 
-_ONCE = (RunOpen, Accepted, Routed, Stopped, Answered, RunClose)
-"""What stands in the main strand besides notes: once, or not at all."""
-
-_CLOCKS = 300 * 1_000_000
-"""How far, in microseconds, the clocks of those may be apart who have worked on a session."""
-
 
 class _Audit:
     """A session while it is checked."""
@@ -138,10 +130,12 @@ class _Audit:
         self._joins = {o.entry.step: o for o in reversed(main) if isinstance(o.entry.facts, Join)}
         joins = {one.leaf for one in self._joins.values()}
         self._notes = [
-            o for o in main if o.leaf not in joins and not isinstance(o.entry.facts, _ONCE)
+            o for o in main if o.leaf not in joins and not isinstance(o.entry.facts, ONCE)
         ]
+        self._frame = Frame(look, self._strands, self._state)
         self._asked = {MAIN, CONTROL}
-        self._spending = Spending((self._state.accepted or Accepted()).cap)
+        self._accepted = self._state.accepted or Accepted()
+        self._spending = Spending(self._accepted.cap)
         self._behind = -1
         """The index behind which everything has to be that comes next."""
 
@@ -164,12 +158,15 @@ class _Audit:
         self._cause = [accepted, *routes][-1].leaf
         problem = self._read_whole(accepted, "request").decode(errors="replace")
         session = Session(problem, policy, accepted.entry.ts)
-        self._check_stop()
+        for one in self._look.minutes.entries:
+            self._look.compare_types(Breach.COURSE, one, MEDIA.get(type(one.entry.facts), {}))
+        self._frame.check()
         closing = self._play(deliberate(session), policy)
         if closing is not None:
             self._check_answer(closing)
         else:
             self._look.leave_out("how it goes on, for it is not over")
+        self._frame.check_course()
         self._check_main()
         self._check_strands(self._strands)
         return True
@@ -217,6 +214,7 @@ class _Audit:
         self._compare_causes(taken, note.causes, f"{note.step}/join")
         self._come_after([taken])
         self._cause = taken.leaf
+        self._frame.take_note(taken)
         return Heard()
 
     def _compare_causes(self, where: Indexed, causes: Sequence[Hash], place: str) -> None:
@@ -234,6 +232,10 @@ class _Audit:
             joined = self._joins.pop(f"{place}/{number}", None)
             if joined is None:
                 break
+            self._look.compare_place(Breach.ORDER, joined, joined.entry.step)
+            if joined.entry.n < self._frame.noted:
+                detail = f"{joined.entry.step}: it is for a later note"
+                self._look.find(Breach.ORDER, detail, joined)
             self._look.compare_parents(joined, left[:MAX_PARENTS])
             left = [*left[MAX_PARENTS:], joined.leaf]
         return left
@@ -252,12 +254,12 @@ class _Audit:
         strands = {turn.name: task_strand(TURN + turn.name) for turn in step.turns}
         self._asked.update(strands.values())
         self._come_after([o for name in strands.values() for o in self._strands.get(name, ())])
+        taken = [self._state.task(TURN + turn.name) for turn in step.turns]
+        self._frame.take_turns(taken)
         over = []
         for turn in step.turns:
-            course = Course(
-                self._look, self._strands.get(strands[turn.name], []), policy, self._cause
-            )
-            course.check(turn)
+            entries = self._strands.get(strands[turn.name], [])
+            Course(self._look, entries, policy, self._accepted, self._cause).check(turn)
             said = self._said(turn.name)
             if said is None:
                 self._lack(f"turn {turn.name}: it has no end")
@@ -265,7 +267,7 @@ class _Audit:
                 over.append(said)
         if len(over) < len(step.turns):
             return None
-        self._check_spending([self._state.task(TURN + turn.name) for turn in step.turns])
+        self._check_spending(taken)
         cut = [said.turn for said in over if said.fate is Fate.CUT]
         if cut and self._state.stopped is None and self._is_over():
             detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
@@ -278,6 +280,8 @@ class _Audit:
             where = self._strands[task_strand(turn.id)][-1]
             self._look.find(Breach.COURSE, f"turn {turn.id}: the budget was not used up", where)
         self._spending.take(turns)
+        if self._spending.is_passed():
+            self._look.find(Breach.COURSE, "more was used than there was", self._main[-1])
 
     def _said(self, turn: str) -> Said | None:
         def read(at: Position, name: str) -> bytes:
@@ -287,28 +291,6 @@ class _Audit:
 
     # The end
 
-    def _check_stop(self) -> None:
-        """Check that what has stopped the run was there: a wish, or a limit that was met."""
-        where = next((o for o in self._main if isinstance(o.entry.facts, Stopped)), None)
-        if where is not None and not self._is_due(where):
-            detail = f"{where.entry.step}: {where.entry.facts.reason.value} could not stop the run"
-            self._look.find(Breach.COURSE, detail, where)
-
-    def _is_due(self, where: Indexed) -> bool:
-        stopped: Stopped = where.entry.facts
-        accepted, deadline = self._state.accepted or Accepted(), self._state.deadline
-        match stopped.reason:
-            case StopReason.CANCELLED:
-                return self._state.cancelled
-            case StopReason.BUDGET:
-                # A turn has met it: whether it could, is checked where that was to be taken.
-                return self._state.task(stopped.by).stopped == stopped
-            case StopReason.DEADLINE:
-                late = deadline is not None and where.entry.ts + _CLOCKS >= deadline
-                return late and stopped.cap == accepted.milliseconds
-            case _:
-                return False
-
     def _check_answer(self, closing: Closing) -> None:
         """Compare what the run has answered with how the session closed."""
         answers = [one for one in self._main if isinstance(one.entry.facts, Answered)]
@@ -317,6 +299,7 @@ class _Audit:
             self._take_joins(closing.causes, "join")
             return
         given, stopped = answers[0], self._state.stopped
+        self._frame.take_answer(given)
         outcome = outcome_of(stopped) if stopped else closing.outcome
         facts: Answered = given.entry.facts
         if (facts.outcome, facts.parts) != (outcome, len(closing.causes)):
@@ -332,21 +315,21 @@ class _Audit:
 
     def _check_claims(self, given: Indexed) -> None:
         """Check what the answer is said to claim: effects of this run show it, or nothing does."""
-        try:
-            claims = read_claims(self._look.read(given, "claims"))
-        except Gone as gone:
-            self._look.leave_out(f"{gone}, which is not there")
+        listed = self._look.read_or_leave_out(given, "claims")
+        if listed is None:
             return
+        claims = read_claims(listed)
         uses = [use for task in self._state.tasks.values() for use in task.uses]
         done = {u.outcome.hex() for u in uses if u.outcome and _went_well(u)}
         facts: Answered = given.entry.facts
-        told = facts.claims, facts.unverified
-        if told != (len(claims), unverified(claims)) or {c.receipt for c in claims} - {"", *done}:
+        told = facts.claims, facts.unverified, "claims" in given.entry.bodies
+        counted = len(claims), unverified(claims), bool(claims)
+        if told != counted or {c.receipt for c in claims} - {"", *done}:
             self._look.find(Breach.ANSWER, "what it claims is shown by nothing", given)
 
     def _check_main(self) -> None:
         """Find what is left in the strands that every run has, or stands there twice."""
-        plumbing = [one for one in self._main if isinstance(one.entry.facts, _ONCE)]
+        plumbing = [one for one in self._main if isinstance(one.entry.facts, ONCE)]
         first = {type(one.entry.facts): one for one in reversed(plumbing)}
         again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
         control = self._strands.get(CONTROL, [])

@@ -1,19 +1,42 @@
 """Comparing what is recorded of a session with what its protocol comes to."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from forum.deliberation.steps import Note
-from forum.ledger import Entry, Facts, StoredBody
+from forum.ledger import Entry, Facts, RunClose, StoredBody
 from forum.tlog import Hash
-from forum.work import MOST_READ
+from forum.work import (
+    MOST_READ,
+    Accepted,
+    Answered,
+    Called,
+    Happened,
+    Intended,
+    Replied,
+    Routed,
+    Stopped,
+)
 
 WRITER = "engine"
 """Who writes what no seat has said."""
+_TEXT, _JSON, _BYTES = "text/plain", "application/json", "application/octet-stream"
+MEDIA: dict[type[Facts], dict[str, str]] = {
+    Accepted: {"request": _TEXT, "policy": _JSON},
+    Routed: {"evidence": _JSON},
+    Called: {"prompt": _TEXT, "schema": "application/schema+json"},
+    Replied: {"output": _BYTES, "uses": _JSON, "error": _BYTES},
+    Intended: {"arguments": _TEXT},
+    Happened: {"result": _BYTES, "error": _BYTES},
+    Stopped: {"spent": _JSON},
+    Answered: {"answer": _TEXT, "claims": _JSON},
+    RunClose: {"strands": _JSON},
+}
+"""Of which types the bodies of a session are that are no notes."""
 MARK = re.compile(rb"\[secret(?: [A-Za-z0-9_.-]*)?\]")
 """What stands in a body for a secret."""
 
@@ -106,6 +129,14 @@ class Look(msgspec.Struct):
                 break
         return head[:most]
 
+    def read_or_leave_out(self, where: Indexed, name: str, most: int = MOST_READ) -> bytes | None:
+        """Return the beginning of a body, or nothing if it is gone, which is told."""
+        try:
+            return self.read(where, name, most)
+        except Gone as gone:
+            self.leave_out(f"{gone}, which is not there")
+            return None
+
     def compare_facts(self, breach: Breach, where: Indexed, expected: Facts) -> None:
         """Compare facts, member by member."""
         found = where.entry.facts
@@ -135,12 +166,8 @@ class Look(msgspec.Struct):
         if name not in where.entry.bodies:
             self.find(breach, f"{where.entry.step}: its {name} was never recorded", where)
             return
-        try:
-            found = self.read(where, name, MOST_READ + len(expected))
-        except Gone as gone:
-            self.leave_out(f"{gone}, which is not there")
-            return
-        if found == expected:
+        found = self.read_or_leave_out(where, name, MOST_READ + len(expected))
+        if found is None or found == expected:
             return
         if _is_masked(found, expected):
             # A secret that was escaped in a reply is masked where it stands in plain words.
@@ -154,17 +181,26 @@ class Look(msgspec.Struct):
             detail = f"{where.entry.step}: it does not name the {len(expected)} entries before it"
             self.find(Breach.ORDER, detail, where)
 
+    def compare_place(self, breach: Breach, where: Indexed, step: str, actor: str = WRITER) -> None:
+        """Compare the step of an entry, and who has written it."""
+        found = where.entry
+        if (found.step, found.actor) != (step, actor):
+            detail = f"{found.step} by {found.actor}, and not {step} by {actor}"
+            self.find(breach, detail, where)
+
     def compare_note(self, breach: Breach, taken: Indexed, note: Note, actor: str) -> None:
         """Compare the entry of a note."""
-        if (taken.entry.step, taken.entry.actor) != (note.step, actor):
-            detail = f"{taken.entry.step} by {taken.entry.actor}, and not {note.step} by {actor}"
-            self.find(breach, detail, taken)
+        self.compare_place(breach, taken, note.step, actor)
         self.compare_facts(breach, taken, note.facts)
         self.compare_bodies(breach, taken, ((body.name, body.data) for body in note.bodies))
-        for body in note.bodies:
-            committed = taken.entry.bodies.get(body.name)
-            if committed is not None and committed.type != body.media:
-                self.find(breach, f"{note.step}: {body.name} is no {body.media}", taken)
+        self.compare_types(breach, taken, {body.name: body.media for body in note.bodies})
+
+    def compare_types(self, breach: Breach, where: Indexed, expected: Mapping[str, str]) -> None:
+        """Compare of which types bodies are said to be."""
+        for name, committed in where.entry.bodies.items():
+            media = expected.get(name, committed.type)
+            if committed.type != media:
+                self.find(breach, f"{where.entry.step}: {name} is no {media}", where)
 
 
 def _is_masked(found: bytes, expected: bytes) -> bool:

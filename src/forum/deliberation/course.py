@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from forum.deliberation.comparing import WRITER, Breach, Indexed, Look, Parted
 from forum.deliberation.steps import CUTS, NOTHING, Asked, Fate, Probe, Said
 from forum.ledger import Amount, Facts, Outcome
@@ -10,6 +12,8 @@ from forum.work import (
     MOST_LOOKS,
     MOST_LOST,
     MOST_THROTTLED,
+    STOP,
+    Accepted,
     Called,
     Check,
     Happened,
@@ -20,6 +24,7 @@ from forum.work import (
     Quoted,
     Replied,
     Skipped,
+    Source,
     Stopped,
     StopReason,
     Why,
@@ -32,17 +37,21 @@ from forum.work import (
 _VERDICT = "attempt/1/verdict"
 _ENDS = (Stopped, Skipped)
 """By what a turn ends without a verdict."""
-_UNBOUND = frozenset(
-    {StopReason.BUDGET, StopReason.DEADLINE, StopReason.CANCELLED, StopReason.ERROR}
-)
-"""Stops of the whole session, and the one of which nothing else is recorded."""
 
 
 class Course:
     """One turn while it is checked: calls and their replies, what is recorded of it, a verdict."""
 
-    def __init__(self, look: Look, entries: Sequence[Indexed], policy: Policy, cause: Hash) -> None:
-        self._look, self._left, self._policy = look, list(entries), policy
+    def __init__(
+        self,
+        look: Look,
+        entries: Sequence[Indexed],
+        policy: Policy,
+        accepted: Accepted,
+        cause: Hash,
+    ) -> None:
+        self._look, self._left = look, list(entries)
+        self._policy, self._accepted = policy, accepted
         self._causes: tuple[Hash, ...] = (cause,)
         self._named: tuple[Hash, ...] = self._causes
         """What the next call names as its cause."""
@@ -78,27 +87,55 @@ class Course:
     def _take_end(self) -> bool:
         """Take what ends the turn without a verdict, if that is what comes next."""
         end = self._next(*_ENDS)
-        if end is not None and isinstance(end.entry.facts, Stopped):
+        if end is None:
+            return False
+        begun, stops = end.entry.n > 0, isinstance(end.entry.facts, Stopped)
+        self._check_step(end, "stop" if stops else "skip", "")
+        self._look.compare_parents(end, () if begun else self._causes)
+        self._look.compare_bodies(Breach.COURSE, end, ())
+        if stops:
             self._check_stopped(end)
-        return end is not None
+        elif begun:
+            self._look.find(Breach.COURSE, f"{end.entry.step}: it had begun", end)
+        else:
+            self._look.compare_facts(Breach.COURSE, end, Skipped(STOP))
+        return True
 
     def _check_stopped(self, end: Indexed) -> None:
         """Check that the turn has met the limit that has stopped it."""
-        if end.entry.facts.reason in _UNBOUND:
-            return
-        turns, repeats, by = self._policy.turns, self._policy.repeats, task_of(end.entry.strand)
-        expected = None
-        if self._lost > MOST_LOST:
-            expected = Stopped(StopReason.LOST, "calls", 1, self._lost, MOST_LOST, by or "")
-        elif self._calls >= turns:
-            expected = Stopped(StopReason.TURNS, "turns", 1, turns, turns, by or "")
-        elif loop := find_loop(self._said, repeats):
-            expected = Stopped(loop, "repeats", 1, repeats, repeats, by or "")
+        expected = self._stop_of(end.entry.facts, task_of(end.entry.strand) or "")
         if expected is None:
             detail = f"{end.entry.step}: it has met no limit of its own"
             self._look.find(Breach.COURSE, detail, end)
         else:
             self._look.compare_facts(Breach.COURSE, end, expected)
+
+    def _stop_of(self, stopped: Stopped, by: str) -> Stopped | None:
+        """Return what the stop of this turn has to say, or nothing if it could not be stopped."""
+        most = self._accepted.milliseconds
+        match stopped.reason:
+            case StopReason.BUDGET:
+                # What it says of that is checked by those who know what all turns have used.
+                return replace(stopped, by=by)
+            case StopReason.DEADLINE:
+                return Stopped(StopReason.DEADLINE, "milliseconds", 0, most, most, by)
+            case StopReason.CANCELLED:
+                return Stopped(StopReason.CANCELLED, by=by)
+            case StopReason.ERROR:
+                return Stopped(StopReason.ERROR, stopped.limit, by=by)
+            case _:
+                return self._limit_met(by)
+
+    def _limit_met(self, by: str) -> Stopped | None:
+        """Return by which limit of its own a turn was stopped."""
+        turns, repeats = self._policy.turns, self._policy.repeats
+        if self._lost > MOST_LOST:
+            return Stopped(StopReason.LOST, "calls", 1, self._lost, MOST_LOST, by)
+        if self._calls >= turns:
+            return Stopped(StopReason.TURNS, "turns", 1, turns, turns, by)
+        if loop := find_loop(self._said, repeats):
+            return Stopped(loop, "repeats", 1, repeats, repeats, by)
+        return None
 
     def _ended(self) -> bool:
         return isinstance(self._left[0].entry.facts, _ENDS)
@@ -129,14 +166,25 @@ class Course:
         self._check_call(call, turn, prompt)
         reply = self._next(Replied)
         if reply is None:
-            self._is_cut()
+            self._check_unanswered()
         else:
             self._check_step(reply, f"{call.entry.step}/reply", turn.agent)
             self._look.compare_parents(reply, ())
             self._check_lost(call, reply)
+            self._check_bill(call, reply)
             facts: Replied = reply.entry.facts
             self._spent = self._spent.plus(Amount(facts.usd, facts.tokens, 1))
         return reply
+
+    def _check_unanswered(self) -> None:
+        """Check a turn whose last call is open: it goes on later, or its record was unreadable."""
+        end = self._left[0] if self._left else None
+        if end is None or not self._take_end():
+            return
+        facts = end.entry.facts
+        if not isinstance(facts, Stopped) or facts.reason is not StopReason.ERROR:
+            detail = f"{end.entry.step}: what came of the last call was never recorded"
+            self._look.find(Breach.COURSE, detail, end)
 
     def _check_lost(self, call: Indexed, reply: Indexed) -> None:
         """Check a call that nobody heard the end of: it has cost all of it, and said nothing."""
@@ -145,6 +193,19 @@ class Course:
             lost = Replied(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
             self._look.compare_facts(Breach.COURSE, reply, lost)
             self._look.compare_bodies(Breach.COURSE, reply, ())
+
+    def _check_bill(self, call: Indexed, reply: Indexed) -> None:
+        """Check that what was paid in another run, or not reserved, is told apart."""
+        called: Called = call.entry.facts
+        facts: Replied = reply.entry.facts
+        over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
+        if (facts.overrun_usd, facts.overrun_tokens) != over:
+            detail = f"{reply.entry.step}: it has passed what was reserved by {over}"
+            self._look.find(Breach.COURSE, detail, reply)
+        cost = (called.usd, called.tokens, facts.usd, facts.tokens)
+        if facts.source is Source.RECORDED and (any(cost) or not self._accepted.fork_run):
+            detail = f"{reply.entry.step}: no other run has paid for it"
+            self._look.find(Breach.COURSE, detail, reply)
 
     def _is_made_again(self, turn: Asked, reply: Indexed) -> bool:
         """Tell whether a call is made again as it was: it was lost, or turned away."""
@@ -204,16 +265,17 @@ class Course:
         if (facts.agent, facts.role, facts.attempt, facts.turn) != (turn.agent, "", 1, number):
             detail = f"{call.entry.step}: {facts.agent!r} was asked and not {turn.agent!r}"
             self._look.find(Breach.ASKED, detail, call)
+        longest = min(self._policy.call_milliseconds, self._accepted.milliseconds)
+        if facts.milliseconds != longest:
+            detail = f"{call.entry.step}: it may take {longest} milliseconds"
+            self._look.find(Breach.COURSE, detail, call)
         told = [("prompt", prompt), *([("schema", turn.schema)] if turn.schema else [])]
         self._look.compare_bodies(Breach.ASKED, call, told)
         self._look.compare_parents(call, self._named)
         self._named = ()  # one that is made again, as it was, follows from this one
 
     def _check_step(self, where: Indexed, step: str, agent: str) -> None:
-        entry = where.entry
-        if (entry.step, entry.actor) != (step, agent or WRITER):
-            detail = f"{entry.step} by {entry.actor}, and not {step} by {agent or WRITER}"
-            self._look.find(Breach.COURSE, detail, where)
+        self._look.compare_place(Breach.COURSE, where, step, agent or WRITER)
 
     def _check_said(self, turn: Asked, output: bytes) -> None:
         """Check what is recorded of a reply in the right form."""
@@ -245,6 +307,7 @@ class Course:
         self._check_step(verdict, _VERDICT, "")
         self._look.compare_parents(verdict, ())
         self._look.compare_facts(Breach.COURSE, verdict, expected)
+        self._look.compare_bodies(Breach.COURSE, verdict, ())
         if verdict.entry.facts.next is not expected.next:
             raise Parted
 
@@ -276,11 +339,13 @@ class Course:
         self._named = ()
         happened = self._next(Happened)
         if happened is None:
-            self._is_cut()
+            self._check_unanswered()
             return None
         self._check_step(happened, f"{step}/outcome", "")
         self._look.compare_parents(happened, ())
         facts: Happened = happened.entry.facts
+        if facts.known:
+            self._look.find(Breach.COURSE, f"{step}: it is looked at anew each time", happened)
         if facts.why is Why.LOST:
             lost = Happened(Outcome.INDETERMINATE, Why.LOST)
             self._look.compare_facts(Breach.COURSE, happened, lost)

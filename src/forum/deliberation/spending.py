@@ -12,6 +12,11 @@ from forum.deliberation.steps import NOTHING
 from forum.ledger import Amount
 from forum.work import Call, Source, Stopped, StopReason, TaskRun, Why, total
 
+NAMELESS = "agent"
+"""What the agent without a name is called where a stop tells what was spent."""
+
+_tables = msgspec.json.Decoder(dict[str, Amount])
+
 
 class Spending(msgspec.Struct):
     """What turns have used that are over, at least and at most."""
@@ -19,6 +24,8 @@ class Spending(msgspec.Struct):
     cap: Amount
     least: Amount = NOTHING
     most: Amount = NOTHING
+    overrun: Amount = NOTHING
+    """What was billed above what was reserved: it is spent, even beyond the cap."""
 
     def refused_wrongly(self, turns: Sequence[TaskRun]) -> list[TaskRun]:
         """Return those turns of a step that were stopped by a budget which was not used up."""
@@ -34,6 +41,11 @@ class Spending(msgspec.Struct):
         calls = [call for turn in turns for call in turn.calls]
         self.least = self.least.plus(total(map(_least, calls)))
         self.most = self.most.plus(total(call.spent for call in calls))
+        self.overrun = self.overrun.plus(total(map(_overrun, calls)))
+
+    def is_passed(self) -> bool:
+        """Tell whether more was used than any reservation could have allowed."""
+        return self.least.exceeds(self.cap.plus(self.overrun))
 
     def _is_due(self, turn: TaskRun, stop: Stopped, turns: Sequence[TaskRun]) -> bool:
         if stop.limit not in Amount._fields:
@@ -45,6 +57,43 @@ class Spending(msgspec.Struct):
         one_call = stop.limit != "calls" or stop.asked == 1
         passed = stop.cap == cap and stop.used + stop.asked > cap
         return one_call and passed and lowest <= stop.used <= highest
+
+
+def is_table_of(data: bytes, over: Sequence[TaskRun], last: Sequence[TaskRun]) -> bool:
+    """Tell whether a table may say what agents had spent when some turns were over, others not.
+
+    Of these nobody can tell how far they were: a call costs nothing before it is made, what is
+    reserved for it while it is under way, and what was billed for it once it is answered.
+    """
+    try:
+        table = _tables.decode(data)
+    except (msgspec.MsgspecError, UnicodeError):
+        return False
+    least: dict[str, Amount] = {}
+    most: dict[str, Amount] = {}
+    for call in (call for turn in over for call in turn.calls):
+        _add(least, call, call.spent)
+        _add(most, call, call.spent)
+    for call in (call for turn in last for call in turn.calls):
+        _add(most, call, _most(call))
+    if {"", NAMELESS} <= {call.called.agent for turn in (*over, *last) for call in turn.calls}:
+        least.pop(NAMELESS, None)  # one of the two hides the other
+    return msgspec.json.encode(table) == data and all(
+        agent in most
+        and not spent.exceeds(most[agent])
+        and not least.get(agent, NOTHING).exceeds(spent)
+        for agent, spent in {**dict.fromkeys(least, NOTHING), **table}.items()
+    )
+
+
+def _add(spent: dict[str, Amount], call: Call, cost: Amount) -> None:
+    agent = call.called.agent or NAMELESS
+    spent[agent] = spent.get(agent, NOTHING).plus(cost)
+
+
+def _overrun(call: Call) -> Amount:
+    reply = call.replied
+    return Amount(reply.overrun_usd, reply.overrun_tokens) if reply else NOTHING
 
 
 def _least(call: Call) -> Amount:
