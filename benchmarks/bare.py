@@ -23,8 +23,7 @@ from forum.config import Capacity
 
 VERSION = "1"
 RUNS, TASKS = "bare-runs", "bare-tasks"
-LIMITS = {RUNS: (Capacity().runs, _POLL_SECONDS["runs"])}
-LIMITS[TASKS] = (Capacity().tasks, _POLL_SECONDS["tasks"])
+LIMITS = {RUNS: (Capacity().runs, _POLL_SECONDS), TASKS: (Capacity().tasks, _POLL_SECONDS)}
 ONE_TASK: EnqueueOptions = {
     "workflow_name": "bare-task",
     "queue_name": TASKS,

@@ -36,9 +36,9 @@ LEASE_SECONDS = 2.5
 _RENEW_SECONDS = 0.5
 _ADOPT_SECONDS = 30.0
 _AGAIN_SECONDS = 0.5
-_ATTEND_SECONDS = 0.2
+_ATTEND_SECONDS = 0.1
 _DRAIN_SECONDS = 0.02
-_POLL_SECONDS = {"runs": 0.2, "tasks": 0.1}
+_POLL_SECONDS = 0.1
 KEEP_SECONDS = 86_400.0
 """How long DBOS remembers what has ended: of use to nobody but those who debug it."""
 _CLEAN_SECONDS = 600
@@ -149,7 +149,7 @@ class Worker:
                 DBOS.register_queue(
                     f"{self.name}-{queue}",
                     worker_concurrency=most,
-                    polling_interval_sec=_POLL_SECONDS[queue],
+                    polling_interval_sec=_POLL_SECONDS,
                     on_conflict="always_update",
                 )
         except BaseException:
