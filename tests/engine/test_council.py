@@ -39,7 +39,7 @@ from forum.work import (
     Tool,
     Why,
 )
-from tests.deliberation.sitting import config
+from tests.deliberation.sitting import CHAIR, config
 from tests.engine.office import (
     KINDS,
     PERSON,
@@ -471,6 +471,39 @@ def test_a_call_that_was_lost_is_not_made_again_once_a_cap_is_passed(
     assert office.account().used == Amount(0, 100, 1)
     assert closed is not None
     assert (closed.reason, closed.tokens) == (Reason.BUDGET_EXCEEDED, 100)
+    assert office.findings() == ()
+
+
+def test_a_last_answer_that_is_turned_away_for_nothing_is_asked_for_again(office: Office) -> None:
+    """The coordinator has passed its cap before; in the turn that is left it has used nothing."""
+
+    class Busy:
+        """Turns away the first who asks for the answer, and bills nothing."""
+
+        def __init__(self, agent: Any) -> None:  # noqa: ANN401
+            self._model = office.hands.model(agent)
+            self.name, self.bound = self._model.name, self._model.bound
+
+        async def reply(self, call: Call) -> Reply:
+            if call.task == "~turn.3" and call.step.endswith("call/1/reply"):
+                return Reply(Outcome.FAILED, why=Why.THROTTLED, retry_milliseconds=1)
+            return await self._model.reply(call)
+
+    said = (turn("It is old."), verdict("continue"), synthesis("Yes."))
+    moves: dict[str, tuple[Move, ...]] = {
+        f"~turn.{n}": (Move(words, tokens=60),) for n, words in enumerate(said, 1)
+    }
+    given = config(
+        panel=("ada",),
+        budget={"per_agent_token_budget": {CHAIR: 59}},
+        runtime={"synthesize_on_terminate": True},
+    )
+    office.engine = Engine(office.ledger, Busy, office.hands.tool)
+    run = office.do(seated(given, Scripted(moves, tokens=100)))
+
+    assert run.outcome is Outcome.OK
+    assert office.answer() == b"Yes."
+    assert len(run.task("~turn.3").calls) == 2
     assert office.findings() == ()
 
 

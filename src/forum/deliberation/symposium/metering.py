@@ -46,12 +46,16 @@ class Meter(msgspec.Struct):
         return None
 
     def allowance(self, agent: str) -> Amount:
-        """Return what an agent may use until a cap is passed: it is asked about between calls."""
+        """Return what an agent may use until a cap is passed: it is asked about between calls.
+
+        Past a cap that is nothing: whoever is asked for an answer all the same, and is turned
+        away for nothing, has used no more than that.
+        """
         budget, used = self.config.budget, self.tokens[agent]
         tokens = budget.max_total_tokens - self.spent.tokens
         own = budget.per_agent_token_budget.get(agent, used + tokens) - used
         usd = nanos(budget.max_total_cost_usd) - self.spent.usd
-        return Amount(usd, min(tokens, own), NO_LIMIT)
+        return Amount(max(0, usd), max(0, min(tokens, own)), NO_LIMIT)
 
     def passed_before_turn(self) -> Reason | None:
         """Return why one ends here: also because the time that is left is needed for an answer."""
