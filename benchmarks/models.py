@@ -28,10 +28,10 @@ from typing import Any
 
 import httpx2
 
-from benchmarks.engine import PATIENCE_SECONDS, Ours, Spent, cpu_ms, per_s
+from benchmarks.engine import Ours, Spent, cpu_ms, per_s
 from benchmarks.ledger import say
 from forum.engine import Call, Order
-from forum.ledger import MAIN, Bytes, Outcome, RunClose
+from forum.ledger import Bytes, Outcome
 from forum.models import make_model
 from forum.work import Agent, Chat, Plan, Policy, Scripted, Task
 
@@ -180,11 +180,11 @@ def record(folder: Path, url: str, sizes: Sizes) -> tuple[list[Spent], list[Spen
     with Ours(folder / "ledger", None) as ours:
         ours.wait()
         for agent in agents:
-            carry_out(ours, order_of(agent, 4))
+            ours.finish([order_of(agent, 4)])
         for _ in range(sizes.rounds):
             for agent, figures in zip(agents, spent, strict=True):
                 order = order_of(agent, sizes.tasks)
-                figures.append(ours.timed(partial(carry_out, ours, order)))
+                figures.append(ours.timed(partial(ours.finish, [order])))
     return spent[0], spent[1]
 
 
@@ -192,16 +192,3 @@ def order_of(agent: Agent, tasks: int) -> Order:
     """Return the order to call an agent once for each of many tasks."""
     plan = Plan(tuple(Task(f"t{n}", PROMPT.decode()) for n in range(tasks)))
     return Order("Call often.", plan, Policy(agents={"": agent}, parallel=AT_ONCE))
-
-
-def carry_out(ours: Ours, order: Order) -> None:
-    """Have an order carried out, and wait for its recorded end."""
-    run, deadline = ours.forum.submit(order), time.monotonic() + PATIENCE_SECONDS
-    while True:
-        last = ours.forum.store.last(run, MAIN)
-        facts = ours.forum.ledger.kinds.read(last).facts if last else None
-        if isinstance(facts, RunClose):
-            assert facts.outcome is Outcome.OK, facts
-            return
-        assert time.monotonic() < deadline, "the run does not end"
-        time.sleep(0.02)

@@ -10,10 +10,7 @@ import msgspec
 
 from forum.deliberation.steps import NOTHING
 from forum.ledger import Amount
-from forum.work import Call, Source, Stopped, StopReason, TaskRun, Why, total
-
-NAMELESS = "agent"
-"""What the agent without a name is called where a stop tells what was spent."""
+from forum.work import NAMELESS, Call, Source, Stopped, StopReason, TaskRun, Why, total
 
 _tables = msgspec.json.Decoder(dict[str, Amount])
 

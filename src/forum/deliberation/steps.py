@@ -12,13 +12,12 @@ from typing import TypeVar
 
 import msgspec
 
-from forum.ledger import NO_LIMIT, Amount, Facts, Outcome
+from forum.ledger import UNLIMITED, Amount, Facts, Outcome
 from forum.tlog import Hash
 from forum.work import Policy, StopReason, Why
 
 JSON = "application/json"
 NOTHING = Amount()
-ANYTHING = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 CUTS = frozenset({Why.DEADLINE, Why.CANCELLED})
 """How a call ends when all of the session does; a call may have a deadline of its own, too."""
 
@@ -70,7 +69,7 @@ class Asked:
     """How often it is asked again, after errors and after replies without the right form."""
     hopeless: Callable[["Said"], bool] = field(default=lambda _: False, compare=False)
     """Whether asking again after this failure is of no use."""
-    allowance: Amount = ANYTHING
+    allowance: Amount = UNLIMITED
     """What all its calls may use: who has used more is not asked again."""
     note: Callable[[bytes], Note] | None = field(default=None, compare=False)
     """What is recorded of a reply in the right form, in one commit with it."""

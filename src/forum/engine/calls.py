@@ -51,6 +51,7 @@ from forum.errors import (
 from forum.ledger import (
     MAIN,
     NO_LIMIT,
+    UNLIMITED,
     Alarm,
     Amount,
     Attachment,
@@ -91,7 +92,6 @@ _GRACE_SECONDS = 0.3
 _CHANGE_MICROSECONDS = 200_000
 """How long to wait for change when the purse seems empty."""
 _LARGE = 1 << 20
-_ANYTHING = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 _uses = msgspec.json.Decoder(tuple[Use, ...])
 
@@ -127,7 +127,7 @@ class Ask:
     role: str = ""
     schema: bytes = b""
     offers: tuple[Offer, ...] = ()
-    allowance: Amount = _ANYTHING
+    allowance: Amount = UNLIMITED
     """What all calls of the task may use: once more is used, none is made again."""
 
 

@@ -10,6 +10,7 @@ from forum.ledger import (
     Bytes,
     Content,
     Draft,
+    Facts,
     Join,
     Ledger,
     Position,
@@ -130,6 +131,12 @@ def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
 def read_run(ledger: Ledger, run: str) -> Run:
     """Fold all that is recorded of a run."""
     return refresh(ledger, run, Run(), sorted(ledger.store.strands(run)))
+
+
+def last_of(ledger: Ledger, run: str) -> Facts | None:
+    """Return what was said last of a run, if anything."""
+    last = ledger.store.last(run, MAIN)
+    return ledger.kinds.read(last).facts if last else None
 
 
 def refresh(ledger: Ledger, run: str, state: Run, strands: Iterable[str]) -> Run:

@@ -9,7 +9,7 @@ from threading import Lock
 from forum.config import Capacity
 from forum.engine.attention import Stop, Switchboard
 from forum.engine.calls import World
-from forum.engine.case import Case, Intake, read_case, read_intake
+from forum.engine.case import Case, Intake, last_of, read_case, read_intake
 from forum.engine.local import LocalRunner
 from forum.engine.past import Fork
 from forum.engine.places import Place
@@ -20,7 +20,6 @@ from forum.engine.sitting import Agenda, TurnDriver
 from forum.engine.task import TaskDriver
 from forum.errors import Overtaken
 from forum.ledger import (
-    MAIN,
     Alarm,
     Ledger,
 )
@@ -148,11 +147,10 @@ class Engine:
             self._watch(run)
 
     def _watch(self, run: str) -> None:
-        store, kinds = self._ledger.store, self._ledger.kinds
-        last = store.last(run, MAIN)
-        if store.last(run, CONTROL) is not None:
+        last = last_of(self._ledger, run)
+        if self._ledger.store.last(run, CONTROL) is not None:
             self._board.stop(run, cut=True)
-        elif last is not None and isinstance(kinds.read(last).facts, Stopped):
+        elif isinstance(last, Stopped):
             self._board.stop(run, cut=False)
 
     def _case(self, run: str) -> Case:

@@ -21,6 +21,7 @@ from forum.engine.case import (
     Intake,
     beginning,
     join,
+    last_of,
     read_body,
     read_case,
     read_intake,
@@ -42,7 +43,6 @@ from forum.ledger import (
     Attachment,
     Bytes,
     Draft,
-    Facts,
     RunClose,
     Strand,
     at_once,
@@ -52,6 +52,7 @@ from forum.tlog import Hash
 from forum.work import (
     CONTROL,
     MOST_READ,
+    NAMELESS,
     ROLE,
     Answer,
     Answered,
@@ -120,7 +121,7 @@ class RunDriver:
             # the alarm, and then it is not put out; what is recorded takes our position.
             alarm = await asyncio.to_thread(self._ledger.store.alarm, run, MAIN)
             self._main: Strand = await asyncio.to_thread(self._ledger.end_of, run, MAIN)
-            if isinstance(await asyncio.to_thread(self._last, run), RunClose):
+            if isinstance(await asyncio.to_thread(last_of, self._ledger, run), RunClose):
                 await asyncio.to_thread(self._silence, run)
                 return
             self._state = await asyncio.to_thread(self._look, run)
@@ -367,13 +368,8 @@ class RunDriver:
             name
             for name, child in waiting
             if self._task(name).state is TaskState.WAITING
-            if isinstance(self._last(child), RunClose | None)
+            if isinstance(last_of(self._ledger, child), RunClose | None)
         )
-
-    def _last(self, run: str) -> Facts | None:
-        """Return what was said last of a run, if anything."""
-        last = self._ledger.store.last(run, MAIN)
-        return self._ledger.kinds.read(last).facts if last else None
 
     def _gates(self, run: str) -> list[str]:
         """Return the strands in which a person is asked something."""
@@ -415,7 +411,7 @@ class RunDriver:
         """Record the stop, with what was spent and by whom."""
         self._board.stop(case.run, cut=False)
         if self._state.stopped is None:
-            table = {agent or "agent": spent for agent, spent in self._state.spent_by.items()}
+            table = {agent or NAMELESS: spent for agent, spent in self._state.spent_by.items()}
             known = spent or msgspec.json.encode(table)
             body = Attachment("spent", Bytes(known), "application/json")
             causes = [

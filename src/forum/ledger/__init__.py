@@ -58,6 +58,7 @@ from forum.ledger.log import (
 from forum.ledger.mask import Mask, names_a_secret
 from forum.ledger.ports import (
     NO_LIMIT,
+    UNLIMITED,
     Account,
     Alarm,
     Amount,
@@ -91,6 +92,7 @@ __all__ = [
     "MAX_PARENTS",
     "NO_LIMIT",
     "SALT_SIZE",
+    "UNLIMITED",
     "Access",
     "AccessDenied",
     "AccessGranted",

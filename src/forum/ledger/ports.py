@@ -55,6 +55,9 @@ class Amount(NamedTuple):
         return any(mine > its for mine, its in zip(self, cap, strict=True))
 
 
+UNLIMITED = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
+
+
 class Account(NamedTuple):
     """What a run may spend, and what is spent or reserved of it."""
 

@@ -121,6 +121,7 @@ from forum.work.routing import (
     Rung,
 )
 from forum.work.run import (
+    NAMELESS,
     Call,
     Gate,
     Run,
@@ -184,6 +185,7 @@ __all__ = [
     "MOST_ROUNDS",
     "MOST_SEATS",
     "MOST_THROTTLED",
+    "NAMELESS",
     "NANO",
     "NO_LANE",
     "OURS",

@@ -50,6 +50,9 @@ from forum.work.kinds import (
 )
 from forum.work.policy import Answer
 
+NAMELESS = "agent"
+"""What the agent without a name is called where a stop tells what was spent."""
+
 
 class TaskState(StrEnum):
     """How far a task has come."""

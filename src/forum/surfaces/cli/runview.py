@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from forum.app import RunView
-from forum.ledger import NO_LIMIT, Amount, Outcome
+from forum.ledger import NO_LIMIT, UNLIMITED, Outcome
 from forum.surfaces.cli.panelview import panel_lines
 from forum.surfaces.cli.units import age, count, duration, moment, price
 from forum.surfaces.forms.deliberations import deliberation_form
@@ -222,7 +222,7 @@ def route_words(routed: Routed) -> str:
 def used(view: RunView) -> str:
     """Say what a run has used, and of what it may."""
     spent, accepted = view.state.spent, view.state.accepted
-    cap = accepted.cap if accepted else _NO_CAP
+    cap = accepted.cap if accepted else UNLIMITED
     limit = accepted.milliseconds if accepted else NO_LIMIT
     money = f"${dollars(spent.usd)}"
     time = f"{run_time(view) / 1e6:.1f}"
@@ -240,9 +240,6 @@ def used(view: RunView) -> str:
 def progress(state: Run) -> str:
     """Say how many tasks of a run have passed."""
     return f"{passed_tasks(state):,} of {plural(state.planned, 'task')} passed"
-
-
-_NO_CAP = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 
 def _of(used: int, cap: int, unit: str) -> str:
