@@ -53,6 +53,10 @@ soak-ledger *args:
 soak-engine *args:
     {{bin}}/python -m tests.soak.engine {{args}}
 
+# Let system calls of `forum ledger note` and `forum submit` fail one at a time, and look at what is left
+faults *args:
+    {{bin}}/python -m tests.soak.faults {{args}}
+
 # Let ten thousand runs wait at gates, and wake some
 soak-gates *args:
     {{bin}}/python -m tests.soak.gates {{args}}
@@ -61,9 +65,17 @@ soak-gates *args:
 fuzz-http *args:
     {{bin}}/python -m tests.soak.fuzz {{args}}
 
+# Load a million entries into both databases, and see that no statement reads more because of it
+scale *args:
+    FORUM_SCALE_ENTRIES=1000000 {{bin}}/pytest tests/backends/test_scale.py {{args}}
+
 # Flip every bit of a bundle, one at a time, and verify each
 flip-bundle *args:
     {{bin}}/python -m tests.soak.flip {{args}}
+
+# Change the code of tlog, ledger and verify in one place at a time, and see whether a test notices
+mutate *args:
+    {{bin}}/python -m tests.soak.mutate {{args}}
 
 # Build the sdist, and from it the wheel, into dist/
 build:

@@ -7,9 +7,16 @@ append     200 tasks, each with a strand of its own, through `Strand.append_asyn
            committer, while a keeper sequences and signs.  Bare: the same bytes by the driver's
            own bulk insert (`executemany` in one transaction) through one connection, as the
            committer has; and, beside it, by one statement for the whole batch.
-verify     `verify_ledger` with every check, in CPU seconds, against SHA-256 over the same bytes.
+verify     `verify_ledger` with every check, in CPU seconds, against SHA-256 over the same bytes;
+           1,000 new entries on top of that; two processes against one (`verifying.py`).
 growth     one append at a time, in turns to a small and to a large ledger.
 open       a new process opens the large ledger and reads its head and newest checkpoint.
+calls      what polls a ledger (`find`, `waiting`, `backlog`), in turns in a ledger of 10,000
+           entries and in the large one, on both databases; the worse of the two is the figure.
+large run  `forum ledger show` and `export` of a run of 5,000 entries, in CPU seconds of the
+           command, on both databases.
+where      what the threads of one process do while entries are appended to SQLite: CPU seconds
+           of each, for each second that passes.  The interpreter runs one at a time.
 """
 
 import argparse
@@ -24,6 +31,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,7 +41,9 @@ from typing import Any
 
 import psycopg
 
-from benchmarks import reference
+from benchmarks import reference, verifying
+from benchmarks.growth import growth_of_calls
+from benchmarks.large_run import large_run_figures
 from forum.app import Forum
 from forum.backends.committer import Committer
 from forum.backends.files import FileMemory
@@ -99,6 +109,8 @@ def measure(folder: Path, sizes: Sizes) -> dict[str, Any]:
     fill(large, sizes.entries)
     say("verifying it")
     verified = verify_figures(large)
+    parallel = verifying.parallel_figures(large)
+    incremental = verifying.incremental_figures(large, lambda count: fill(large, count))
     say("appending to it, and to a small one")
     growth = {
         "sqlite": growth_figures(large, Bench(folder / "small", "sqlite")),
@@ -107,20 +119,36 @@ def measure(folder: Path, sizes: Sizes) -> dict[str, Any]:
     large.close()
     say("opening it")
     opened = open_figures(large)
+    say("asking a small and a large one the same")
+    calls = growth_of_calls(folder, URL, sizes.entries, ROUNDS)
+    say("showing and exporting a large run")
+    large_run = large_run_figures(folder, URL, ROUNDS)
     say("the same work on forum-engine")
     theirs = reference.measure(sizes.reference)
     return {
         "append_postgres_ratio": worst(postgres),
         "append_sqlite_ratio": worst(sqlite),
         "verify_ratio": verified["ratio"],
+        "verify_incremental_seconds": incremental["seconds"],
+        "verify_parallel_ratio": parallel["ratio"],
+        "verify_serial_cpu_share": parallel["serial_cpu_share"],
         "append_growth": max(growth.values()),
+        **{
+            f"{call}_growth": max(figures[call]["growth"] for figures in calls.values())
+            for call in ("find", "waiting", "backlog")
+        },
+        "show_5000_seconds": max(one["show_seconds"] for one in large_run.values()),
+        "export_5000_seconds": max(one["export_seconds"] for one in large_run.values()),
+        "append_sqlite_where": {size: sqlite[size]["where"] for size in sqlite},
         "open_seconds": opened["seconds"],
         "open_rss_mb": opened["rss_mb"],
         "entries": sizes.entries,
         "postgres": postgres,
         "sqlite": sqlite,
-        "verify": verified,
+        "verify": {**verified, "incremental": incremental, "parallel": parallel},
         "growth": growth,
+        "calls": calls,
+        "large_run": large_run,
         "open": opened,
         "forum_engine": asdict(theirs),
     }
@@ -206,7 +234,8 @@ def append_figures(database: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
             home = folder / f"{database}-{batch}-{round_}"
             payload = sample(home / "sample")
             plain.append(bare(home, payload, batch, total, "executemany"))
-            own.append(append_rate(home / "kept", database, batch, total, kept=True))
+            where: dict[str, float] = {}
+            own.append(append_rate(home / "kept", database, batch, total, kept=True, where=where))
             tuned.append(bare(home, payload, batch, total, "one statement"))
             alone.append(append_rate(home / "alone", database, batch, total, kept=False))
         figures[f"batch_{batch}"] = {
@@ -217,6 +246,7 @@ def append_figures(database: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
             "bare_one_statement_per_s": middle(tuned),
             "ratio_to_one_statement": ratio(own, tuned),
             "entry_bytes": len(payload),
+            "where": where,
         }
     return figures
 
@@ -232,8 +262,16 @@ def sample(folder: Path) -> bytes:
     return data or b""
 
 
-def append_rate(folder: Path, database: str, batch: int, total: int, *, kept: bool) -> float:
-    """Return acknowledged entries per second."""
+def append_rate(
+    folder: Path,
+    database: str,
+    batch: int,
+    total: int,
+    *,
+    kept: bool,
+    where: dict[str, float] | None = None,
+) -> float:
+    """Return acknowledged entries per second, and note where the time went."""
     bench = Bench(folder, database)
     strands = [bench.ledger.strand(str(uuid.uuid4())) for _ in range(WRITERS)]
 
@@ -243,14 +281,44 @@ def append_rate(folder: Path, database: str, batch: int, total: int, *, kept: bo
 
     async def write_all() -> float:
         await asyncio.gather(*(strand.append_async(*drafts(strand, 1)) for strand in strands))
-        begun = time.perf_counter()
+        used, begun = cpu_by_thread(), time.perf_counter()
         await asyncio.gather(*map(write, strands))
-        return time.perf_counter() - begun
+        seconds = time.perf_counter() - begun
+        if where is not None:
+            where.update(shares(used, cpu_by_thread(), seconds))
+        return seconds
 
     with bench.kept() if kept else contextlib.nullcontext():
         seconds = asyncio.run(write_all())
     bench.close()
     return total / seconds
+
+
+THREADS = {
+    "MainThread": "making_entries",
+    "forum-committer": "committing",
+    "forum-sequencer": "sequencing",
+    "forum-signer": "signing",
+    "forum-publisher": "publishing",
+}
+"""What the threads of a process that writes do, by their names."""
+
+
+def cpu_by_thread() -> dict[str, float]:
+    """Return the CPU seconds that each of these threads has used so far."""
+    clocks = {
+        thread.name: time.pthread_getcpuclockid(thread.ident)
+        for thread in threading.enumerate()
+        if thread.ident is not None
+    }
+    return {what: time.clock_gettime(clocks[t]) for t, what in THREADS.items() if t in clocks}
+
+
+def shares(before: dict[str, float], after: dict[str, float], seconds: float) -> dict[str, float]:
+    """Return what was used in between, for each second; the rest was spent on waiting."""
+    used = {what: (after[what] - before.get(what, 0.0)) / seconds for what in after}
+    used["waiting"] = max(0.0, 1.0 - sum(used.values()))
+    return {what: round(share, 3) for what, share in used.items()}
 
 
 def rows_of(payload: bytes, writer: int, start: int, count: int) -> list[tuple[int, int, bytes]]:
@@ -320,10 +388,13 @@ def insert_all(
 
 def fill(bench: Bench | Forum, entries: int) -> None:
     """Write runs of a thousand entries each, all closed, and publish."""
-    for _ in range(entries // 1000):
+    for number in range(1, entries // 1000 + 1):
         run = bench.ledger.open_run(str(uuid.uuid4()), "system:benchmark")
         run.append(*drafts(run, 998))
         bench.ledger.close_run(run, "system:benchmark", Outcome.OK)
+        if number % 200 == 0:
+            # A committer takes no more while a million entries wait to be sequenced.
+            bench.settle()
     bench.settle()
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from forum import app
 from forum.app import Forum
 from forum.backends import files
 from forum.config import Settings
-from forum.errors import RolledBack
-from forum.ledger import Draft, Outcome, Remark, text
+from forum.errors import AlreadyAsked, RolledBack
+from forum.ledger import Draft, Outcome, Remark, RunOpen, text
+from forum.verify import Problem, Report, State
 
 FIRST_USE = """
 import os, sys, time
@@ -116,7 +118,7 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
             forum.new_epoch()
     monkeypatch.setattr(files, "write_key", kept)
     with Forum(settings) as forum:
-        origin = forum.new_epoch()
+        origin = forum.new_epoch().origin
     with Forum(settings) as forum:
         run = forum.ledger.open_run("run", "tester")
         forum.ledger.close_run(run, "tester", Outcome.OK)
@@ -125,4 +127,130 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
 
     assert origin == f"{left}/epoch-2" == report.origin
     assert report.ok
-    assert any(left in missing for missing in report.not_checked)
+    assert [(epoch.origin, epoch.complete) for epoch in report.epochs] == [(left, State.HOLDS)]
+    assert report.not_checked == ()
+
+
+# Clocks
+
+DAY = 24 * 3600 * 1_000_000
+HOUR = DAY // 24
+
+
+class Machine:
+    """An installation whose clock can be set: writer and local witness share it."""
+
+    def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.settings, self.now, self.warnings = settings, 1_800_000_000 * 1_000_000, list[str]()
+        monkeypatch.setattr(app, "now", lambda: self.now)
+
+    def note(self, words: str) -> str:
+        """Record a remark as a command does, a minute later, and return its run."""
+        self.now += 60 * 1_000_000
+        with Forum(self.settings, self.warnings.append) as forum:
+            forum.initialise()
+            return forum.remark(text(words))[0].entry.run
+
+    def verify(self) -> Report:
+        """Verify as a command does."""
+        with Forum(self.settings, self.warnings.append) as forum:
+            return forum.verify(forum.trust())
+
+
+@pytest.mark.parametrize("wrong", [DAY, -3 * HOUR], ids=["ahead", "behind"])
+def test_a_clock_that_was_wrong_for_one_note_costs_that_note_only(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, wrong: int
+) -> None:
+    """Whoever sets a clock right must not find all that follows refuted, or not witnessed."""
+    machine = Machine(settings, monkeypatch)
+    for words in ("one", "two", "three"):
+        machine.note(words)
+    machine.now += wrong
+    blamed = machine.note("by a wrong clock")
+    machine.now -= wrong
+    for words in ("four", "five"):
+        machine.note(words)
+    report = machine.verify()
+
+    assert {str(finding.entry).split("/")[0] for finding in report.findings} == {blamed}
+    assert {finding.problem for finding in report.findings} == {Problem.TIME_IMPOSSIBLE}
+    assert all("clock" in finding.detail for finding in report.findings)
+    # The newest checkpoint has its witness all the same.
+    assert [sighting.time * 1_000_000 for sighting in report.sightings] == [machine.now]
+
+
+def test_a_writer_hears_that_its_clock_is_behind_the_log(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is recorded with a wrong time keeps it."""
+    machine = Machine(settings, monkeypatch)
+    machine.note("on time")
+    machine.warnings.clear()
+    machine.now -= DAY
+    machine.note("a day early")
+
+    assert any("behind the last checkpoint" in warning for warning in machine.warnings)
+
+
+# Faults
+
+
+def test_a_guard_that_cannot_be_written_costs_no_entry(settings: Settings) -> None:
+    """The entry is durable before it is signed: a failure would have it recorded a second time."""
+    warnings: list[str] = []
+    with Forum(settings, warnings.append) as forum:
+        forum.initialise()
+        guard = next((settings.state / "logs").glob("*/guard.note"))
+        obstacle = guard.with_name("guard.note.new")
+        obstacle.mkdir()
+        recorded, publication = forum.remark(text("hello"), "key")
+        left = forum.verify(forum.trust(), at=app.now() + DAY)
+        assert (publication, recorded.entry.kind) == (None, "note/1")
+        assert "the signer's guard failed while writing" in warnings[0]
+        assert str(guard) in warnings[0]
+        assert left.ok
+        assert any("the next write signs them" in notice for notice in left.notices)
+        with forum.writing() as ledger:  # a program that goes on writing hears of it too
+            ledger.strand("run").append(Draft("run/open", "tester", RunOpen()))
+        assert len(warnings) == 2
+
+        obstacle.rmdir()
+        again, signed = forum.remark(text("hello"), "key")
+        assert again.leaf == recorded.leaf
+        assert signed is not None
+        assert signed.witnessed
+        assert forum.verify(forum.trust()).ok
+
+
+def test_a_witness_that_cannot_write_is_out_of_reach(settings: Settings) -> None:
+    """The log is signed; the witness of this machine is asked again next time."""
+    with Forum(settings, lambda _: None) as forum:
+        forum.initialise()
+        memory = next((settings.state / "witness" / "logs").glob("*.note"))
+        obstacle = memory.with_name(f"{memory.name}.new")
+        obstacle.mkdir()
+        _, publication = forum.remark(text("hello"))
+        left = forum.verify(forum.trust(), at=app.now() + DAY)
+        obstacle.rmdir()
+        _, after = forum.remark(text("again"))
+
+    assert publication is not None
+    assert (publication.witnessed, len(publication.unreachable)) == (False, 1)
+    assert "the witness's memory failed" in str(publication.unreachable[0])
+    assert left.ok
+    assert any("not cosigned yet" in notice for notice in left.notices)
+    assert after is not None
+    assert after.witnessed
+
+
+def test_a_key_stands_for_one_remark(settings: Settings) -> None:
+    """A retry returns what is recorded; the same key for something else is a mistake."""
+    with Forum(settings, lambda _: None) as forum:
+        forum.initialise()
+        first, _ = forum.remark(text("hello"), "key")
+        again, _ = forum.remark(text("hello"), "key")
+        other, _ = forum.remark(text("hello"), "another key")
+
+        assert first.leaf == again.leaf != other.leaf
+        with pytest.raises(AlreadyAsked):
+            forum.remark(text("something else"), "key")

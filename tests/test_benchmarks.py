@@ -21,7 +21,10 @@ def test_the_ledger_benchmark_has_every_figure(
     figures = ledger.measure(tmp_path, ledger.Sizes(2_000, 200, 20_000, 200))
 
     ratios = ("append_postgres_ratio", "append_sqlite_ratio", "verify_ratio", "append_growth")
-    assert all(figures[name] > 0 for name in (*ratios, "open_seconds", "open_rss_mb"))
+    grown = ("find_growth", "waiting_growth", "backlog_growth")
+    seconds = ("open_seconds", "show_5000_seconds", "export_5000_seconds")
+    assert all(figures[name] > 0 for name in (*ratios, *grown, *seconds, "open_rss_mb"))
+    assert figures["append_sqlite_where"]["batch_1"]["committing"] > 0
     assert figures["open"]["entries"] >= 2_000
 
 

@@ -11,4 +11,4 @@ The package is a house of rooms with one direction of imports; ARCHITECTURE.md d
 __all__ = ["__version__"]
 
 # The one place that states the version: the build reads it from this line.
-__version__ = "0.1.0"
+__version__ = "0.2.0"

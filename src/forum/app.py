@@ -6,42 +6,56 @@ arguments, and imports backends inside functions, so that a command loads only w
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace as replace_struct
 
 from forum import __version__
 from forum.config import Capacity, Settings
 from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS, Body, Session
 from forum.deliberation import Note as Noted
 from forum.errors import (
+    AlreadyAsked,
+    Altered,
     AmbiguousRun,
     BodyGone,
+    ForumError,
     GuardMissing,
     KeyUnreadable,
+    LogKeyChanged,
+    LogKeyMissing,
     Malformed,
     NoLedger,
     NoSuchEntry,
     NoSuchKey,
+    NoSuchLog,
     NoSuchRun,
     Overtaken,
+    RotationRefused,
     RunGoesOn,
+    StoreFailed,
+    Unreachable,
     WitnessRefused,
+    WrongWriteKey,
     extra,
 )
 from forum.ledger import (
     ACCESS,
     DENIALS,
+    KEPT_STRANDS,
+    KEYS,
     LEDGER_KINDS,
     LOG_RUN,
     MAIN,
+    WRITE_KEY,
     Access,
     AccessDenied,
     AccessGranted,
@@ -51,28 +65,44 @@ from forum.ledger import (
     Content,
     Draft,
     Entry,
+    EpochKey,
+    KeyAdd,
+    KeyRotate,
     Ledger,
     Located,
+    LogEpoch,
     Mask,
-    Outcome,
+    Once,
     Position,
     Publication,
     Publisher,
+    QuarantineDiscarded,
     Reader,
     Record,
     RedactReason,
     Remark,
     Scope,
     Sequencer,
+    SignedTree,
     Store,
+    TaggedHead,
+    Unchecked,
+    WriteKey,
+    WriteKeys,
+    WriterCheck,
+    check_heads,
     entries_of,
     fold_access,
     gather_bundle,
     is_before,
+    leaf_of,
     names_a_secret,
+    read_body,
+    text,
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
+    EMPTY_ROOT,
     Checkpoint,
     Hash,
     KnownLog,
@@ -106,13 +136,23 @@ from forum.work import (
 )
 
 if TYPE_CHECKING:
-    from forum.backends.files import FileMemory
+    from forum.backends.auditor import LogAuditor
+    from forum.backends.files import FileMemory, HeadMemory
+    from forum.backends.projects import Epoch, Place, Registry
     from forum.backends.tamper import Tamper
     from forum.backends.whispers import Channel
     from forum.backends.worker import Worker
     from forum.engine import Case, Order, Ticket
-    from forum.verify import Report, Trust
-    from forum.witness import Witness, WitnessClient
+    from forum.verify import (
+        AuditReport,
+        EarlierLogs,
+        KnownRun,
+        LastVerified,
+        Report,
+        SegmentRunner,
+        Trust,
+    )
+    from forum.witness import Audit, Reply, Witness, WitnessClient
     from forum.work import Budget
     from forum.work import Policy as WorkPolicy
 
@@ -121,11 +161,14 @@ KINDS = LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
 """Every kind of entry that this release knows."""
 
 OPERATOR = "operator"
+R = TypeVar("R", bound=Reader)
 _LOOK_SECONDS = 0.1
 _MOST_OF_AN_ERROR = 2000
 _MOST_TOLD = 1000
 """Of how many tasks details are read: on a screen there is room for fewer."""
 _SHORTEST_RUN = 8
+_LONG_LOG = 100_000
+"""From how many entries on it pays to start processes that verify."""
 _DATABASE_URL = "FORUM_DATABASE_URL"
 _EFFECT_ID = "FORUM_KEY"
 """It is in the record anyway."""
@@ -134,6 +177,13 @@ _EFFECT_ID = "FORUM_KEY"
 def now() -> int:
     """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def _warn(message: str) -> None:
+    """Warn a program that has not said how it wants to be warned."""
+    import warnings
+
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def new_salt() -> bytes:
@@ -213,6 +263,23 @@ class Redaction(Struct, frozen=True):
     publication: Publication
 
 
+class NewEpoch(Struct, frozen=True):
+    """The log that goes on where another one was left."""
+
+    origin: str
+    key: VerifierKey
+    has_new_key: bool
+    """Whether the old key was lost, so that readers have to pin another public key."""
+
+
+class Rotation(Struct, frozen=True):
+    """A log that is signed by another key from now on."""
+
+    old: VerifierKey
+    key: VerifierKey
+    publication: Publication
+
+
 class RunView(Struct, frozen=True):
     """A run with what its entries commit to, as far as nobody has erased it."""
 
@@ -244,24 +311,89 @@ class RunView(Struct, frozen=True):
 class Forum:
     """One ledger with everything that it needs: store, key, guard, policy, witnesses."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        warn: Callable[[str], None] | None = None,
+        *,
+        register: bool = True,
+    ) -> None:
+        """Take the ledger that these settings name.
+
+        `warn` is told in one line what is wrong, or to be known, and yet has stopped nothing;
+        `register` says whether the state directory may remember that this log belongs to this
+        project.
+        """
         self.settings = settings
+        self._warn, self._registers = warn or _warn, register
+        self._notify = warn or (lambda _line: None)
+        """Tells a person of what is no fault; a program that did not ask is not told."""
+        self._clock_was_named = False
 
     # What this ledger is
 
     @cached_property
     def key(self) -> SigningKey:
-        """The key that signs the log; its name is the log's origin."""
+        """The key that signs the log; its name is the log's origin.
+
+        Raises `LogKeyMissing` or `LogKeyChanged` where this machine remembers another one.
+        """
         from forum.backends.files import read_key
 
-        if not self.settings.key_file.exists():
+        key = read_key(self.settings.key_file) if self.settings.key_file.exists() else None
+        self._check_key(key.verifier() if key else None)
+        if key is None:
             raise NoLedger(str(self.settings.data))
-        return read_key(self.settings.key_file)
+        return key
+
+    def _check_key(self, key: VerifierKey | None) -> None:
+        """Compare the key of this project's log, if one was found, with what is remembered."""
+        project = self._registry.find(self._place)
+        if key is None:
+            project = project or self._registry.find_lost(self._place)
+            if project is not None:
+                raise LogKeyMissing(project.current.origin, str(self.settings.key_file))
+        elif project is not None and not project.has_key(str(key)):
+            raise LogKeyChanged(project.current.origin, str(self.settings.key_file), key.name)
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The log's public key: of its own key, or, on a machine that only writes, from a file."""
+        if "key" in self.__dict__ or self.settings.key_file.exists():
+            return self.key.verifier()
+        return self._public_key
+
+    @cached_property
+    def _public_key(self) -> VerifierKey:
+        # A machine that only writes remembers no log; one that does has lost the key to it.
+        self._check_key(None)
+        path = self.settings.public_key_file
+        if not path.exists():
+            raise NoLedger(str(self.settings.data))
+        try:
+            return VerifierKey.parse(path.read_text().strip())
+        except (OSError, Malformed) as error:
+            raise KeyUnreadable(str(path), str(error)) from None
 
     @property
     def origin(self) -> str:
         """The log's name."""
-        return self.key.name
+        return self.verifier.name
+
+    @cached_property
+    def write_keys(self) -> WriteKeys | None:
+        """The keys that tag entries; None on a machine that only reads."""
+        from forum.backends.files import read_write_keys
+
+        path = self.settings.write_key_file
+        for candidate in (path, _next_to(path)):
+            if candidate.exists():
+                keys = read_write_keys(candidate)
+                if keys.origin == self.origin:
+                    return keys
+        if path.exists():
+            raise WrongWriteKey(self.origin, "-", f"{path.name} is for {keys.origin}")
+        return None
 
     @cached_property
     def policy(self) -> Policy:
@@ -280,14 +412,21 @@ class Forum:
     @cached_property
     def store(self) -> Store:
         """The store, open for writing."""
+        self._register()
         if self.settings.database:
             with extra("postgres"):
                 from forum.backends.postgres import PostgresStore
 
-            return PostgresStore(self.settings.database, self.origin)
+            return self._checked(PostgresStore(self.settings.database, self.origin))
         from forum.backends.sqlite import SqliteStore
 
-        return SqliteStore(self.settings.ledger_file, self.origin)
+        return self._checked(SqliteStore(self.settings.ledger_file, self.origin))
+
+    def _checked(self, reader: R) -> R:
+        """Have a reader believe only what writers of this log wrote."""
+        keys = (self.verifier, *self._earlier_keys())
+        reader.check = WriterCheck(reader, self.write_keys, keys, self._reload_write_keys)
+        return reader
 
     @cached_property
     def whispers(self) -> "Channel":
@@ -304,7 +443,32 @@ class Forum:
     @cached_property
     def ledger(self) -> Ledger:
         """The ledger, for writing and reading."""
-        return Ledger(self.store, KINDS, now, new_salt, mask=self.mask)
+        keys = self.write_keys
+        append = None if keys else self._append_without_key
+        return Ledger(self.store, KINDS, now, new_salt, append, mask=self.mask, tags=keys)
+
+    def _append_without_key(self, records: Sequence[Record]) -> None:
+        """Append to a log of a release before tags; to another one, refuse to.
+
+        What a machine without the write key adds would be acknowledged, and then set aside.
+        """
+        if self.store.strand_head(WRITE_KEY) is not None:
+            why = f"{self.settings.write_key_file} is not there"
+            raise WrongWriteKey(self.origin, "-", why)
+        self.store.append(records)
+
+    @property
+    def sequencer(self) -> Sequencer:
+        """What gives entries their indexes."""
+        return Sequencer(self.store, self.write_keys, self._reload_write_keys)
+
+    def _reload_write_keys(self) -> WriteKeys | None:
+        """Read the write keys again: another process may have rotated them."""
+        from forum.backends.files import read_write_keys
+
+        path = self.settings.write_key_file
+        keys = read_write_keys(path) if path.exists() else None
+        return keys if keys is not None and keys.origin == self.origin else None
 
     @cached_property
     def mask(self) -> Mask:
@@ -321,6 +485,7 @@ class Forum:
         """
         from forum.backends.committer import Committer
 
+        self.ledger.check_write_key()
         with self._keeping() as check:
             committer = Committer(self.store)
 
@@ -334,7 +499,14 @@ class Forum:
 
             before = self.ledger
             self.ledger = Ledger(
-                self.store, KINDS, now, new_salt, append, append_async, mask=self.mask
+                self.store,
+                KINDS,
+                now,
+                new_salt,
+                append,
+                append_async,
+                mask=self.mask,
+                tags=self.write_keys,
             )
             try:
                 yield self.ledger
@@ -346,6 +518,8 @@ class Forum:
     @property
     def signs(self) -> bool:
         """Whether this machine is the one that signs: it remembers what it signed last."""
+        if not self.settings.key_file.exists():
+            return False
         return self._guard.latest() is not None or self.store.checkpoint() is None
 
     @contextmanager
@@ -359,11 +533,15 @@ class Forum:
         if not self.signs:
             yield lambda: None
             return
-        keeper = Keeper(self.store, Sequencer(self.store), self.publisher)
+        keeper = Keeper(self.store, self.sequencer, self.publisher, self._warn_of_clock)
         try:
             yield keeper.check
         finally:
-            keeper.close()
+            try:
+                keeper.close()
+            except StoreFailed as error:
+                # Every entry that was acknowledged is durable; what is missing is the signature.
+                self._warn_unsigned(error)
 
     @contextmanager
     def working(
@@ -378,6 +556,10 @@ class Forum:
         from forum.models import make_model, make_tool
 
         url = self.settings.database or sqlite_url(self.settings.engine_file)
+        if self.write_keys is None and self.signs:
+            # A worker may be the first process of this release.  Without the key it would write
+            # entries without tags for as long as it runs, and be refused once tags are enforced.
+            self.initialise()
         with self.writing() as ledger:
             engine = Engine(ledger, make_model, make_tool, whispers=self.whispers)
             worker = Worker(engine, self.store, capacity, report)
@@ -393,7 +575,7 @@ class Forum:
     def reading(self) -> Iterator[Reader]:
         """Read the ledger as of one moment, without being able to change it."""
         with self._snapshot() as reader:
-            yield reader
+            yield self._checked(reader)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -411,47 +593,507 @@ class Forum:
     # Beginning
 
     def initialise(self) -> bool:
-        """Make key, policy, witness and log where they are missing; tell whether any was."""
+        """Make key, policy, witness and log where they are missing; tell whether any was.
+
+        Raises `LogKeyMissing` where a log was, and its key is gone.
+        """
         from forum.backends.files import locked
 
         # One process at a time: of two keys, one would be lost, and all that it had signed.
         with locked(self.settings.key_file):
-            fresh = not self.settings.key_file.exists()
+            files = (self.settings.key_file, self.settings.public_key_file)
+            fresh = not any(path.exists() for path in files)
             if fresh:
+                with suppress(NoLedger):
+                    self.key  # noqa: B018  raises if this machine remembers a log here
                 self._make_key()
+            self._write_public_key()
+            self._make_write_key(new=fresh)
             self._trust_locally()
-        self.ledger.begin(f"forumd/{__version__}", self.key.verifier())
+        if not fresh:
+            # A row that somebody put at the end of a strand is set aside before it is read there.
+            with suppress(Overtaken):  # somebody else does
+                self.sequencer.step()
+        self.ledger.begin(f"forumd/{__version__}", self.verifier)
+        self.ledger.check_write_key()
         if fresh:
-            self.settle()
+            self.ledger.mark_write_key()
+            self.sign_or_warn()
+        elif self.write_keys is not None and not self.write_keys.enforced and self.signs:
+            self.ledger.mark_write_key()
+        if not self.settings.database:
+            self._enforce_tags_when_alone()
         return fresh
+
+    def start_over(self) -> None:
+        """Put a new log in the place of this project's log, on purpose.
+
+        What the database holds of the old one stays there; that it was replaced is remembered.
+        """
+        from forum.backends.files import locked, write_key
+        from forum.backends.projects import Epoch, Project, Replaced
+
+        place = self._place
+        with locked(self.settings.key_file):
+            project = self._registry.find(place) or self._registry.find_lost(place)
+            found = self._set_key_aside()
+            epochs: tuple[Epoch, ...] = project.epochs if project else ()
+            if project is None and found is not None:
+                epochs = (Epoch(found.name, (str(found.verifier()),)),)
+            replaced = project.replaced if project else ()
+            if epochs:
+                replaced = (*replaced, Replaced(epochs, now()))
+            names = {epoch.origin for past in replaced for epoch in past.epochs}
+            key = SigningKey(os.urandom(32), self._unused_origin(names))
+            self._make_folder()
+            # Remembered first: stopped before the key is there, the next command says that it is
+            # missing, and starting over again is what helps.
+            here = (place.path, place.database, place.key_file)
+            epoch = Epoch(key.name, (str(key.verifier()),))
+            self._registry.save(Project(*here, (epoch,), replaced))
+            if project is not None and (project.path, project.database) != here[:2]:
+                self._registry.forget(project)
+            tags = self.settings.write_key_file
+            if tags.exists():
+                tags.replace(tags.with_name(f"{tags.name}.replaced-{now()}"))
+            write_key(self.settings.key_file, key)
+            self._forget_log()
+            self._trust_locally()
+            self._say_what_the_policy_lacks(key.verifier())
+
+    def _unused_origin(self, used: Collection[str]) -> str:
+        """Return a name for a new log that no log of this project has had."""
+        named = self.settings.origin
+        if named is None:
+            return f"forum.local/{os.urandom(4).hex()}"
+        number = 2
+        while named in used:
+            named = f"{self.settings.origin}/log-{number}"
+            number += 1
+        return named
+
+    def _make_folder(self) -> None:
+        self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.settings.data / ".gitignore").write_text("*\n")
+
+    def _write_public_key(self) -> None:
+        from forum.backends.files import write_durably
+
+        path, line = self.settings.public_key_file, f"{self.verifier}\n"
+        if not path.exists() or path.read_text() != line:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_durably(path, line.encode())
+
+    def _make_write_key(self, *, new: bool) -> None:
+        """Make the write key of a log that has none: on the machine that signs, and nowhere else.
+
+        Two machines with a key of their own each would have their entries set aside by the other.
+        """
+        from forum.backends.files import write_write_keys
+
+        if self.write_keys is not None:
+            return
+        if not new and self.store.strand_head(WRITE_KEY) is not None:
+            why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
+            raise WrongWriteKey(self.origin, "-", why)
+        if not new and not self.signs:
+            return  # a log of the release before, which is still written without tags
+        keys = WriteKeys(self.origin, (WriteKey(os.urandom(32)),), 0 if new else None)
+        write_write_keys(self.settings.write_key_file, keys)
+        self._use_write_keys(keys)
+
+    def _use_write_keys(self, keys: WriteKeys) -> None:
+        """Have everything that is open write and read with these keys from now on."""
+        self.write_keys = keys
+        if "store" in self.__dict__:
+            self._checked(self.store)
+        self.__dict__.pop("ledger", None)
+
+    def _enforce_tags_when_alone(self) -> None:
+        from forum.backends.sqlite import SqliteStore
+
+        if isinstance(self.store, SqliteStore) and self.store.enforce_tags():
+            self.enforce_tags()
+
+    def enforce_tags(self) -> bool:
+        """Refuse entries without a tag from now on, once the ledger was verified.
+
+        Returns whether they are refused.  For when no process of a release before tags is left:
+        the database refuses its entries already.
+        """
+        from forum.backends.files import write_write_keys
+
+        keys = self.write_keys
+        if keys is None or keys.enforced:
+            return keys is not None
+        self.settle()
+        if not self._verifies():
+            return False
+        self.ledger.enforce_tags(self.store.head().size - 1)
+        for strand in KEPT_STRANDS:
+            self._tag_head(strand, keys)
+        self._tag_idempotency(keys)
+        # The file comes last: stopped before it, all of this is done again and finds itself done.
+        keys = replace_struct(keys, tagged_from=self.store.head().size)
+        write_write_keys(self.settings.write_key_file, keys)
+        self._use_write_keys(keys)
+        self.settle()
+        return True
+
+    def _verifies(self) -> bool:
+        from forum.verify import State
+
+        report = self.verify(self.trust())
+        return report.intact.state is report.complete.state is State.HOLDS
+
+    def _tag_idempotency(self, keys: WriteKeys) -> None:
+        """Tag what the release before has tied to names: nobody can change it from now on."""
+        last = ""
+        while page := self.store.idempotency_rows(last, 1000):
+            for row in page:
+                if row.digest and row.tag is None:
+                    tag = keys.tag_idempotency(row.name, row.run, row.digest)
+                    self.store.tag_idempotency(row._replace(tag=tag))
+            last = page[-1].name
+
+    def _tag_head(self, strand: str, keys: WriteKeys) -> None:
+        last = self.store.last(LOG_RUN, strand)
+        if last is not None:
+            n, leaf = KINDS.read(last).n, leaf_of(last)
+            self.store.save_strand_head(TaggedHead(strand, n, leaf, keys.tag_head(strand, n, leaf)))
+
+    def discard_quarantine(self) -> int:
+        """Delete the rows that were set aside, having recorded which; return how many."""
+        rows = self.store.quarantine()
+        if rows:
+            leaves = b"".join(leaf_of(found.row.data) for found in rows)
+            digest = sha256(leaves).hexdigest()
+            facts = QuarantineDiscarded(len(rows), digest)
+            self.ledger.log_entry(Draft(f"quarantine/{digest[:16]}", OPERATOR, facts))
+            self.settle()
+            self.store.discard_quarantine([found.id for found in rows])
+        return len(rows)
+
+    def rotate_write_key(self) -> str:
+        """Tag entries with a new key from now on; those of the older ones still hold."""
+        from forum.backends.files import write_write_keys
+
+        if not self.signs:
+            raise WrongWriteKey(self.origin, "-", "only the machine that signs makes write keys")
+        # After the loss of the file what is signed is believed without a tag; what is not is set
+        # aside by the next sequencer.
+        old = self.write_keys or WriteKeys(self.origin, (), self.store.head().size)
+        # In the file of the machine that signs before it tags anything: whatever is tagged with
+        # it, here or on a machine that has got the file, is known to the sequencer.
+        keys = replace_struct(old, keys=(WriteKey(os.urandom(32)), *old.keys))
+        write_write_keys(self.settings.write_key_file, keys)
+        self._use_write_keys(keys)
+        self.ledger.mark_write_key()
+        for strand in KEPT_STRANDS:
+            self._tag_head(strand, keys)
+        self.settle()
+        return keys.current.id.hex()
 
     def _make_key(self) -> None:
         from forum.backends.files import write_key
 
-        self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self.settings.data / ".gitignore").write_text("*\n")
-        origin = self.settings.origin or f"forum.local/{os.urandom(4).hex()}"
-        write_key(self.settings.key_file, SigningKey(os.urandom(32), origin))
+        self._make_folder()
+        write_key(self.settings.key_file, SigningKey(os.urandom(32), self._unused_origin(())))
 
-    def new_epoch(self) -> str:
-        """Leave the log at the last checkpoint that was signed, and begin its next epoch."""
-        from forum.backends.files import write_key
+    def _forget_log(self) -> None:
+        """Let go of everything that was opened for the log in use before."""
+        self.close()
+        names = ("key", "_public_key", "write_keys", "policy", "store", "ledger", "publisher")
+        for name in (*names, "sequencer", "whispers"):
+            self.__dict__.pop(name, None)
 
-        last = self._guard.latest() or self.store.checkpoint()
-        left = checkpoint_of(last) if last else None
-        base, _, number = self.origin.rpartition("/epoch-")
+    def _set_key_aside(self) -> SigningKey | None:
+        """Keep the key file that is in place under another name, and return what it holds."""
+        from forum.backends.files import read_key, write_durably
+
+        path = self.settings.key_file
+        if not path.exists():
+            return None
+        write_durably(path.with_name(f"{path.name}.replaced-{now()}"), path.read_bytes())
+        try:
+            return read_key(path)
+        except KeyUnreadable:
+            return None
+
+    # Epochs
+
+    def new_epoch(self, reason: str = "") -> NewEpoch:
+        """Leave the log at the last checkpoint that was signed, and begin its next epoch.
+
+        The old key goes on signing if it is there.  Where it was lost or exchanged, a new one is
+        made, which readers have to pin again; without a reason that is refused.
+        """
+        from forum.backends.files import write_key, write_write_keys
+        from forum.backends.projects import Epoch
+
+        old, origin = self._key_to_leave(reason)
+        left, held = self._find_end(origin)
+        base, _, number = origin.rpartition("/epoch-")
         following = int(number) + 1 if base and number.isdecimal() else 2
-        key = SigningKey(self.key.seed, f"{base or self.origin}/epoch-{following}")
-        with Forum(self.settings) as successor:
+        name = f"{base or origin}/epoch-{following}"
+        key = SigningKey(old.seed, name) if old else self._pending_key(name)
+        vkey = str(key.verifier())
+        facts = LogEpoch(
+            EpochKey.KEPT if old else EpochKey.NEW, held.size, held.root.hex() if held.size else ""
+        )
+        bodies = (Attachment("reason", text(reason), "text/plain"),) if reason else ()
+        self._keep_policy(origin)
+        self._make_folder()
+        self._change_project(Epoch(name, (vkey,)), origin)
+        following_keys = _next_to(self.settings.write_key_file)
+        with Forum(self.settings, register=False) as successor:
             successor.key = key
+            # Where this was stopped before, the next log has entries with the tags of these keys.
+            tags = self._prepared_keys(following_keys, key.name)
+            successor.write_keys = tags
+            write_write_keys(following_keys, tags)
             successor._trust_locally()
-            successor.ledger.begin(f"forumd/{__version__}", key.verifier(), left)
+            draft = Draft("log/epoch", OPERATOR, facts, (), bodies)
+            successor.ledger.begin(f"forumd/{__version__}", key.verifier(), left, draft)
+            successor.ledger.mark_write_key()
             # The key comes last: stopped before it, the old log is still the one, and all of this
-            # is found when it is tried again.
-            write_key(self.settings.key_file.with_suffix(f".{following - 1}"), self.key)
+            # is found when it is tried again.  Of two files with write keys, the one of the log
+            # that is used counts.
+            if old is not None:
+                write_key(self.settings.key_file.with_suffix(f".{following - 1}"), old)
+            else:
+                self._set_key_aside()
             write_key(self.settings.key_file, key)
+            following_keys.replace(self.settings.write_key_file)
+            successor._write_public_key()
+            self._complete_project()
             successor.settle()
-        return key.name
+        self._say_what_the_policy_lacks(key.verifier())
+        return NewEpoch(name, key.verifier(), has_new_key=old is None)
+
+    def _key_to_leave(self, reason: str) -> tuple[SigningKey | None, str]:
+        """Return the key of the log that is left, unless it was lost, and the log's name."""
+        try:
+            key = self.key
+        except (LogKeyMissing, LogKeyChanged) as error:
+            if not reason:
+                raise
+            return None, error.origin
+        except KeyUnreadable:
+            project = self._registry.find(self._place)
+            if project is None or not reason:
+                raise
+            return None, project.current.origin
+        self._register()  # which completes an earlier rotation that was stopped near its end
+        return key, key.name
+
+    def _pending_key(self, name: str) -> SigningKey:
+        """Return the new key of a log, the same one until it is in use.
+
+        Stopped half-way, whoever tries again must find the key that witnesses were told of.
+        """
+        from forum.backends.files import read_key, write_key
+
+        path = self.settings.key_file.with_name(f"{self.settings.key_file.name}.next")
+        if path.exists():
+            key = read_key(path)
+            project = self._registry.find(self._place)
+            used = {vkey for epoch in project.epochs for vkey in epoch.vkeys} if project else set()
+            if key.name == name and str(key.verifier()) not in used:
+                return key
+        key = SigningKey(os.urandom(32), name)
+        write_key(path, key)
+        return key
+
+    def _find_end(self, origin: str) -> tuple[Checkpoint, Checkpoint]:
+        """Return the last checkpoint that was signed of a log, and the last that is still here."""
+        with self._open_log(origin) as reader:
+            stored = reader.checkpoint() if reader is not None else None
+        notes = (self._memory(origin, "guard.note").latest(), self._witness_memory(origin).latest())
+        nothing = Checkpoint(origin, 0, EMPTY_ROOT)
+        held = checkpoint_of(stored) if stored else nothing
+        signed = [checkpoint_of(note) for note in notes if note]
+        # The guard was first to know of whatever was signed; without it, the largest that is known.
+        return (signed[0] if notes[0] else max([held, *signed], key=lambda c: c.size)), held
+
+    @contextmanager
+    def _open_log(self, origin: str) -> Iterator[Reader | None]:
+        """Read another log of the same database; nothing where it is not there."""
+        with ExitStack() as opened:
+            try:
+                reader: Reader | None = opened.enter_context(self._reader_of(origin))
+            except NoSuchLog:
+                reader = None
+            yield reader
+
+    def _reader_of(self, origin: str) -> AbstractContextManager[Reader]:
+        if self.settings.database:
+            with extra("postgres"):
+                from forum.backends import postgres
+
+            return postgres.open_reader(self.settings.database, origin)
+        from forum.backends import sqlite
+
+        if not self.settings.ledger_file.exists():
+            raise NoSuchLog(origin)
+        return sqlite.open_reader(self.settings.ledger_file, origin)
+
+    def _keep_policy(self, origin: str) -> None:
+        """Remember under which policy a log was witnessed: its successor may get another one."""
+        from forum.backends.files import locked, write_durably
+
+        own = self._log_folder(origin) / "policy"
+        if self.settings.policy is not None and self.settings.policy.exists() and not own.exists():
+            with locked(own):
+                write_durably(own, self.settings.policy.read_bytes())
+
+    def _say_what_the_policy_lacks(self, key: VerifierKey) -> None:
+        if self.settings.policy is not None and key not in self.policy.log_keys:
+            place = f"in the place of the log's own in {self.settings.policy}"
+            self._notify(f"put this line {place}: log {key}")
+
+    # The signing key
+
+    def rotate_key(self) -> Rotation:
+        """Have the log signed by a new key, to which the old one hands it over.
+
+        Raises `RotationRefused` on a machine that does not sign.
+        """
+        from forum.backends.files import locked, write_key
+        from forum.backends.projects import Epoch
+
+        self._register()  # which completes an earlier rotation that was stopped near its end
+        if not self.signs:
+            raise RotationRefused(self.origin, "another machine signs it; rotate the key there")
+        folder, path = self.settings.state / "witness", self.settings.key_file
+        known = self._known_epochs()
+        if not known:
+            raise RotationRefused(self.origin, f"{self.settings.state} cannot be written")
+        with locked(path):
+            old, new = self.key, self._pending_key(self.origin)
+            key, earlier = new.verifier(), known[-1].vkeys
+            # Stopped before the new key is in its place: the old one goes on, and the same new key
+            # is found when this is tried again.
+            self._change_project(Epoch(self.origin, (*earlier, str(key))), self.origin)
+            trust_log(folder, key, follows=old.verifier())
+            hand_over = self._record_hand_over(old.verifier(), key)
+            # Signed by the old key: only then may the new one sign anything.
+            self.settle()
+            self._add_to_policy(key)
+            aside = path.with_name(f"{path.name}.rotated-{old.verifier().key_id.hex()}")
+            write_key(aside, old)
+            # Stopped after this: the new key is the log's, and signs the next tree.
+            write_key(path, new)
+            path.with_name(f"{path.name}.next").unlink(missing_ok=True)
+            self._complete_project()
+            self._forget_log()
+            self._write_public_key()
+        draft = Draft(f"add/{key.key_id.hex()}", OPERATOR, KeyAdd(str(key)), (hand_over,))
+        self.ledger.log_entry(draft, KEYS)
+        publication = self.settle()
+        # The witness of this machine cosigns nothing more that the old key signs.
+        trust_log(folder, key, follows=old.verifier(), alone=True)
+        self._say_what_the_policy_lacks(key)
+        return Rotation(old.verifier(), key, publication)
+
+    def _record_hand_over(self, old: VerifierKey, new: VerifierKey) -> Hash:
+        """Record that one key hands the log over to another, unless that is recorded."""
+        facts = KeyRotate(str(old), str(new))
+        for leaf, entry in entries_of(self.ledger, LOG_RUN, KEYS):
+            if entry.facts == facts:
+                return leaf
+        draft = Draft(f"rotate/{new.key_id.hex()}", OPERATOR, facts)
+        return self.ledger.log_entry(draft, KEYS).leaf
+
+    def _add_to_policy(self, key: VerifierKey) -> None:
+        """Name a further key of this log in the policy that this machine has written itself."""
+        from forum.backends.files import locked, write_durably
+
+        path = self._state / "policy"
+        if self.settings.policy is not None or not path.exists():
+            return
+        with locked(path):
+            policy = Policy.parse(path.read_bytes())
+            if key not in policy.log_keys:
+                logs = (KnownLog(key), *policy.logs)
+                write_durably(path, replace(policy, logs=logs).encode())
+
+    def _earlier_keys(self) -> tuple[VerifierKey, ...]:
+        """Return the keys that this log had before the one in use."""
+        project = self._registry.find(self._place)
+        own, epochs = str(self.verifier), [*self._known_epochs()]
+        if project is not None and project.pending is not None:
+            epochs.append(project.pending)
+        found = [e.vkeys[: e.vkeys.index(own)] for e in epochs if own in e.vkeys]
+        return tuple(VerifierKey.parse(vkey) for vkeys in found for vkey in vkeys)
+
+    # The project
+
+    @cached_property
+    def _registry(self) -> "Registry":
+        from forum.backends.projects import Registry
+
+        return Registry(self.settings.state / "projects")
+
+    @cached_property
+    def _place(self) -> "Place":
+        from forum.backends.projects import Place, public_address
+
+        settings = self.settings
+        return Place(
+            path=str(settings.data.resolve()),
+            database=public_address(settings.database) if settings.database else "",
+            key_file=str(settings.key_file.resolve()),
+            has_file=settings.file is not None,
+        )
+
+    def _register(self) -> None:
+        """Remember that this log belongs to this project; tell if it was elsewhere before."""
+        from forum.backends.projects import register
+
+        key = self.verifier
+        if not self._registers or not self.settings.key_file.exists():
+            return
+        try:
+            line = register(self._registry, self._place, str(key), key.name)
+        except StoreFailed as error:
+            # Nothing that is remembered was lost by this; a full disk must not stop readers.
+            line = f"which log belongs to this project could not be remembered: {error}"
+        if line:
+            self._notify(line)
+
+    def _change_project(self, pending: "Epoch", origin: str) -> None:
+        """Remember what is about to be in use, beside what is."""
+        from forum.backends.projects import Epoch, Project
+
+        place, project, lost = self._place, self._registry.find(self._place), None
+        if project is None:
+            lost = self._registry.find_lost(place)
+            epochs = lost.epochs if lost else (Epoch(origin, (str(self.key.verifier()),)),)
+            project = Project(place.path, place.database, place.key_file, epochs)
+        self._registry.save(replace_struct(project, pending=pending))
+        if lost is not None:
+            self._registry.forget(lost)  # it goes on here
+
+    def _complete_project(self) -> None:
+        """Remember that what was pending is in use now."""
+        project = self._registry.find(self._place)
+        if project is not None:
+            self._registry.save(project.complete())
+
+    def _known_epochs(self) -> "tuple[Epoch, ...]":
+        """Return the logs of this project that this machine remembers, the oldest first."""
+        project = self._registry.find(self._place)
+        return project.epochs if project is not None else ()
+
+    def _prepared_keys(self, path: Path, origin: str) -> WriteKeys:
+        """Return the write keys that wait for a log, or new ones."""
+        from forum.backends.files import read_write_keys
+
+        keys = read_write_keys(path) if path.exists() else None
+        if keys is not None and keys.origin == origin:
+            return keys
+        return WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)
 
     # Writing
 
@@ -460,14 +1102,41 @@ class Forum:
 
         Where another machine signs, its checkpoint is waited for, so many seconds.
         """
-        Sequencer(self.store).drain()
+        self.sequencer.drain()
         try:
-            return self.publisher.publish()
-        except GuardMissing:
+            publication = self.publisher.publish()
+        except (GuardMissing, KeyUnreadable, NoLedger):
             signed = self._signed_elsewhere(self.store.head().size, patience)
             if signed is None:
                 raise
             return signed
+        self._warn_of_clock(publication)
+        return publication
+
+    def sign_or_warn(self) -> Publication | None:
+        """Sign what was recorded before a command ends; where a fault prevents it, only warn.
+
+        The entries are durable already, and the next write signs them: a command that failed here
+        would be repeated, and record everything twice.
+        """
+        try:
+            return self.settle()
+        except NoLedger:
+            self._warn("recorded, not signed yet: the machine that signs does that")
+            return None
+        except (StoreFailed, KeyUnreadable, GuardMissing, OSError) as error:
+            self._warn_unsigned(error)
+            return None
+
+    def _warn_unsigned(self, error: Exception) -> None:
+        self._warn(f"recorded, not signed yet; the next write signs it: {error}")
+
+    def _warn_of_clock(self, publication: Publication) -> None:
+        """Warn that this machine's clock disagrees with others, once."""
+        if publication.clock_warnings and not self._clock_was_named:
+            self._clock_was_named = True
+            for warning in publication.clock_warnings:
+                self._warn(warning)
 
     def _signed_elsewhere(self, size: int, patience: float) -> Publication | None:
         """Wait for a checkpoint of at least this size, and for the witnesses of one."""
@@ -486,17 +1155,44 @@ class Forum:
     @cached_property
     def publisher(self) -> Publisher:
         """The signer of this log."""
-        return Publisher(self.store, self.key, self._guard, self.policy, self._cosigners())
+        return Publisher(
+            self.store,
+            self.key,
+            self._guard,
+            self.policy,
+            self._cosigners(),
+            follows=self._earlier_keys(),
+            clock=now,
+        )
 
-    def remark(self, content: Content) -> tuple[Located, Publication]:
-        """Put a remark on record, in a run of its own."""
-        run = self.ledger.open_run(new_run(), OPERATOR)
+    def remark(
+        self, content: Content, idempotency_key: str | None = None
+    ) -> tuple[Located, Publication | None]:
+        """Put a remark on record, in a run of its own; None if it could not be signed yet.
+
+        With the key of an earlier call it is the remark of that call which is returned, or
+        `AlreadyAsked` raised if that had another text.
+        """
+        run = self._record_remark(content, idempotency_key)
+        publication = self.sign_or_warn()
+        return self.ledger.find(str(Position(run, MAIN, 1))), publication
+
+    def _record_remark(self, content: Content, key: str | None) -> str:
+        """Record a remark in a run of its own, and return the run, which may be an earlier one."""
+        run, digest = new_run(), sha256(b"".join(content.chunks())).hexdigest()
         body = Attachment("text", content, "text/plain")
-        parents = (run.head,) if run.head else ()
-        (recorded,) = run.append(Draft("note", OPERATOR, Remark(), parents, (body,)))
-        self.ledger.close_run(run, OPERATOR, Outcome.OK)
-        publication = self.settle()
-        return self.ledger.find(recorded.leaf.hex()), publication
+        # All of it is one commit, the key too: no crash and no full disk can come in between.
+        name = f"{OPERATOR}/note/{key}"
+        effects = (Once(name, run, digest),) if key is not None else ()
+        draft = Draft("note", OPERATOR, Remark(), (), (body,), effects)
+        try:
+            self.ledger.record_run(run, OPERATOR, draft)
+        except AlreadyAsked as asked:
+            if asked.digest != digest:
+                raise
+            self.ledger.check_asked(name, asked)
+            return asked.run
+        return run
 
     def redact(self, entry: str, body: str, reason: RedactReason) -> Redaction:
         """Record a redaction, have it signed, and only then erase.  Raises `RunGoesOn`."""
@@ -540,10 +1236,10 @@ class Forum:
 
         Where another machine signs, that is waited for, so many seconds.
         """
-        strands = self.store.strands(run)
-        if not strands:
+        if not self.store.strands(run):
             raise NoSuchEntry(f"the log has no run {run}")
-        entries = sum(1 for strand in strands for _ in self.store.strand(run, strand))
+        # Reading them checks them: an altered run is not exported.
+        entries = sum(1 for _ in self.store.entries_of_run(run))
         self.ledger.record_export(run, entries, self.store.head().size, actor)
         self.settle(patience)
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
@@ -669,9 +1365,8 @@ class Forum:
         return Session(order.request, order.policy, begun)
 
     def _bodies_of(self, entry: Entry[Any]) -> tuple[Body, ...]:
-        at = Position(entry.run, entry.strand, entry.n)
-        stored = {name: self.store.body(at, name) for name in entry.bodies}
-        return tuple(Body(n, b"".join(body.read())) for n, body in stored.items() if body)
+        found = {name: read_body(self.store, entry, name) for name in entry.bodies}
+        return tuple(Body(name, body) for name, body in found.items() if body is not None)
 
     def _places(self, state: Run) -> dict[str, int]:
         """Return the indexes of what is told beside the tasks."""
@@ -699,15 +1394,18 @@ class Forum:
             named = {"request"} if isinstance(entry.facts, Accepted) else set()
             named |= {"plan"} if leaf == state.plan else set()
             named |= {"answer", "claims"} if at == state.answer_at else set()
-            for name in named:
-                body = self.store.body(at, name)
+            for name in named & entry.bodies.keys():
+                body = read_body(self.store, entry, name)
                 if body is not None:
-                    found[name] = b"".join(body.read())
+                    found[name] = body
         return found
 
     def _error(self, at: Position | None) -> str:
         body = self.store.body(at, "error") if at else None
-        head = next(iter(body.read()), b"") if body else b""
+        if at is None or body is None:
+            return ""
+        _, entry = next(entries_of(self.ledger, at.run, at.strand, at.n))
+        head = read_body(self.store, entry, "error") or b""
         return head[:_MOST_OF_AN_ERROR].decode(errors="replace").strip()
 
     def follow(
@@ -887,8 +1585,22 @@ class Forum:
     def access(self, known: Access | None = None) -> Access:
         """Return who may do what, from what is known and what was added since."""
         known = known or Access()
-        added = self.store.strand(LOG_RUN, ACCESS, known.length)
-        return fold_access((self.ledger.kinds.read(data) for data in added), known)
+        added = list(self.store.strand(LOG_RUN, ACCESS, known.length))
+        if not added and known.length:
+            return known
+        # A revocation that was deleted must not open the door again.
+        if self.write_keys is None:
+            # Without the write key only what is signed can be told from what somebody put there.
+            tree = SignedTree(self.store, (self.verifier, *self._earlier_keys()))
+            for data in added:
+                if not tree.holds(leaf_of(data)):
+                    raise Altered(f"an entry of {LOG_RUN}/{ACCESS}", "no signed tree holds it")
+        heads = self._heads
+        check_heads(self.store, self.write_keys, ACCESS, heads.latest(ACCESS))
+        access = fold_access(map(self.ledger.kinds.read, added), known)
+        if added:
+            heads.advance(ACCESS, access.length - 1, leaf_of(added[-1]).hex())
+        return access
 
     def grant(
         self, name: str, scopes: Collection[Scope], seconds: int = 0, actor: str = OPERATOR
@@ -924,26 +1636,177 @@ class Forum:
         """Return what this reader trusts and remembers."""
         from forum.verify import Trust
 
+        guard = self._guard.latest()
+        return Trust(policy=self.policy, remembered=self.remembered(), guard=guard)
+
+    def remembered(self) -> tuple[bytes, ...]:
+        """Return the last checkpoints that this machine has signed, verified or cosigned."""
         memories = (self._guard, self._seen, self._witness_memory(self.origin))
-        kept = dict.fromkeys(note for note in (m.latest() for m in memories) if note)
-        return Trust(policy=self.policy, remembered=tuple(kept))
+        return tuple(dict.fromkeys(note for note in (m.latest() for m in memories) if note))
+
+    def remember_signed(self, note: bytes) -> None:
+        """Let a machine that remembers nothing be the one that signed this checkpoint."""
+        self._guard.advance(None, note)
 
     def verify(
         self,
         trust: "Trust",
         progress: Callable[[int, int], None] = lambda _done, _all: None,
         at: int | None = None,
+        jobs: int = 1,
     ) -> "Report":
-        """Check the whole ledger, and remember its checkpoint if everything holds."""
-        from forum.verify import verify_ledger
+        """Check the whole ledger, and remember its checkpoint if everything holds.
 
-        with self.reading() as reader:
-            report = verify_ledger(reader, KINDS, trust, at or now(), progress)
+        With several jobs, segments of a long log are checked in so many processes.
+        """
+        from forum.verify import verify_epochs, verify_ledger
+
+        self._register()
+        kept: list[tuple[Iterable[KnownRun], LastVerified]] = []
+
+        def keep(runs: "Iterable[KnownRun]", last: "LastVerified") -> None:
+            kept.append((runs, last))
+
+        with self._snapshot() as reader, self._segment_runner(reader, jobs) as runner:
+            reader.check = Unchecked()
+            moment = at or now()
+            seen = self._heads.latest(ACCESS)
+            report = verify_ledger(
+                reader,
+                KINDS,
+                trust,
+                moment,
+                progress,
+                runner=runner,
+                keep=keep,
+                write_keys=self.write_keys,
+                heads={ACCESS: seen} if seen else {},
+            )
+            report = verify_epochs(reader, report, KINDS, moment, self._earlier_logs(trust))
             note = reader.checkpoint()
         if report.ok and note:
-            with suppress(Overtaken):  # another reader has seen it at the same time
-                self._seen.advance(self._seen.latest(), note)
+            for runs, last in kept:
+                self._keep_state(runs, last, trust)
+            self._remember_seen(note)
         return report
+
+    def _earlier_logs(self, trust: "Trust") -> "EarlierLogs":
+        """Return how the logs that this one continues are verified."""
+        from forum.verify import EarlierLogs
+
+        known = tuple(epoch.origin for epoch in self._known_epochs())
+        return EarlierLogs(known, self._open_log, partial(self._trust_of, trust))
+
+    def _trust_of(self, trust: "Trust", origin: str) -> "Trust":
+        """Return what a reader trusts and remembers of an earlier log of this project."""
+        known = [e for e in self._known_epochs() if e.origin == origin]
+        keys = tuple(VerifierKey.parse(vkey) for epoch in known for vkey in epoch.vkeys)
+        own = self._log_folder(origin) / "policy"
+        policy = trust.policy
+        if policy is not None and policy == self.policy and own.exists():
+            policy = Policy.parse(own.read_bytes())  # under which it was witnessed
+        memories = [self._memory(origin, name) for name in ("guard.note", "seen.note")]
+        kept = (m.latest() for m in (*memories, self._witness_memory(origin)))
+        named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]
+        given = [key for key in trust.keys if key.name == origin]
+        shown = [note for note in trust.remembered if _log_of(note) == origin]
+        return replace_struct(
+            trust,
+            keys=tuple(dict.fromkeys((*keys, *named, *given))),
+            policy=policy,
+            remembered=tuple(dict.fromkeys((*(note for note in kept if note), *shown))),
+        )
+
+    def verify_since_seen(
+        self,
+        trust: "Trust",
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+        jobs: int = 1,
+    ) -> "tuple[Report, str]":
+        """Check what is new since the last verification that held, or everything.
+
+        Return the report, and why everything was checked, if it was.
+        """
+        found = self._verify_new(trust, progress)
+        if isinstance(found, str):
+            return self.verify(trust, progress, jobs=jobs), found
+        return found, ""
+
+    def _verify_new(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report | str":
+        """Check what is new; say why it cannot be done without the rest."""
+        from forum.backends.run_state import open_run_state
+        from forum.verify import verify_epochs, verify_since
+
+        seen = self._seen.latest()
+        if seen is None or not self._run_state_file.exists():
+            return "no earlier verification has left its state"
+        try:
+            with open_run_state(self._run_state_file) as state, self._snapshot() as reader:
+                reader.check = Unchecked()
+                last = state.last(_digest_of(trust))
+                checkpoint = checkpoint_of(seen)
+                # The state is good for exactly one checkpoint: the one that was seen last.
+                if last is None or (last.origin, last.size, last.root) != (
+                    checkpoint.origin,
+                    checkpoint.size,
+                    checkpoint.root.hex(),
+                ):
+                    return "the state is not that of the checkpoint that was seen last"
+                done = verify_since(
+                    reader,
+                    KINDS,
+                    trust,
+                    now(),
+                    last=last,
+                    state=state,
+                    progress=progress,
+                    write_keys=self.write_keys,
+                )
+                if done is None:
+                    return "something is wrong with the new entries, or with what they continue"
+                report, newest = done
+                earlier = self._earlier_logs(trust)
+                report = verify_epochs(reader, report, KINDS, now(), earlier)
+                note = reader.checkpoint()
+                if report.ok and note:
+                    # Stopped between the two: they differ, and everything is verified next time.
+                    state.commit(newest, _digest_of(trust))
+                    self._remember_seen(note)
+                return report
+        except StoreFailed as error:
+            return str(error)
+
+    def _keep_state(self, runs: "Iterable[KnownRun]", last: "LastVerified", trust: "Trust") -> None:
+        """Keep the state of runs for `verify_since_seen`."""
+        from forum.backends.run_state import open_run_state
+
+        # A reader that may not write there is a reader all the same.
+        with suppress(StoreFailed), open_run_state(self._run_state_file) as state:
+            state.replace(runs)
+            state.commit(last, _digest_of(trust))
+
+    def _remember_seen(self, note: bytes) -> None:
+        """Remember a checkpoint that this reader has verified, and never a smaller one."""
+        try:
+            with suppress(Overtaken):  # another reader has seen it at the same time
+                latest = self._seen.latest()
+                if latest is None or checkpoint_of(latest).size <= checkpoint_of(note).size:
+                    self._seen.advance(latest, note)
+        except StoreFailed as error:
+            self._warn(f"verified, but what was seen could not be remembered: {error}")
+
+    @contextmanager
+    def _segment_runner(self, reader: Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
+        """Start processes that check segments, where there is enough for them to do."""
+        if jobs < 2 or reader.head().size < _LONG_LOG:
+            yield None
+            return
+        from forum.backends.segments import LedgerAddress, SegmentProcesses
+
+        database = self.settings.database or ""
+        file = "" if database else str(self.settings.ledger_file.absolute())
+        with SegmentProcesses(LedgerAddress(self.origin, file, database), jobs) as runner:
+            yield runner
 
     # Witnessing
 
@@ -956,10 +1819,10 @@ class Forum:
         """Let the local witness know this log, and write the policy of a lone machine."""
         from forum.backends.files import write_durably
 
-        trust_log(self.settings.state / "witness", self.key.verifier())
+        trust_log(self.settings.state / "witness", self.verifier)
         if not self.policy_file.exists():
             witness = KnownWitness("local", self.witness.verifier)
-            policy = Policy((KnownLog(self.key.verifier()),), (witness,), (), "local")
+            policy = Policy((KnownLog(self.verifier),), (witness,), (), "local")
             self.policy_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_durably(self.policy_file, policy.encode())
 
@@ -970,10 +1833,17 @@ class Forum:
         for known in self.policy.witnesses:
             name = known.key.name
             if known.key == self.witness.verifier:
-                clients.append(WitnessClient(name, self.witness.add_checkpoint))
+                clients.append(WitnessClient(name, self._ask_own_witness))
             elif known.url:
                 clients.append(WitnessClient(name, over_http(name, known.url)))
         return clients
+
+    def _ask_own_witness(self, body: bytes) -> "Reply":
+        """Ask the witness of this machine; a fault of its files is a witness out of reach."""
+        try:
+            return self.witness.add_checkpoint(body)
+        except (StoreFailed, OSError) as error:
+            raise Unreachable(self.witness.verifier.name, str(error)) from error
 
     def tamper(self) -> "Tamper":
         """Hold the database as a thief would; for demonstrations."""
@@ -985,21 +1855,36 @@ class Forum:
 
     # Where things are
 
+    def _log_folder(self, origin: str) -> Path:
+        """Where this machine keeps what it knows of a log."""
+        return self.settings.state / "logs" / _file_name(origin)
+
+    def _memory(self, origin: str, name: str, what: str = "a memory") -> "FileMemory":
+        from forum.backends.files import FileMemory
+
+        return FileMemory(self._log_folder(origin) / name, what)
+
     @property
     def _state(self) -> Path:
-        return self.settings.state / "logs" / _file_name(self.origin)
+        return self._log_folder(self.origin)
 
     @property
     def _guard(self) -> "FileMemory":
-        from forum.backends.files import FileMemory
+        return self._memory(self.origin, "guard.note", "the signer's guard")
 
-        return FileMemory(self._state / "guard.note")
+    @property
+    def _heads(self) -> "HeadMemory":
+        from forum.backends.files import HeadMemory
+
+        return HeadMemory(self._state / "heads")
 
     @property
     def _seen(self) -> "FileMemory":
-        from forum.backends.files import FileMemory
+        return self._memory(self.origin, "seen.note", "the reader's memory")
 
-        return FileMemory(self._state / "seen.note")
+    @property
+    def _run_state_file(self) -> Path:
+        return self._state / "seen.db"
 
     def _witness_memory(self, origin: str) -> "FileMemory":
         return witness_memory(self.settings.state / "witness", origin)
@@ -1009,21 +1894,38 @@ class Forum:
             return self.store.snapshot()
         from forum.backends.sqlite import open_reader
 
+        origin = self.origin  # first: a log that was here and is gone has an error of its own
         if not self.settings.ledger_file.exists():
             raise NoLedger(str(self.settings.data))
-        return open_reader(self.settings.ledger_file, self.origin)
+        return open_reader(self.settings.ledger_file, origin)
 
 
-def upgrade_database(settings: Settings) -> list[int]:
-    """Bring the schema of the configured Postgres up to date."""
+def upgrade_database(settings: Settings, *, post: bool = False) -> list[int]:
+    """Bring the schema of the configured Postgres up to date; `post` shuts older releases out."""
     with extra("postgres"):
         from forum.backends.postgres import upgrade
 
-    return upgrade(settings.database) if settings.database else []
+    return upgrade(settings.database, post=post) if settings.database else []
 
 
-def open_witness(folder: Path, name: str | None = None) -> "Witness":
-    """Open the witness that lives in a folder, making its key if there is none."""
+def verify_bundle_file(
+    path: Path, trust: "Trust", progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> "Report":
+    """Check the bundle in a file, without reading all of it into memory."""
+    from forum.backends.files import FileBytes
+    from forum.verify import verify_bundle
+
+    with path.open("rb") as file:
+        return verify_bundle(FileBytes(file.fileno()), KINDS, trust, progress)
+
+
+def open_witness(
+    folder: Path, name: str | None = None, auditor: "LogAuditor | None" = None
+) -> "Witness":
+    """Open the witness that lives in a folder, making its key if there is none.
+
+    With an auditor, it cosigns only what that finds nothing wrong with.
+    """
     from forum.backends.files import locked, read_key, write_key
     from forum.verify import LOCAL_WITNESS
     from forum.witness import Witness
@@ -1035,18 +1937,63 @@ def open_witness(folder: Path, name: str | None = None) -> "Witness":
                 name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
                 write_key(path, SigningKey(os.urandom(32), name, ED25519_COSIGNATURE))
     return Witness(
-        read_key(path), lambda: trusted_logs(folder), lambda o: witness_memory(folder, o), now
+        read_key(path),
+        lambda: trusted_logs(folder),
+        lambda o: witness_memory(folder, o),
+        now,
+        audit_with(auditor) if auditor else None,
     )
 
 
-def serve_witness(witness: "Witness", folder: Path, host: str, port: int) -> None:
+def audit_with(auditor: "LogAuditor") -> "Audit":
+    """Return what an auditing witness asks before it cosigns."""
+    from forum.witness import Refusal
+
+    def audit(checkpoint: Checkpoint) -> Refusal | None:
+        try:
+            report = auditor.audit(checkpoint)
+        except ForumError as error:
+            return Refusal(f"the log cannot be read: {error}", passing=True)
+        if report.held:
+            return None
+        return Refusal(f"{report.found} findings, the first: {report.findings[0]}")
+
+    return audit
+
+
+def open_auditor(
+    folder: Path, sources: Sequence[str], report: "Callable[[AuditReport], None]"
+) -> "LogAuditor":
+    """Return the auditor of a witness, for logs in these projects and databases.
+
+    Raises `NoLedger` for a folder without a ledger.
+    """
+    from forum.backends.auditor import LogAuditor
+    from forum.backends.segments import LedgerAddress
+
+    addresses = []
+    for source in sources:
+        if "://" in source:
+            addresses.append(LedgerAddress("", database=source))
+            continue
+        files = [Path(source) / name for name in (".forum/ledger.db", "ledger.db")]
+        found = next((file for file in files if file.is_file()), None)
+        if found is None:
+            raise NoLedger(source)
+        addresses.append(LedgerAddress("", file=str(found.absolute())))
+    return LogAuditor(folder, addresses, now, report)
+
+
+def serve_witness(
+    witness: "Witness", folder: Path, host: str, port: int, auditor: "LogAuditor | None" = None
+) -> None:
     """Serve a witness over HTTP until the process is stopped."""
     with extra("server"):
         import uvicorn
 
         from forum.witness.server import witness_app
 
-    app = witness_app(witness, trusted_logs(folder))
+    app = witness_app(witness, trusted_logs(folder), auditor.latest if auditor else None)
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
 
 
@@ -1054,26 +2001,39 @@ def witness_memory(folder: Path, origin: str) -> "FileMemory":
     """Return what a witness remembers of a log."""
     from forum.backends.files import FileMemory
 
-    return FileMemory(folder / "logs" / f"{_file_name(origin)}.note")
+    return FileMemory(folder / "logs" / f"{_file_name(origin)}.note", "the witness's memory")
 
 
-def trust_log(folder: Path, key: VerifierKey) -> None:
-    """Let a witness cosign the log with this key."""
+def trust_log(
+    folder: Path,
+    key: VerifierKey,
+    follows: VerifierKey | None = None,
+    *,
+    rotated: bool = False,
+    alone: bool = False,
+) -> None:
+    """Let a witness cosign the log with this key.
+
+    A second key of a log that is known already has to follow one that the witness knows, or its
+    operator says that the log was `rotated`.  From then on both are trusted, or the new one alone.
+    """
     from forum.backends.files import locked, write_durably
 
     path = folder / "logs" / f"{_file_name(key.name)}.vkey"
     with locked(path):
-        known = trusted_logs(folder).get(key.name, (key,))
-        if known != (key,):
+        known = trusted_logs(folder).get(key.name, ())
+        if known and key not in known and follows not in known and not rotated:
             raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
-        if not path.exists():
-            write_durably(path, f"{key}\n".encode())
+        trusted = (key,) if alone else tuple(dict.fromkeys((*known, key)))
+        if trusted != known:
+            write_durably(path, "".join(f"{one}\n" for one in trusted).encode())
 
 
 def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
     """Return the logs that a witness cosigns, with their keys."""
-    keys = [VerifierKey.parse(p.read_text().strip()) for p in (folder / "logs").glob("*.vkey")]
-    return {key.name: (key,) for key in keys}
+    files = [p.read_text().split() for p in (folder / "logs").glob("*.vkey")]
+    keys = [tuple(VerifierKey.parse(line) for line in lines) for lines in files if lines]
+    return {known[0].name: known for known in keys}
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -1082,6 +2042,26 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
     for name, data in files.items():
         write_durably(folder / name, data)
+
+
+def _log_of(note: bytes) -> str:
+    """Return which log a note is of; nothing if it is none."""
+    try:
+        return checkpoint_of(note).origin
+    except Malformed:
+        return ""
+
+
+def _next_to(path: Path) -> Path:
+    """Return where the write keys of the next epoch wait until its log is the one in use."""
+    return path.with_name(f"{path.name}.next")
+
+
+def _digest_of(trust: "Trust") -> str:
+    """Return what tells apart whom readers trust; not what they remember."""
+    keys = "".join(f"{key}\n" for key in sorted(map(str, trust.log_keys)))
+    policy = trust.policy.encode() if trust.policy else b""
+    return sha256(keys.encode() + policy).hexdigest()
 
 
 def _file_name(origin: str) -> str:

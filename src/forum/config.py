@@ -27,7 +27,7 @@ USER_FILE = "config.toml"
 _KNOWN = {
     "ledger": {"origin"},
     "database": {"url"},
-    "keys": {"log"},
+    "keys": {"log", "public", "write"},
     "witness": {"policy"},
     "roster": {"file", "rung"},
     "clients": {"usd", "tokens", "calls", "seconds", "depth"},
@@ -48,6 +48,8 @@ _PATHS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
     "keys.log": "FORUM_KEY_FILE",
+    "keys.public": "FORUM_PUBLIC_KEY_FILE",
+    "keys.write": "FORUM_WRITE_KEY_FILE",
     "witness.policy": "FORUM_POLICY_FILE",
     **{f"server.{name}": f"FORUM_SERVER_{name.upper()}" for name in sorted(_KNOWN["server"])},
 }
@@ -73,6 +75,18 @@ class Settings:
     """The user's own file, if there is one."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Where settings were said, by names like `database.url`; what is not in it is a default."""
+    public_key: Path | None = None
+    write_key: Path | None = None
+
+    @property
+    def public_key_file(self) -> Path:
+        """The public half of the log's key: all that a machine needs which does not sign."""
+        return self.public_key or self.data / "log.pub"
+
+    @property
+    def write_key_file(self) -> Path:
+        """The keys by which the signer knows entries of this log's writers."""
+        return self.write_key or self.data / "write.key"
 
     @property
     def ledger_file(self) -> Path:
@@ -126,6 +140,8 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         origin=_text(said, "ledger.origin"),
         database=_text(said, "database.url"),
         policy=_path(said, "witness.policy"),
+        public_key=_path(said, "keys.public"),
+        write_key=_path(said, "keys.write"),
         file=project,
         team=_handed_on(said, _TEAM),
         doors=_handed_on(said, _DOORS),

@@ -15,6 +15,8 @@
     ├── Backlogged           too many entries wait for an index
     ├── RolledBack           the database does not continue what was signed before
     ├── GuardMissing         signed checkpoints, but no memory of them on this machine
+    ├── BackupRejected       a backup that is altered, incomplete, or does not fit here
+    ├── RestoreRefused       to go on from a backup would fork what was signed after it
     ├── NoSuchEntry          the log has no such entry
     ├── NoSuchRun            the log has no such run
     ├── NoSuchKey            no such API key was ever granted
@@ -26,12 +28,15 @@
     ├── BodyGone             a body that is needed was erased, or is missing
     ├── ReplayMiss           the record has no reply to a call that is played again
     ├── EntryLost            the database no longer has an entry that was acknowledged
+    ├── Altered              the database holds something else than what was recorded
+    ├── WrongWriteKey        this machine's write key is not one of the log's
     ├── NoSuchLog            the database does not hold this log
     ├── AmbiguousEntry       a shortened id fits several entries
     ├── AmbiguousRun         the beginning of a run's name fits several runs
     ├── NotYetSigned         durable, but in no signed checkpoint yet
     ├── StoreFailed          the database refused: full, read-only, locked or gone
-    │   └── StoreLost        the connection broke: a commit may or may not have happened
+    │   ├── StoreLost        the connection broke: a commit may or may not have happened
+    │   └── StateFailed      a file beside the database refused: guard, witness, keys
     ├── SchemaTooOld         the database has to be upgraded first
     ├── NotDurable           the database is set up to lose what it acknowledged
     ├── SchemaTooNew         the database was written by a newer release
@@ -44,8 +49,13 @@
     ├── NotServing           a model of our own does not run
     ├── ServerUnusable       an MCP server does not say what it offers
     ├── NoLedger             there is no ledger here yet
+    ├── LogKeyMissing        the signing key of a log that this machine remembers is gone
+    ├── LogKeyChanged        the signing key is not that of the log which belongs here
+    ├── LogKeyRetired        the log has another signing key since this process started
+    ├── RotationRefused      the signing key of a log cannot be rotated here
     ├── KeyUnreadable        a key file is missing, unreadable or damaged
     ├── WitnessRefused       a witness looked, and did not cosign
+    │   └── CosignatureRefused  it cosigned, with a time that cannot be right
     └── Unreachable          a witness did not answer
 
 An error is named for what happened, carries facts, and says in its text what to do next
@@ -147,9 +157,9 @@ class OverBudget(ForumError):
 class AlreadyAsked(ForumError):
     """Something was asked for under a name that was used before; nothing was recorded."""
 
-    def __init__(self, run: str, digest: str) -> None:
-        super().__init__(run, digest)
-        self.run, self.digest = run, digest
+    def __init__(self, run: str, digest: str, tag: bytes | None = None) -> None:
+        super().__init__(run, digest, tag)
+        self.run, self.digest, self.tag = run, digest, tag
 
     def __str__(self) -> str:
         return f"this was asked for before: run {self.run}"
@@ -222,6 +232,28 @@ class GuardMissing(ForumError):
             "machine does not remember it. Copy the state directory of the machine that signed, "
             "or begin a new epoch: forum ledger epoch"
         )
+
+
+class BackupRejected(ForumError):
+    """A backup cannot be restored here."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"the backup was not restored: {self.why}"
+
+
+class RestoreRefused(ForumError):
+    """To go on signing from a backup could make a second history of the same log."""
+
+    def __init__(self, origin: str, size: int, why: str) -> None:
+        super().__init__(origin, size, why)
+        self.origin, self.size, self.why = origin, size, why
+
+    def __str__(self) -> str:
+        return f"{self.origin} was not restored at size {self.size}: {self.why}"
 
 
 class NoSuchEntry(ForumError):
@@ -350,6 +382,34 @@ class EntryLost(ForumError):
         return f"{self.origin}: {self.which}; nothing is signed. See: forum ledger verify"
 
 
+class Altered(ForumError):
+    """The database holds something else than what was recorded there; it is not used."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(what, why)
+        self.what, self.why = what, why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} was altered in the database: {self.why}. It is not used. "
+            "See what else was changed: forum ledger verify"
+        )
+
+
+class WrongWriteKey(ForumError):
+    """Entries written with this write key would be refused by the sequencer."""
+
+    def __init__(self, origin: str, key: str, why: str) -> None:
+        super().__init__(origin, key, why)
+        self.origin, self.key, self.why = origin, key, why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.origin}: this machine cannot write with write key {self.key}: {self.why}. "
+            "Copy write.key from the machine that signs the log"
+        )
+
+
 class NoSuchLog(ForumError):
     """The database does not hold this log."""
 
@@ -407,6 +467,21 @@ class StoreFailed(ForumError):
 
 class StoreLost(StoreFailed):
     """The connection broke: whether the last commit took place is not known."""
+
+
+class StateFailed(StoreFailed):
+    """A small file outside the database failed: a guard, a witness's memory, a key, a policy."""
+
+    def __init__(self, what: str, doing: str, why: str) -> None:
+        super().__init__(doing, why)
+        self.what = what
+        self.args = (what, doing, why)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} failed while {self.doing}: {self.why}. "
+            "Make room there, or let this user write there; then try again"
+        )
 
 
 class SchemaTooOld(ForumError):
@@ -558,6 +633,64 @@ class NoLedger(ForumError):
         return f"there is no ledger in {self.where}; make one with: forum init"
 
 
+_REMEDIES = (
+    "Restore the key and its folder from a backup, or continue under a new key, with a reason "
+    "that is recorded: forum ledger epoch --reason TEXT. To start over on purpose: "
+    "forum init --new-log"
+)
+
+
+class LogKeyMissing(ForumError):
+    """The signing key of the log that belongs to this project is gone."""
+
+    def __init__(self, origin: str, path: str) -> None:
+        super().__init__(origin, path)
+        self.origin, self.path = origin, path
+
+    def __str__(self) -> str:
+        return f"the signing key of {self.origin} is missing: {self.path}. {_REMEDIES}"
+
+
+class LogKeyChanged(ForumError):
+    """The signing key in place is not that of the log which belongs to this project."""
+
+    def __init__(self, origin: str, path: str, found: str) -> None:
+        super().__init__(origin, path, found)
+        self.origin, self.path, self.found = origin, path, found
+
+    def __str__(self) -> str:
+        found = "another key of that name" if self.found == self.origin else f"that of {self.found}"
+        return (
+            f"this project's log is {self.origin}, and the signing key {self.path} is {found}. "
+            f"{_REMEDIES}"
+        )
+
+
+class LogKeyRetired(ForumError):
+    """The log was handed over to another signing key; this process holds the old one."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(origin)
+        self.origin = origin
+
+    def __str__(self) -> str:
+        return (
+            f"{self.origin}: the last checkpoint was signed with another key. Nothing is signed. "
+            "If the key was rotated, restart this process; otherwise put the newest key back"
+        )
+
+
+class RotationRefused(ForumError):
+    """The signing key of a log cannot be rotated here, or not now."""
+
+    def __init__(self, origin: str, why: str) -> None:
+        super().__init__(origin, why)
+        self.origin, self.why = origin, why
+
+    def __str__(self) -> str:
+        return f"the signing key of {self.origin} was not rotated: {self.why}"
+
+
 class KeyUnreadable(ForumError):
     """A private key could not be read."""
 
@@ -578,6 +711,13 @@ class WitnessRefused(ForumError):
 
     def __str__(self) -> str:
         return f"witness {self.witness} refused the checkpoint: {self.why}"
+
+
+class CosignatureRefused(WitnessRefused):
+    """A witness cosigned, and its cosignature was not accepted."""
+
+    def __str__(self) -> str:
+        return f"the cosignature of witness {self.witness} is not accepted: {self.why}"
 
 
 class Unreachable(ForumError):

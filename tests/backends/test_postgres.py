@@ -27,6 +27,15 @@ from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, 
 
 pytestmark = pytest.mark.postgres
 
+APPEND_OF_THE_FIRST_RELEASE = """
+WITH new AS (
+    INSERT INTO forum.entry (log, strand, n, bytes) SELECT %(log)s, strand, n, bytes
+    FROM unnest(%(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[]) AS u (strand, n, bytes)
+)
+INSERT INTO forum.pending (log, strands, ns)
+VALUES (%(log)s, %(strands)b::bigint[], %(ns)b::bigint[])
+"""
+
 
 @pytest.fixture
 def empty_database(postgres_url: str) -> Iterator[str]:
@@ -71,6 +80,7 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
     chain = Chain("o")
     with monkeypatch.context() as old:
         old.setattr(postgres, "migrations", lambda *args: migrations(*args)[:1])
+        old.setitem(vars(postgres)["_SQL"], "append", APPEND_OF_THE_FIRST_RELEASE)
         first = upgrade(empty_database)
         old.setattr(postgres, "migrations", lambda *_: [])
         store = PostgresStore(empty_database, "o")

@@ -3,6 +3,7 @@
 import secrets
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 
@@ -12,8 +13,8 @@ from forum.backends import sqlite
 from forum.backends.sql import migrations
 from forum.backends.sqlite import SqliteStore, open_reader, origins
 from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
-from forum.ledger import CHUNK_SIZE, Account, Amount, Bytes, OpenAccount
-from tests.support import Chain, StoreFactory, data_of
+from forum.ledger import CHUNK_SIZE, Account, Amount, Bytes, OpenAccount, Sequencer
+from tests.support import Chain, StoreFactory, data_of, entries_of
 
 
 @pytest.fixture
@@ -166,6 +167,58 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
     assert list(store.strand("run", "main")) == data_of(chain.records)
     assert store.account("run") == Account(Amount(), Amount())
     factory.close()
+
+
+def test_what_an_older_release_writes_beside_us_is_sequenced(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows nothing of the table of what waits: not when it appends, nor when it sequences."""
+    factory = StoreFactory(path)
+    chain = Chain(factory.origin)
+    with monkeypatch.context() as old:
+        old.setattr(sqlite, "migrations", lambda *args: migrations(*args)[:3])
+        store = factory()
+        store.append(chain.take(3))
+        store.close()
+    store = factory()
+    found = [list(store.unsequenced()), store.backlog()]
+    store.append(chain.take(2))
+    with closing(sqlite3.connect(path)) as db:
+        # As an older sequencer leaves it: indexes are given, and the rows are still there.
+        waiting = db.execute("SELECT log, entry FROM pending").fetchall()
+        Sequencer(store).drain()
+        db.executemany("INSERT INTO pending VALUES (?, ?)", waiting)
+        db.commit()
+    size, left = store.head().size, store.backlog()
+    store.append(chain.take(1))
+    Sequencer(store).drain()
+    with closing(sqlite3.connect(path)) as db:
+        after = db.execute("SELECT count(*) FROM pending").fetchone()
+
+    assert found == [data_of(chain.records[:3]), 3]
+    assert (size, left) == (5, 0)
+    assert entries_of(store) == data_of(chain.records)
+    assert after == (0,)
+    factory.close()
+
+
+def test_an_id_that_is_given_again_is_not_taken_for_the_entry_that_had_it(path: Path) -> None:
+    """SQLite gives the id of the newest row again when that row is gone, here to another log."""
+    ours, factory = StoreFactory(path), StoreFactory(path)
+    store, stranger = ours(), factory()
+    store.append(Chain(store.origin).take(2))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DELETE FROM entry WHERE id = (SELECT max(id) FROM entry)")
+        db.commit()
+    stranger.append(Chain(stranger.origin).take(1))
+    backlogs = [store.backlog(), stranger.backlog()]
+    Sequencer(store).drain()
+    Sequencer(stranger).drain()
+
+    assert backlogs == [1, 1]
+    assert [store.head().size, stranger.head().size] == [1, 1]
+    for opened in (ours, factory):
+        opened.close()
 
 
 def test_a_newer_schema_is_refused(path: Path) -> None:

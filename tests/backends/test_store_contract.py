@@ -356,6 +356,34 @@ def test_strands_are_read_with_and_without_indexes(
     assert reader.last("r1", "other") is None
 
 
+@pytest.mark.parametrize("page", [1, 3, 1000])
+def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """Many strands are one look; where pages end, nothing is left out and nothing comes twice."""
+    monkeypatch.setattr(sql, "PAGE", page)
+    monkeypatch.setattr(sql, "_SMALL_BODY", 4)
+    store, other = store_factory(), Chain(store_factory.origin, "other")
+    chains = [Chain(store.origin, "run", f"s{nth}") for nth in range(5)]
+    contents = [None, text("tiny"), text("too large to come along"), Bytes(b"")]
+    for nth, chain in enumerate(chains):
+        store.append([chain.next(text=contents[n % 4]) for n in range(nth)] or [other.next()])
+    records = [record for chain in chains for record in chain.records]
+    bodies = {(r.position, body.name): body for r in records for body in r.bodies}
+
+    assert list(store.entries_of_run("run")) == [(r.position, r.data) for r in records]
+    assert store.lengths("run") == {f"s{nth}": nth for nth in range(1, 5)}
+    found = {(at, name): body for at, name, body in store.bodies_of_run("run")}
+    assert found.keys() == bodies.keys()
+    for key, body in found.items():
+        assert body.salt == bodies[key].salt
+        assert b"".join(body.read()) == b"".join(bodies[key].content.chunks())
+    places = [("s4", 3), ("s1", 0), ("s1", 1), ("none", 0), ("s4", 0)]
+    data = [chains[4].records[3].data, chains[1].records[0].data, None, None]
+    assert store.entries_at("run", places) == [*data, chains[4].records[0].data]
+    assert [list(store.entries_of_run("none")), store.lengths("none")] == [[], {}]
+
+
 def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
     """In the order of their names as bytes, which is the order of their beginnings for UUIDv7."""
     store, names = store_factory(), ["0190", "0191", "A", "Z", "a", "log", "~"]
@@ -498,6 +526,25 @@ def test_entries_wait_until_they_have_an_index(store_factory: StoreFactory) -> N
     assert sizes == [3, 5, 9, 4, 0]
     assert unsequenced == data_of(chain.records[5:])
     assert list(store.unsequenced()) == []
+
+
+def test_a_long_backlog_is_estimated_from_its_ends(
+    store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at four times a second: with the sequencer away, that must not take longer."""
+    monkeypatch.setattr(sql, "_SAMPLE", 10)
+    store, other = store_factory(), store_factory.beside()
+    stranger, chain, strange = other(), Chain(store_factory.origin), Chain(other.origin)
+    estimates = []
+    for waiting in range(1, 61):
+        store.append(chain.take(2))
+        if waiting % 3 == 0:
+            stranger.append(strange.take(2))
+        if waiting % 10 == 0:
+            estimates.append(store.backlog() / (2 * waiting))
+    other.close()
+
+    assert all(0.7 < estimate < 1.4 for estimate in estimates)
 
 
 def test_batches_are_no_larger_than_asked_but_by_one_commit(store_factory: StoreFactory) -> None:
@@ -721,6 +768,10 @@ def test_alarms_are_read_in_pages_and_by_their_time(store_factory: StoreFactory)
     assert pages == [alarms[:4], alarms[4:8], alarms[8:], []]
     assert due == [alarms[0], alarms[3]]
     assert store.alarms(due[-1], 2, due=True) == [alarms[6]]
+    longest = Alarm("z", "main", past - 1)
+    store.append([chain.next(effects=(longest,))])
+    assert store.alarms(None, 2, due=True) == [longest, alarms[0]]
+    store.append([chain.next(effects=(Alarm("z", "main", None),))])
     store.append([chain.next(effects=(Alarm("A", "Z", None), Alarm("b", "Z", future)))])
     assert store.alarms(None, 9, due=True) == [alarms[3]]
     assert len(store.alarms(None, 9, due=False)) == 8

@@ -29,6 +29,8 @@ that over the default. `forum config show` tells which of them has said what:
 |---|---|---|
 | `FORUM_DATABASE_URL` | `[database] url` | a Postgres database instead of a file |
 | `FORUM_KEY_FILE` | `[keys] log` | the file with the log's private key |
+| `FORUM_WRITE_KEY_FILE` | `[keys] write` | the file with the keys that writers of a log share |
+| `FORUM_PUBLIC_KEY_FILE` | `[keys] public` | the file with the log's public key |
 | `FORUM_POLICY_FILE` | `[witness] policy` | the logs and witnesses to trust |
 | | `[ledger] origin` | the name of a new log |
 | | `[models.NAME]` | an agent, see [Connect a model](../guides/connect-a-model.md) |

@@ -29,6 +29,7 @@ PASTED = {
     "docs/guides/on-a-laptop.md": None,
     "docs/guides/use-a-chat-client.md": None,
     "docs/guides/deliberate.md": None,
+    "docs/guides/back-up.md": None,
 }
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)

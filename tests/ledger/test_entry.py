@@ -197,6 +197,23 @@ def test_an_entry_names_at_most_16_parents() -> None:
         written(parents=parents)
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"n": 1, "prev": "AB" * 32},
+        {"n": 1, "prev": ""},
+        {"n": 0, "prev": "ab" * 32},
+        {"parents": ("AB" * 32,)},
+        {"parents": ("ab" * 31,)},
+    ],
+    ids=str,
+)
+def test_a_link_that_no_reader_would_take_is_not_written(members: dict[str, object]) -> None:
+    """A writer that recorded it would have broken its strand for good."""
+    with pytest.raises(Malformed, match="leaf hash"):
+        written(**members)
+
+
 def test_an_unknown_kind_is_read_but_not_written() -> None:
     """An older reader must not fail on a newer log, and must not add to it what it cannot check."""
     entry = read(UNKNOWN)

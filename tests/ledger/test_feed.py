@@ -1,13 +1,13 @@
 """The feed of a run: each entry once and in order, whatever fails or is added meanwhile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
 
-from forum.ledger import Feed, Sequencer, Store, feed, peek_run
+from forum.ledger import Feed, Sequencer, Store, feed, peek_run, read_page
 from tests.support import (
     Calls,
     Chain,
@@ -51,6 +51,63 @@ def test_a_feed_yields_every_entry_of_a_run_once_and_in_order(
     for after in range(-1, len(expected) + 20, 3):
         again = Feed(store, "run", after).read()
         assert [(e.index, e.data) for e in again] == [pair for pair in expected if pair[0] > after]
+
+
+def test_pages_of_a_run_are_all_of_it_in_the_order_of_the_log(
+    store_factory: StoreFactory,
+) -> None:
+    """Whoever asks page by page, from anywhere, gets what a feed yields."""
+    store, random = store_factory(), Random(11)
+    strands = [Chain(store.origin, "run", f"task/{nth}") for nth in range(4)]
+    other = Chain(store.origin, "other")
+    for _ in range(40):
+        store.append(random.choice([*strands, other]).take(random.randint(1, 3)))
+        if random.random() < 0.5:
+            Sequencer(store).drain()
+    Sequencer(store).drain()
+    store.append([chain.next() for chain in strands])  # which have no index yet
+    everything = Feed(store, "run").read()
+    last = everything[-1].index
+
+    for limit in (1, 3, 7, len(everything), 1000):
+        pages, after, more = [], -1, True
+        while more:
+            page, more = read_page(store, "run", after, limit)
+            pages += page
+            after = page[-1].index
+        assert pages == everything
+    for after in range(-1, last + 2):
+        page, more = read_page(store, "run", after, 5)
+        rest = [entry for entry in everything if entry.index > after]
+        assert (page, more) == (rest[:5], len(rest) > 5)
+    assert read_page(store, "none", -1, 5) == ([], False)
+
+
+def test_a_page_of_a_run_reads_little_more_than_the_page(store_factory: StoreFactory) -> None:
+    """A run may have very many entries, and whoever looks at some of them waits for those only."""
+    store = store_factory()
+    strands = [Chain(store.origin, "run", f"task/{nth}") for nth in range(3)]
+    for _ in range(20):
+        for chain in strands:
+            store.append(chain.take(50))
+    Sequencer(store).drain()
+    read = 0
+
+    def entries_at(run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
+        nonlocal read
+        read += len(places)
+        return store.entries_at(run, places)
+
+    def refuse(*_: object) -> Any:  # noqa: ANN401  it never returns
+        raise AssertionError("a page reads no strand from its beginning")
+
+    reader: Any = Wrapped(store, entries_at=entries_at, strand=refuse, entries_of_run=refuse)
+    page, more = read_page(reader, "run", 1500, 20)
+
+    assert [entry.index for entry in page] == list(range(1501, 1521))
+    assert more
+    # For each strand a look at its end, some to find the place, and at most twice what is shown.
+    assert read < 3 * (1 + 11 + 1) + 2 * 20 + 3
 
 
 def test_what_is_sequenced_while_a_feed_reads_comes_in_order(store_factory: StoreFactory) -> None:

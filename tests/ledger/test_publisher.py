@@ -15,8 +15,15 @@ from threading import Event
 import pytest
 
 from forum.backends.files import FileMemory
-from forum.errors import ForumError, GuardMissing, RolledBack, Unreachable, WitnessRefused
-from forum.ledger import Cosigner, Publisher, Sequencer
+from forum.errors import (
+    CosignatureRefused,
+    ForumError,
+    GuardMissing,
+    RolledBack,
+    Unreachable,
+    WitnessRefused,
+)
+from forum.ledger import Cosigner, Publication, Publisher, Sequencer
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,
@@ -404,3 +411,88 @@ def test_a_late_cosignature_completes_the_checkpoint(world: World) -> None:
     assert second.witnessed
     assert second.note.startswith(first.note)
     assert world.store.checkpoint() == second.note
+
+
+# Times
+
+T0 = 1_700_000_000
+DAY = 86_400
+
+
+@dataclass
+class Clocked:
+    """A witness that cosigns whatever it is shown, at the time of a clock of its own."""
+
+    time: int
+    key: SigningKey = WITNESS
+
+    @property
+    def name(self) -> str:
+        """The name of its key."""
+        return self.key.name
+
+    def cosign(self, note: bytes, prove: Prove) -> str:
+        """Return one line."""
+        return f"{cosign(Note.parse(note).text, self.key, self.time)}\n"
+
+
+def publish_at(world: World, now: int, *witnesses: Clocked) -> Publication:
+    """Add an entry and publish, at a time of this machine's clock."""
+    world.grow(1)
+    return Publisher(
+        world.store, world.key, world.guard, POLICY, witnesses, clock=lambda: now * 1_000_000
+    ).publish()
+
+
+@pytest.mark.parametrize("time", [0, 1, T0 - 301, T0 + 361])
+def test_a_cosignature_whose_time_cannot_be_right_is_refused(world: World, time: int) -> None:
+    """No time at all, one before its own earlier one, and one that has not come yet.
+
+    What is stored bounds the times of all entries; one such answer would refute them for ever.
+    """
+    assert publish_at(world, T0, Clocked(T0)).witnessed
+    refused = publish_at(world, T0 + 60, Clocked(time))
+    after = publish_at(world, T0 + 120, Clocked(T0 + 120))
+
+    assert not refused.witnessed
+    assert isinstance(refused.refused[0], CosignatureRefused)
+    assert after.witnessed
+
+
+def test_a_cosignature_before_the_log_s_last_checkpoint_is_refused(world: World) -> None:
+    """A witness that is new to the log has no earlier times; the log has."""
+    publish_at(world, T0, Clocked(T0))
+    late = publish_at(world, T0 + 60, Clocked(T0 - 301, LIAR), Clocked(T0 + 60))
+
+    assert late.witnessed
+    assert [error.witness for error in late.refused] == [LIAR.name]
+
+
+def test_a_witness_goes_on_after_its_clock_was_set_right(world: World) -> None:
+    """A clock that was a day ahead, with this machine's, must not cost a day without witnesses."""
+    publish_at(world, T0, Clocked(T0))
+    assert publish_at(world, T0 + DAY, Clocked(T0 + DAY)).witnessed
+
+    assert publish_at(world, T0 + 60, Clocked(T0 + 60)).witnessed
+    # What was right before the error still counts.
+    assert not publish_at(world, T0 + 120, Clocked(T0 - 301)).witnessed
+
+
+@pytest.mark.parametrize(
+    ("now", "witness", "names"),
+    [
+        (T0 + DAY, T0 + 60, ["witness.example/honest"]),
+        (T0 - DAY, T0 - DAY, ["last checkpoint"]),
+    ],
+)
+def test_a_clock_that_disagrees_with_others_is_named_when_something_is_written(
+    world: World, now: int, witness: int, names: list[str]
+) -> None:
+    """What is recorded with a wrong time keeps it; whoever writes should hear of it at once."""
+    publish_at(world, T0, Clocked(T0))
+    told = publish_at(world, now, Clocked(witness)).clock_warnings
+
+    # The databases of these tests have the time of today.
+    assert any("the database's" in warning for warning in told)
+    for name in names:
+        assert any(name in warning for warning in told)

@@ -72,7 +72,7 @@ def test_a_sequencer_that_is_overtaken_changes_nothing(store_factory: StoreFacto
         if not interlude.reached:
             break
 
-    assert calls == 3  # waiting, head and swap
+    assert calls == 4  # waiting, indexes, head and swap
 
 
 def test_a_sequencer_goes_on_where_another_one_was(store_factory: StoreFactory) -> None:

@@ -1,11 +1,24 @@
 """Strands: what is recorded is played, what is new is recorded, and what is taken is adopted."""
 
 import asyncio
+from collections.abc import Sequence
+from itertools import count
 
 import pytest
 
 from forum.errors import Malformed, Overtaken, StepMismatch
-from forum.ledger import Attachment, Draft, Recorded, Remark, Strand, text
+from forum.ledger import (
+    LEDGER_KINDS,
+    Attachment,
+    Draft,
+    Ledger,
+    Record,
+    Recorded,
+    Remark,
+    Store,
+    Strand,
+    text,
+)
 from tests.support import StoreFactory, ledger_on
 
 
@@ -19,6 +32,22 @@ def append(strand: Strand, way: str, *drafts: Draft) -> tuple[Recorded, ...]:
     if way == "thread":
         return strand.append(*drafts)
     return asyncio.run(strand.append_async(*drafts))
+
+
+def claim(strand: Strand, way: str, *drafts: Draft) -> tuple[Recorded, ...]:
+    """Claim as a thread does, or as a task does."""
+    if way == "thread":
+        return strand.claim(*drafts)
+    return asyncio.run(strand.claim_async(*drafts))
+
+
+def racing_ledger(store: Store) -> Ledger:
+    """Return a ledger whose tasks commit in threads: the database decides who is first."""
+
+    async def append(records: Sequence[Record]) -> None:
+        await asyncio.to_thread(store.append, records)
+
+    return Ledger(store, LEDGER_KINDS, count(1).__next__, lambda: bytes(32), None, append)
 
 
 ways = pytest.mark.parametrize("way", ["thread", "task"])
@@ -88,3 +117,54 @@ def test_an_entry_cannot_have_two_bodies_of_one_name(store_factory: StoreFactory
     with pytest.raises(Malformed, match="text"):
         append(strand, way, Draft("a", "tester", Remark(), bodies=twice))
     assert strand.length == 0
+
+
+@ways
+def test_of_two_writers_that_claim_a_step_one_is_refused(
+    store_factory: StoreFactory, way: str
+) -> None:
+    """Whoever acts upon a claim that another writer holds has the same effect a second time."""
+    first, second = (ledger_on(store_factory()).strand("run") for _ in range(2))
+    held = claim(first, way, draft("intent"))
+
+    with pytest.raises(Overtaken, match="run/main"):
+        claim(second, way, draft("intent"))
+    assert second.length == 0
+    assert ledger_on(store_factory()).strand("run").loaded == held
+
+
+def test_of_many_tasks_that_race_for_a_claim_one_wins(store_factory: StoreFactory) -> None:
+    """The position is the fence however the writers are interleaved: one effect, one claim."""
+    strands = [racing_ledger(store_factory()).strand("run") for _ in range(4)]
+
+    async def race() -> list[tuple[Recorded, ...] | BaseException]:
+        claims = (
+            strand.claim_async(draft("intent", f"task{i}")) for i, strand in enumerate(strands)
+        )
+        return await asyncio.gather(*claims, return_exceptions=True)
+
+    results = asyncio.run(race())
+    winners = [result for result in results if not isinstance(result, BaseException)]
+
+    assert [type(result) for result in results if isinstance(result, BaseException)] == (
+        [Overtaken] * 3
+    )
+    assert winners == [ledger_on(store_factory()).strand("run").loaded]
+
+
+@ways
+def test_a_claim_whose_commit_was_acknowledged_too_late_is_ours(
+    store_factory: StoreFactory, way: str
+) -> None:
+    """A commit whose answer was lost is sent again, and finds its own entries in its place."""
+    store = store_factory()
+
+    def append_twice(records: Sequence[Record]) -> None:
+        store.append(records)
+        store.append(records)
+
+    strand = ledger_on(store, append_twice).strand("run")
+    held = claim(strand, way, draft("intent"), draft("detail"))
+
+    assert ledger_on(store_factory()).strand("run").loaded == held
+    assert (strand.head, strand.length) == (held[1].leaf, 2)

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from forum.errors import GuardMissing, Malformed, NoSuchEntry, Overtaken, RolledBack
+from forum.errors import Malformed, NoSuchEntry, Overtaken, RolledBack
 from forum.tlog import Hash, SigningKey, TlogProof, VerifierKey, check_inclusion, open_checkpoint
 from tests.support import free_port, timed
 from tests.surfaces.serving import stop
@@ -91,6 +91,26 @@ def test_without_a_ledger_the_way_to_one_is_told(bare: Terminal) -> None:
 
 
 # Writing and reading
+
+
+def test_a_note_that_cannot_be_signed_is_recorded_all_the_same(terminal: Terminal) -> None:
+    """It exits with 0, for it is done; a warning names the file, and a retry doubles nothing."""
+    (guard,) = terminal.state.glob("logs/*/guard.note")
+    obstacle = guard.with_name("guard.note.new")
+    obstacle.mkdir()
+    shown = terminal.call("--quiet", "ledger", "note", "hello", "--idempotency-key", "one")
+    unsigned = terminal.ask("ledger", "note", "hello", "--idempotency-key", "one")
+    obstacle.rmdir()
+    signed = terminal.ask("ledger", "note", "hello", "--idempotency-key", "one")
+    other = terminal.call("ledger", "note", "bye", "--idempotency-key", "one")
+
+    assert shown.exit_code == 0
+    assert f"the signer's guard failed while writing {guard}" in shown.stderr
+    assert unsigned["id"] == shown.stdout.split()[0] == signed["id"]
+    assert (unsigned["signed"], signed["signed"], signed["witnessed"]) == (False, True, True)
+    assert other.exit_code == 1
+    assert "was used for another note" in other.stderr
+    assert terminal.call("ledger", "note", "x", "--idempotency-key", "a b").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -236,6 +256,8 @@ def test_a_summary_counts_what_is_there(terminal: Terminal) -> None:
         ("ledger export log", "forum.export/1"),
         ("ledger summary", "forum.summary/1"),
         ("ledger epoch --yes", "forum.epoch/1"),
+        ("keys rotate-log --yes", "forum.key.rotated/1"),
+        ("init --new-log", "forum.init/1"),
         ("verify run.zip", "forum.report/1"),
     ],
 )
@@ -328,6 +350,48 @@ def test_a_reader_does_not_forget_what_was_seen(terminal: Terminal) -> None:
     assert report["ok"] is False
 
 
+def test_what_is_new_is_verified_by_itself(terminal: Terminal) -> None:
+    """The report says what was checked at another time; the first one has nothing to go on from."""
+    terminal.note("first")
+    first = terminal.type("ledger", "verify", "--since-seen", "--json")
+    terminal.note("second")
+    second = terminal.type("ledger", "verify", "--since-seen", "--json", "--jobs", "2")
+    report = json.loads(second.stdout)
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "everything was checked, not only what is new" in first.stderr
+    assert "everything" not in second.stderr
+    assert (report["ok"], report["entries"]) == (True, 3)
+    assert report["not_checked"][0].startswith("entries 0 to 4 were checked at 20")
+
+
+def test_a_fraud_before_what_is_new_is_found_by_verifying_everything(terminal: Terminal) -> None:
+    """What is not looked at is said; what is looked at by default is everything."""
+    noted = terminal.note("first")
+    assert terminal.ask("ledger", "verify")["ok"] is True
+    overwrite(terminal.database, noted["index"], b"operator", b"somebody")
+
+    since = terminal.ask("ledger", "verify", "--since-seen")
+    assert since["not_checked"][0].endswith("not now")
+    assert terminal.type("ledger", "verify").returncode == 3
+
+
+@pytest.mark.parametrize("spoil", ["seen.db", "seen.note"])
+def test_a_state_of_another_checkpoint_is_not_used(terminal: Terminal, spoil: str) -> None:
+    """What is remembered in two files must be of one moment, or everything is verified."""
+    terminal.note("first")
+    assert terminal.ask("ledger", "verify")["ok"] is True
+    (path,) = terminal.state.glob(f"logs/*/{spoil}")
+    before = path.read_bytes()
+    terminal.note("second")
+    assert terminal.ask("ledger", "verify")["ok"] is True
+    path.write_bytes(before)
+    told = terminal.type("ledger", "verify", "--since-seen")
+
+    assert told.returncode == 0
+    assert "the state is not that of the checkpoint that was seen last" in told.stderr
+
+
 def test_two_readers_can_verify_at_once(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,11 +409,75 @@ def test_an_epoch_without_a_guard_still_names_what_it_leaves(terminal: Terminal)
     """The store, and the witness, know the last checkpoint when the signer has lost it."""
     (guard,) = terminal.state.glob("logs/*/guard.note")
     guard.unlink()
-    assert isinstance(terminal.call("ledger", "note", "hello").exception, GuardMissing)
+    noted = terminal.call("ledger", "note", "hello")
+    assert noted.exit_code == 0
+    assert "not signed yet" in noted.stderr
     terminal.ask("ledger", "epoch", "--yes")
     (opening,) = terminal.ask("ledger", "show", "--from", "0", "--limit", "1")["entries"]
 
     assert opening["entry"]["facts"].get("left_size") == 2
+
+
+def test_a_lost_folder_is_told_with_its_remedies(terminal: Terminal) -> None:
+    """Status 1 and one line, from whatever is typed first; an epoch asks for its reason."""
+    before = terminal.ask("init")["origin"]
+    shutil.rmtree(terminal.folder / ".forum")
+    typed = [
+        terminal.type(*command.split())
+        for command in ("ledger note hello", "ledger verify", "init", "runs", "ledger epoch --yes")
+    ]
+
+    assert {(result.returncode, result.stdout) for result in typed} == {(1, "")}
+    for result in typed:
+        assert f"error: the signing key of {before} is missing" in result.stderr
+        assert "Restore the key and its folder from a backup" in result.stderr
+        assert "forum ledger epoch --reason TEXT" in result.stderr
+    begun = terminal.type("ledger", "epoch", "--yes", "--reason", "the disk died")
+    assert begun.stdout.strip() == f"{before}/epoch-2"
+    assert "readers must pin it again" in begun.stderr
+    assert terminal.type("ledger", "note", "a new beginning").returncode == 0
+    verified = terminal.type("ledger", "verify")
+    assert verified.returncode == 3
+    assert f"epoch-missing: {before}, left at size 2" in verified.stdout
+
+
+def test_starting_over_is_told_as_a_new_ledger(terminal: Terminal) -> None:
+    """A user who wants to begin anew says so, and is then asked nothing more."""
+    before = terminal.ask("init")
+    shutil.rmtree(terminal.folder / ".forum")
+    made = terminal.ask("init", "--new-log")
+    terminal.note("hello")
+
+    assert made["made"] is True
+    assert made["origin"] != before["origin"]
+    assert terminal.ask("ledger", "verify")["ok"] is True
+
+
+def test_a_moved_project_is_told_in_one_line(terminal: Terminal) -> None:
+    """On stderr, once."""
+    origin = terminal.ask("init")["origin"]
+    moved = terminal.folder.with_name("moved")
+    terminal.folder.rename(moved)
+    terminal.folder = moved
+    first, second = terminal.type("ledger", "verify"), terminal.type("ledger", "verify")
+
+    assert first.stderr.count("\n") == 1
+    assert f"the ledger {origin} moved from" in first.stderr
+    assert (first.returncode, second.returncode, second.stderr) == (0, 0, "")
+
+
+def test_a_rotated_key_is_told_with_what_is_to_be_done(terminal: Terminal) -> None:
+    """The new key on stdout; whom to tell of it on stderr."""
+    before = terminal.ask("init")["key"]
+    rotated = terminal.type("keys", "rotate-log", "--yes")
+    key = rotated.stdout.strip()
+
+    assert key != before
+    assert key == terminal.ask("init")["key"]
+    assert f"forum witness serve --rotated --log '{key}'" in rotated.stderr
+    assert "restart servers and workers" in rotated.stderr
+    assert terminal.call("keys", "rotate-log", given=b"n\n").exit_code == 1
+    assert terminal.ask("ledger", "verify", "--key", before)["intact"]["state"] == "holds"
 
 
 # Failing

@@ -81,3 +81,12 @@ def test_a_changed_byte_is_refused_or_kept(
         except Malformed:
             continue
         assert written == meaning(changed)
+
+
+def test_a_line_of_a_note_may_hold_spaces_and_no_control_characters() -> None:
+    """A space is the first character that is none: origins of other logs have it."""
+    signatures = WITNESSED.encode().partition(b"\n\n")[2]
+
+    assert Note.parse(b"a b\n\n" + signatures).text == "a b\n"
+    with pytest.raises(Malformed, match="control character"):
+        Note.parse(b"a\x1fb\n\n" + signatures)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
@@ -38,7 +39,7 @@ from forum.tlog import Hash
 from forum.verify import Report, Trust, verify_bundle, verify_ledger
 from tests.engine.office import KINDS, RUN, Office, now
 from tests.support import fresh_origin, key_of
-from tests.verify.world import Kept, policy_of
+from tests.verify.world import Kept, SegmentsHere, policy_of
 
 
 @dataclass
@@ -208,9 +209,15 @@ class Forgery:
         return Trust((self._key.verifier(),))
 
     def verify(self) -> Report:
-        """Verify the whole ledger."""
+        """Verify the whole ledger, in one piece and in segments, which must say the same."""
+        moment = now()
         with self._store.snapshot() as reader:
-            return verify_ledger(reader, KINDS, self.trust, now())
+            whole = verify_ledger(reader, KINDS, self.trust, moment)
+            with patch("forum.verify.live._CHUNK", 4), patch("forum.verify.live.SEGMENT", 4):
+                runner = SegmentsHere(reader, KINDS)
+                cut = verify_ledger(reader, KINDS, self.trust, moment, runner=runner)
+        assert cut == whole
+        return whole
 
     def bundle(self) -> bytes:
         """Export the session."""

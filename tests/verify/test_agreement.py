@@ -26,10 +26,15 @@ from forum.ledger import (
 )
 from forum.ledger.bundle import PastCheckpoint
 from forum.tlog import (
+    ED25519_COSIGNATURE,
     Checkpoint,
+    KnownWitness,
     Note,
+    Policy,
+    SigningKey,
     TlogProof,
     TreeView,
+    WitnessGroup,
     cosign,
     prove_consistency,
     prove_inclusion,
@@ -55,7 +60,31 @@ RUNS = st.sampled_from([RUN, RUN, RUN, RUN, OTHER_RUN, "log"])
 STRANDS = st.sampled_from(["main", "main", "a", "b"])
 OFFSETS = st.sampled_from([0, 0, 0, 0, -299, -301, 299, 301])
 SALT = bytes(32)
-TRUSTS = [Trust(policy=POLICY), Trust((LOG.verifier(),)), Trust()]
+SECOND_WITNESS, THIRD_WITNESS = (
+    SigningKey(seed * 32, f"witness.example/{seed.decode()}", ED25519_COSIGNATURE)
+    for seed in (b"2", b"3")
+)
+WITNESSES = (WITNESS, SECOND_WITNESS, THIRD_WITNESS)
+NAMED = tuple(KnownWitness(f"w{n}", key.verifier()) for n, key in enumerate(WITNESSES))
+QUORUM = Policy(POLICY.logs, NAMED, (WitnessGroup("two", 2, ("w0", "w1", "w2")),), "two")
+NESTED = Policy(
+    POLICY.logs,
+    NAMED,
+    (WitnessGroup("others", 1, ("w1", "w2")), WitnessGroup("both", 2, ("w0", "others"))),
+    "both",
+)
+TRUSTS = [
+    Trust(policy=POLICY),
+    Trust(policy=QUORUM),
+    Trust(policy=NESTED),
+    Trust(policy=Policy(POLICY.logs, NAMED, (), "none")),
+    Trust((LOG.verifier(),)),
+    Trust(),
+]
+TIMES = st.sampled_from([STARTED, STARTED, STARTED - 10, STARTED + 10, STARTED + 600])
+WRONG_TIMES = st.sampled_from(
+    [0, 1, STARTED - 86_400, STARTED + 86_400, 2**53 // SECOND, 2**63 - 1]
+)
 
 Drawn = tuple[Facts, dict[str, bytes]]
 
@@ -175,10 +204,12 @@ class Writer:
         """Sign the tree as it was, or another one."""
         root = view.root(1 if rarely(self.draw) else size)
         note = sign_checkpoint(Checkpoint(ORIGIN, size, root), LOG)
-        if rarely(self.draw):
-            return note
-        time = STARTED + self.draw(st.sampled_from([0, 0, 0, -10, 10, 600]))
-        return Note(note.text, (*note.signatures, cosign(note.text, WITNESS, time)))
+        cosigned = [
+            cosign(note.text, key, self.draw(WRONG_TIMES if rarely(self.draw) else TIMES))
+            for key in WITNESSES
+            if not rarely(self.draw)
+        ]
+        return Note(note.text, (*note.signatures, *cosigned))
 
 
 @st.composite

@@ -69,9 +69,12 @@ from tests.verify.samples import standalone, stranger
 def found(forgery: Forgery) -> set[Problem]:
     """Return what is wrong with a session, which a ledger and a bundle must agree on."""
     whole, part = forgery.verify(), forgery.verify_bundle()
-    assert [f.detail for f in whole.findings] == [f.detail for f in part.findings]
-    assert [f.index for f in whole.findings] == [f.index for f in part.findings]
-    return {finding.problem for finding in whole.findings}
+    # A forger who leaves a run open needs an account and a timer for it: rows beside the log, of
+    # which a bundle has none.
+    told = [f for f in whole.findings if f.problem is not Problem.TABLE_MISMATCH]
+    assert [f.detail for f in told] == [f.detail for f in part.findings]
+    assert [f.index for f in told] == [f.index for f in part.findings]
+    return {finding.problem for finding in told}
 
 
 # Honest sessions

@@ -2,11 +2,14 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from forum.backends.sqlite import SqliteStore
 from forum.errors import ForumError, NoSuchLog, StoreFailed
 from forum.ledger import (
     LEDGER_KINDS,
@@ -16,18 +19,30 @@ from forum.ledger import (
     Facts,
     Kind,
     Kinds,
+    Ledger,
+    Located,
     Outcome,
     Position,
     Record,
+    Redact,
     RedactReason,
     RunClose,
     RunOpen,
+    Sequencer,
     leaf_of,
     text,
 )
-from forum.tlog import Checkpoint, Hash, SigningKey, sign_checkpoint
-from forum.verify import Claim, Problem, State, Trust
-from tests.verify.world import LOCAL, REMOTE, SECOND, World, problems, remark
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    Note,
+    SigningKey,
+    checkpoint_of,
+    cosign,
+    sign_checkpoint,
+)
+from forum.verify import Claim, Problem, State, Trust, verify_ledger
+from tests.verify.world import LOCAL, REMOTE, SECOND, World, problems, remark, witness_key
 
 NOBODY = Hash(bytes(32))
 
@@ -49,7 +64,7 @@ def test_a_healthy_ledger_is_all_three(world: World) -> None:
     assert (report.found, report.not_checked, report.pending) == (0, (), 0)
     assert report.intact.reason == "5 entries, every leaf and link"
     assert report.complete.reason == "no gap in 2 runs, 0 of them still open"
-    assert report.independent.reason == f"cosigned by {REMOTE}"
+    assert report.independent.reason == f"cosigned by {REMOTE}; one witness decides the time"
     assert (report.bodies.ok, report.size) == (2, 5)
 
 
@@ -75,15 +90,99 @@ def test_a_ledger_that_was_never_signed_is_not_complete(tmp_path: Path) -> None:
     assert report.pending == 5
 
 
-def test_newer_entries_are_pending_and_late_only_after_ten_seconds(world: World) -> None:
-    """A live ledger is always a little ahead of its checkpoint; to stay ahead is to hide."""
+def test_entries_that_a_crash_left_unsigned_are_pending_however_long(world: World) -> None:
+    """A writer that was killed before it signed has hidden nothing: the next write goes on."""
     world.run("second")
-    young, old = world.verify(after=9), world.verify(after=11)
+    young, old = world.verify(after=9), world.verify(after=3600)
 
     assert young.ok
-    assert (young.pending, young.size) == (3, 5)
-    assert problems(old) == [Problem.LEFT_UNSEQUENCED] * 3
-    assert old.findings[0].entry == "second/main/0"
+    assert (young.pending, young.size, young.notices) == (3, 5, ())
+    assert old.ok
+    assert old.notices == ("3 entries are recorded and not signed yet; the next write signs them",)
+    world.now += 3600 * SECOND
+    world.run("third")
+    world.settle()
+    assert (world.verify().ok, world.verify().notices, world.verify().pending) == (True, (), 0)
+
+
+@pytest.mark.parametrize(("seconds", "hidden"), [(9, False), (11, True)])
+def test_an_entry_that_later_ones_were_signed_without_is_found(
+    world: World, seconds: int, *, hidden: bool
+) -> None:
+    """To sign what came later and leave an entry out is to hide it."""
+    world.now += seconds * SECOND
+    world.run("third")
+    world.skew = -seconds * SECOND
+    world.open("second")
+    world.skew = 0
+    Sequencer(world.store).step(3)
+    world.publish()
+    report = world.verify(after=60)
+
+    assert problems(report) == ([Problem.LEFT_UNSEQUENCED] if hidden else [])
+    assert report.pending == 1
+
+
+def test_a_checkpoint_that_only_the_signer_remembers_is_no_cut_tail(world: World) -> None:
+    """The signer writes its guard first: killed behind that, it has signed what is all there."""
+    published = world.store.checkpoint()
+    world.run("second")
+    world.sign()
+    guard, row = world.guard.latest(), world.store.head().size
+    with closing(sqlite3.connect(world.folder / "ledger.db")) as db, db:
+        db.execute("DELETE FROM checkpoint WHERE size = ?", (row,))
+    assert world.store.checkpoint() == published
+    assert guard is not None
+    trust = Trust(policy=world.policy, remembered=(guard,), guard=guard)
+    report = world.verify(trust, after=3600)
+
+    assert report.ok
+    assert report.size == row
+    assert any("not yet published here" in notice for notice in report.notices)
+    # To somebody who is not on the signer's machine it is one all the same.
+    assert Problem.TAIL_CUT in problems(world.verify(remembered=[guard], after=3600))
+
+
+def test_a_tail_that_was_cut_is_found_by_the_guard(world: World) -> None:
+    """The signer's memory excuses nothing but what is there: the entries of its checkpoint."""
+    folder, backup = world.folder / "ledger.db", world.folder / "backup.db"
+    with closing(sqlite3.connect(folder)) as db, closing(sqlite3.connect(backup)) as copy:
+        db.backup(copy)
+    world.run("second")
+    world.settle()
+    guard = world.guard.latest()
+    assert guard is not None
+    trust = Trust(policy=world.policy, remembered=(guard,), guard=guard)
+    restored = SqliteStore(backup, world.key.name)
+    for again in (False, True):
+        if again:  # grown to the same size, with other entries, and not signed
+            other = Ledger(restored, LEDGER_KINDS, lambda: world.now, lambda: bytes(32))
+            main = other.open_run("other", "tester")
+            main.append(remark("note"), remark("note/2"))
+            Sequencer(restored).drain()
+            assert restored.head().size == checkpoint_of(guard).size
+        with restored.snapshot() as reader:
+            report = verify_ledger(reader, LEDGER_KINDS, trust, world.now)
+        assert Problem.TAIL_CUT in problems(report)
+
+
+@pytest.mark.parametrize("unwitnessed", [1, 2])
+def test_what_the_signer_was_about_to_have_cosigned_is_no_finding(
+    world: World, unwitnessed: int
+) -> None:
+    """A signer that is killed before it asks its witnesses asks them next time.
+
+    One that has signed twice without them went on without them.
+    """
+    for number in range(unwitnessed):
+        world.run(f"unseen/{number}".replace("/", "-"))
+        world.sign()
+    guard = world.guard.latest()
+    report = world.verify(Trust(policy=world.policy, guard=guard), after=3600)
+
+    assert report.ok is (unwitnessed == 1)
+    assert problems(report) == [Problem.NOT_WITNESSED] * (unwitnessed - 1)
+    assert len(report.notices) == 2 - unwitnessed
 
 
 def test_without_keys_nothing_is_checked(world: World) -> None:
@@ -306,6 +405,41 @@ def test_a_redaction_that_is_not_signed_yet_explains_nothing(world: World) -> No
     assert problems(world.verify()) == [Problem.BODY_MISSING]
 
 
+def _within_the_run(target: Located) -> tuple[str, str, tuple[Hash, ...]]:
+    return "second", "main", (target.leaf,)
+
+
+def _beside_the_life_of_the_log(target: Located) -> tuple[str, str, tuple[Hash, ...]]:
+    return "log", "access", (target.leaf,)
+
+
+def _caused_by_something_else(_: Located) -> tuple[str, str, tuple[Hash, ...]]:
+    return "log", "main", ()
+
+
+@pytest.mark.parametrize(
+    "place", [_within_the_run, _beside_the_life_of_the_log, _caused_by_something_else]
+)
+def test_a_redaction_in_the_wrong_place_explains_nothing(
+    world: World, place: Callable[[Located], tuple[str, str, tuple[Hash, ...]]]
+) -> None:
+    """Who may write a run could call what is missing in it redacted."""
+    target = world.ledger.find("first/main/1")
+    run, strand, parents = place(target)
+    if run != "log":
+        world.open(run)
+    elif strand != "main":
+        world.ledger.end_of(run, strand).append(remark("begin", None, target.leaf))
+    facts = Redact(target.leaf.hex(), "text", RedactReason.LEGAL)
+    world.ledger.end_of(run, strand).append(Draft("redact", "tester", facts, parents))
+    world.settle()
+    world.store.erase(target.position, "text")
+    report = world.verify()
+
+    assert problems(report) == [Problem.BODY_MISSING]
+    assert (report.bodies.redacted, report.bodies.missing) == (0, 1)
+
+
 # Times
 
 
@@ -324,6 +458,101 @@ def test_times_lie_between_two_checkpoints(world: World, seconds: int, *, imposs
 
     assert (problems(report) == [Problem.TIME_IMPOSSIBLE]) is impossible
     assert report.ok is not impossible
+
+
+DAY = 24 * 3600 * SECOND
+
+
+def notes(world: World, *names: str) -> None:
+    """Write runs, each signed and cosigned before the next begins."""
+    for name in names:
+        world.now += 60 * SECOND
+        world.run(name)
+        world.settle()
+
+
+@pytest.mark.parametrize("wrong", [DAY, -DAY])
+def test_a_clock_that_was_wrong_once_is_blamed_for_that_entry_only(
+    world: World, wrong: int
+) -> None:
+    """Writer and local witness share a clock: a day ahead, or behind, for the time of one note.
+
+    The witness's wrong time must not refute what was written before it or is written after it.
+    """
+    notes(world, "before-1", "before-2", "before-3")
+    world.now += wrong
+    notes(world, "wrong")
+    world.now -= wrong
+    notes(world, "after-1", "after-2")
+    for later in (0, 3 * 24 * 3600):
+        report = world.verify(after=later)
+
+        assert set(problems(report)) == {Problem.TIME_IMPOSSIBLE}
+        assert {str(finding.entry).split("/")[0] for finding in report.findings} == {"wrong"}
+        assert all("clock" in finding.detail for finding in report.findings)
+        assert any("clock of a witness was wrong" in notice for notice in report.notices)
+
+
+def test_a_witness_whose_clock_was_wrong_once_refutes_no_entry(world: World) -> None:
+    """The writer's clock was right all the time: there is nothing to find, and one thing to say."""
+    notes(world, "before")
+    world.skew = -DAY  # the writer's clock is the witness's without its error
+    world.now += DAY
+    notes(world, "wrong")
+    world.now -= DAY
+    world.skew = 0
+    notes(world, "after-1", "after-2")
+    report = world.verify()
+
+    assert report.ok
+    assert any("clock of a witness was wrong" in notice for notice in report.notices)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_an_entry_from_the_future_is_found_and_the_clock_is_named(
+    world: World, *, signed: bool
+) -> None:
+    """Its writer could choose any time that has not come yet."""
+    world.skew = DAY
+    world.run("future")
+    world.skew = 0
+    if signed:
+        world.sign()
+    report = world.verify(Trust(policy=world.policy, guard=world.guard.latest()))
+
+    assert set(problems(report)) == {Problem.TIME_IMPOSSIBLE}
+    assert all("probably ahead" in finding.detail for finding in report.findings)
+
+
+def test_one_witness_of_three_that_answers_time_1_refutes_nothing(tmp_path: Path) -> None:
+    """The time of a checkpoint is that of the quorum, not the smallest that anybody says."""
+    world = World(tmp_path, "witness.example/1", "witness.example/2", "witness.example/3")
+    group = replace(world.policy.groups[0], threshold=2)
+    world.policy = replace(world.policy, groups=(group,))
+    notes(world, "first", "second")
+    liar = witness_key("witness.example/3")
+    for note in list(world.store.checkpoints()):
+        parsed = Note.parse(note)
+        others = [s for s in parsed.signatures if s.name != liar.name]
+        lie = Note(parsed.text, (*others, cosign(parsed.text, liar, 1)))
+        with closing(sqlite3.connect(world.folder / "ledger.db")) as db, db:
+            db.execute("UPDATE checkpoint SET note = ? WHERE note = ?", (lie.encode(), note))
+    report = world.verify()
+
+    assert report.ok
+    assert "one witness decides" not in report.independent.reason
+
+
+def test_a_cosignature_with_time_0_is_a_cosignature_without_a_time(world: World) -> None:
+    """It says that the tree was seen, and bounds no entry."""
+    world.run("second")
+    world.sign()
+    note = Note.parse(world.store.checkpoint() or b"")
+    timeless = cosign(note.text, witness_key(REMOTE), 0)
+    size = world.store.head().size
+    world.store.save_checkpoint(size, Note(note.text, (*note.signatures, timeless)).encode())
+
+    assert world.verify(after=3600).ok
 
 
 def test_a_past_that_nobody_has_seen_is_found(world: World) -> None:

@@ -1,11 +1,14 @@
 """A small world for verification: one log, its signer, its witnesses, and a clock to turn."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from unittest.mock import patch
+
+import pytest
 
 from forum.backends.sqlite import SqliteStore
-from forum.errors import Overtaken
+from forum.errors import ForumError, Overtaken
 from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
@@ -16,6 +19,7 @@ from forum.ledger import (
     Outcome,
     Publication,
     Publisher,
+    Reader,
     Recorded,
     Remark,
     Sequencer,
@@ -31,7 +35,17 @@ from forum.tlog import (
     SigningKey,
     WitnessGroup,
 )
-from forum.verify import Problem, Report, Trust, verify_ledger
+from forum.verify import (
+    Problem,
+    Report,
+    Segment,
+    SegmentSummary,
+    SessionSummary,
+    Trust,
+    check_segment,
+    check_session,
+    verify_ledger,
+)
 from forum.witness import Witness, WitnessClient
 from tests.support import fresh_origin, key_of
 
@@ -81,6 +95,7 @@ class World:
         kinds: Kinds = LEDGER_KINDS,
         begun: bool = True,
     ) -> None:
+        self.folder = folder
         self.now, self.skew = START, 0
         self.key = key_of(origin or fresh_origin())
         self.store = SqliteStore(folder / "ledger.db", self.key.name)
@@ -107,8 +122,14 @@ class World:
     def settle(self, *asked: Cosigner) -> Publication:
         """Sequence, sign, and ask the witnesses; or those who are given."""
         Sequencer(self.store).drain()
+        return self.publish(*asked)
+
+    def publish(self, *asked: Cosigner) -> Publication:
+        """Sign the tree as it stands, and ask the witnesses; or those who are given."""
         own = [WitnessClient(name, w.add_checkpoint) for name, w in self.witnesses.items()]
-        return Publisher(self.store, self.key, self.guard, self.policy, asked or own).publish()
+        return Publisher(
+            self.store, self.key, self.guard, self.policy, asked or own, clock=lambda: self.now
+        ).publish()
 
     def sign(self) -> bytes:
         """Sequence and sign, and ask nobody."""
@@ -122,6 +143,7 @@ class World:
         trust = trust or Trust(policy=self.policy, remembered=tuple(remembered))
         now = self.now + int(after * SECOND)
         with self.store.snapshot() as reader:
+            assert_cut_does_not_matter(reader, LEDGER_KINDS, trust, now)
             return verify_ledger(reader, LEDGER_KINDS, trust, now)
 
     def open(self, run: str = "run") -> Strand:
@@ -138,6 +160,45 @@ class World:
         (recorded,) = main.append(remark("note", words))
         self.close(main)
         return recorded
+
+
+class SegmentsHere:
+    """Checks segments one after another in this process, as others would in theirs."""
+
+    def __init__(self, reader: Reader, kinds: Kinds) -> None:
+        self._reader, self._kinds = reader, kinds
+
+    def run_segments(
+        self, segments: Sequence[Segment], times: dict[tuple[int, str], int]
+    ) -> Iterator[SegmentSummary | None]:
+        """Yield what came of each segment."""
+        for segment in segments:
+            yield check_segment(self._reader, self._kinds, times, segment)
+
+    def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
+        """Yield what came of each deliberation."""
+        for run in runs:
+            yield check_session(self._reader, self._kinds, run, size)
+
+
+def assert_cut_does_not_matter(reader: Reader, kinds: Kinds, trust: Trust, now: int) -> None:
+    """Verify as one process and in segments of a few entries: whatever is wrong, both say it.
+
+    Every test of a fraud passes here, so each of them is also a test of the segments.
+    """
+    for step, segment in ((3, 3), (2, 5), (4, 1), (7, 20)):
+        with (
+            patch("forum.verify.live._CHUNK", step),
+            patch("forum.verify.live.SEGMENT", segment),
+        ):
+            try:
+                whole = verify_ledger(reader, kinds, trust, now)
+            except ForumError as error:
+                with pytest.raises(type(error)):
+                    verify_ledger(reader, kinds, trust, now, runner=SegmentsHere(reader, kinds))
+                continue
+            cut = verify_ledger(reader, kinds, trust, now, runner=SegmentsHere(reader, kinds))
+        assert cut == whole
 
 
 def remark(step: str, words: str | None = None, *parents: Hash) -> Draft:

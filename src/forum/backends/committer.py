@@ -9,6 +9,7 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from forum.backends.forking import ForkAware, watch_forks
 from forum.errors import AlreadyAsked, Backlogged, OverBudget, PositionTaken, StoreFailed, StoreLost
 from forum.ledger import Record, Store
 
@@ -27,16 +28,20 @@ class _Handed(NamedTuple):
     waiter: "Future[None] | asyncio.Future[None]"
 
 
-class Committer:
+class Committer(ForkAware):
     """Commits for many writers through one thread.  An append returns when it is durable."""
 
     def __init__(self, store: Store, backlog_limit: int = 1_000_000) -> None:
         self._store, self._limit = store, backlog_limit
+        self._closed = False
+        self._begin()
+        watch_forks(self)
+
+    def _begin(self) -> None:
         self._queue: SimpleQueue[_Handed | None] = SimpleQueue()
         self._backlog, self._looked = 0, monotonic()
-        self._door, self._closed = Lock(), False
-        self._thread = Thread(target=self._run, name="forum-committer", daemon=True)
-        self._thread.start()
+        self._door = Lock()
+        self._thread: Thread | None = None
 
     def append(self, records: Sequence[Record]) -> None:
         """Commit all of these or none, and return when they are durable."""
@@ -62,7 +67,12 @@ class Committer:
             if not self._closed:
                 self._queue.put(None)
             self._closed = True
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: what was handed in is the parent's, and so is the thread."""
+        self._begin()
 
     def _hand_in(self, handed: _Handed) -> None:
         if (waiting := self._queue.qsize()) > _MOST_WAITING:
@@ -74,6 +84,9 @@ class Committer:
         with self._door:
             if self._closed:
                 raise StoreFailed("appending", "the committer is closed")
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="forum-committer", daemon=True)
+                self._thread.start()
             self._queue.put(handed)
 
     def _run(self) -> None:

@@ -7,35 +7,84 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forum.errors import KeyUnreadable, Malformed, Overtaken, StoreFailed
+from forum.errors import KeyUnreadable, Malformed, Overtaken, StateFailed, StoreFailed
+from forum.ledger import WriteKeys
 from forum.tlog import SigningKey
 
 _PRIVATE = "PRIVATE+KEY"
+_FILE = "a file beside the ledger"
 
 
 class FileMemory:
     """One signed note in a file: replaced whole, fsynced before anyone hears of it."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, what: str = "a memory") -> None:
+        self._path, self._what = path, what
 
     def latest(self) -> bytes | None:
         """Return the note, or nothing when there never was one."""
-        with _typed("reading", self._path):
+        with _typed("reading", self._path, self._what):
             return self._path.read_bytes() if self._path.exists() else None
 
     def advance(self, old: bytes | None, new: bytes) -> None:
         """Replace old by new durably, whatever other processes try at the same time."""
-        with locked(self._path):
+        with locked(self._path, self._what):
             if self.latest() != old:
                 raise Overtaken(f"what {self._path.name} remembers")
-            write_durably(self._path, new)
+            write_durably(self._path, new, what=self._what)
 
 
-def write_durably(path: Path, data: bytes, mode: int = 0o600) -> None:
+class HeadMemory:
+    """The heads of strands that this machine has seen, in a file; none of them goes back."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def latest(self, strand: str) -> tuple[int, str] | None:
+        """Return position and id of the last entry seen of a strand, if any was."""
+        return self._read().get(strand)
+
+    def advance(self, strand: str, n: int, leaf: str) -> None:
+        """Remember the last entry of a strand, unless a later one is remembered."""
+        if self._read().get(strand, (-1, ""))[0] >= n:
+            return
+        with locked(self._path):
+            known = self._read()
+            if known.get(strand, (-1, ""))[0] < n:
+                lines = (known | {strand: (n, leaf)}).items()
+                text = "".join(f"{name} {at} {head}\n" for name, (at, head) in sorted(lines))
+                write_durably(self._path, text.encode())
+
+    def _read(self) -> dict[str, tuple[int, str]]:
+        with _typed("reading", self._path, _FILE):
+            lines = self._path.read_text().splitlines() if self._path.exists() else []
+        try:
+            named = [line.split(" ") for line in lines]
+            return {strand: (int(n), leaf) for strand, n, leaf in named}
+        except ValueError:
+            raise StoreFailed(f"reading {self._path}", "it is damaged") from None
+
+
+class FileBytes:
+    """A file whose bytes are read in pieces, each when it is needed, and never kept."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> bytes:
+        start, stop, _ = piece.indices(self._size)
+        with _typed("reading", Path("the bundle"), "a file"):
+            return os.pread(self._descriptor, max(0, stop - start), start)
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _FILE) -> None:
     """Put a file in place whole: a crash leaves the old one or the new one."""
     draft = _beside(path, ".new")
-    with _typed("writing", path):
+    with _typed("writing", path, what):
         # Not through a link that somebody has put there: it would be the file that it leads to.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         descriptor = os.open(draft, flags, mode)
@@ -82,25 +131,46 @@ def read_key(path: Path) -> SigningKey:
     return key
 
 
+def write_write_keys(path: Path, keys: WriteKeys) -> None:
+    """Keep the write keys of a log, readable by their owner only."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_durably(path, keys.encode())
+
+
+def read_write_keys(path: Path) -> WriteKeys:
+    """Read the write keys of a log."""
+    try:
+        return WriteKeys.parse(path.read_bytes())
+    except OSError as error:
+        raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+    except Malformed as error:
+        raise KeyUnreadable(str(path), error.why) from None
+
+
 def _beside(path: Path, ending: str) -> Path:
     # Added to the whole name: example.com and example.org are two files, not two endings of one.
     return path.with_name(path.name + ending)
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, what: str = _FILE) -> Iterator[None]:
     """Let one process at a time do something about a file; the folder is made if need be."""
-    with _typed("locking", path):
+    with _typed("locking", path, what):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = _beside(path, ".lock").open("ab")
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            # By name: a child that was forked meanwhile has the file open too, and closing ours
+            # would leave it locked for as long as that child lives.
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @contextmanager
-def _typed(doing: str, path: Path) -> Iterator[None]:
+def _typed(doing: str, path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreFailed(f"{doing} {path}", error.strerror or str(error)) from error
+        raise StateFailed(what, f"{doing} {path}", error.strerror or str(error)) from error

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
 
+from forum.backends.forking import ForkAware, watch_forks
 from forum.errors import Overtaken, StoreFailed
 from forum.ledger import Publication, Publisher, Sequencer, Store
 
@@ -11,7 +12,7 @@ SEQUENCE_SECONDS = 0.1
 PUBLISH_SECONDS = 0.8
 
 
-class Keeper:
+class Keeper(ForkAware):
     """Sequences and publishes one log in the background.
 
     Three threads: a witness that is slow or gone delays neither signatures nor indexes, and
@@ -42,6 +43,13 @@ class Keeper:
         ]
         for thread in self._threads:
             thread.start()
+        watch_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Leave the keeping to the parent; who closes this in a child keeps the log once more."""
+        self._threads = []
+        self._stop, self._caught_up = Event(), Event()
+        self._troubles = {}
 
     def close(self) -> None:
         """Stop, having sequenced and published what is there; raise what went wrong."""

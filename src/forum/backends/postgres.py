@@ -5,20 +5,33 @@ the only statement that changes a shared row of the log.  Beside the log, an acc
 the strands of one run: whoever charges it holds it from then on to the end of the transaction.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from forum.backends.sql import Execute, SqlReader, SqlStore, migrations, prefix_of, queries
+from forum.backends.forking import ForkAware, watch_forks
+from forum.backends.sql import (
+    FIRST_ADDITION,
+    Execute,
+    Migration,
+    SqlReader,
+    SqlStore,
+    migrations,
+    prefix_of,
+    queries,
+)
 from forum.errors import (
     BadSettings,
     EntryLost,
+    NoSuchLog,
     NotDurable,
     Overtaken,
     PositionTaken,
@@ -26,7 +39,7 @@ from forum.errors import (
     StoreFailed,
     StoreLost,
 )
-from forum.ledger import Alarm, Amount, Head, OpenAccount, Position, Reader, Record, Waiting
+from forum.ledger import Alarm, Amount, Head, OpenAccount, Position, Reader, Record, Row, Waiting
 from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("postgres")
@@ -43,47 +56,85 @@ Connection = psycopg.Connection[TupleRow]
 StrandKey = tuple[str, str]
 
 
+class PendingKey(NamedTuple):
+    """Where a waiting entry is: the commit that it waits in, and its row."""
+
+    seq: int
+    strand: int
+    n: int
+
+
 class PostgresReader(SqlReader):
     """One log, read through one connection: in a transaction, as of one moment."""
 
     def __init__(self, connection: Connection, origin: str, log: int) -> None:
         super().__init__(origin)
-        self._db, self._log = connection, log
+        self._db, self._log, self._process = connection, log, os.getpid()
 
     def _rows(self, query: str, **parameters: object) -> list[Any]:
+        if self._process != os.getpid():
+            raise StoreFailed("reading", "this moment was opened before a fork; open it again")
         return _fetch(self._db, query, parameters)
 
-    def _list(self, numbers: list[int]) -> object:
-        return numbers
+    def _list(self, values: list[int] | list[str]) -> object:
+        return values
+
+    def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
+        strands, ns = [place[0] for place in places], [place[1] for place in places]
+        return self._rows("entries_at", log=self._log, strands=strands, ns=ns)
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(SqlStore, ForkAware):
     """One log in a Postgres database that this process may write."""
 
     def __init__(self, url: str, origin: str, connections: int = _CONNECTIONS) -> None:
         super().__init__(origin)
         check_address(url)
-        self._url = url
-        self._pool = ConnectionPool(
-            url,
-            min_size=1,
-            max_size=connections,
-            timeout=_PATIENCE_SECONDS,
-            kwargs={"autocommit": True},
-            open=False,
-        )
-        self._session: Connection | None = None
-        self._leads = False
-        self._lead_lock = Lock()
+        self._url, self._connections = url, connections
+        self._connect_later()
         try:
             with _typed("connecting"):
                 # Once by hand: a pool tries again in silence, and forgets to say why.
-                psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
-                self._pool.open(wait=True, timeout=_PATIENCE_SECONDS)
+                _connect(url).close()
+                self._open().wait(timeout=_PATIENCE_SECONDS)
             self._begin()
         except BaseException:
             self._pool.close()
             raise
+        watch_forks(self)
+
+    def _connect_later(self) -> None:
+        self._pool = ConnectionPool(
+            self._url,
+            min_size=1,
+            max_size=self._connections,
+            timeout=_PATIENCE_SECONDS,
+            kwargs={"autocommit": True},
+            configure=_opened.add,
+            open=False,
+        )
+        self._is_open, self._open_lock = False, Lock()
+        self._session: Connection | None = None
+        self._leads = False
+        self._lead_lock = Lock()
+
+    def _open(self) -> "ConnectionPool[Connection]":
+        """Return the pool; in a forked child it begins with the first call."""
+        if not self._is_open:
+            with self._open_lock:
+                if not self._is_open:
+                    self._pool.open()
+                    self._is_open = True
+        return self._pool
+
+    def after_fork_in_child(self) -> None:
+        """Leave pool and session to the parent, and begin with new ones when they are needed."""
+        # First: what is not used any more would not be found afterwards.
+        _leave_connections()
+        # Nobody else has this copy of it.  Were it collected as it is, it would wait for threads
+        # that are not here, or for a lock that one of them held.
+        self._pool._closed = True  # noqa: SLF001  there is no other way to say so
+        self._connect_later()
 
     def append(self, records: Sequence[Record]) -> None:
         """Commit all of these or none, durably."""
@@ -99,16 +150,18 @@ class PostgresStore(SqlStore):
 
     def waiting(self, limit: int) -> Waiting:
         """Return some entries without an index, in the order of their commits."""
-        rows = self._rows("waiting", log=self._log, limit=limit)
-        for _, strand, n, leaf in rows:
-            if leaf is None:
-                why = f"entry {n} of strand {strand} was acknowledged and is gone"
+        found = self._rows("waiting", log=self._log, limit=limit)
+        rows = []
+        for _, _, run, strand, n, data, tag in found:
+            if data is None:
+                why = f"entry {run}/{strand}/{n} was acknowledged and is gone"
                 raise EntryLost(self._origin, why)
-        return Waiting([row[3] for row in rows], rows)
+            rows.append(Row(run or "", strand or "", n, data, tag))
+        return Waiting(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
 
     def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
-        rows: Any = batch.token
+        keys: Sequence[PendingKey] = batch.keys
         with self._connection("sequencing") as db, db.transaction():
             head = (new.size, new.root, self._log, old.size, old.root)
             # The row lock is held to the end: whoever waits for it then finds another tree.
@@ -116,16 +169,55 @@ class PostgresStore(SqlStore):
                 raise Overtaken(f"the tree of {self._origin}")
             # The tree may be the old one and the entries still not be waiting: another sequencer
             # gave them their indexes after we had seen them, and before we saw the tree.
-            seqs = sorted({row[0] for row in rows})
-            if db.execute(_SQL["remove_pending"], (self._log, seqs)).rowcount != len(seqs):
+            # Or an entry was set aside since we had seen it.
+            seqs = sorted({key.seq for key in keys})
+            gone = db.execute(_SQL["remove_pending"], (self._log, seqs)).fetchall()
+            places = {(seq, *place) for seq, *arrays in gone for place in zip(*arrays, strict=True)}
+            if places != set(keys):
                 raise Overtaken(f"the tree of {self._origin}")
-            strands, ns = [row[1] for row in rows], [row[2] for row in rows]
+            strands, ns = [key.strand for key in keys], [key.n for key in keys]
             db.execute(_SQL["add_sequenced"], (self._log, old.size, strands, ns))
             self._add_leaves(db, old.size, batch.leaves)
             with db.cursor() as cursor:
                 cursor.executemany(
                     _SQL["put_tile"], [(self._log, t.level, t.index, h) for t, h in tiles.items()]
                 )
+
+    def set_aside(self, batch: Waiting) -> None:
+        """Move these waiting entries, with their bodies, to the quarantine: all or nothing."""
+        keys: Sequence[PendingKey] = batch.keys
+        by_commit: dict[int, list[PendingKey]] = {}
+        for key in keys:
+            by_commit.setdefault(key.seq, []).append(key)
+        with self._writing("setting rows aside") as execute:
+            for seq, gone in sorted(by_commit.items()):
+                self._remove_waiting(execute, seq, gone)
+                for key in gone:
+                    place = {"log": self._log, "strand": key.strand, "n": key.n}
+                    row = execute("add_quarantine", **place).fetchall()
+                    execute("add_quarantine_bodies", quarantine=row[0][0], **place)
+                    execute("remove_bodies", **place)
+                    execute("remove_entry", **place)
+
+    def _remove_waiting(self, execute: Execute, seq: int, gone: Sequence[PendingKey]) -> None:
+        """Take entries out of the commit that they wait in.  Raises `Overtaken`."""
+        commit = execute("pending_row", log=self._log, seq=seq).fetchall()
+        waiting = list(zip(*commit[0], strict=True)) if commit else []
+        removed = {(key.strand, key.n) for key in gone}
+        if not removed.issubset(waiting):
+            raise Overtaken(f"the waiting entries of {self._origin}")
+        left = [place for place in waiting if place not in removed]
+        if not left:
+            execute("remove_commit", log=self._log, seq=seq)
+            return
+        strands, ns = [place[0] for place in left], [place[1] for place in left]
+        execute("set_pending", log=self._log, seq=seq, strands=strands, ns=ns)
+
+    def discard_quarantine(self, ids: Sequence[int]) -> None:
+        """Delete rows that were set aside."""
+        with self._writing("discarding rows") as execute:
+            for row in ids:
+                execute("discard_quarantine", log=self._log, id=row)
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed note; one with more cosignatures replaces the one of that size."""
@@ -153,9 +245,7 @@ class PostgresStore(SqlStore):
             if self._leads:
                 return True
             if self._session is None:
-                self._session = psycopg.connect(
-                    self._url, autocommit=True, connect_timeout=_CONNECT_SECONDS
-                )
+                self._session = _connect(self._url, autocommit=True)
             row = self._session.execute(_SQL["lead"], (self._log,)).fetchone()
             self._leads = row is not None and bool(row[0])
             return self._leads
@@ -165,7 +255,7 @@ class PostgresStore(SqlStore):
         """Read everything as of one moment, in one transaction of its own."""
         with (
             _typed("reading"),
-            psycopg.connect(self._url, connect_timeout=_CONNECT_SECONDS) as db,
+            _connect(self._url) as db,
         ):
             db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             db.read_only = True
@@ -183,11 +273,15 @@ class PostgresStore(SqlStore):
             return self._fetch(query, parameters)
         except StoreLost:
             # The server was restarted: let go of all connections that it closed, and ask again.
-            self._pool.check()
+            self._open().check()
             return self._fetch(query, parameters)
 
-    def _list(self, numbers: list[int]) -> object:
-        return numbers
+    def _list(self, values: list[int] | list[str]) -> object:
+        return values
+
+    def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
+        strands, ns = [place[0] for place in places], [place[1] for place in places]
+        return self._rows("entries_at", log=self._log, strands=strands, ns=ns)
 
     def _fetch(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
         with self._connection(f"reading ({query})") as db:
@@ -195,7 +289,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _connection(self, doing: str) -> Iterator[Connection]:
-        with _typed(doing), self._pool.connection() as db:
+        with _typed(doing), self._open().connection() as db:
             yield db
 
     @contextmanager
@@ -204,10 +298,11 @@ class PostgresStore(SqlStore):
             yield partial(_execute, db)
 
     def _begin(self) -> None:
-        applied = self._one("version") if self._one("has_schema") else 0
-        missing = migrations("postgres", applied)
+        version = self._one("version") if self._one("has_schema") else 0
+        known = {row[0] for row in self._rows("additions")} if self._one("has_additions") else set()
+        missing = _unapplied(version, known)
         if missing:
-            raise SchemaTooOld(applied, missing[-1].number)
+            raise SchemaTooOld(version, missing[-1].number)
         fsync, commit = self._rows("durability")[0]
         if fsync != "on" or commit == "off":
             raise NotDurable(f"fsync is {fsync}, synchronous_commit is {commit}")
@@ -263,6 +358,7 @@ class PostgresStore(SqlStore):
             "strands": [ids[r.position.run, r.position.strand] for r in records],
             "ns": [r.position.n for r in records],
             "bytes": [r.data for r in records],
+            "tags": [r.tag for r in records],
         }
         db.execute(_SQL["append"], rows)
 
@@ -312,6 +408,46 @@ class PostgresStore(SqlStore):
         db.execute(_SQL["add_leaves"], (self._log, *columns))
 
 
+def _connect(url: str, *, autocommit: bool = False) -> Connection:
+    connection = psycopg.connect(url, autocommit=autocommit, connect_timeout=_CONNECT_SECONDS)
+    _opened.add(connection)
+    return connection
+
+
+def _leave_connections() -> None:
+    """Take from a forked child the connections of its parent, without a word to the server.
+
+    As long as a child had one open, the server would not notice that the parent is gone, and that
+    another process may lead.  The number of each stays taken: the driver still believes in it, and
+    must not write into another file that would get it.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for connection in list(_opened):
+        with suppress(psycopg.Error, OSError):
+            os.dup2(nowhere, connection.fileno(), inheritable=False)
+    _left.extend(_opened)
+    _opened.clear()
+    os.close(nowhere)
+
+
+_opened: WeakSet[Connection] = WeakSet()
+_left: list[Connection] = []
+"""What belongs to a parent: kept, so that nothing is done about it when it would be collected."""
+
+
+@contextmanager
+def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
+    """Read a log as of one moment, without being able to write.  Raises `NoSuchLog`."""
+    check_address(url)
+    with _typed("reading"), _connect(url) as db:
+        db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        db.read_only = True
+        found = _fetch(db, "log", {"origin": origin})
+        if not found:
+            raise NoSuchLog(origin)
+        yield PostgresReader(db, origin, found[0][0])
+
+
 def check_address(url: str) -> None:
     """Refuse what is no address of a database, without repeating it: it may hold a password."""
     try:
@@ -321,17 +457,40 @@ def check_address(url: str) -> None:
         raise BadSettings("the database's address", why) from None
 
 
-def upgrade(url: str) -> list[int]:
-    """Bring the schema up to what this release knows, and return the migrations applied."""
+def upgrade(url: str, *, post: bool = False) -> list[int]:
+    """Bring the schema up to what this release knows, and return the migrations applied.
+
+    Without `post` only what processes of the release before can live with; `post` is for when
+    they are gone, and keeps them from coming back.
+    """
     check_address(url)
     with _typed("upgrading the schema"), psycopg.connect(url) as db:
         db.execute("SELECT pg_advisory_xact_lock(hashtext('forum.upgrade'))")
-        known = _fetch(db, "has_schema", {})[0][0]
-        missing = migrations("postgres", _fetch(db, "version", {})[0][0] if known else 0)
+        version = _fetch(db, "version", {})[0][0] if _fetch(db, "has_schema", {})[0][0] else 0
+        known = set()
+        if _fetch(db, "has_additions", {})[0][0]:
+            known = {row[0] for row in _fetch(db, "additions", {})}
+        missing = _unapplied(version, known, post=post)
         for migration in missing:
             db.execute(migration.sql.encode())
-            db.execute(_SQL["add_migration"], (migration.number,))
+            _record_migration(db, migration)
     return [migration.number for migration in missing]
+
+
+def _unapplied(version: int, known: set[int], *, post: bool = False) -> list[Migration]:
+    """Return the migrations that are missing; those that shut out older releases on request."""
+    behind = [m for m in migrations("postgres", version) if m.number not in known]
+    return [migration for migration in behind if migration.is_additive or post]
+
+
+def _record_migration(db: Connection, migration: Migration) -> None:
+    # The release before this one refuses a number in forum.migration that it does not know.  So
+    # what it can live with is recorded in a table that it does not look at.
+    if migration.number > FIRST_ADDITION and migration.is_additive:
+        db.execute(_SQL["make_additions"])
+        db.execute(_SQL["add_addition"], (migration.number,))
+    else:
+        db.execute(_SQL["add_migration"], (migration.number,))
 
 
 def _fetch(db: Connection, query: str, parameters: Mapping[str, Any]) -> list[Any]:

@@ -17,6 +17,7 @@ import psycopg
 from msgspec.structs import replace
 from psycopg.rows import TupleRow
 
+from forum.backends.forking import ForkAware, watch_forks
 from forum.backends.whispers import Listener, Listeners
 
 CHANNEL = "forum_delta"
@@ -81,11 +82,16 @@ class PostgresWhispers:
         self._ear.close()
 
 
-class _Sender:
+class _Sender(ForkAware):
     """Gathers what is said, and sends it."""
 
     def __init__(self, url: str, log: str) -> None:
         self._url, self._log = url, log
+        self.after_fork_in_child()
+        watch_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: what waits is sent by the parent, whose thread it is."""
         self._waiting: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
         self._size = 0
         self._changed, self._closed = Condition(), Event()
@@ -158,11 +164,16 @@ def _payloads(whisper: Whisper, numbers: Iterator[int]) -> Iterator[str]:
         yield from _payloads(replace(whisper, text=whisper.text[middle:]), numbers)
 
 
-class _Ear:
+class _Ear(ForkAware):
     """Hears what is sent by whomever, and tells those who listen here."""
 
     def __init__(self, url: str, log: str) -> None:
         self._url, self._log = url, log
+        self.after_fork_in_child()
+        watch_forks(self)
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: those who listened do so in the parent."""
         self._listeners = Listeners()
         self._lock, self._closed = Lock(), Event()
         self._thread: Thread | None = None

@@ -8,11 +8,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from forum.errors import AlreadyAsked, OverBudget, SchemaTooNew, StoreFailed
+from forum.errors import AlreadyAsked, Altered, OverBudget, SchemaTooNew, StoreFailed
 from forum.ledger import (
     Account,
     Alarm,
@@ -23,8 +24,14 @@ from forum.ledger import (
     Once,
     OpenAccount,
     Position,
+    PositionCheck,
+    QuarantinedRow,
     Record,
+    Row,
+    RowCheck,
     StoredBody,
+    TableCounts,
+    TaggedHead,
 )
 from forum.tlog import Hash, TileId, hash_leaf
 
@@ -34,8 +41,21 @@ PAGE = 1000
 MOST_STRANDS = 100_000
 """How many strands a store knows without asking."""
 
+_BEFORE_ALL = -(2**62)
+"""A time before every alarm."""
+
+_SMALL_BODY = 8192
+"""Up to how many bytes a body is read together with others."""
+
+_SAMPLE = 1000
+"""How many waiting commits are counted at each end: between them, a backlog is estimated."""
+
 _ATTEMPTS = 5
 """How often a charge is tried while others give back what it needs."""
+
+
+FIRST_ADDITION = 3
+"""The schema of release 0.1.0.  What is added to it later is recorded beside its version."""
 
 
 class Migration(NamedTuple):
@@ -43,6 +63,8 @@ class Migration(NamedTuple):
 
     number: int
     sql: str
+    is_additive: bool
+    """Whether processes of the release before can go on beside it."""
 
 
 def queries(database: str, name: str = "queries") -> dict[str, str]:
@@ -52,18 +74,71 @@ def queries(database: str, name: str = "queries") -> dict[str, str]:
     return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def migrations(database: str, applied: int) -> list[Migration]:
-    """Return what has yet to be applied; a schema newer than this release is refused."""
+def all_migrations(database: str) -> list[Migration]:
+    """Return every step of a schema, in order."""
     folder = files("forum.backends") / "sql" / database
     names = sorted(f.name for f in folder.iterdir() if f.name[:4].isdecimal())
-    if applied > len(names):
-        raise SchemaTooNew(applied, len(names))
-    return [Migration(int(n[:4]), (folder / n).read_text()) for n in names if int(n[:4]) > applied]
+    return [Migration(int(n[:4]), (folder / n).read_text(), "_post_" not in n) for n in names]
+
+
+def migrations(database: str, version: int) -> list[Migration]:
+    """Return what lies behind a version; a schema newer than this release is refused."""
+    known = all_migrations(database)
+    if version > known[-1].number:
+        raise SchemaTooNew(version, known[-1].number)
+    return [migration for migration in known if migration.number > version]
 
 
 def prefix_of(leaf: bytes) -> int:
     """Return the number under which a leaf can be found: its first eight bytes, signed."""
     return int.from_bytes(leaf[:8], "big", signed=True)
+
+
+class _PendingSample(NamedTuple):
+    """Some neighbouring rows of what waits for an index: how many, and from where to where."""
+
+    rows: int
+    entries: int
+    first: int
+    last: int
+
+
+def _estimate_pending(oldest: _PendingSample, newest: _PendingSample) -> int:
+    """Return about how many entries wait, from both ends of them.
+
+    Numbers are given out to all logs of a database in turn: how many of them are this log's, the
+    ends show.  The committer asks four times a second, so counting all would cost more the later
+    the sequencer is.
+    """
+    sampled = oldest.entries + newest.entries
+    span = oldest.last - oldest.first + newest.last - newest.first + 2
+    return max(oldest.entries, sampled * (newest.last - oldest.first + 1) // span)
+
+
+class _Strand(NamedTuple):
+    """A strand of a run, by its key and its name, and how many entries it has."""
+
+    key: int
+    name: str
+    length: int
+
+
+def _in_pages(strands: Sequence[_Strand]) -> Iterator[list[_Strand]]:
+    """Yield strands in groups of at most a page of entries; a longer strand stands alone."""
+    page: list[_Strand] = []
+    entries = 0
+    for strand in strands:
+        if page and (entries + strand.length > PAGE or len(page) == PAGE):
+            yield page
+            page, entries = [], 0
+        page.append(strand)
+        entries += strand.length
+    if page:
+        yield page
+
+
+def _whole(data: bytes) -> Iterator[bytes]:
+    yield data
 
 
 class SqlReader(ABC):
@@ -73,6 +148,7 @@ class SqlReader(ABC):
         self._origin = origin
         self._log = 0
         self._strand_ids: dict[tuple[str, str], int] = {}
+        self.check: RowCheck = PositionCheck(origin)
 
     @abstractmethod
     def _rows(self, query: str, **parameters: object) -> list[Any]:
@@ -101,13 +177,20 @@ class SqlReader(ABC):
 
     def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
         """Yield the entry of each of these indexes, in order; nothing where one is not there."""
+        for row in self.rows(start, stop):
+            if row is not None:
+                self.check.check_row(row)
+            yield None if row is None else row.data
+
+    def rows(self, start: int, stop: int) -> Iterator[Row | None]:
+        """Yield the row of each of these indexes, unchecked; nothing where one is not there."""
         for low in range(start, stop, PAGE):
             high = min(low + PAGE, stop)
             page = self._rows("entries", log=self._log, start=low, stop=high)
-            if len(page) == high - low:
-                yield from [row[1] for row in page]
+            if len(page) == high - low and all(row[4] and row[1] for row in page):
+                yield from [Row(*columns) for _, *columns in page]
             else:
-                found = dict(page)
+                found = {row[0]: _row(row[1:]) for row in page}
                 yield from (found.get(index) for index in range(low, high))
 
     def find(self, prefix: bytes) -> list[int]:
@@ -127,6 +210,11 @@ class SqlReader(ABC):
                 found.setdefault(prefix, []).append(index)
         return [self._the_one(leaf, found.get(prefix_of(leaf), [])) for leaf in leaves]
 
+    def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
+        """Return the indexes of those consecutive leaves that are not found by their ids."""
+        found = self.indexes([Hash(leaf) for leaf in leaves])
+        return [index for index, other in enumerate(found, start) if index != other]
+
     def _the_one(self, leaf: Hash, indexes: list[int]) -> int | None:
         """Return the index of a leaf among those that begin alike: nearly always the only one."""
         if len(indexes) < 2:
@@ -135,24 +223,107 @@ class SqlReader(ABC):
         return next(same, None)
 
     @abstractmethod
-    def _list(self, numbers: list[int]) -> object:
-        """Return numbers as a parameter of a query."""
+    def _list(self, values: list[int] | list[str]) -> object:
+        """Return numbers or names as a parameter of a query."""
 
     def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
-        key = self._strand(run, strand)
-        if key is not None:
-            place = {"log": self._log, "strand": key}
-            yield from self._paged("strand_entries", "n", start, **place)
+        for row in self._strand_rows(run, strand, start):
+            self.check.check_row(row)
+            if row.n != start:
+                raise Altered(
+                    f"entry {run}/{strand}/{start}", "it is not there, and later ones are"
+                )
+            start += 1
+            yield row.data
+
+    def strand_rows(self, run: str, strand: str) -> Iterator[Row]:
+        """Yield the rows of a strand, unchecked."""
+        return self._strand_rows(run, strand, 0)
 
     def last(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand."""
         key = self._strand(run, strand)
-        return None if key is None else self._one("last", log=self._log, strand=key)
+        found = [] if key is None else self._rows("last", log=self._log, strand=key)
+        if not found:
+            return None
+        row = Row(run, strand, *found[0])
+        self.check.check_row(row)
+        return row.data
+
+    def _strand_rows(self, run: str, strand: str, start: int) -> Iterator[Row]:
+        key = self._strand(run, strand)
+        if key is not None:
+            place = {"log": self._log, "strand": key}
+            for found in self._paged("strand_entries", "n", start, **place):
+                yield Row(run, strand, *found)
 
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
         return [row[0] for row in self._rows("strands", log=self._log, run=run)]
+
+    def lengths(self, run: str) -> dict[str, int]:
+        """Return how many entries each strand of a run has, by the names of the strands."""
+        return {strand.name: strand.length for strand in self._strands_of(run)}
+
+    def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
+        """Yield all entries of a run where they stand, strand by strand, sequenced or not."""
+        for strands in _in_pages(self._strands_of(run)):
+            if len(strands) == 1:
+                name = strands[0].name
+                for n, data in enumerate(self.strand(run, name)):
+                    yield Position(run, name, n), data
+            else:
+                for row in self._rows_of_strands(run, strands):
+                    self.check.check_row(row)
+                    yield row.position, row.data
+
+    def _rows_of_strands(self, run: str, strands: Sequence[_Strand]) -> Iterator[Row]:
+        keys = self._list([strand.key for strand in strands])
+        rows: dict[int, list[Row]] = {strand.key: [] for strand in strands}
+        names = {strand.key: strand.name for strand in strands}
+        for key, *found in self._rows("entries_of_strands", log=self._log, strands=keys):
+            rows[key].append(Row(run, names[key], *found))
+        for strand in strands:
+            if len(rows[strand.key]) < strand.length:
+                raise Altered(f"strand {run}/{strand.name}", "some of its entries are not there")
+            yield from rows[strand.key]
+
+    def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
+        """Return the entries at these strands and positions of a run; nothing where none is."""
+        keyed = [(self._strand(run, strand), n) for strand, n in places]
+        found: list[Any] = []
+        for low in range(0, len(keyed), PAGE):
+            found += self._entries_at(keyed[low : low + PAGE])
+        entries: list[bytes | None] = []
+        for (strand, n), (data, tag) in zip(places, found, strict=True):
+            if data is not None:
+                self.check.check_row(Row(run, strand, n, data, tag))
+            entries.append(data)
+        return entries
+
+    @abstractmethod
+    def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
+        """Return bytes and tag for each of these keys of strands and positions, in their order."""
+
+    def bodies_of_run(self, run: str) -> Iterator[tuple[Position, str, StoredBody]]:
+        """Yield the bodies of a run that are there, with where their entries stand."""
+        for strands in _in_pages(self._strands_of(run)):
+            names = {strand.key: strand.name for strand in strands}
+            keys = self._list(list(names))
+            # The small ones come along, so that many of them are one look; a large one is read
+            # by whoever wants it, piece by piece.
+            for key, n, name, salt, data in self._rows(
+                "bodies_of_strands", log=self._log, strands=keys, size=_SMALL_BODY
+            ):
+                place = {"log": self._log, "strand": key, "n": n, "name": name}
+                read = partial(self._parts, place) if data is None else partial(_whole, data)
+                yield Position(run, names[key], n), name, StoredBody(salt, read)
+
+    def _strands_of(self, run: str) -> list[_Strand]:
+        strands = [_Strand(*row) for row in self._rows("strand_lengths", log=self._log, run=run)]
+        self._know({(run, strand.name): strand.key for strand in strands})
+        return strands
 
     def runs(self, after: str, limit: int) -> list[str]:
         """Return the next runs in the order of their names."""
@@ -171,6 +342,10 @@ class SqlReader(ABC):
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
         """Yield the signed notes of trees of at least this size, smallest first."""
+        yield from (note for _, note in self.checkpoint_rows(start))
+
+    def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield the same, each with the size under which it is found."""
         yield from self._paged("checkpoints", "size", start, log=self._log)
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
@@ -181,20 +356,72 @@ class SqlReader(ABC):
 
     def unsequenced(self) -> Iterator[bytes | None]:
         """Yield the entries that have no index yet; nothing where one is not there."""
-        yield from (row[0] for row in self._rows("unsequenced", log=self._log))
+        yield from (row.data if row else None for row in self.unsequenced_rows())
+
+    def unsequenced_rows(self) -> Iterator[Row | None]:
+        """Yield the rows that have no index yet, unchecked; nothing where one is not there."""
+        yield from (_row(row) for row in self._rows("unsequenced", log=self._log))
 
     def stored(self) -> int:
         """Count the entries that are stored, whether or not the log knows them."""
         return int(self._one("stored", log=self._log))
 
-    def backlog(self) -> int:
-        """Return about how many entries wait for an index."""
-        return int(self._one("backlog", log=self._log) or 0)
+    def strand_head(self, strand: str) -> TaggedHead | None:
+        """Return what is stored as the head of one of the log's own strands."""
+        rows = self._rows("strand_head", log=self._log, strand=strand)
+        return TaggedHead(strand, rows[0][0], Hash(rows[0][1]), rows[0][2]) if rows else None
 
-    def _paged(self, query: str, name: str, start: int, **place: object) -> Iterator[bytes]:
+    def count_rows(self) -> TableCounts:
+        """Count the rows of every table, whether or not the log knows them."""
+        return TableCounts(*self._rows("count_rows", log=self._log)[0])
+
+    def accounts(self, runs: Sequence[str]) -> dict[str, Account]:
+        """Return the accounts that these runs have."""
+        rows = self._rows("accounts", log=self._log, runs=self._list(list(runs)))
+        return {row[0]: _account(row[1:]) for row in rows}
+
+    def account_runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs that have an account, in the order of their names."""
+        return [row[0] for row in self._rows("account_runs", log=self._log, run=after, limit=limit)]
+
+    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
+        """Return alarms, beginning behind one of them: by run and strand, or the longest due."""
+        run, strand, at = after or Alarm("", "", None)
+        place = {"run": run, "strand": strand, "limit": limit}
+        if due:
+            rows = self._rows(
+                "due_alarms", log=self._log, at=_BEFORE_ALL if at is None else at, **place
+            )
+        else:
+            rows = self._rows("alarms", log=self._log, **place)
+        return [Alarm(*row) for row in rows]
+
+    def idempotency_rows(self, after: str, limit: int) -> list[Once]:
+        """Return what was asked for under names, in the order of the names."""
+        rows = self._rows("idempotency_rows", log=self._log, name=after, limit=limit)
+        return [Once(*row) for row in rows]
+
+    def quarantined(self) -> int:
+        """Count the rows that were set aside."""
+        return int(self._one("quarantined", log=self._log))
+
+    def quarantine(self) -> list[QuarantinedRow]:
+        """Return the rows that were set aside, oldest first."""
+        rows = self._rows("quarantine", log=self._log)
+        return [QuarantinedRow(row[0], Row(*row[1:6]), row[6]) for row in rows]
+
+    def backlog(self) -> int:
+        """Return how many entries wait for an index: about, where they are many."""
+        oldest = _PendingSample(*self._rows("oldest_pending", log=self._log, limit=_SAMPLE)[0])
+        if oldest.rows < _SAMPLE:
+            return oldest.entries
+        newest = _PendingSample(*self._rows("newest_pending", log=self._log, limit=_SAMPLE)[0])
+        return _estimate_pending(oldest, newest)
+
+    def _paged(self, query: str, name: str, start: int, **place: object) -> Iterator[Any]:
         """Yield what a query finds from a number on, page by page."""
         while page := self._rows(query, **place, **{name: start}, limit=PAGE):
-            yield from [row[1] for row in page]
+            yield from page
             if page[-1][0] < start:
                 return  # a row that lies about its number would be found for ever
             start = page[-1][0] + 1
@@ -252,14 +479,7 @@ class SqlStore(SqlReader):
 
     def account(self, run: str) -> Account | None:
         """Return what a run may spend and has used."""
-        return _account(self._rows("account", log=self._log, run=run))
-
-    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
-        """Return alarms in the order of run and strand, beginning behind one of them."""
-        run, strand = ("", "") if after is None else (after.run, after.strand)
-        query = "due_alarms" if due else "alarms"
-        rows = self._rows(query, log=self._log, run=run, strand=strand, limit=limit)
-        return [Alarm(*row) for row in rows]
+        return _first_account(self._rows("account", log=self._log, run=run))
 
     def alarm(self, run: str, strand: str) -> Alarm | None:
         """Return one alarm."""
@@ -296,6 +516,16 @@ class SqlStore(SqlReader):
         """Return those who have a lease, run out or not."""
         return [row[0] for row in self._rows("workers", log=self._log)]
 
+    def tag_idempotency(self, row: Once) -> None:
+        """Give a row that ties a name to a run the tag of its writer."""
+        with self._writing("tagging") as execute:
+            execute("tag_idempotency", log=self._log, name=row.name, tag=row.tag)
+
+    def save_strand_head(self, head: TaggedHead) -> None:
+        """Keep the head of one of the log's own strands."""
+        with self._writing("keeping a head") as execute:
+            execute("set_strand_head", log=self._log, **head._asdict())
+
     def _apply_effects(self, execute: Execute, records: Sequence[Record]) -> None:
         # After the entries: a commit that is made again, because nobody knows what became of it,
         # finds its positions taken before it could charge twice.
@@ -324,6 +554,8 @@ class SqlStore(SqlReader):
             self._charge(execute, effect)
         elif isinstance(effect, Once):
             self._ask_once(execute, effect)
+        elif isinstance(effect, TaggedHead):
+            execute("set_strand_head", log=self._log, **effect._asdict())
 
     def _charge(self, execute: Execute, charge: Charge) -> None:
         account = {"log": self._log, "run": charge.run}
@@ -332,20 +564,20 @@ class SqlStore(SqlReader):
             if execute("charge", **account, **amount, guarded=charge.guarded).rowcount == 1:
                 return
             # Where the refusal took no lock, others may have given back what was missing.
-            _check_room(_account(execute("account", **account).fetchall()), charge)
+            _check_room(_first_account(execute("account", **account).fetchall()), charge)
         raise StoreFailed("charging", f"the account of run {charge.run} does not hold still")
 
     def _ask_once(self, execute: Execute, once: Once) -> None:
         if execute("ask_once", log=self._log, **once._asdict()).rowcount == 1:
             return
-        run, digest = execute("asked", log=self._log, name=once.name).fetchall()[0]
-        raise AlreadyAsked(run, digest)
+        run, digest, tag = execute("asked", log=self._log, name=once.name).fetchall()[0]
+        raise AlreadyAsked(run, digest, tag)
 
 
 def _place(effect: Effect) -> tuple[bool, str, str, bool]:
     """Return where an effect stands among others; charges of one account stay as they came."""
     match effect:
-        case Once(name, _, _):
+        case Once(name, _, _, _) | TaggedHead(name, _, _, _):
             return True, name, "", True
         case Alarm(run, strand, _):
             return True, run, strand, False
@@ -353,8 +585,19 @@ def _place(effect: Effect) -> tuple[bool, str, str, bool]:
             return False, run, "", isinstance(effect, Charge)
 
 
-def _account(rows: list[Any]) -> Account | None:
-    return Account(Amount(*rows[0][:3]), Amount(*rows[0][3:])) if rows else None
+def _row(columns: Sequence[Any]) -> Row | None:
+    """Return a row, or nothing where the join found no entry."""
+    run, strand, n, data, tag = columns
+    # A strand without its own row belongs to no run: it stands under a name that none has.
+    return None if data is None else Row(run or "", strand or "", n, data, tag)
+
+
+def _first_account(rows: list[Any]) -> Account | None:
+    return _account(rows[0]) if rows else None
+
+
+def _account(columns: Sequence[int]) -> Account:
+    return Account(Amount(*columns[:3]), Amount(*columns[3:]))
 
 
 def _check_room(account: Account | None, charge: Charge) -> None:

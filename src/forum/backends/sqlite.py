@@ -1,43 +1,128 @@
 """A ledger in one SQLite file: WAL, `synchronous=FULL`, any number of processes."""
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
+from struct import unpack
 from threading import RLock
 from time import monotonic, sleep
 from typing import Any
 
-from forum.backends.sql import Execute, SqlReader, SqlStore, migrations, prefix_of, queries
+import msgspec
+
+from forum.backends.forking import ForkAware, forking_waits, watch_forks
+from forum.backends.sql import (
+    FIRST_ADDITION,
+    Execute,
+    Migration,
+    SqlReader,
+    SqlStore,
+    all_migrations,
+    migrations,
+    prefix_of,
+    queries,
+)
 from forum.errors import NoSuchLog, NotDurable, Overtaken, PositionTaken, StoreFailed
-from forum.ledger import Alarm, Head, OpenAccount, Position, Reader, Record, Waiting
-from forum.tlog import EMPTY_ROOT, TileId, hash_leaves
+from forum.ledger import Alarm, Head, OpenAccount, Position, Reader, Record, Row, Waiting
+from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("sqlite")
 _BUSY_SECONDS = 20.0
 _ROWS = 240
 """How many rows one statement inserts: four parameters each, and every SQLite takes 999."""
 _PAUSE_SECONDS = 0.01
+_TAGGED = 6
+"""The migration after which every entry has a tag."""
+
+_OLD_SCHEMA = """
+CREATE TEMP VIEW entry AS SELECT *, NULL AS tag FROM main.entry;
+CREATE TEMP VIEW once AS SELECT *, NULL AS tag FROM main.once;
+CREATE TEMP VIEW head AS SELECT 0 AS log, '' AS strand, 0 AS n, x'' AS leaf, x'' AS tag WHERE 0;
+CREATE TEMP VIEW quarantine AS
+SELECT 0 AS id, 0 AS log, '' AS run, '' AS strand, 0 AS n, x'' AS bytes, x'' AS tag, 0 AS at
+WHERE 0;
+"""
+"""How a reader that may not write sees a file of release 0.1.0: nothing is in what is new.
+
+Names in the temporary schema come before those of the file.
+"""
+
+
+class _Connection(sqlite3.Connection, ForkAware):
+    """A connection that serves all threads of a process, one at a time, and no other process.
+
+    SQLite keeps what is locked in memory, for the whole process and not for a connection.  A child
+    inherits that, but not the locks themselves: with an inherited connection open, even a new one
+    would read and write without them.  So all of them are closed in a child at once.  That takes
+    nothing from the parent, whose locks are its own, as long as no transaction was under way: so
+    a fork waits for those.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  as sqlite3 has it
+        super().__init__(*arguments, **options)
+        self.lock = RLock()
+        watch_forks(self)
+
+    def close(self) -> None:
+        """Close it, once nobody uses it."""
+        with self.lock:
+            super().close()
+
+    def before_fork(self) -> None:
+        """Wait for the statement or transaction that is under way."""
+        self.lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Let others go on."""
+        self.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Make SQLite forget what the parent has locked."""
+        self.lock = RLock()
+        self.close()
 
 
 class SqliteReader(SqlReader):
     """One log of a ledger file, read through one connection."""
 
-    def __init__(self, connection: sqlite3.Connection, origin: str) -> None:
+    def __init__(self, connection: _Connection, origin: str) -> None:
         super().__init__(origin)
-        # One connection serves all threads of the process, one statement at a time.
-        self._db, self._lock = connection, RLock()
+        self._db, self._process = connection, os.getpid()
         self._log = self._one("log", origin=origin)
         if self._log is None:
             raise NoSuchLog(origin)
 
-    def _list(self, numbers: list[int]) -> object:
-        return str(numbers)  # which is JSON too
+    def _list(self, values: list[int] | list[str]) -> object:
+        return msgspec.json.encode(values).decode()
+
+    def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
+        return self._rows("entries_at", places=str([[key or 0, n] for key, n in places]))
+
+    def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
+        """Return the indexes of those consecutive leaves that are not found by their ids.
+
+        The column is read in the order of the log: SQLite itself keeps the index over it.
+        """
+        stop = start + len(leaves)
+        rows = self._rows("prefixes", log=self._log, start=start, stop=stop)
+        own = unpack(f">{len(leaves)}q", b"".join([leaf[:8] for leaf in leaves]))
+        if rows == [(prefix,) for prefix in own]:
+            return []
+        return super().find_misplaced(start, leaves)
 
     def _rows(self, query: str, **parameters: object) -> list[Any]:
-        with self._lock, _typed(f"reading ({query})"):
-            return self._db.execute(_SQL[query], parameters).fetchall()
+        db = self._current()
+        with db.lock, _typed(f"reading ({query})"):
+            return db.execute(_SQL[query], parameters).fetchall()
+
+    def _current(self) -> _Connection:
+        """Return the connection, in the process that has opened it."""
+        if self._process != os.getpid():
+            raise StoreFailed("reading", "this moment was opened before a fork; open it again")
+        return self._db
 
 
 class SqliteStore(SqliteReader, SqlStore):
@@ -47,9 +132,10 @@ class SqliteStore(SqliteReader, SqlStore):
         self._path = path
         connection = _connect(path)
         try:
-            _migrate(connection)
-            with _typed("opening the log"), _transaction(connection):
-                connection.execute(_SQL["add_log"], {"origin": origin, "root": EMPTY_ROOT})
+            with connection.lock:
+                _migrate(connection)
+                with _typed("opening the log"), _transaction(connection):
+                    connection.execute(_SQL["add_log"], {"origin": origin, "root": EMPTY_ROOT})
             super().__init__(connection, origin)
         except BaseException:
             connection.close()
@@ -60,14 +146,19 @@ class SqliteStore(SqliteReader, SqlStore):
         found: dict[tuple[str, str], int] = {}
         with self._writing("appending") as execute:
             rows = [
-                (self._strand_id(r.position.run, r.position.strand, found), r.position.n, r.data)
+                (
+                    self._strand_id(r.position.run, r.position.strand, found),
+                    r.position.n,
+                    r.data,
+                    r.tag,
+                )
                 for r in records
             ]
             try:
                 self._insert("add_entries", rows)
             except sqlite3.IntegrityError:
                 raise PositionTaken(str(records[0].position)) from None
-            for record, (strand, n, _) in zip(records, rows, strict=True):
+            for record, (strand, n, _, _) in zip(records, rows, strict=True):
                 for body in record.bodies:
                     for part, data in enumerate(body.content.chunks()):
                         row = (strand, n, body.name, part, body.salt, data)
@@ -78,11 +169,11 @@ class SqliteStore(SqliteReader, SqlStore):
     def waiting(self, limit: int) -> Waiting:
         """Return the next entries without an index; commits are serial, so ids follow them."""
         rows = self._rows("waiting", log=self._log, limit=limit)
-        return Waiting(hash_leaves(row[1] for row in rows), [row[0] for row in rows])
+        return Waiting([Row(*row[1:]) for row in rows], [row[0] for row in rows])
 
     def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
-        ids: Any = batch.token
+        ids = batch.keys
         leaves = zip(range(old.size, new.size), ids, batch.leaves, strict=True)
         with self._writing("sequencing"):
             # The ids take part in the comparison: the tree may be the old one only if these
@@ -90,11 +181,51 @@ class SqliteStore(SqliteReader, SqlStore):
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
             if self._db.execute(_SQL["swap"], head).rowcount != 1:
                 raise Overtaken(f"the tree of {self._origin}")
+            # One of them may have been set aside since it was seen: then it waits no more.
+            waited = self._db.execute(_SQL["remove_pending"], (self._log, ids[0], ids[-1]))
+            if waited.rowcount != len(ids):
+                raise Overtaken(f"the waiting entries of {self._origin}")
+            self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
             rows = [(self._log, i, entry, prefix_of(leaf)) for i, entry, leaf in leaves]
             self._insert("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())
             )
+
+    def set_aside(self, batch: Waiting) -> None:
+        """Move these waiting entries, with their bodies, to the quarantine: all or nothing."""
+        with self._writing("setting rows aside") as execute:
+            for key, row in zip(batch.keys, batch.rows, strict=True):
+                self._db.execute(_SQL["add_quarantine"], {"id": key})
+                quarantine = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
+                execute("add_quarantine_bodies", id=key, quarantine=quarantine)
+                execute("remove_bodies", id=key)
+                removed = execute("remove_entry", id=key, log=self._log, data=row.data)
+                if removed.rowcount != 1:
+                    raise Overtaken(f"the waiting entries of {self._origin}")
+                execute("remove_waiting", id=key, log=self._log)
+
+    def discard_quarantine(self, ids: Sequence[int]) -> None:
+        """Delete rows that were set aside."""
+        with self._writing("discarding rows") as execute:
+            for row in ids:
+                execute("discard_quarantine_bodies", log=self._log, id=row)
+                execute("discard_quarantine", log=self._log, id=row)
+
+    def enforce_tags(self) -> bool:
+        """Refuse entries without a tag from now on, if no other process has the ledger open.
+
+        Returns whether they are refused now.  A process of an older release would go on writing
+        entries that nobody sequences; so it must be gone, and it must not come back.
+        """
+        with self._current().lock, _typed("upgrading the schema"):
+            if _version(self._db) >= _TAGGED:
+                return True
+            if not _is_alone(self._db):
+                return False
+            _apply(self._db, [m for m in all_migrations("sqlite") if m.number <= _TAGGED])
+            _use_wal(self._db)
+            return True
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed note; one with more cosignatures replaces the one of that size."""
@@ -106,7 +237,7 @@ class SqliteStore(SqliteReader, SqlStore):
 
         Raises `StoreFailed` when somebody goes on reading a moment at which the body was there.
         """
-        with self._lock, _typed("erasing"):
+        with self._current().lock, _typed("erasing"):
             # Before the erasure too: if it cannot be made complete now, it is not begun, and
             # whoever asks again still finds the body.
             self._empty_log()
@@ -129,12 +260,20 @@ class SqliteStore(SqliteReader, SqlStore):
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
-            self._db.close()
+        self._db.close()
+
+    def _current(self) -> _Connection:
+        """Return the connection of this process, which a forked child has to open first."""
+        if self._process != os.getpid():
+            with self._db.lock:  # that of the closed one, for all threads of this child
+                if self._process != os.getpid():
+                    self._db, self._process = _connect(self._path), os.getpid()
+        return self._db
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[Execute]:
-        with self._lock, _typed(doing), _transaction(self._db):
+        db = self._current()
+        with db.lock, _typed(doing), _transaction(db):
             yield self._execute
 
     def _open_accounts(self, execute: Execute, accounts: Sequence[OpenAccount]) -> None:
@@ -178,32 +317,64 @@ class SqliteStore(SqliteReader, SqlStore):
 def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
     """Read a log as of one moment, without being able to write; also from a read-only disk."""
     with closing(_connect(path, read_only=True)) as connection:
-        with _typed("reading"):
+        with connection.lock, _typed("reading"):
+            if _missing(connection):
+                connection.executescript(_OLD_SCHEMA)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
 
 
 def origins(path: Path) -> list[str]:
     """Return the names of the logs in a ledger file, oldest first."""
-    with closing(_connect(path, read_only=True)) as connection, _typed("reading"):
-        return [row[0] for row in connection.execute(_SQL["origins"])]
+    with closing(_connect(path, read_only=True)) as db, db.lock, _typed("reading"):
+        return [row[0] for row in db.execute(_SQL["origins"])]
 
 
-def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def copy_ledger(path: Path, target: Path) -> None:
+    """Copy a ledger file as of one moment, while other processes go on writing it.
+
+    The copy is one file without a write-ahead log beside it.
+    """
+    _make_private(target)
+    with (
+        _typed("copying the ledger"),
+        closing(_connect(path, read_only=True)) as source,
+        source.lock,
+        closing(sqlite3.connect(target, isolation_level=None)) as copy,
+    ):
+        # All pages in one step: the read lock of that step is the one moment of the copy.
+        source.backup(copy, pages=-1)
+        copy.execute("PRAGMA journal_mode = DELETE")
+
+
+@contextmanager
+def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
+    """Read a log in a copy that nobody writes, leaving no file beside it."""
+    with _typed(f"opening {path}"), forking_waits():
+        uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        connection = _Connection(uri, uri=True, isolation_level=None, check_same_thread=False)
+    with closing(connection), _typed("reading"):
+        migrations("sqlite", _version(connection))  # refuses a schema that is newer than we are
+        yield SqliteReader(connection, origin)
+
+
+def _connect(path: Path, *, read_only: bool = False) -> _Connection:
     with _typed(f"opening {path}"):
         if not read_only:
             _make_private(path)
-        connection = sqlite3.connect(
-            _uri(path, read_only=read_only),
-            uri=True,
-            timeout=_BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        with forking_waits():
+            connection = _Connection(
+                _uri(path, read_only=read_only),
+                uri=True,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
         try:
-            migrations("sqlite", _version(connection))  # refuses a schema that is newer than we are
-            if not read_only:
-                _make_durable(connection)
+            with connection.lock:
+                migrations("sqlite", _version(connection))  # refuses one newer than we are
+                if not read_only:
+                    _make_durable(connection)
         except BaseException:
             connection.close()
             raise
@@ -267,13 +438,62 @@ def _make_durable(connection: sqlite3.Connection) -> None:
 
 def _migrate(connection: sqlite3.Connection) -> None:
     with _typed("preparing the schema"):
-        if not migrations("sqlite", _version(connection)):
+        if not _missing(connection):
             return
-        with _transaction(connection):
-            for migration in migrations("sqlite", _version(connection)):
+        _apply(connection, all_migrations("sqlite"), additive=True)
+
+
+def _missing(connection: sqlite3.Connection) -> list[Migration]:
+    """Return the migrations that may be applied beside older releases, and were not."""
+    known = _additions(connection)
+    return [
+        migration
+        for migration in migrations("sqlite", _version(connection))
+        if migration.is_additive and migration.number not in known
+    ]
+
+
+def _additions(connection: sqlite3.Connection) -> set[int]:
+    # The release before this one refuses a file whose user_version it does not know.  So what it
+    # can live with is kept in a table that it does not look at.
+    if not connection.execute(_SQL["has_additions"]).fetchone():
+        return set()
+    return {row[0] for row in connection.execute(_SQL["additions"])}
+
+
+def _apply(
+    connection: sqlite3.Connection, migrations: Sequence[Migration], *, additive: bool = False
+) -> None:
+    """Apply what was not applied; with `additive` only what older releases can live with."""
+    with _transaction(connection):
+        connection.execute(_SQL["make_additions"])
+        known, version = _additions(connection), _version(connection)
+        for migration in migrations:
+            if migration.number <= version or (additive and not migration.is_additive):
+                continue
+            if migration.number not in known:
                 for statement in migration.sql.split(";\n"):
                     connection.execute(statement)
+                connection.execute(_SQL["add_addition"], (migration.number,))
+            if migration.number <= FIRST_ADDITION or not additive:
                 connection.execute(f"PRAGMA user_version = {migration.number}")
+
+
+def _is_alone(connection: sqlite3.Connection) -> bool:
+    """Tell whether no other connection is open, and leave the file in rollback mode if so.
+
+    SQLite lets a file leave the write-ahead log only for the last connection that it has.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        journal = connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        journal = "wal"
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
+    return bool(journal == "delete")
 
 
 def _version(connection: sqlite3.Connection) -> int:

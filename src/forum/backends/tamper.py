@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from forum.backends.sql import queries
+from forum.backends.sql import prefix_of, queries
 from forum.ledger import LEDGER_KINDS, Position, Record, Sequencer, Store, leaf_of
 from forum.tlog import EMPTY_ROOT
 
@@ -59,16 +59,41 @@ class Tamper(ABC):
             self.insert(data)
         Sequencer(self._store).drain()
 
-    def insert(self, data: bytes) -> None:
+    def insert(self, data: bytes, tag: bytes = b"") -> None:
         """Add an entry with any bytes, under a row of its own if its position is taken."""
         entry = LEDGER_KINDS.read(data)
-        taken = entry.n < self._length(entry.run, entry.strand)
+        taken = entry.n < sum(1 for _ in self._store.strand_rows(entry.run, entry.strand))
         strand = f"{entry.strand}-too" if taken else entry.strand
-        self._store.append([Record(Position(entry.run, strand, entry.n), data, leaf_of(data))])
+        position = Position(entry.run, strand, entry.n)
+        self._store.append([Record(position, data, leaf_of(data), tag=tag)])
 
-    def _length(self, run: str, strand: str) -> int:
-        last = self._store.last(run, strand)
-        return LEDGER_KINDS.read(last).n + 1 if last else 0
+    def move(self, position: Position, strand: str) -> None:
+        """Put an entry under another strand of its run."""
+        self._run("move_entry", **self._place(position), other=strand)
+
+    def rename_run(self, run: str, name: str) -> None:
+        """Let all strands of a run stand under another name."""
+        self._run("rename_run", log=self._log, run=run, name=name)
+
+    def hide_row(self, position: Position) -> None:
+        """Let an entry that waits for its index never get one."""
+        self._run("hide_row", **self._place(position))
+
+    def set_prefix(self, leaf: bytes, prefix: int) -> None:
+        """Let an entry not be found by its id."""
+        self._run("set_prefix", log=self._log, prefix=prefix_of(leaf), other=prefix)
+
+    def set_cap(self, run: str, usd: int) -> None:
+        """Let a run spend as much as this."""
+        self._run("set_cap", log=self._log, run=run, usd=usd)
+
+    def clear_timers(self, run: str) -> None:
+        """Let nobody look after a run any more."""
+        self._run("clear_timers", log=self._log, run=run)
+
+    def redirect(self, run: str, other: str) -> None:
+        """Answer whoever asks again for a run with another one."""
+        self._run("redirect", log=self._log, run=run, other=other)
 
     def _place(self, position: Position) -> dict[str, object]:
         found = self._run("strand", log=self._log, run=position.run, name=position.strand)

@@ -21,11 +21,12 @@ from typing import Any
 
 import msgspec
 from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
+from sqlalchemy.exc import SQLAlchemyError
 
 from forum.backends.files import locked
 from forum.config import Capacity
 from forum.engine import Engine
-from forum.errors import NotDurable, StoreFailed, StoreLost
+from forum.errors import NotDurable, StateFailed, StoreFailed, StoreLost
 from forum.ledger import Store
 
 PROTOCOL = "1"
@@ -142,16 +143,8 @@ class Worker:
         # Before there is any work: what is taken by one without a lease is seen by nobody.
         self._begin("lease", self._renew, _RENEW_SECONDS, self._gone)
         try:
-            DBOS(config=self._config(url))
             with _alone(url):
-                DBOS.launch()
-            for queue, most in (("runs", self._capacity.runs), ("tasks", self._capacity.tasks)):
-                DBOS.register_queue(
-                    f"{self.name}-{queue}",
-                    worker_concurrency=most,
-                    polling_interval_sec=_POLL_SECONDS,
-                    on_conflict="always_update",
-                )
+                self._launch(url)
         except BaseException:
             self.close()
             raise
@@ -159,6 +152,17 @@ class Worker:
         self._begin("guardian", self._adopt, _ADOPT_SECONDS, self._stop)
         self._begin("alarm", self._attend, _ATTEND_SECONDS, self._stop)
         self._begin("broom", self._clean, _CLEAN_SECONDS, self._stop)
+
+    def _launch(self, url: str) -> None:
+        DBOS(config=self._config(url))
+        DBOS.launch()
+        for queue, most in (("runs", self._capacity.runs), ("tasks", self._capacity.tasks)):
+            DBOS.register_queue(
+                f"{self.name}-{queue}",
+                worker_concurrency=most,
+                polling_interval_sec=_POLL_SECONDS,
+                on_conflict="always_update",
+            )
 
     def _begin(self, name: str, step: Callable[[], None], pause: float, stop: Event) -> None:
         thread = Thread(target=self._repeat, args=(step, pause, stop), name=f"forum-{name}")
@@ -288,9 +292,12 @@ async def _drive_task(run: str, task: str) -> None:
 
 def sqlite_url(path: Path) -> str:
     """Prepare the file in which DBOS keeps its queues, and return its address."""
-    with locked(path), closing(sqlite3.connect(_private(path))) as db:
-        db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
-        level = db.execute("PRAGMA synchronous").fetchone()[0]
+    with locked(path), _typed(path):
+        if not _has_tables(path):
+            _make_tables(path)
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
+            level = db.execute("PRAGMA synchronous").fetchone()[0]
     if level < _FULL:
         # DBOS leaves it at the default of the library: with less, a queue could lose what was
         # handed to it.
@@ -298,16 +305,51 @@ def sqlite_url(path: Path) -> str:
     return f"{_SQLITE}{path}"
 
 
-def _private(path: Path) -> Path:
-    path.touch(mode=0o600, exist_ok=True)
-    return path
+def _has_tables(path: Path) -> bool:
+    """Tell whether DBOS has once made all of its tables in a file."""
+    if not path.exists():
+        return False
+    with closing(sqlite3.connect(path)) as db:
+        known = "SELECT count(*) FROM sqlite_master WHERE name = 'dbos_migrations'"
+        if not db.execute(known).fetchone()[0]:
+            return False
+        return db.execute("SELECT version FROM dbos_migrations").fetchone() is not None
+
+
+def _make_tables(path: Path) -> None:
+    """Let DBOS make its tables in a file beside, and put that in place.
+
+    DBOS makes them one by one.  Stopped in between, or on a full disk, it leaves a file that it can
+    never use again; nobody has worked with such a file, and it is replaced.
+    """
+    draft = path.with_name(f"{path.name}.new")
+    for stale in (draft, draft.with_name(f"{draft.name}-journal")):
+        stale.unlink(missing_ok=True)
+    draft.touch(mode=0o600)
+    DBOS.migrate(f"{_SQLITE}{draft}")
+    # The file before its logs: stopped in between, there is none, and this is done again.  A log
+    # that is left belongs to another file than the one that is put in place.
+    for ending in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    draft.replace(path)
+
+
+@contextmanager
+def _typed(path: Path) -> Iterator[None]:
+    """Say which file failed, whoever was about to read or write it."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        why = getattr(error, "orig", None) or error
+        raise StateFailed("the file of the queues", f"preparing {path}", str(why)) from error
 
 
 @contextmanager
 def _alone(url: str) -> Iterator[None]:
     """Let one process at a time prepare a file: DBOS makes its tables whoever else is at it."""
     if url.startswith(_SQLITE):
-        with locked(Path(url.removeprefix(_SQLITE))):
+        path = Path(url.removeprefix(_SQLITE))
+        with locked(path), _typed(path):
             yield
     else:
         yield

@@ -87,7 +87,7 @@ def accept(
     try:
         ledger.open_run(run, actor, *drafts, new=True)
     except AlreadyAsked as asked:
-        return _the_same(asked, ticket)
+        return _the_same(ledger, asked, ticket)
     return run
 
 
@@ -104,13 +104,14 @@ async def accept_async(
     try:
         await ledger.open_new_run_async(run, actor, past, *drafts)
     except AlreadyAsked as asked:
-        return _the_same(asked, ticket)
+        return _the_same(ledger, asked, ticket)
     return run
 
 
-def _the_same(asked: AlreadyAsked, ticket: Ticket | None) -> str:
+def _the_same(ledger: Ledger, asked: AlreadyAsked, ticket: Ticket | None) -> str:
     if ticket is None or asked.digest != ticket.digest:
         raise asked
+    ledger.check_asked(ticket.name, asked)
     return asked.run
 
 

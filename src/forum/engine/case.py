@@ -18,6 +18,7 @@ from forum.ledger import (
     StoredBody,
     Strand,
     entries_of,
+    stored_body,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -151,9 +152,7 @@ def refresh(ledger: Ledger, run: str, state: Run, strands: Iterable[str]) -> Run
 
 def read_body(ledger: Ledger, position: Position, name: str, most: int | None = None) -> bytes:
     """Return a body, or its beginning.  Raises `BodyGone` when it was erased."""
-    body = ledger.store.body(position, name)
-    if body is None:
-        raise BodyGone(str(position), name)
+    body = stored(ledger, position, name).body
     if most is None:
         return b"".join(body.read())
     return beginning(body.read(), most)
@@ -198,11 +197,11 @@ class Joined:
             yield from part.chunks()
 
 
-def stored(ledger: Ledger, position: Position, name: str) -> Content:
-    """Return a body without reading it.  Raises `BodyGone` when it was erased."""
+def stored(ledger: Ledger, position: Position, name: str) -> Stored:
+    """Return a body that its entry commits to.  Raises `BodyGone` when it was erased."""
     _, entry = next(entries_of(ledger, position.run, position.strand, position.n))
-    body = ledger.store.body(position, name)
-    if body is None or name not in entry.bodies:
+    body = stored_body(ledger.store, entry, name) if name in entry.bodies else None
+    if body is None:
         raise BodyGone(str(position), name)
     return Stored(entry.bodies[name].size, body)
 

@@ -23,6 +23,7 @@ from forum.ledger import (
     RunOpen,
     entries_of,
     is_before,
+    stored_body,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -301,7 +302,7 @@ def _digest(ledger: Ledger, entry: Entry[Any], name: str, names: Mapping[str, st
 
     Claims name entries by their ids, which no two runs share: they are told by their steps.
     """
-    body = ledger.store.body(_at(entry), name)
+    body = stored_body(ledger.store, entry, name)
     if body is None:
         return f"erased {entry.bodies[name].h}"
     digest = sha256()

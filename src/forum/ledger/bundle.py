@@ -13,12 +13,15 @@ from hashlib import sha256
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from forum.errors import Malformed, NoSuchEntry, NotYetSigned
-from forum.ledger.archive import pack, unpack
-from forum.ledger.entry import LOG_RUN, MAIN, leaf_of
+from forum.errors import Altered, Malformed, NoSuchEntry, NotYetSigned, ProofRejected
+from forum.ledger.archive import Archive, Source, is_wide, pack
+from forum.ledger.body import StoredBody
+from forum.ledger.entry import LOG_RUN, MAIN, leaf_of, peek_kind
+from forum.ledger.hand_over import find_hand_overs, hand_over_notes
 from forum.ledger.kinds import Kinds, Redact, RunOpen
-from forum.ledger.log import Located, find
+from forum.ledger.log import Located, check_body, find, locate_run
 from forum.ledger.ports import Reader
 from forum.tlog import (
     Checkpoint,
@@ -27,6 +30,7 @@ from forum.tlog import (
     Policy,
     TlogProof,
     TreeView,
+    check_inclusion,
     checkpoint_of,
     is_witnessed,
     prove_consistency,
@@ -34,12 +38,17 @@ from forum.tlog import (
 )
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
+WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
+"""That of a bundle whose archive is wide; its files are the same."""
 
+_MANIFEST = "manifest.json"
 _ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
 _BODY = re.compile(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
 _PAST = re.compile(r"past/([0-9]{16})\.note").fullmatch
 # Beside the evidence, never among it, and never outside the folder it is unpacked into.
 _EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
+
+_REDACT = b"redact/1"
 
 README = """\
 An evidence bundle of Forum: one run, as a transparency log recorded it.
@@ -63,10 +72,19 @@ class FileLine(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is in a bundle.  It protects against accidents; the proofs, against people."""
 
-    v: Literal["forum/bundle/1"]
+    v: Literal["forum/bundle/1", "forum/bundle/2"]
     origin: str
     run: str
     files: tuple[FileLine, ...]
+
+
+class _ManifestHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A manifest whose list is left as it is."""
+
+    v: Literal["forum/bundle/1", "forum/bundle/2"]
+    origin: str
+    run: str
+    files: msgspec.Raw
 
 
 class PastCheckpoint(msgspec.Struct, frozen=True):
@@ -94,7 +112,11 @@ class Bundle(msgspec.Struct, frozen=True):
         """Return the bundle as one deterministic zip."""
         files = dict(self._files())
         manifest = Manifest(FORMAT, self.origin, self.run, _listing(files))
-        return pack({**files, "manifest.json": msgspec.json.encode(manifest)})
+        line = msgspec.json.encode(manifest)
+        sizes = [(name, len(data)) for name, data in files.items()]
+        if is_wide([*sizes, (_MANIFEST, len(line))]):
+            line = msgspec.json.encode(replace(manifest, v=WIDE_FORMAT))
+        return pack({**files, _MANIFEST: line})
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         yield "checkpoint", self.checkpoint
@@ -111,18 +133,6 @@ class Bundle(msgspec.Struct, frozen=True):
             yield f"past/{size:016}.consistency", lines.encode()
         yield from self.extras.items()
 
-    @classmethod
-    def parse(cls, data: bytes) -> "Bundle":
-        """Read a bundle; every file must be listed, have its digest, and be of a known kind."""
-        files = unpack(data)
-        manifest = _read_manifest(files.pop("manifest.json", b""))
-        if manifest.files != _listing(files):
-            raise Malformed("bundle", "its files are not those that its manifest lists")
-        bundle = _from_files(manifest, files)
-        if bundle.encode() != data:
-            raise Malformed("bundle", "its bytes are not the only form of its contents")
-        return bundle
-
 
 def _listing(files: Mapping[str, bytes]) -> tuple[FileLine, ...]:
     return tuple(
@@ -130,33 +140,113 @@ def _listing(files: Mapping[str, bytes]) -> tuple[FileLine, ...]:
     )
 
 
-def _read_manifest(data: bytes) -> Manifest:
-    try:
-        return msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Malformed("bundle", f"no readable manifest: {error}") from None
+class BundleReader:
+    """A bundle in its form, not yet verified, of which each file is read when it is needed.
+
+    Raises `Malformed` for what is not in its only form: on opening, or when a file is read.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._archive = Archive(source)
+        manifest = self._read_manifest()
+        self.origin, self.run = manifest.origin, manifest.run
+        names = [name for name in self._archive.members if name != _MANIFEST]
+        self.indexes = [int(m[1]) for m in map(_ENTRY, names) if m]
+        """The indexes of the entries, in their order."""
+        self.bodies = [(int(m[1]), m[2]) for m in map(_BODY, names) if m]
+        """Index of the entry and name of each body."""
+        self._sizes = [m[1] for m in map(_PAST, names) if m]
+        self._check_names()
+        self.checkpoint = self._archive.read("checkpoint")
+        self.past = tuple(map(self._read_past, self._sizes))
+
+    def entry(self, index: int) -> bytes:
+        """Return the bytes of an entry."""
+        return self._archive.read(f"entries/{index:016}.json")
+
+    def proof(self, index: int) -> TlogProof:
+        """Return the proof of an entry."""
+        data = self._archive.read(_proof_name(index))
+        proof = TlogProof.parse(data)
+        if proof.encode() != data:
+            raise Malformed("bundle", f"the proof of entry {index} is not in its only form")
+        return proof
+
+    def body(self, index: int, name: str) -> StoredBody:
+        """Return a body, which is read piece by piece."""
+        place = f"{index:016}/{name}"
+        salt = self._archive.read(f"salts/{place}")
+        return StoredBody(salt, lambda: self._archive.read_pieces(f"bodies/{place}"))
+
+    def _read_manifest(self) -> _ManifestHead:
+        """Return the manifest if it lists exactly the other files, in its only form."""
+        members = self._archive.members
+        data = self._archive.read(_MANIFEST) if _MANIFEST in members else b""
+        try:
+            manifest = msgspec.json.decode(data, type=_ManifestHead)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise Malformed("bundle", f"no readable manifest: {error}") from None
+        wide = manifest.v == WIDE_FORMAT
+        same = wide == self._archive.is_wide and msgspec.json.encode(manifest) == data
+        if not same or not self._is_listing(bytes(manifest.files)):
+            raise Malformed("bundle", "its files are not those that its manifest lists")
+        return manifest
+
+    def _is_listing(self, listed: bytes) -> bool:
+        """Compare the list of a manifest line by line: there may be very many."""
+        at = 0
+        for name, member in self._archive.members.items():
+            if name == _MANIFEST:
+                continue
+            line = msgspec.json.encode(FileLine(name, member.size, member.digest.hex()))
+            if listed[at : at + 1] != (b"," if at else b"[") or not listed.startswith(line, at + 1):
+                return False
+            at += 1 + len(line)
+        return listed[at:] == (b"]" if at else b"[]")
+
+    def _check_names(self) -> None:
+        """Refuse a file of no known kind, and the lack of one that belongs to another."""
+        members = self._archive.members
+        if "checkpoint" not in members:
+            raise Malformed("bundle", "checkpoint is missing")
+        for name in members:
+            other = _other_of(name)
+            if other not in members:
+                raise Malformed("bundle", f"{other} is missing")
+            if other == name and not _EXTRA(name):
+                raise Malformed("bundle", "a file of no known kind")
+
+    def _read_past(self, size: str) -> PastCheckpoint:
+        note = self._archive.read(f"past/{size}.note")
+        data = self._archive.read(f"past/{size}.consistency")
+        hashes = _read_hashes(data)
+        lines = "".join(f"{node.base64()}\n" for node in hashes)
+        if lines.encode() != data or f"{checkpoint_of(note).size:016}" != size:
+            raise Malformed("bundle", "an earlier checkpoint that is not in its only form")
+        return PastCheckpoint(note, hashes)
 
 
-def _from_files(manifest: Manifest, files: dict[str, bytes]) -> Bundle:
-    entries = {int(m[1]): files.pop(m[0]) for m in filter(None, map(_ENTRY, list(files)))}
-    named = [m for m in map(_BODY, list(files)) if m]
-    try:
-        proofs = {i: TlogProof.parse(files.pop(f"proofs/{i:016}.tlog-proof")) for i in entries}
-        bodies = {
-            (int(m[1]), m[2]): (files.pop(f"salts/{m[1]}/{m[2]}"), files.pop(m[0])) for m in named
-        }
-        past = tuple(
-            PastCheckpoint(files.pop(m[0]), _read_hashes(files.pop(f"past/{m[1]}.consistency")))
-            for m in filter(None, map(_PAST, sorted(files)))
-        )
-        checkpoint = files.pop("checkpoint")
-    except KeyError as error:
-        raise Malformed("bundle", f"{error.args[0]} is missing") from None
-    if not all(map(_EXTRA, files)):
-        raise Malformed("bundle", "a file of no known kind")
-    return Bundle(
-        manifest.origin, manifest.run, checkpoint, entries, proofs, bodies, past, extras=files
-    )
+_PAIRS = (
+    (re.compile(r"entries/([0-9]{16})\.json"), r"proofs/\1.tlog-proof"),
+    (re.compile(r"proofs/([0-9]{16})\.tlog-proof"), r"entries/\1.json"),
+    (re.compile(r"bodies/([0-9]{16}/[a-z][a-z0-9._-]{0,31})"), r"salts/\1"),
+    (re.compile(r"salts/([0-9]{16}/[a-z][a-z0-9._-]{0,31})"), r"bodies/\1"),
+    (re.compile(r"past/([0-9]{16})\.note"), r"past/\1.consistency"),
+    (re.compile(r"past/([0-9]{16})\.consistency"), r"past/\1.note"),
+)
+
+
+def _other_of(name: str) -> str:
+    """Return the file that belongs to another one; a file of its own belongs to itself."""
+    for pattern, other in _PAIRS:
+        found = pattern.fullmatch(name)
+        if found:
+            return found.expand(other)
+    return name
+
+
+def _proof_name(index: int) -> str:
+    return f"proofs/{index:016}.tlog-proof"
 
 
 def _read_hashes(data: bytes) -> tuple[Hash, ...]:
@@ -172,14 +262,20 @@ def gather_bundle(
     """Collect the evidence of one run, as far as it is signed in one snapshot."""
     newest = reader.checkpoint()
     size = checkpoint_of(newest).size if newest else 0
-    own = [e for strand in reader.strands(run) for e in _signed(reader, kinds, run, strand, size)]
+    own = list(_signed(reader, kinds, run, size))
     if not own or newest is None:
         raise NotYetSigned(run) if reader.strands(run) else NoSuchEntry(f"the log has no run {run}")
     data = _witnessed(reader, policy, max(index for index, _ in own)) or newest
     note = Note.parse(data)
     view = TreeView(Checkpoint.parse(note.text).size, reader.read_tile)
     run_entries = [entry for _, entry in own]
-    others = [*_referred(reader, kinds, run_entries), *_redactions(reader, kinds, run_entries)]
+    # Whoever pins an earlier key of this log, or a later one, must be able to follow.
+    handed_over = [e for e in find_hand_overs(reader, kinds) if (e.index or 0) < view.size]
+    others = [
+        *_referred(reader, kinds, run_entries),
+        *_redactions(reader, kinds, run_entries),
+        *handed_over,
+    ]
     entries = {
         index: e.data
         for e in [*run_entries, *others]
@@ -190,9 +286,9 @@ def gather_bundle(
         run=run,
         checkpoint=data,
         entries=entries,
-        proofs={i: TlogProof(i, tuple(prove_inclusion(view, i)), note) for i in entries},
-        bodies=dict(_bodies(reader, run_entries)),
-        past=tuple(_past(reader, view, run_entries)),
+        proofs={i: _proof(view, i, data, note) for i, data in entries.items()},
+        bodies=dict(_bodies(reader, run, run_entries)),
+        past=tuple(_past(reader, view, run_entries, hand_over_notes(reader, handed_over))),
         extras={
             "README.txt": README.encode(),
             "policy": policy.encode(),
@@ -201,18 +297,34 @@ def gather_bundle(
     )
 
 
-def _signed(
-    reader: Reader, kinds: Kinds, run: str, strand: str, size: int
-) -> Iterator[tuple[int, Located]]:
-    """Yield the entries of a strand that a tree of this size has."""
-    for data in reader.strand(run, strand):
-        try:
-            located = find(reader, kinds, leaf_of(data).hex())
-        except NoSuchEntry:
-            return
+def _proof(view: TreeView, index: int, data: bytes, note: Note) -> TlogProof:
+    """Prove an entry, and check the proof: nothing is handed out that a reader would refuse."""
+    hashes = tuple(prove_inclusion(view, index))
+    try:
+        root = Checkpoint.parse(note.text).root
+        check_inclusion(hashes, leaf_of(data), index, view.size, root)
+    except ProofRejected as error:
+        raise Altered(f"entry {index}", str(error)) from None
+    return TlogProof(index, hashes, note)
+
+
+def _signed(reader: Reader, kinds: Kinds, run: str, size: int) -> Iterator[tuple[int, Located]]:
+    """Yield the entries of a run that a tree of this size has, as far as each strand goes."""
+    ended: set[str] = set()
+    for located in locate_run(reader, kinds, run):
+        strand = located.entry.strand
+        if located.index is None and strand not in ended:
+            _check_waits(reader, located)
         if located.index is None or located.index >= size:
-            return
-        yield located.index, located
+            ended.add(strand)
+        elif strand not in ended:
+            yield located.index, located
+
+
+def _check_waits(reader: Reader, located: Located) -> None:
+    """Refuse to leave out an entry that has an index and is only not found by its id."""
+    if all(row is None or row.data != located.data for row in reader.unsequenced_rows()):
+        raise Altered(f"entry {located.position}", "it is not found by its id")
 
 
 def _witnessed(reader: Reader, policy: Policy, last: int) -> bytes | None:
@@ -239,6 +351,8 @@ def _referred(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterator[
 def _redactions(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterator[Located]:
     ids = {entry.leaf.hex() for entry in own if entry.entry.bodies}
     for data in reader.strand(LOG_RUN, MAIN) if ids else ():
+        if peek_kind(data) != _REDACT:
+            continue  # most are exports, and need not be read any further
         entry = kinds.read(data)
         if isinstance(entry.facts, Redact) and entry.facts.entry in ids:
             with suppress(NoSuchEntry):  # it waits for its index: the body is still there
@@ -246,21 +360,27 @@ def _redactions(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterato
 
 
 def _bodies(
-    reader: Reader, own: Iterable[Located]
+    reader: Reader, run: str, own: Iterable[Located]
 ) -> Iterator[tuple[tuple[int, str], tuple[bytes, bytes]]]:
-    for entry in own:
-        for name in entry.entry.bodies:
-            body = reader.body(entry.position, name)
-            if body is not None and entry.index is not None:
-                yield (entry.index, name), (body.salt, b"".join(body.read()))
+    named = {e.position: e for e in own if e.entry.bodies}
+    for position, name, body in reader.bodies_of_run(run) if named else ():
+        located = named.get(position)
+        if located is not None and located.index is not None and name in located.entry.bodies:
+            check_body(located.entry, name, body)
+            yield (located.index, name), (body.salt, b"".join(body.read()))
 
 
-def _past(reader: Reader, view: TreeView, own: list[Located]) -> Iterator[PastCheckpoint]:
-    """Yield the checkpoints between which the run took place, and the one that it names."""
+def _past(
+    reader: Reader, view: TreeView, own: list[Located], signed: Iterable[bytes]
+) -> Iterator[PastCheckpoint]:
+    """Yield the checkpoints between which the run took place, the one that it names, and others.
+
+    The others are those under which earlier keys have signed that they hand the log over.
+    """
     indexes = [entry.index or 0 for entry in own]
     named = [e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpen)]
     notes = [reader.checkpoint(size) for size in (*named, min(indexes))]
-    notes.append(next(reader.checkpoints(max(indexes) + 1), None))
+    notes += [next(reader.checkpoints(max(indexes) + 1), None), *signed]
     for note in dict.fromkeys(note for note in notes if note is not None):
         size = checkpoint_of(note).size
         if 0 < size < view.size:

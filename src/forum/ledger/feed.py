@@ -1,4 +1,12 @@
-"""The entries of a run in the order of the log, read as they come."""
+"""The entries of a run in the order of the log: as they come, or a page of them.
+
+Within a strand an entry is committed before the next one, so its index is the smaller one.  A page
+of a run is merged from its strands, each of which is read from where the page begins: that takes
+one look at each strand, and no more entries than the page has.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 
 import msgspec
 
@@ -34,6 +42,9 @@ class Feed(msgspec.Struct):
         size = self.reader.head().size
         if size == self._size:
             return []
+        if not self._size and self.after >= 0:
+            # Somebody who comes back: what it has already had is not read again.
+            self._read = starts_behind(self.reader, self.run, self.after)
         is_near = self._size and size - self._size <= _NEAR
         found = self._in_log(size) if is_near else self._in_strands(size)
         # Only now: where the store fails half-way, all of it is read again.
@@ -58,3 +69,93 @@ class Feed(msgspec.Struct):
         indexes = self.reader.indexes([leaf_of(data) for data in entries])
         pairs = zip(indexes, entries, strict=True)
         return [Sequenced(i, data) for i, data in pairs if i is not None and i < size]
+
+
+def starts_behind(reader: Reader, run: str, after: int) -> dict[str, int]:
+    """Return for each strand of a run the position of its first entry behind an index."""
+    lengths = reader.lengths(run)
+    low = dict.fromkeys(lengths, 0)
+    if after < 0:
+        return low
+    high = dict(lengths)
+    # The last entry first: of most strands all entries are on one side of the index.
+    probes = {strand: length - 1 for strand, length in lengths.items() if length}
+    while probes:
+        found = _sequenced_at(reader, run, list(probes.items()), after + 1)
+        for (strand, n), entry in zip(probes.items(), found, strict=True):
+            if entry is not None:
+                low[strand] = n + 1
+            else:
+                high[strand] = n
+        unsure = [strand for strand in probes if low[strand] < high[strand]]
+        probes = {strand: (low[strand] + high[strand]) // 2 for strand in unsure}
+    return low
+
+
+def read_page(reader: Reader, run: str, after: int, limit: int) -> tuple[list[Sequenced], bool]:
+    """Return the next entries of a run behind an index, and whether there are more."""
+    # The size first, as for a feed: whatever is sequenced meanwhile is left to a later page.
+    size = reader.head().size
+    heads = _heads(reader, run, starts_behind(reader, run, after), size, limit)
+    page: list[Sequenced] = []
+    while heads and len(page) < limit:
+        head = heads[0]
+        page.append(head.entry)
+        following = next(head.rest, None)
+        if following is None:
+            heappop(heads)
+        else:
+            heapreplace(heads, _Head(following, head.rest))
+    return page, bool(heads)
+
+
+class _Head:
+    """The next entry of a strand, and those behind it."""
+
+    __slots__ = ("entry", "rest")
+
+    def __init__(self, entry: Sequenced, rest: Iterator[Sequenced]) -> None:
+        self.entry, self.rest = entry, rest
+
+    def __lt__(self, other: "_Head") -> bool:
+        return self.entry.index < other.entry.index
+
+
+def _heads(
+    reader: Reader, run: str, starts: Mapping[str, int], size: int, limit: int
+) -> list[_Head]:
+    """Return the strands of a run that go on, by their next entries: a heap."""
+    places = list(starts.items())
+    heads = []
+    for (strand, n), entry in zip(places, _sequenced_at(reader, run, places, size), strict=True):
+        if entry is not None:
+            heads.append(_Head(entry, _following(reader, run, strand, n + 1, size, limit)))
+    heapify(heads)
+    return heads
+
+
+def _following(
+    reader: Reader, run: str, strand: str, n: int, size: int, limit: int
+) -> Iterator[Sequenced]:
+    """Yield the entries of a strand from a position on, at most twice as many as are taken."""
+    count = 1
+    while True:
+        places = [(strand, position) for position in range(n, n + count)]
+        for entry in _sequenced_at(reader, run, places, size):
+            if entry is None:
+                return
+            yield entry
+        n, count = n + count, min(2 * count, limit)
+
+
+def _sequenced_at(
+    reader: Reader, run: str, places: Sequence[tuple[str, int]], size: int
+) -> list[Sequenced | None]:
+    """Return the entries at some places, but for those that a log of this size does not have."""
+    found = reader.entries_at(run, places)
+    indexes = iter(reader.indexes([leaf_of(data) for data in found if data is not None]))
+    numbered = [(data, None if data is None else next(indexes)) for data in found]
+    return [
+        Sequenced(index, data) if data is not None and index is not None and index < size else None
+        for data, index in numbered
+    ]

@@ -130,6 +130,32 @@ class KeyAdd(Facts, frozen=True):
     vkey: str
 
 
+class EpochKey(StrEnum):
+    """Under which key an epoch goes on."""
+
+    KEPT = "kept"
+    NEW = "new"
+
+
+class LogEpoch(Facts, frozen=True):
+    """A log continues another one.  Its body `reason` says why that one was left.
+
+    The size and root are those of the newest checkpoint that was still there of the log that was
+    left: whatever is missing of it below that size went missing afterwards.
+    """
+
+    key: EpochKey
+    held_size: Count = 0
+    held_root: str = ""
+
+
+class KeyRotate(Facts, frozen=True):
+    """A key hands the log over to another one, which signs for it from here on."""
+
+    old: str
+    vkey: str
+
+
 class LogSeal(Facts, frozen=True):
     """Nothing follows in this log."""
 
@@ -151,6 +177,20 @@ class Redact(Facts, frozen=True):
     entry: str
     body: str
     reason: RedactReason
+
+
+class TagsEnforced(Facts, frozen=True):
+    """Every entry behind this index carries a tag; those up to it were written before tags."""
+
+    last_untagged: Count
+
+
+class QuarantineDiscarded(Facts, frozen=True):
+    """Rows that no writer of this log wrote were looked at and deleted."""
+
+    rows: Count
+    digest: str
+    """SHA-256 over their leaf hashes, in the order in which they were set aside."""
 
 
 class Export(Facts, frozen=True):
@@ -267,5 +307,9 @@ LEDGER_KINDS = Kinds(
         Kind("access.revoke/1", AccessRevoked),
         Kind("access.deny/1", AccessDenied),
         Kind("notice/1", Notified),
+        Kind("tags.enforce/1", TagsEnforced),
+        Kind("quarantine.discard/1", QuarantineDiscarded),
+        Kind("log.epoch/1", LogEpoch, frozenset({"reason"})),
+        Kind("key.rotate/1", KeyRotate),
     ]
 )

@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from forum.errors import (
+    AlreadyAsked,
+    Altered,
     AmbiguousEntry,
     Malformed,
     NoSuchEntry,
     NotYetSigned,
     Overtaken,
     StepMismatch,
+    WrongWriteKey,
 )
-from forum.ledger.body import Bytes
+from forum.ledger.body import Bytes, StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN, MAX_PARENTS, Count, Entry, leaf_of
 from forum.ledger.kinds import (
     Export,
@@ -28,6 +32,7 @@ from forum.ledger.kinds import (
     RedactReason,
     RunClose,
     RunOpen,
+    TagsEnforced,
 )
 from forum.ledger.mask import Mask
 from forum.ledger.ports import (
@@ -40,8 +45,10 @@ from forum.ledger.ports import (
     Record,
     Salts,
     Store,
+    TaggedHead,
 )
-from forum.ledger.strand import Attachment, Draft, Pen, Recorded, Strand
+from forum.ledger.strand import TAGS, WRITE_KEY, Attachment, Draft, Pen, Recorded, Strand
+from forum.ledger.tags import WriteKeys
 from forum.tlog import (
     Checkpoint,
     Hash,
@@ -54,6 +61,8 @@ from forum.tlog import (
 )
 
 SYSTEM = "system"
+_PAGE = 1000
+"""How many entries are looked up together."""
 MAX_RUN_NAME = 64
 """A run is named in the steps of others, and before a slash in positions."""
 
@@ -100,11 +109,12 @@ class Ledger:
         append_async: AppendAsync | None = None,
         *,
         mask: Mask = _NO_SECRETS,
+        tags: WriteKeys | None = None,
     ) -> None:
-        self.store, self.kinds, self.mask = store, kinds, mask
+        self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
         append = append or store.append
         append_async = append_async or _at_once(append)
-        self._pen = Pen(store, append, append_async, kinds, clock, salts, mask)
+        self._pen = Pen(store, append, append_async, kinds, clock, salts, mask, tags)
 
     @property
     def origin(self) -> str:
@@ -123,10 +133,19 @@ class Ledger:
         """Return the time in microseconds since 1970, as this writer believes it to be."""
         return self._pen.clock()
 
-    def begin(self, program: str, key: VerifierKey, left: Checkpoint | None = None) -> None:
-        """Write the first entries of a log, unless they are there."""
+    def begin(
+        self,
+        program: str,
+        key: VerifierKey,
+        left: Checkpoint | None = None,
+        epoch: Draft | None = None,
+    ) -> None:
+        """Write the first entries of a log, unless they are there.
+
+        One that continues another names the checkpoint at which that was left, and says why.
+        """
         last = self.store.last(LOG_RUN, MAIN)
-        if last is not None and self.kinds.read(last).n > 0:
+        if last is not None and self.kinds.read(last).n > (1 if epoch else 0):
             return
         strand = self.strand(LOG_RUN)
         opening = LogOpen(program)
@@ -136,6 +155,41 @@ class Ledger:
             strand.append(Draft("log/open", SYSTEM, opening))
         if strand.recorded("log/key") is None:
             strand.append(Draft("log/key", SYSTEM, KeyAdd(str(key))))
+        if epoch is not None and strand.recorded(epoch.step) is None:
+            strand.append(epoch)
+
+    def enforce_tags(self, last_untagged: int) -> None:
+        """Record that every entry behind an index carries a tag, unless that is recorded."""
+        if self.store.last(LOG_RUN, TAGS) is None:
+            self.log_entry(Draft("tags/enforce", SYSTEM, TagsEnforced(last_untagged)), TAGS)
+
+    def mark_write_key(self) -> None:
+        """Leave a mark of the current write key, by which another machine knows a wrong one."""
+        keys = self._keys()
+        mark = Hash(bytes(32))
+        self.store.save_strand_head(
+            TaggedHead(WRITE_KEY, 0, mark, keys.tag_head(WRITE_KEY, 0, mark))
+        )
+
+    def check_write_key(self) -> None:
+        """Refuse to write with a key that is not the log's: its entries would be set aside."""
+        mark = self.store.strand_head(WRITE_KEY)
+        if mark is not None and not self._keys().accepts_head(*mark):
+            key_id = self._keys().current.id.hex()
+            raise WrongWriteKey(self.origin, key_id, "the writers of the log use another one")
+
+    def _keys(self) -> WriteKeys:
+        if self.tags is None:
+            raise WrongWriteKey(self.origin, "-", "it has none")
+        return self.tags
+
+    def check_asked(self, name: str, asked: AlreadyAsked) -> None:
+        """Accept what the store says of a name that was used before.  Raises `Altered`."""
+        keys = self.tags
+        if keys is None or not keys.enforced or not asked.digest:
+            return  # what was erased is refused by whoever compares the digest
+        if not keys.accepts_idempotency(name, asked.run, asked.digest, asked.tag):
+            raise Altered(f"idempotency key {name!r}", "no writer of this log tied it to that run")
 
     def open_run(self, run: str, actor: str, *first: Draft, new: bool = False) -> Strand:
         """Open a run together with its first steps, or take it up again.
@@ -166,11 +220,11 @@ class Ledger:
         found = main.recorded("run/close")
         if found is not None:
             return found
-        ends = list(self._ends(main.run))
-        parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
-        body = Attachment("strands", Bytes(msgspec.json.encode(ends)), "application/json")
-        facts = RunClose(outcome, len(ends))
-        return main.append(Draft("run/close", actor, facts, parents, (body,), effects))[0]
+        return main.append(_closing(actor, outcome, list(self._ends(main.run)), effects))[0]
+
+    def record_run(self, run: str, actor: str, *steps: Draft) -> None:
+        """Record a whole run of a new name, from its opening to its close, in one commit."""
+        self.open_run(run, actor, *steps, _closing(actor, Outcome.OK, []), new=True)
 
     def log_entry(self, draft: Draft, strand: str = MAIN) -> Recorded:
         """Record something in the life of the log, behind whatever others record there."""
@@ -266,6 +320,14 @@ def _opening(actor: str, past: Checkpoint | None) -> Draft:
     return Draft("run/open", actor, facts)
 
 
+def _closing(
+    actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[Effect, ...] = ()
+) -> Draft:
+    parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
+    body = Attachment("strands", Bytes(msgspec.json.encode(ends)), "application/json")
+    return Draft("run/close", actor, RunClose(outcome, len(ends)), parents, (body,), effects)
+
+
 def _at_once(append: Append) -> AppendAsync:
     """Let tasks append where nobody gathers: all of them wait for each commit."""
 
@@ -290,6 +352,72 @@ def find(reader: Reader, kinds: Kinds, what: str) -> Located:
     if "/" in what:
         return _at_position(reader, kinds, what)
     return _by_id(reader, kinds, what)
+
+
+def stored_body(reader: Reader, entry: Entry[Any], name: str) -> StoredBody | None:
+    """Return a body that is the one its entry commits to, or nothing when it is not there.
+
+    Raises `Altered`.  It is read once to compare it, and again by whoever uses it.
+    """
+    body = reader.body(Position(entry.run, entry.strand, entry.n), name)
+    if body is not None:
+        check_body(entry, name, body)
+    return body
+
+
+def read_body(reader: Reader, entry: Entry[Any], name: str) -> bytes | None:
+    """Return the content of a body, or nothing when it is not there.  Raises `Altered`."""
+    body = reader.body(Position(entry.run, entry.strand, entry.n), name)
+    if body is None:
+        return None
+    content = b"".join(body.read())
+    check_body(entry, name, StoredBody(body.salt, Bytes(content).chunks))
+    return content
+
+
+def check_body(entry: Entry[Any], name: str, body: StoredBody) -> None:
+    """Accept a body that is the one its entry commits to.  Raises `Altered`."""
+    commitment = entry.bodies.get(name)
+    if commitment is None or not body.matches(commitment):
+        what = f"body {name!r} of entry {entry.run}/{entry.strand}/{entry.n}"
+        raise Altered(what, "it is not the one that was recorded")
+
+
+def check_heads(
+    reader: Reader, keys: WriteKeys | None, strand: str, remembered: tuple[int, str] | None
+) -> None:
+    """Refuse a strand of the log's own run that was shortened or replaced.  Raises `Altered`.
+
+    It must reach the head that its last writer tagged, and the one that this machine remembers
+    (position and id): somebody who puts back an older row with its tag cannot change the latter.
+    """
+    heads = [remembered] if remembered else []
+    stored = reader.strand_head(strand)
+    if stored is not None:
+        if keys is not None and not keys.accepts_head(*stored):
+            raise Altered(f"the head of {LOG_RUN}/{strand}", "no writer of this log tagged it")
+        heads.append((stored.n, stored.leaf.hex()))
+    elif keys is not None and keys.enforced and reader.last(LOG_RUN, strand) is not None:
+        raise Altered(f"the head of {LOG_RUN}/{strand}", "it was removed")
+    for n, leaf in heads:
+        data = next(reader.strand(LOG_RUN, strand, n), None)
+        if data is None or leaf_of(data).hex() != leaf:
+            why = f"its entry {n} was {leaf[:16]} and is not there any more"
+            raise Altered(f"{LOG_RUN}/{strand}", why)
+
+
+def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[Located]:
+    """Yield all entries of a run, strand by strand, with the indexes that they have."""
+    entries = reader.entries_of_run(run)
+    # The leaf in the tree is compared with the entry: an index that was altered is noticed.  Who
+    # wants evidence of it makes a proof, and checks that against a signed root.
+    view = TreeView(reader.head().size, reader.read_tile)
+    while page := [data for _, data in islice(entries, _PAGE)]:
+        indexes = reader.indexes([leaf_of(data) for data in page])
+        for index, data in zip(indexes, page, strict=True):
+            if index is not None and index < view.size and view.leaf(index) != leaf_of(data):
+                raise Altered(f"entry {index}", "the tree has another entry at this index")
+            yield Located(index, data, kinds.read(data))
 
 
 def causes(
@@ -324,6 +452,7 @@ def prove(reader: Reader, index: int) -> TlogProof:
 def _at(reader: Reader, kinds: Kinds, index: int) -> Located:
     data = next(reader.entries(index, index + 1))
     if data is not None:
+        reader.check.check_index(index, leaf_of(data))
         return Located(index, data, kinds.read(data))
     raise NoSuchEntry(f"the log has {reader.head().size} entries, and none with index {index}")
 

@@ -4,14 +4,14 @@ Everything here is a promise that adapters keep.  tests/backends/test_store_cont
 promise of `Store` in executable form.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from forum.ledger.body import Body, StoredBody
-from forum.tlog import Hash, TileId
+from forum.tlog import Hash, TileId, hash_leaves
 
 Clock = Callable[[], int]
 """The time in microseconds since 1970, as this process believes it to be."""
@@ -108,9 +108,22 @@ class Once(NamedTuple):
     run: str
     digest: str
     """Of what is asked for: the same name for something else is a mistake of whoever asks."""
+    tag: bytes | None = None
 
 
-Effect = OpenAccount | Charge | Alarm | Once
+class TaggedHead(NamedTuple):
+    """The last entry of one of the log's own strands, with the tag of the writer that added it.
+
+    A strand that ends before its head has been shortened.
+    """
+
+    strand: str
+    n: int
+    leaf: Hash
+    tag: bytes | None = None
+
+
+Effect = OpenAccount | Charge | Alarm | Once | TaggedHead
 """What is changed beside the log, in the very transaction that commits an entry."""
 
 
@@ -122,6 +135,64 @@ class Record(NamedTuple):
     leaf: Hash
     bodies: tuple[Body, ...] = ()
     effects: tuple[Effect, ...] = ()
+    tag: bytes | None = None
+    """By which the sequencer knows that a writer of this log made it (`forum.ledger.tags`)."""
+
+
+class Row(NamedTuple):
+    """An entry as the database holds it, under the columns by which readers find it.
+
+    Nothing in it is believed before the columns were compared with the bytes.
+    """
+
+    run: str
+    strand: str
+    n: int
+    data: bytes
+    tag: bytes | None
+
+    @property
+    def position(self) -> Position:
+        """Where the columns say that the entry stands."""
+        return Position(self.run, self.strand, self.n)
+
+
+class RowCheck(Protocol):
+    """Decides whether a row that was read is what a writer of this log recorded there."""
+
+    def check_row(self, row: Row) -> None:
+        """Accept a row that was found by its position or index.  Raises `Altered`."""
+        ...
+
+    def check_index(self, index: int, leaf: Hash) -> None:
+        """Accept that an entry has this index.  Raises `Altered`."""
+        ...
+
+
+class TableCounts(NamedTuple):
+    """How many rows of this log each table has; `strays` are rows that belong to no log."""
+
+    strands: int
+    entries: int
+    leaves: int
+    pending: int
+    tiles: int
+    checkpoints: int
+    bodies: int
+    heads: int
+    accounts: int
+    edge: int
+    """1 if the sequencer goes on behind the last entry that has an index."""
+    strays: int
+
+
+class QuarantinedRow(NamedTuple):
+    """A row that no writer of this log wrote: set aside by the sequencer."""
+
+    id: int
+    row: Row
+    at: int
+    """When it was set aside, in microseconds since 1970, by the clock of the database."""
 
 
 Append = Callable[[Sequence[Record]], None]
@@ -141,16 +212,31 @@ class Head(NamedTuple):
 class Waiting(msgspec.Struct, frozen=True):
     """Entries that have no index yet, parents before children, as one sequencer saw them."""
 
-    leaves: Sequence[bytes]
-    token: object
-    """What the store needs in order to find the same entries again."""
+    rows: Sequence[Row]
+    keys: Sequence[Any]
+    """By which the store finds the same rows again, one for each."""
+
+    @property
+    def leaves(self) -> Sequence[bytes]:
+        """The leaf hashes of the entries."""
+        return hash_leaves(row.data for row in self.rows)
+
+    def only(self, places: Iterable[int]) -> "Waiting":
+        """Return the batch with the rows of these places only."""
+        chosen = list(places)
+        return Waiting([self.rows[at] for at in chosen], [self.keys[at] for at in chosen])
 
 
 class Reader(Protocol):
     """One log as it can be read.
 
-    Nothing below takes longer because the log is longer, but for `stored`, which counts.
+    Nothing below takes longer because the log is longer, but for `stored`
+    and `count_rows`.  What is yielded
+    as bytes was checked with `check`; rows are yielded as they are stored, for verification.
     """
+
+    check: RowCheck
+    """Decides which rows are believed; by default those whose columns agree with their bytes."""
 
     @property
     def origin(self) -> str:
@@ -177,6 +263,10 @@ class Reader(Protocol):
         """Return the index of each of these entries, or nothing for one that has none yet."""
         ...
 
+    def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
+        """Return the indexes of those consecutive leaves that are not found by their ids."""
+        ...
+
     def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
         ...
@@ -187,6 +277,22 @@ class Reader(Protocol):
 
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
+        ...
+
+    def lengths(self, run: str) -> dict[str, int]:
+        """Return how many entries each strand of a run has, by the names of the strands."""
+        ...
+
+    def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
+        """Yield all entries of a run where they stand, strand by strand, sequenced or not."""
+        ...
+
+    def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
+        """Return the entries at these strands and positions of a run; nothing where none is."""
+        ...
+
+    def bodies_of_run(self, run: str) -> Iterator[tuple[Position, str, StoredBody]]:
+        """Yield the bodies of a run that are there, with where their entries stand."""
         ...
 
     def runs(self, after: str, limit: int) -> list[str]:
@@ -205,6 +311,10 @@ class Reader(Protocol):
         """Yield the signed notes of trees of at least this size, smallest first."""
         ...
 
+    def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield the same, each with the size under which it is found."""
+        ...
+
     def checkpoint(self, most: int | None = None) -> bytes | None:
         """Return the signed note of the largest tree, or of the largest up to a size."""
         ...
@@ -215,6 +325,53 @@ class Reader(Protocol):
 
     def stored(self) -> int:
         """Count the entries that are stored, whether or not the log knows them."""
+        ...
+
+    def unsequenced_rows(self) -> Iterator[Row | None]:
+        """Yield the rows that have no index yet, unchecked; nothing where one is not there."""
+        ...
+
+    def rows(self, start: int, stop: int) -> Iterator[Row | None]:
+        """Yield the row of each of these indexes, unchecked; nothing where one is not there."""
+        ...
+
+    def strand_rows(self, run: str, strand: str) -> Iterator[Row]:
+        """Yield the rows of a strand, unchecked."""
+        ...
+
+    def strand_head(self, strand: str) -> TaggedHead | None:
+        """Return what is stored as the head of one of the log's own strands."""
+        ...
+
+    def count_rows(self) -> TableCounts:
+        """Count the rows of every table, whether or not the log knows them."""
+        ...
+
+    def accounts(self, runs: Sequence[str]) -> dict[str, Account]:
+        """Return the accounts that these runs have."""
+        ...
+
+    def account_runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs that have an account, in the order of their names."""
+        ...
+
+    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
+        """Return alarms in the order of run and strand, beginning behind one of them.
+
+        With `due` only those whose time has come by the store's own clock, the longest due first.
+        """
+        ...
+
+    def idempotency_rows(self, after: str, limit: int) -> list[Once]:
+        """Return what was asked for under names, in the order of the names."""
+        ...
+
+    def quarantined(self) -> int:
+        """Count the rows that were set aside."""
+        ...
+
+    def quarantine(self) -> list[QuarantinedRow]:
+        """Return the rows that were set aside, oldest first."""
         ...
 
 
@@ -230,13 +387,6 @@ class Store(Reader, Protocol):
 
     def account(self, run: str) -> Account | None:
         """Return what a run may spend and has used."""
-        ...
-
-    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
-        """Return alarms in the order of run and strand, beginning behind one of them.
-
-        With `due` only those whose time has come by the store's own clock.
-        """
         ...
 
     def alarm(self, run: str, strand: str) -> Alarm | None:
@@ -279,6 +429,25 @@ class Store(Reader, Protocol):
 
         Raises `Overtaken` when the tree is not the old one any more.
         """
+        ...
+
+    def set_aside(self, batch: Waiting) -> None:
+        """Move these waiting entries, with their bodies, to the quarantine: all or nothing.
+
+        Their positions become free.  Raises `Overtaken` when one of them waits no more.
+        """
+        ...
+
+    def discard_quarantine(self, ids: Sequence[int]) -> None:
+        """Delete rows that were set aside."""
+        ...
+
+    def tag_idempotency(self, row: Once) -> None:
+        """Give a row that ties a name to a run the tag of its writer."""
+        ...
+
+    def save_strand_head(self, head: TaggedHead) -> None:
+        """Keep the head of one of the log's own strands."""
         ...
 
     def save_checkpoint(self, size: int, note: bytes) -> None:

@@ -6,12 +6,15 @@ What a crash leads to is written beside each step.  The swap is a compare-and-se
 at once may waste work, but they cannot make two trees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
 from forum.errors import (
+    Altered,
+    CosignatureRefused,
     GuardMissing,
+    LogKeyRetired,
     Malformed,
     Overtaken,
     ProofRejected,
@@ -20,53 +23,113 @@ from forum.errors import (
     Unreachable,
     WitnessRefused,
 )
-from forum.ledger.ports import Cosigner, Head, Memory, Store
+from forum.ledger.ports import Clock, Cosigner, Head, Memory, Row, Store, Waiting
+from forum.ledger.rows import is_at
+from forum.ledger.tags import ReloadKeys, WriteKeys
 from forum.tlog import (
     Checkpoint,
+    Cosignature,
     Hash,
     Note,
     Policy,
     SigningKey,
     Tree,
     TreeView,
+    VerifierKey,
     check_consistency,
     checkpoint_of,
     cosignatures,
     is_witnessed,
     prove_consistency,
+    quorum_time,
     sign_checkpoint,
 )
 
 BATCH = 10_000
 """The most entries that get their indexes in one transaction."""
 
+MAX_CLOCK_SKEW_S = 300
+"""How far, in seconds, two clocks may be apart before one of them is called wrong."""
+
+_MAX_LOOKBACK = 16
+"""How many checkpoints to go back for a time that is not in the future."""
+
 
 class Sequencer:
     """Gives indexes to the entries of one log."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, keys: WriteKeys | None = None, reload: ReloadKeys = lambda: None
+    ) -> None:
+        self._store, self._keys, self._reload = store, keys, reload
         self._tree: Tree | None = None
         self._head: Head | None = None
 
     def step(self, limit: int = BATCH) -> int:
         """Give indexes to some waiting entries, and return to how many."""
-        batch = self._store.waiting(limit)
+        batch = self._take_own(self._store.waiting(limit))
         # Stopped here: nothing has happened, the entries still wait.
-        if not batch.leaves:
+        leaves = batch.leaves
+        if not leaves:
             return 0
+        self._check_new(batch, leaves, limit)
         old = self._store.head()
         tree = self._load(old)
         # From here the tree in memory is ahead of the store, until the swap tells.
         self._tree = self._head = None
-        tiles = tree.extend(batch.leaves)
+        tiles = tree.extend(leaves)
         new = Head(tree.size, tree.root())
         # Stopped before the commit: nothing has happened.  Stopped after it, even without
         # hearing of it: the entries have their indexes and wait no more, and whoever comes next
         # begins at the new head.
         self._store.swap(old, new, batch, tiles)
         self._tree, self._head = tree, new
-        return len(batch.leaves)
+        return len(leaves)
+
+    def _take_own(self, batch: Waiting) -> Waiting:
+        """Return what writers of this log wrote, having set all else aside.
+
+        A row that somebody put into the database is no reason to stop: the rest goes on, and the
+        position that it took becomes free.
+        """
+        own = [at for at, row in enumerate(batch.rows) if self._is_own(row)]
+        if len(own) < len(batch.rows) and (keys := self._reload()) is not None:
+            # The key may have been rotated since this process started: what another writer was
+            # acknowledged must not be set aside.
+            self._keys = keys
+            own = [at for at, row in enumerate(batch.rows) if self._is_own(row)]
+        if len(own) == len(batch.rows):
+            return batch
+        # Stopped before or after this commit: the next sequencer decides the same.
+        self._store.set_aside(batch.only(set(range(len(batch.rows))).difference(own)))
+        return batch.only(own)
+
+    def _check_new(self, batch: Waiting, leaves: Sequence[bytes], limit: int) -> None:
+        """Refuse to give a second index to an entry: the tree would hold it twice for ever.
+
+        No crash leads to that, since indexes are given in one transaction; an edit of the
+        database does.
+        """
+        indexes = self._store.indexes([Hash(leaf) for leaf in leaves])
+        twice = [at for at, index in enumerate(indexes) if index is not None]
+        if not twice:
+            return
+        # Another sequencer may have been faster: then they wait no more.
+        waiting = set(self._store.waiting(limit).keys)
+        for at in twice:
+            if batch.keys[at] in waiting:
+                why = f"it waits for an index, and has index {indexes[at]} already"
+                raise Altered(f"entry {batch.rows[at].position}", why)
+        raise Overtaken(f"the waiting entries of {self._store.origin}")
+
+    def _is_own(self, row: Row) -> bool:
+        if not is_at(self._store.origin, row):
+            return False
+        if self._keys is None:
+            return True
+        if row.tag is None:
+            return not self._keys.enforced
+        return self._keys.accepts_entry(row.data, row.tag)
 
     def drain(self) -> int:
         """Give an index to every entry that waits now; another sequencer may help."""
@@ -94,21 +157,28 @@ class Publication(msgspec.Struct, frozen=True):
     witnessed: bool
     refused: tuple[WitnessRefused, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
+    clock_warnings: tuple[str, ...] = ()
+    """Why the clock of this machine seems to be wrong, if it does."""
 
 
 class Publisher:
     """Signs the trees of one log, never two that contradict each other."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the last three have a default
         self,
         store: Store,
         key: SigningKey,
         guard: Memory,
         policy: Policy,
         cosigners: Sequence[Cosigner] = (),
+        *,
+        follows: Collection[VerifierKey] = (),
+        clock: Clock | None = None,
     ) -> None:
+        """Sign with a key, which follows others that the log had before."""
         self._store, self._key, self._guard = store, key, guard
-        self._policy, self._cosigners = policy, cosigners
+        self._policy, self._cosigners, self._clock = policy, cosigners, clock
+        self._own = (key.verifier(), *follows)
 
     def sign(self) -> bytes:
         """Return the signed checkpoint of the tree as it stands."""
@@ -127,7 +197,7 @@ class Publisher:
         return publication
 
     def _publish(self) -> Publication:
-        note = self.sign()
+        note = signed = self.sign()
         refused, unreachable = [], []
         for cosigner in self._cosigners:
             try:
@@ -141,7 +211,41 @@ class Publisher:
         # Stopped before this: the next publication asks the witnesses again.
         self._store.save_checkpoint(checkpoint.size, note)
         witnessed = is_witnessed(parsed, self._policy)
-        return Publication(note, checkpoint, witnessed, tuple(refused), tuple(unreachable))
+        return Publication(
+            note,
+            checkpoint,
+            witnessed,
+            tuple(refused),
+            tuple(unreachable),
+            tuple(self._check_clock(parsed, Note.parse(signed), checkpoint.size)),
+        )
+
+    def _check_clock(self, note: Note, before: Note, size: int) -> Iterator[str]:
+        """Yield where the clock of this machine disagrees with other clocks.
+
+        Entries are given their times by this clock; what it gets wrong stays wrong for ever.
+        """
+        if self._clock is None:
+            return
+        now = self._clock()
+        others = {"the database's": self._store.now() // 1_000_000}
+        # Only who has cosigned just now says what time it is.
+        fresh = tuple(s for s in note.signatures if s not in before.signatures)
+        for seen in self._cosigned(Note(note.text, fresh)) if fresh else ():
+            others[f"that of witness {seen.key.name}"] = seen.time
+        last = self._store.checkpoint(size - 1)
+        past = quorum_time(self._cosigned(last), self._policy) if last else 0
+        if past > now // 1_000_000 + MAX_CLOCK_SKEW_S:
+            # The other way round says nothing: a log may rest for as long as it likes.
+            others["the last checkpoint's"] = past
+        for name, time in others.items():
+            skew = now // 1_000_000 - time
+            if time and abs(skew) > MAX_CLOCK_SKEW_S:
+                relation = "ahead of" if skew > 0 else "behind"
+                yield (
+                    f"the clock of this machine is {abs(skew)} s {relation} {name}; entries are "
+                    "recorded with its time: set it right"
+                )
 
     def _sign(self) -> bytes:
         # In this order.  A note is in the guard before it is in the store, and the tree only grows;
@@ -158,6 +262,7 @@ class Publisher:
                 self._store.save_checkpoint(head.size, last)
                 return last
             return kept
+        self._check_key(last)
         checkpoint = Checkpoint(self._store.origin, head.size, head.root)
         note = sign_checkpoint(checkpoint, self._key).encode()
         # Remember first, show second.  Stopped in between: the next signer finds the note in the
@@ -166,6 +271,12 @@ class Publisher:
         self._guard.advance(last, note)
         self._store.save_checkpoint(head.size, note)
         return note
+
+    def _check_key(self, last: bytes | None) -> None:
+        """Refuse to sign behind a key that has taken the log over from this one."""
+        signatures = Note.parse(last).signatures if last else ()
+        if last and not any(s.names(key) for s in signatures for key in self._own):
+            raise LogKeyRetired(self._store.origin)
 
     def _continues(self, last: bytes, head: Head) -> bool:
         """Tell whether the tree is the one last signed; raise if it does not continue it."""
@@ -200,4 +311,54 @@ class Publisher:
         added = [s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known]
         if not added:
             raise WitnessRefused(cosigner.name, "it answered without its cosignature")
-        return Note(text, (*own, *added)).encode()
+        completed = Note(text, (*own, *added))
+        self._check_times(cosigner.name, Note(text, tuple(added)))
+        return completed.encode()
+
+    def _check_times(self, witness: str, added: Note) -> None:
+        """Refuse cosignatures whose times cannot be right: what is stored bounds every entry.
+
+        A larger tree is cosigned later: by the same witness, and by the quorum.
+        """
+        now = self._clock() // 1_000_000 if self._clock else None
+        size = Checkpoint.parse(added.text).size
+        for cosignature in self._cosigned(added):
+            time = cosignature.time
+            if not time:
+                raise CosignatureRefused(witness, "it does not say when it cosigned")
+            if now is not None and time > now + MAX_CLOCK_SKEW_S:
+                why = f"it cosigned {time - now} s in the future, by the clock of this machine"
+                raise CosignatureRefused(witness, f"{why}; one of the two clocks is wrong")
+            earlier = self._last_time(cosignature.key, size, now)
+            if time < earlier - MAX_CLOCK_SKEW_S:
+                why = f"it cosigned {earlier - time} s before an earlier checkpoint was cosigned"
+                raise CosignatureRefused(witness, f"{why}; its clock is wrong")
+
+    def _last_time(self, witness: VerifierKey, size: int, now: int | None) -> int:
+        """Return when a tree smaller than this one was last cosigned, by a witness or the quorum.
+
+        A time that has not come yet is passed over: then it was that clock which was wrong, and
+        refusing all others until then would leave the log without witnesses.
+        """
+        for _ in range(_MAX_LOOKBACK):
+            note = self._store.checkpoint(size - 1) if size else None
+            if note is None:
+                return 0
+            seen = self._cosigned(note)
+            own = (c.time for c in seen if c.key == witness)
+            latest = max([quorum_time(seen, self._policy), *own])
+            if latest and (now is None or latest <= now + MAX_CLOCK_SKEW_S):
+                return latest
+            try:
+                size = checkpoint_of(note).size
+            except Malformed:
+                return 0  # somebody has written into the database; whoever verifies finds it
+        return 0
+
+    def _cosigned(self, note: Note | bytes) -> tuple[Cosignature, ...]:
+        """Return the cosignatures of a note; of one that does not hold, none."""
+        try:
+            parsed = note if isinstance(note, Note) else Note.parse(note)
+            return cosignatures(parsed, self._policy.witness_keys)
+        except (Malformed, SignatureRejected):
+            return ()

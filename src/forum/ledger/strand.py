@@ -18,8 +18,9 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.errors import Malformed, Overtaken, PositionTaken, StepMismatch
+from forum.ledger.access import ACCESS
 from forum.ledger.body import Body, Content
-from forum.ledger.entry import FORMAT, Entry, Facts, leaf_of
+from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
 from forum.ledger.mask import Mask
 from forum.ledger.ports import (
@@ -27,12 +28,24 @@ from forum.ledger.ports import (
     AppendAsync,
     Clock,
     Effect,
+    Once,
     Position,
     Reader,
     Record,
     Salts,
+    TaggedHead,
 )
+from forum.ledger.tags import WriteKeys
 from forum.tlog import Hash
+
+TAGS = "tags"
+"""The strand of the log's own run that says from where on entries carry tags."""
+
+WRITE_KEY = "write-key"
+"""Under this name the store keeps a mark of the write key that the writers of a log use."""
+
+KEPT_STRANDS = frozenset({ACCESS})
+"""Strands of the log's own run whose head is tagged: what they end with must not be taken away."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -71,6 +84,8 @@ class Pen(msgspec.Struct, frozen=True):
     clock: Clock
     salts: Salts
     mask: Mask
+    tags: WriteKeys | None = None
+    """What marks entries as written by us; without it the sequencer may refuse them."""
 
 
 class Strand:
@@ -188,10 +203,27 @@ class Strand:
             entry = self._entry(n, prev, draft, bodies)
             data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
-            records.append(Record(self._position(n), data, leaf, bodies, draft.effects))
+            effects = self._tagged(draft.effects, n, leaf)
+            tag = self._pen.tags.tag_entry(data) if self._pen.tags else None
+            records.append(Record(self._position(n), data, leaf, bodies, effects, tag))
             written.append(Recorded(leaf, entry))
             prev = leaf.hex()
         return records, tuple(written)
+
+    def _tagged(self, effects: tuple[Effect, ...], n: int, leaf: Hash) -> tuple[Effect, ...]:
+        """Return the effects of an entry with the tags that keep others from changing them."""
+        keys = self._pen.tags
+        if keys is None:
+            return effects
+        if self.run == LOG_RUN and self.name in KEPT_STRANDS:
+            head = TaggedHead(self.name, n, leaf, keys.tag_head(self.name, n, leaf))
+            effects = (*effects, head)
+        return tuple(
+            effect._replace(tag=keys.tag_idempotency(*effect[:3]))
+            if isinstance(effect, Once)
+            else effect
+            for effect in effects
+        )
 
     def _entry(self, n: int, prev: str, draft: Draft, bodies: tuple[Body, ...]) -> Entry[Any]:
         pen, facts = self._pen, draft.facts

@@ -16,7 +16,14 @@ that tools which other people wrote can check what Forum records.
 """
 
 from forum.tlog.checkpoint import Checkpoint, checkpoint_of, open_checkpoint, sign_checkpoint
-from forum.tlog.cosignature import Cosignature, cosign, cosignatures, is_witnessed
+from forum.tlog.cosignature import (
+    Cosignature,
+    consistent_times,
+    cosign,
+    cosignatures,
+    is_witnessed,
+    quorum_time,
+)
 from forum.tlog.hashing import (
     EMPTY_ROOT,
     Hash,
@@ -76,6 +83,7 @@ __all__ = [
     "check_subtree_consistency",
     "check_subtree_inclusion",
     "checkpoint_of",
+    "consistent_times",
     "cosign",
     "cosignatures",
     "entries_path",
@@ -89,6 +97,7 @@ __all__ = [
     "parse_tile_path",
     "prove_consistency",
     "prove_inclusion",
+    "quorum_time",
     "root_of",
     "sign_checkpoint",
     "sign_note",

@@ -4,7 +4,8 @@ The signed message does not hold the witness's name.  So one key must never serv
 witnesses, or the word of one would count for both.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from struct import pack, unpack
 
@@ -20,7 +21,10 @@ BLOB_SIZE = 8 + 64
 
 @dataclass(frozen=True)
 class Cosignature:
-    """A witness, and the time in seconds since 1970 at which it cosigned by its own clock."""
+    """A witness, and the time in seconds since 1970 at which it cosigned by its own clock.
+
+    Time 0 is no time: such a cosignature says what was seen, and nothing about when.
+    """
 
     key: VerifierKey
     time: int
@@ -67,3 +71,40 @@ def _message(text: str, time: int) -> bytes:
 def is_witnessed(note: Note, policy: Policy) -> bool:
     """Tell whether the witnesses that a policy asks for have cosigned a checkpoint."""
     return policy.satisfied_by([c.key for c in cosignatures(note, policy.witness_keys)])
+
+
+def quorum_time(seen: Iterable[Cosignature], policy: Policy) -> int:
+    """Return the earliest time by which the policy's quorum had cosigned, or 0 if there is none.
+
+    For k of n witnesses that is the k-th smallest time: no fewer than k witnesses together can
+    make it earlier than the clocks of the others say, nor can a single slow one make it later.
+    """
+    keys: set[VerifierKey] = set()
+    for cosignature in sorted((c for c in seen if c.time), key=lambda c: c.time):
+        keys.add(cosignature.key)
+        if policy.satisfied_by(keys):
+            return cosignature.time
+    return 0
+
+
+def consistent_times(times: Sequence[int]) -> list[int]:
+    """Return the times of checkpoints in the order of their sizes, 0 for each that is refuted.
+
+    A larger tree is cosigned later.  Where times contradict that, a witness's clock was wrong; kept
+    is the largest set of times that do not contradict each other, and of several such sets the one
+    with the latest checkpoints.  Times that are 0 take no part.  Clocks that were always right lose
+    nothing, and one that was wrong for a while cannot refute what others say.
+    """
+    tails: list[int] = []  # the smallest time that ends a chain of each length
+    ends: list[int] = []  # the index of the checkpoint with that time
+    before: dict[int, int] = {}
+    for index, time in enumerate(times):
+        if not time:
+            continue
+        length = bisect_right(tails, time)
+        before[index] = ends[length - 1] if length else -1
+        tails[length : length + 1], ends[length : length + 1] = [time], [index]
+    kept, index = [0] * len(times), ends[-1] if ends else -1
+    while index >= 0:
+        kept[index], index = times[index], before[index]
+    return kept

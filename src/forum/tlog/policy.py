@@ -162,6 +162,17 @@ class Policy:
                 seen.add(group.name)
         return self.quorum in seen
 
+    @property
+    def min_witnesses(self) -> int:
+        """The smallest number of witnesses that can make the quorum, and at least one."""
+        # A group stands behind its members, so that their numbers are known when it is reached;
+        # no witness is in two groups, so that the numbers of members can be added.
+        needed = {witness.name: 1 for witness in self.witnesses}
+        for group in self.groups:
+            cheapest = sorted(needed[member] for member in group.members)[: group.threshold]
+            needed[group.name] = sum(cheapest)
+        return needed.get(self.quorum, 1)
+
 
 def _optional(url: str | None) -> list[str]:
     return [] if url is None else [url]

@@ -43,10 +43,22 @@ class Tree:
             tree._edge.append(_read_tile(read, tile, width) if width else b"")
         return tree
 
+    @classmethod
+    def resume(cls, size: int, edge: Iterable[bytes]) -> "Tree":
+        """Take up a tree again from its size and its unfinished tiles."""
+        tree = cls()
+        tree._size, tree._edge = check_number(size, "tree size"), list(edge)
+        return tree
+
     @property
     def size(self) -> int:
         """Number of leaves."""
         return self._size
+
+    @property
+    def edge(self) -> tuple[bytes, ...]:
+        """The unfinished tiles, the lowest level first: what `resume` needs beside the size."""
+        return tuple(self._edge)
 
     def root(self) -> Hash:
         """Compute the root over all leaves."""
@@ -91,6 +103,8 @@ class TreeView:
         self._read = read
         # For each tile the levels of the tree from its own hashes up, as far as they were needed.
         self._levels: dict[TileId, list[bytes]] = {}
+        # Ranges that are no node of a tile: the right edge, which is part of every proof.
+        self._joined: dict[tuple[int, int], Hash] = {}
 
     @property
     def size(self) -> int:
@@ -117,8 +131,12 @@ class TreeView:
         height = (hi - lo - 1).bit_length()
         if hi - lo == 1 << height and lo % (hi - lo) == 0:
             return self._node(height, lo >> height)
-        middle = lo + split_of(hi - lo)
-        return hash_children(self._hash(lo, middle), self._hash(middle, hi))
+        joined = self._joined.get((lo, hi))
+        if joined is None:
+            middle = lo + split_of(hi - lo)
+            joined = hash_children(self._hash(lo, middle), self._hash(middle, hi))
+            self._joined[lo, hi] = joined
+        return joined
 
     def _node(self, height: int, index: int) -> Hash:
         """Return the root over a perfect subtree, by its height and its index at that height."""

@@ -5,7 +5,7 @@ Memory grows with the number of open strands, not with the number of entries: a 
 among the recent ones is looked up.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -30,13 +30,10 @@ from forum.ledger import (
     place_of,
 )
 from forum.verify.report import Bodies, Findings, Problem
-
-TOLERANCE = 300 * 1_000_000
-"""How far, in microseconds, a writer's clock may be off before its times are called impossible."""
+from forum.verify.summary import SegmentSummary
+from forum.verify.times import FOREVER, TOLERANCE
 
 _RECENT = 200_000
-FOREVER = 2**53 - 1 - TOLERANCE
-"""As late as an entry can be, but for the tolerance."""
 _STRUCTURAL = frozenset(
     {b"run.open/1", b"run.close/1", b"redact/1", b"accepted/1"}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS}
@@ -48,13 +45,23 @@ _NO_LIST = {"": (0, "")}
 """What stands for a list that is not in its form: it fits no strands."""
 
 
-class _Strand(msgspec.Struct):
+class StrandHead(msgspec.Struct):
     """How far a strand has come, and the earliest time that its entries can have."""
 
     n: int
     head: bytes
     """The id of the last entry, in hexadecimal, as entries write it."""
     floor: int
+
+
+class KnownRun(msgspec.Struct, frozen=True):
+    """How far a run has come: its strands, if it is open."""
+
+    run: str
+    floor: int
+    closed: bool
+    session: bool
+    strands: tuple[tuple[str, StrandHead], ...] = ()
 
 
 class Chronicle:
@@ -71,7 +78,7 @@ class Chronicle:
         self._origin, self._findings, self._body, self._known = origin, findings, body, known
         self._whole = whole
         """The one run whose strands are here whole; None if all are."""
-        self._strands: dict[bytes, _Strand] = {}
+        self._strands: dict[bytes, StrandHead] = {}
         self._runs: dict[str, set[str]] = {}
         self._floors: dict[str, int] = {}
         self._closed: set[str] = set()
@@ -80,7 +87,7 @@ class Chronicle:
         self._absent: dict[tuple[str, str], tuple[int, str]] = {}
         self._redacted: set[tuple[str, str]] = set()
         self.times: dict[tuple[int, str], int] = {}
-        """When the signed checkpoint of a size and root was cosigned; 0 if it was not."""
+        """When the signed checkpoint of a size and root was cosigned; 0 if that is not known."""
         self._earliest, self._latest = -TOLERANCE, FOREVER + TOLERANCE
         self.entries = self.runs = self.ok = self.mismatch = 0
         self.unlisted: list[str] = []
@@ -141,7 +148,7 @@ class Chronicle:
                 self._check_parents(index, entry)
             for name, commitment in entry.bodies.items():
                 self._check_body(index, leaf, entry, name, commitment)
-        if isinstance(entry.facts, Redact):
+        if isinstance(entry.facts, Redact) and _is_in_force(entry):
             self._redacted.add((entry.facts.entry, entry.facts.body))
         self._remember(leaf)
 
@@ -149,7 +156,8 @@ class Chronicle:
         """Say between which times the next entries can have been written.
 
         They got their indexes after a checkpoint that was cosigned at `floor`, and before one
-        that was cosigned at `ceiling`.  An entry waits for its index for moments only.
+        that was cosigned at `ceiling`, or before now.  An entry waits for its index for moments
+        only.
         """
         self._earliest, self._latest = floor - TOLERANCE, ceiling + TOLERANCE
 
@@ -166,6 +174,80 @@ class Chronicle:
     def open_runs(self) -> tuple[str, ...]:
         """Return the runs that were opened and not closed."""
         return tuple(sorted(run for run in self._runs if run != LOG_RUN))
+
+    # The state of runs, as `segments` compares it with what a segment assumes of it.
+
+    def find_strand(self, run: str, name: str) -> StrandHead | None:
+        """Return how far an open strand has come."""
+        return self._strands.get(self._key(run, name))
+
+    def strands_of(self, run: str) -> set[str] | None:
+        """Return the strands of an open run but for `main`; None if the run is not open."""
+        return self._runs.get(run)
+
+    def floor_of(self, run: str) -> int:
+        """Return the earliest time that the entries of a run can have."""
+        return self._floors.get(run, 0)
+
+    def is_closed(self, run: str) -> bool:
+        """Tell whether a run was closed."""
+        return run in self._closed
+
+    def open_run(self, run: str, floor: int) -> None:
+        """Take over a run that was opened in a segment."""
+        self._runs[run] = set()
+        if floor:
+            self._floors[run] = floor
+
+    def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
+        """Take over how far a strand has come in a segment."""
+        if name != MAIN:
+            self._runs[run].add(name)
+        self._strands[self._key(run, name)] = strand
+
+    def close_run(self, run: str) -> None:
+        """Take over that a run was closed in a segment."""
+        for name in (MAIN, *self._runs.pop(run, ())):
+            self._strands.pop(self._key(run, name), None)
+        self._closed.add(run)
+
+    def known_runs(self, sessions: Container[str]) -> Iterator[KnownRun]:
+        """Yield how far every run has come, and which of them are known to be sessions."""
+        for run in self._closed:
+            yield KnownRun(run, 0, closed=True, session=False)
+        for run, names in self._runs.items():
+            strands = tuple((n, self._strands[self._key(run, n)]) for n in (MAIN, *sorted(names)))
+            yield KnownRun(run, self.floor_of(run), False, run in sessions, strands)  # noqa: FBT003
+
+    def recall(self, old: Iterable[bytes], young: Iterable[bytes]) -> None:
+        """Know these entries as recent ones: they were taken in by somebody else."""
+        self._old, self._young = set(old), set(young)
+
+    def adopt(self, summary: SegmentSummary) -> None:
+        """Take over what was counted and not found in a segment."""
+        self.entries += summary.entries
+        self.runs += len(summary.opened)
+        self.ok += summary.bodies
+        self.not_checked.extend(summary.not_checked)
+        self.unlisted.extend(summary.unlisted)
+        self._redacted.update(summary.redacted)
+        for leaf, name, index, where in summary.absent:
+            self._absent[leaf, name] = (index, where)
+
+    def unexplained(self) -> list[tuple[int, bytes, str]]:
+        """Return the bodies that are absent, and that no redaction explains so far."""
+        return [
+            (index, leaf.encode(), name)
+            for (leaf, name), (index, _) in self._absent.items()
+            if (leaf, name) not in self._redacted
+        ]
+
+    def check_again(self, index: int, leaf: bytes, entry: Entry[Any], name: str) -> None:
+        """Look once more for a body that was absent; one that is not there stays where it was."""
+        position = Position(entry.run, entry.strand, entry.n)
+        if self._body(index, position, name) is not None:
+            del self._absent[leaf.decode(), name]
+            self._check_body(index, leaf, entry, name, entry.bodies[name])
 
     def closed(self, run: str) -> bool:
         """Tell whether a run was closed with a list of its strands that could be read."""
@@ -186,7 +268,7 @@ class Chronicle:
         if entry.strand == MAIN and isinstance(entry.facts, RunClose):
             self._close(index, entry)
 
-    def _begin(self, index: int, entry: Entry[Any]) -> _Strand:
+    def _begin(self, index: int, entry: Entry[Any]) -> StrandHead:
         if entry.run in self._closed:
             self._find(Problem.AFTER_CLOSE, "its run was closed before it", index, entry)
         if entry.run not in self._runs:
@@ -197,7 +279,7 @@ class Chronicle:
             self._runs[entry.run].add(entry.strand)
             if not entry.parents:
                 self._find(Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry)
-        strand = _Strand(0, b"", self._floors.get(entry.run, 0) - TOLERANCE)
+        strand = StrandHead(0, b"", self._floors.get(entry.run, 0) - TOLERANCE)
         self._strands[self._key(entry.run, entry.strand)] = strand
         return strand
 
@@ -272,7 +354,7 @@ class Chronicle:
             detail = f"body {name!r} is not the one that was recorded"
             self._find(Problem.BODY_MISMATCH, detail, index, entry)
 
-    def _misplaced(self, index: int, entry: Entry[Any], strand: _Strand) -> None:
+    def _misplaced(self, index: int, entry: Entry[Any], strand: StrandHead) -> None:
         if entry.n < strand.n:
             detail = f"position {entry.n} was taken by an earlier entry"
             self._find(Problem.POSITION_DOUBLED, detail, index, entry)
@@ -283,15 +365,35 @@ class Chronicle:
     def _impossible(self, index: int, entry: Entry[Any], earliest: int) -> None:
         late = entry.ts > self._latest
         bound = self._latest - TOLERANCE if late else earliest + TOLERANCE
-        relation = "before" if late else "after"
         seconds = abs(entry.ts - bound) // 1_000_000
         detail = (
-            f"its time is {seconds} s off: a witness proves that it was written {relation} then"
+            f"its time is {seconds} s too late: it was there before then. "
+            "The clock of the machine that wrote it was probably ahead"
+            if late
+            else f"its time is {seconds} s too early: a witness proves that it was written after "
+            "then. The clock of the machine that wrote it was probably behind"
         )
         self._find(Problem.TIME_IMPOSSIBLE, detail, index, entry)
 
     def _find(self, problem: Problem, detail: str, index: int, entry: Entry[Any]) -> None:
         self._findings.add(problem, detail, index, _where(entry))
+
+
+def recent_before(entries: int) -> tuple[int, int]:
+    """Return how many entries are young, and how many old, when so many were taken in."""
+    if not entries:
+        return 0, 0
+    young = (entries - 1) % _RECENT + 1
+    return young, min(_RECENT, entries - young)
+
+
+def _is_in_force(redaction: Entry[Any]) -> bool:
+    """Tell whether a redaction stands where redactions are announced, caused by what it erases.
+
+    Anywhere else it is a run's own word: whoever writes a run could excuse what is missing in it.
+    """
+    announced = redaction.run == LOG_RUN and redaction.strand == MAIN
+    return announced and redaction.parents[:1] == (redaction.facts.entry,)
 
 
 def _where(entry: Entry[Any]) -> str:

@@ -2,13 +2,14 @@
 
 from binascii import hexlify
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from functools import cached_property
+from typing import Protocol
 
 from forum.deliberation import Indexed
-from forum.errors import Malformed, ProofRejected
-from forum.ledger import Kinds, Position, Reader, StoredBody, leaf_of
+from forum.errors import ForumError, Malformed, ProofRejected
+from forum.ledger import Kinds, Position, Reader, Row, StoredBody, WriteKeys, leaf_of
 from forum.tlog import (
     TILE_WIDTH,
     Checkpoint,
@@ -22,9 +23,19 @@ from forum.tlog import (
     hash_leaves,
     prove_consistency,
 )
-from forum.verify.chronicle import FOREVER, TOLERANCE, Chronicle, unknown_kinds
+from forum.verify.chronicle import (
+    Chronicle,
+    KnownRun,
+    recent_before,
+    unknown_kinds,
+)
+from forum.verify.log_keys import live_log_keys
 from forum.verify.report import Answer, Claim, Findings, Problem, Report, State, empty_report
-from forum.verify.sessions import Sessions
+from forum.verify.segments import SegmentChronicle, apply, edge_digest, fits
+from forum.verify.sessions import Sessions, SessionSummary
+from forum.verify.summary import LastVerified, Segment, SegmentSummary, Step, plan_segments
+from forum.verify.tables import TableAudit
+from forum.verify.times import TOLERANCE, CheckpointTimes
 from forum.verify.trust import Trust, sightings
 
 GRACE = 10 * 1_000_000
@@ -38,33 +49,106 @@ _NO_LEAF = hash_leaf(_NOTHING)
 Progress = Callable[[int, int], None]
 
 
-def verify_ledger(
+class SegmentRunner(Protocol):
+    """Somebody who checks segments elsewhere, and nothing where that could not be done."""
+
+    def run_segments(
+        self, segments: Sequence[Segment], times: "Times"
+    ) -> Iterator[SegmentSummary | None]:
+        """Yield what came of each segment (`check_segment`), in their order."""
+        ...
+
+    def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
+        """Yield what came of each deliberation (`check_session`), in their order."""
+        ...
+
+
+KeepState = Callable[[Iterable[KnownRun], LastVerified], None]
+"""Keeps how far the runs of a log have come, in place of whatever was kept before."""
+
+Times = dict[tuple[int, str], int]
+"""When the signed checkpoint of a size and root was cosigned; 0 if it was not."""
+
+STEP = _CHUNK
+SEGMENT = 8 * _CHUNK
+"""About how many entries are checked by one process at a time."""
+
+
+def verify_ledger(  # noqa: PLR0913  the last three have a default
     reader: Reader,
     kinds: Kinds,
     trust: Trust,
     now: int,
     progress: Progress = lambda _done, _all: None,
+    *,
+    runner: SegmentRunner | None = None,
+    keep: KeepState | None = None,
+    write_keys: WriteKeys | None = None,
+    heads: Mapping[str, tuple[int, str]] | None = None,
+    left: bool = False,
 ) -> Report:
-    """Check everything that one snapshot of a ledger holds."""
-    return _Audit(reader, kinds, trust, now).run(progress)
+    """Check everything that one snapshot of a ledger holds.
+
+    With a runner, segments are checked elsewhere at the same time, by snapshots that are not
+    older than this one.  The report is the same.  If nothing was found, `keep` is told how far
+    the runs have come, for a later verification of what is new.  With the write keys of the log it
+    is also checked that writers of it wrote what is not signed yet.  Nobody signs a log any more
+    that was left for its next epoch: what waits there waits for ever, and is counted only.
+    """
+    audit = LedgerAudit(reader, kinds, trust, now, write_keys=write_keys, heads=heads)
+    audit.left = left
+    report = audit.run(progress, runner)
+    if keep is not None and not report.found and report.size:
+        audit.tell_state(keep)
+    return report
 
 
-class _Audit:
+def check_segment(reader: Reader, kinds: Kinds, times: Times, segment: Segment) -> SegmentSummary:
+    """Check a segment, without knowing what stands before it."""
+    audit = LedgerAudit(reader, kinds, Trust(), 0, SegmentChronicle)
+    return audit.check_segment(segment, times)
+
+
+def check_session(reader: Reader, kinds: Kinds, run: str, size: int) -> SessionSummary:
+    """Check a deliberation as the log of this size has it."""
+    return LedgerAudit(reader, kinds, Trust(), 0).check_session(run, size)
+
+
+class LedgerAudit:
     """One verification under way."""
 
-    def __init__(self, reader: Reader, kinds: Kinds, trust: Trust, now: int) -> None:
-        self._reader, self._kinds, self._trust, self._now = reader, kinds, trust, now
+    def __init__(  # noqa: PLR0913  the last three have a default
+        self,
+        reader: Reader,
+        kinds: Kinds,
+        trust: Trust,
+        now: int,
+        chronicle: type[Chronicle] = Chronicle,
+        *,
+        write_keys: WriteKeys | None = None,
+        heads: Mapping[str, tuple[int, str]] | None = None,
+    ) -> None:
+        self._keys = live_log_keys(reader, kinds, trust)
+        self._reader, self._kinds, self._now = reader, kinds, now
+        self._trust, self.left = self._keys.trust, False
         self._findings = Findings()
         self._tree = Tree()
         self._unknown: Counter[str] = Counter()
         self._seen: dict[int, tuple[Cosignature, ...]] = {}
         self._signed: list[Checkpoint] = []
+        self._times = CheckpointTimes(now)
+        self._opened: list[Checkpoint] = []
+        self._notices: list[str] = []
+        self._checkpoint_rows = 0
+        self._tables = TableAudit(reader, self._findings, now, write_keys, heads or {})
+        self._first_floor = 0
+        """When the last checkpoint before those that are read was cosigned."""
         self._sessions = Sessions(self._body, self._findings)
-        self._chronicle = Chronicle(
+        self._chronicle = chronicle(
             reader.origin, self._findings, self._sessions.body, self._is_before
         )
 
-    def run(self, progress: Progress) -> Report:
+    def run(self, progress: Progress, runner: SegmentRunner | None = None) -> Report:
         """Read the checkpoints, then every entry, then what only the end can tell."""
         if not self._trust.log_keys:
             # There is nothing to compare with, for a reader who trusts nobody.
@@ -72,37 +156,170 @@ class _Audit:
             return empty_report(self._reader.origin, unknown, unknown, self._findings)
         self._read_checkpoints()
         size = self._signed[-1].size if self._signed else 0
-        self._advance(size, progress)
-        for run in self._sessions.runs:
-            self._sessions.check(run, self._signed_entries(run))
+        self._advance(progress, runner)
+        self._check_sessions(size, runner)
         pending = self._check_pending(size)
         self._check_memories()
         return self._report(size, pending)
 
-    def _advance(self, size: int, progress: Progress) -> None:
-        """Take in all entries, stopping at each checkpoint to compare its root."""
-        start = 0
-        for checkpoint, bounds in zip(self._signed, self._bounds(), strict=True):
-            self._chronicle.bound(*bounds)
-            for low in range(start, checkpoint.size, _CHUNK):
-                self._take_chunk(low, min(low + _CHUNK, checkpoint.size))
-                progress(min(low + _CHUNK, checkpoint.size), size)
-            self._compare_root(checkpoint)
-            start = checkpoint.size
+    def _advance(self, progress: Progress, runner: SegmentRunner | None) -> None:
+        """Take in all entries, in this process or by summaries of those that others took in."""
+        segments = list(plan_segments(self._steps(), SEGMENT))
+        size = segments[-1].stop if segments else 0
+        if runner is None:
+            for segment in segments:
+                self._take_segment(segment, progress, size)
+            return
+        recent = True
+        summaries = runner.run_segments(segments, self._chronicle.times)
+        for segment, summary in zip(segments, summaries, strict=True):
+            if summary is not None and self._adopt(summary):
+                recent = False
+                progress(segment.stop, size)
+                continue
+            if not recent:
+                self._recall(segment.start)
+            recent = True
+            self._take_segment(segment, progress, size)
+        self._confirm_absent()
+
+    def tell_state(self, keep: KeepState) -> None:
+        """Hand over how far the runs have come."""
+        keep(self._chronicle.known_runs(self._sessions.runs), self._last_verified())
+
+    def _last_verified(self) -> LastVerified:
+        newest = self._signed[-1]
+        times = [self._time(checkpoint.size) for checkpoint in self._signed]
+        return LastVerified(
+            origin=newest.origin,
+            size=newest.size,
+            root=newest.root.hex(),
+            checked_at=self._now,
+            floor=max([self._first_floor, *times]),
+            witnessed=max(self._seen, default=0),
+        )
+
+    def _steps(self, start: int = 0) -> Iterator[Step]:
+        """Yield what is read at once; a step ends at each checkpoint, to compare its root."""
+        for checkpoint in self._signed:
+            stop = checkpoint.size
+            floor, ceiling = self._times.bounds(start)
+            bounds = (max(floor, self._first_floor), ceiling)
+            # Of two checkpoints of one size, the second has no entries of its own.
+            for low in range(start, stop, _CHUNK) or (stop,):
+                high = min(low + _CHUNK, stop)
+                root = bytes(checkpoint.root) if high == stop else b""
+                yield Step(low, high, *bounds, root)
+            start = stop
+
+    def _take_segment(self, segment: Segment, progress: Progress, size: int) -> None:
+        for step in segment.steps:
+            self._chronicle.bound(step.floor, step.ceiling)
+            if step.start < step.stop:
+                self._take_chunk(step.start, step.stop)
+                progress(step.stop, size)
+            if step.root:
+                self._compare_root(step.stop, step.root)
+
+    def check_segment(self, segment: Segment, times: Times) -> SegmentSummary:
+        """Take in a segment under assumptions, and return what came of it."""
+        chronicle = self._chronicle
+        assert isinstance(chronicle, SegmentChronicle)  # noqa: S101  whoever calls has chosen it
+        chronicle.times = times
+        try:
+            self._tree = Tree.load(segment.start, self._reader.read_tile)
+            before = edge_digest(self._tree.edge)
+            self._take_segment(segment, lambda _done, _all: None, 0)
+        except ForumError:
+            # Whoever takes it in with all that stands before it says what is wrong.
+            return SegmentSummary(segment.start, segment.stop, 1, b"")
+        if self._findings.count:
+            return SegmentSummary(segment.start, segment.stop, self._findings.count, before)
+        opened, touched, closed = chronicle.summary()
+        return SegmentSummary(
+            start=segment.start,
+            stop=segment.stop,
+            found=0,
+            edge_before=before,
+            edge=self._tree.edge,
+            opened=opened,
+            touched=touched,
+            closed=closed,
+            absent=chronicle.bodies_absent(),
+            redacted=chronicle.bodies_redacted(),
+            entries=chronicle.entries,
+            bodies=chronicle.ok,
+            unknown=dict(self._unknown),
+            sessions=tuple(self._sessions.runs),
+            not_checked=tuple(chronicle.not_checked),
+            unlisted=tuple(chronicle.unlisted),
+            strands=self._tables.strands,
+            tallies=self._tables.tallies.all(),
+        )
+
+    def _adopt(self, summary: SegmentSummary) -> bool:
+        """Take over a segment that somebody else took in, if it holds after all before it."""
+        if summary.found or summary.edge_before != edge_digest(self._tree.edge):
+            return False
+        if not fits(self._chronicle, summary):
+            return False
+        apply(self._chronicle, summary)
+        self._chronicle.adopt(summary)
+        self._tree = Tree.resume(summary.stop, summary.edge)
+        self._unknown.update(summary.unknown)
+        self._sessions.runs.update(dict.fromkeys(summary.sessions))
+        self._tables.join(summary.strands, summary.tallies)
+        return True
+
+    def _recall(self, start: int) -> None:
+        """Know as recent what would be, had this process taken in all before an index."""
+        young, old = recent_before(self._chronicle.entries)
+        first = max(0, start - young - old)
+        entries = (row.data if row else _NOTHING for row in self._reader.rows(first, start))
+        leaves = [hexlify(leaf) for leaf in hash_leaves(entries)]
+        border = max(0, len(leaves) - young)
+        self._chronicle.recall(leaves[:border], leaves[border:])
+
+    def _confirm_absent(self) -> None:
+        """Look again for bodies that others did not find.
+
+        Their snapshots are younger than this one: a body may have been erased since, by a
+        redaction that the checkpoint of this report does not cover.
+        """
+        for index, leaf, name in self._chronicle.unexplained():
+            with suppress(Malformed):
+                entry = self._kinds.read(self._data_at(index))
+                self._chronicle.check_again(index, leaf, entry, name)
+
+    def _check_sessions(self, size: int, runner: SegmentRunner | None) -> None:
+        runs = list(self._sessions.runs)
+        done = runner.run_sessions(runs, size) if runner and runs else (None for _ in runs)
+        for run, summary in zip(runs, done, strict=True):
+            if summary is None or summary.found > len(summary.findings):
+                self._sessions.check(run, self._signed_entries(run))
+            else:
+                self._sessions.adopt(summary)
+
+    def check_session(self, run: str, size: int) -> SessionSummary:
+        """Play one deliberation, and return what came of it."""
+        self._tree = Tree.load(size, self._reader.read_tile)
+        self._sessions.check(run, self._signed_entries(run))
+        return self._sessions.summary()
 
     def _take_chunk(self, start: int, stop: int) -> None:
-        entries = list(self._reader.entries(start, stop))
-        leaves = hash_leaves(data or _NOTHING for data in entries)
+        rows = list(self._reader.rows(start, stop))
+        leaves = hash_leaves(row.data if row else _NOTHING for row in rows)
         # The leaves first: what was altered is named before what follows from it.
         self._compare_tiles(leaves)
+        self._tables.take_rows(start, rows, leaves)
         follow, kinds = self._chronicle.follow, self._kinds
-        for index, (data, leaf) in enumerate(zip(entries, leaves, strict=True), start):
-            if data is None:
+        for index, (row, leaf) in enumerate(zip(rows, leaves, strict=True), start):
+            if row is None:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
                 continue
             name = hexlify(leaf)
-            if not follow(name, data, kinds):
-                self._take(index, name, data)
+            if not follow(name, row.data, kinds):
+                self._take(index, name, row.data)
 
     def _take(self, index: int, leaf: bytes, data: bytes) -> None:
         try:
@@ -112,6 +329,7 @@ class _Audit:
             return
         self._chronicle.take(index, leaf, entry)
         self._sessions.notice(index, entry)
+        self._tables.take_entry(entry)
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
 
@@ -121,7 +339,7 @@ class _Audit:
     def _signed_entries(self, run: str) -> Iterator[Indexed]:
         """Yield the entries of a run that are in the signed tree."""
         for strand in self._reader.strands(run):
-            entries = list(self._reader.strand(run, strand))
+            entries = [row.data for row in self._reader.strand_rows(run, strand)]
             leaves = [leaf_of(data) for data in entries]
             places = zip(leaves, self._reader.indexes(leaves), entries, strict=True)
             for leaf, index, data in places:
@@ -148,57 +366,104 @@ class _Audit:
                 detail = "its bytes are not those whose hash is in the tree"
                 self._findings.add(Problem.LEAF_MISMATCH, detail, index)
 
-    def _compare_root(self, checkpoint: Checkpoint) -> None:
-        if self._tree.root() != checkpoint.root:
-            detail = f"the entries do not have the root that was signed for size {checkpoint.size}"
+    def _compare_root(self, size: int, root: bytes) -> None:
+        if self._tree.root() != root:
+            detail = f"the entries do not have the root that was signed for size {size}"
             self._findings.add(Problem.ROOT_MISMATCH, detail)
 
-    def _read_checkpoints(self) -> None:
-        for data in self._reader.checkpoints():
-            checkpoint = self._trust.open(data, self._findings)
-            if checkpoint is None or not checkpoint.size:
-                continue
-            if checkpoint.origin != self._reader.origin:
-                # Its key may well be trusted, but for the log that it speaks of.
-                detail = f"checkpoint: it is of {checkpoint.origin}, another log"
-                self._findings.add(Problem.SIGNATURE_REJECTED, detail)
-                continue
-            self._signed.append(checkpoint)
-            seen = self._trust.seen_by(data, self._findings)
-            if self._trust.satisfied_by(seen):
-                self._seen[checkpoint.size] = seen
-            time = self._time(checkpoint.size)
-            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+    def _read_checkpoints(self, start: int = 0) -> None:
+        opened = [self._open_row(*row) for row in self._reader.checkpoint_rows(start)]
+        self._checkpoint_rows = len(opened)
+        self._signed = [checkpoint for checkpoint in opened if checkpoint is not None]
         # The row says one size and the note may say another.
         self._signed.sort(key=lambda checkpoint: checkpoint.size)
+        self._add_unpublished()
+        self._settle_times()
+
+    def _settle_times(self) -> None:
+        """Decide when the checkpoints that were opened so far were cosigned."""
+        self._times.settle()
+        for checkpoint in self._opened:
+            time = self._times.at(checkpoint.size)
+            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _open_row(self, size: int, data: bytes) -> Checkpoint | None:
+        checkpoint = self._open_checkpoint(data)
+        if checkpoint is not None and checkpoint.size != size:
+            detail = f"a checkpoint of size {checkpoint.size} is stored as one of size {size}"
+            self._findings.add(Problem.COLUMN_MISMATCH, detail)
+        return checkpoint
+
+    def _open_checkpoint(self, data: bytes) -> Checkpoint | None:
+        """Return a checkpoint of this log, and take note of who has cosigned it when."""
+        checkpoint = self._trust.open(data, self._findings)
+        if checkpoint is None or not checkpoint.size:
+            return None
+        if checkpoint.origin != self._reader.origin:
+            # Its key may well be trusted, but for the log that it speaks of.
+            detail = f"checkpoint: it is of {checkpoint.origin}, another log"
+            self._findings.add(Problem.SIGNATURE_REJECTED, detail)
+            return None
+        if not self._keys.allow(data, self._findings):
+            return None
+        seen = self._trust.seen_by(data, self._findings)
+        if self._trust.satisfied_by(seen):
+            self._seen[checkpoint.size] = seen
+            self._times.add(checkpoint.size, self._trust.time_of(seen))
+        self._opened.append(checkpoint)
+        return checkpoint
 
     def _time(self, size: int) -> int:
-        """Return when the checkpoint of a size was cosigned, or 0 if it was not."""
-        return min((c.time for c in self._seen.get(size, ())), default=0) * 1_000_000
+        """Return when the checkpoint of a size was cosigned, or 0 if that is not known."""
+        return self._times.at(size)
 
-    def _bounds(self) -> Iterator[tuple[int, int]]:
-        """Yield for the entries up to each checkpoint when they can have got their indexes.
+    def _add_unpublished(self) -> None:
+        """Take in what the signer remembers and the database does not have, if its tree does.
 
-        That is after the last witnessed checkpoint before them, and before the first that covers
-        them.
+        A signer that is stopped between its guard and the database leaves just that behind.  It
+        is told from a cut tail by the tree: every entry that was signed is there.
         """
-        times = [self._time(checkpoint.size) for checkpoint in self._signed]
-        floors = accumulate(times, max, initial=0)
-        later = accumulate((time or FOREVER for time in reversed(times)), min)
-        # One floor too many: nothing is bounded by what comes after it.
-        yield from zip(list(floors)[:-1], reversed(list(later)), strict=True)
+        guard = self._trust.signed_last(self._reader.origin)
+        newest = self._signed[-1].size if self._signed else 0
+        if guard is not None and guard.size > newest and self._has_tree(guard):
+            self._signed.append(guard)
+            self._opened.append(guard)
+            self._notices.append(
+                f"entries {newest} to {guard.size - 1} are signed, and their checkpoint is not "
+                "yet published here; the next write repairs it"
+            )
+
+    def _has_tree(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether the tree of the database once was the one of a checkpoint."""
+        try:
+            head = self._reader.head()
+            if checkpoint.size > min(head.size, self._reader.stored()):
+                return False
+            return TreeView(head.size, self._reader.read_tile).root(checkpoint.size) == (
+                checkpoint.root
+            )
+        except Malformed:
+            return False
 
     def _check_pending(self, size: int) -> int:
-        """Count what is not signed yet; it is a finding only when it has waited for long."""
+        """Count what is not signed yet; it is a finding only when later entries were signed.
+
+        What a crash left behind waits for the next write, however long that takes.  To sign what
+        came later and leave an entry out is another thing: that is to hide it.
+        """
         if not self._signed:
             self._findings.add(Problem.NOTHING_SIGNED, "there is no checkpoint by a trusted key")
-        stored = self._reader.stored()
-        # The head is a row of the database, and may say anything: no more can be there.
-        end = min(self._head_size(), stored)
-        sequenced = (e for e in self._reader.entries(size, max(size, end)) if e is not None)
-        waiting = [*sequenced, *self._reader.unsequenced()]
-        for data in waiting:
-            self._check_waiting(data)
+        end, stored = self._stored_beyond(size)
+        sequenced = [row for row in self._reader.rows(size, max(size, end)) if row is not None]
+        waiting = [*sequenced, *self._reader.unsequenced_rows()]
+        idle = sum(self._check_waiting(row.data if row else None) for row in waiting)
+        if idle:
+            self._notices.append(
+                f"{idle} entries are recorded and not signed yet; the next write signs them"
+            )
+        self._tables.check_waiting([row for row in waiting if row], len(sequenced))
+        self._compare_head(sequenced)
+        self._check_tables([row for row in waiting if row])
         strays = stored - size - len(waiting)
         if strays > 0:
             detail = (
@@ -207,6 +472,33 @@ class _Audit:
             self._findings.add(Problem.STRAY_ENTRY, detail)
         return len(waiting)
 
+    def _compare_head(self, sequenced: list[Row]) -> None:
+        """Check that the head of the log is the tree of all entries that have an index."""
+        tree = Tree.resume(self._tree.size, self._tree.edge)
+        tree.extend(hash_leaves(row.data for row in sequenced))
+        with suppress(Malformed):  # that is a finding of its own
+            head = self._reader.head()
+            if (head.size, head.root) != (tree.size, tree.root()):
+                detail = f"the head of the log says size {head.size}, and its entries {tree.size}"
+                self._findings.add(Problem.ROOT_MISMATCH, detail)
+
+    def _check_tables(self, waiting: list[Row]) -> None:
+        """Compare the tables with all entries, those too that are not signed yet."""
+        bodies = self._chronicle.ok + self._chronicle.mismatch
+        for row in waiting:
+            with suppress(Malformed):
+                entry = self._kinds.read(row.data)
+                self._tables.take_entry(entry)
+                found = (self._reader.body(row.position, name) for name in entry.bodies)
+                bodies += sum(1 for body in found if body is not None)
+        self._tables.finish(bodies, self._checkpoint_rows)
+
+    def _stored_beyond(self, size: int) -> tuple[int, int]:  # noqa: ARG002  others need it
+        """Return up to which index entries may be found, and how many are stored in all."""
+        stored = self._reader.stored()
+        # The head is a row of the database, and may say anything: no more can be there.
+        return min(self._head_size(), stored), stored
+
     def _head_size(self) -> int:
         try:
             return self._reader.head().size
@@ -214,20 +506,41 @@ class _Audit:
             self._findings.add(Problem.ROOT_MISMATCH, f"the head of the log: {error}")
             return 0
 
-    def _check_waiting(self, data: bytes | None) -> None:
+    def _check_waiting(self, data: bytes | None) -> bool:
+        """Check an entry that is not signed; tell whether nothing is wrong but that it waits."""
         if data is None:
             detail = "an entry that waits for its index is not there"
             self._findings.add(Problem.ENTRY_MISSING, detail)
-            return
+            return False
         try:
             entry = self._kinds.read(data)
         except Malformed as error:
             self._findings.add(Problem.ENTRY_MALFORMED, f"not signed yet: {error}")
-            return
-        if not self._is_young(entry.ts):
-            detail = f"in no signed checkpoint after {(self._now - entry.ts) // 1_000_000} s"
-            where = f"{entry.run}/{entry.strand}/{entry.n}"
+            return False
+        if self.left:
+            return False
+        where = f"{entry.run}/{entry.strand}/{entry.n}"
+        if entry.ts > self._now + TOLERANCE:
+            detail = (
+                f"its time is {(entry.ts - self._now) // 1_000_000} s in the future. "
+                "The clock of the machine that wrote it was probably ahead"
+            )
+            self._findings.add(Problem.TIME_IMPOSSIBLE, detail, None, where)
+            return False
+        late = self._last_signed - entry.ts
+        if late > GRACE:
+            detail = f"in no signed checkpoint, though {late // 1_000_000} s later others were"
             self._findings.add(Problem.LEFT_UNSEQUENCED, detail, None, where)
+            return False
+        return not self._is_young(entry.ts)
+
+    @cached_property
+    def _last_signed(self) -> int:
+        """The latest time, in microseconds, at which the log is known to have signed entries."""
+        size = self._signed[-1].size if self._signed else 0
+        written = self._written(size - 1) if size else 0
+        # A time that has not come yet says nothing; it is a finding of its own.
+        return max(self._times.last, written if written <= self._now + TOLERANCE else 0)
 
     def _check_memories(self) -> None:
         """Compare with what was seen before: a log may grow, and do nothing else."""
@@ -276,15 +589,34 @@ class _Audit:
     def _check_witnessed(self, size: int) -> tuple[Cosignature, ...]:
         """Return the cosignatures of the newest witnessed checkpoint, which must be recent."""
         newest = max(self._seen, default=0)
-        if not newest or (newest < size and not self._is_young(self._written(newest))):
+        late = newest < size and not self._is_young(self._written(newest))
+        if late and self._is_unfinished(newest):
+            self._notices.append(
+                f"entries {newest} to {size - 1} are signed and not cosigned yet; "
+                "the next write asks the witnesses again"
+            )
+        elif late or not newest:
             detail = f"entries {newest} to {size - 1} are in no checkpoint that the policy accepts"
             self._findings.add(Problem.NOT_WITNESSED, detail)
         return self._seen.get(newest, ())
 
+    def _is_unfinished(self, witnessed: int) -> bool:
+        """Tell whether all that no witness has cosigned is the last thing that the signer did.
+
+        That is what a crash leaves behind.  A second checkpoint without its witnesses is not: the
+        signer went on without them.
+        """
+        guard = self._trust.signed_last(self._reader.origin)
+        since = [checkpoint for checkpoint in self._signed if checkpoint.size > witnessed]
+        return witnessed > 0 and guard is not None and since == [guard]
+
+    def _data_at(self, index: int) -> bytes:
+        row = next(self._reader.rows(index, index + 1))
+        return row.data if row else _NOTHING
+
     def _written(self, index: int) -> int:
-        data = next(self._reader.entries(index, index + 1))
         try:
-            return self._kinds.read(data or b"").ts
+            return self._kinds.read(self._data_at(index)).ts
         except Malformed:
             return 0
 
@@ -320,4 +652,5 @@ class _Audit:
             bodies=bodies,
             pending=pending,
             sightings=sightings(seen),
+            notices=(*self._notices, *self._times.notices()),
         )

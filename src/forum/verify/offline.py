@@ -1,44 +1,73 @@
 """Verification of a bundle: no network, no database, nothing but the file and the reader's keys."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 
 from forum.deliberation import Indexed
 from forum.errors import Malformed, ProofRejected
-from forum.ledger import Bundle, Bytes, Kinds, Position, StoredBody
+from forum.ledger import BundleReader, Kinds, Position, Source, StoredBody
 from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
-from forum.verify.chronicle import FOREVER, Chronicle, unknown_kinds
+from forum.verify.chronicle import Chronicle, unknown_kinds
+from forum.verify.log_keys import bundle_log_keys
 from forum.verify.report import Answer, Claim, Findings, Problem, Report, State, empty_report
 from forum.verify.sessions import Sessions
+from forum.verify.times import CheckpointTimes
 from forum.verify.trust import Trust, sightings
 
+Progress = Callable[[int, int], None]
 
-def verify_bundle(data: bytes, kinds: Kinds, trust: Trust) -> Report:
-    """Check one bundle.  Whatever cannot be read is a finding, never an exception."""
-    findings = Findings()
+_COMPLETE = (
+    "the run is closed, and no strand has a gap; "
+    "whether the log holds another version of this run was not checked"
+)
+"""Whoever owns a log can record a run twice, and give out a bundle of each; only somebody who
+reads the whole log finds that."""
+
+
+def verify_bundle(
+    source: Source,
+    kinds: Kinds,
+    trust: Trust,
+    progress: Progress = lambda _done, _all: None,
+) -> Report:
+    """Check one bundle.  Whatever cannot be read is a finding, never an exception.
+
+    It is read in pieces, never as a whole.
+    """
     try:
-        bundle = Bundle.parse(data)
+        return _Check(BundleReader(source), kinds, trust).run(progress)
     except Malformed as error:
+        findings = Findings()
         findings.add(Problem.BUNDLE_ALTERED, str(error))
         unknown = Answer(State.NOT_CHECKED, "the bundle could not be read")
         return empty_report("", findings.answer(Claim.INTACT, ""), unknown, findings)
-    return _Check(bundle, kinds, trust, findings).run()
 
 
 class _Check:
     """One verification of a bundle under way."""
 
-    def __init__(self, bundle: Bundle, kinds: Kinds, trust: Trust, findings: Findings) -> None:
-        self._bundle, self._kinds, self._trust, self._findings = bundle, kinds, trust, findings
+    def __init__(self, bundle: BundleReader, kinds: Kinds, trust: Trust) -> None:
+        self._keys = bundle_log_keys(bundle, kinds, trust)
+        trust = self._keys.trust
+        self._bundle, self._kinds, self._trust = bundle, kinds, trust
+        self._findings = findings = Findings()
         self._unknown: Counter[str] = Counter()
-        self._times: dict[int, int] = {}
-        """When the checkpoint of a size was cosigned, in microseconds."""
-        self._chronicle = Chronicle(bundle.origin, findings, self._body, whole=bundle.run)
+        # Without a clock of the reader's: a bundle is as good tomorrow as it is today.
+        self._times = CheckpointTimes()
+        self._leaves: set[bytes] = set()
+        """The entries so far: any of them may be a parent, however far away."""
+        self._bodies = set(bundle.bodies)
+        self._committed: set[tuple[int, str]] = set()
+        """The bodies that entries of the run commit to."""
+        self._chronicle = Chronicle(
+            bundle.origin, findings, self._body, self._is_before, whole=bundle.run
+        )
         self._sessions = Sessions(self._body, findings)
-        self._own: list[Indexed] = []
-        """The entries of the run."""
-        self._checkpoint = trust.open(bundle.checkpoint, findings) if trust.log_keys else None
+        self._own: list[int] = []
+        """The indexes of the entries of the run."""
+        self._checkpoint = self._open(bundle.checkpoint) if trust.log_keys else None
 
-    def run(self) -> Report:
+    def run(self, progress: Progress) -> Report:
         """Check the checkpoints, then each entry with its proof, then what is missing."""
         seen = self._trust.seen_by(self._bundle.checkpoint, self._findings)
         if self._checkpoint is not None:
@@ -46,16 +75,23 @@ class _Check:
                 self._findings.add(Problem.BUNDLE_ALTERED, "its checkpoint is of another log")
             self._check_times(seen, self._checkpoint)
             self._check_memories(self._checkpoint)
-        for index in sorted(self._bundle.entries):
+        indexes = self._bundle.indexes
+        for number, index in enumerate(indexes, 1):
             self._check_entry(index)
+            progress(number, len(indexes))
         for run in self._sessions.runs:
-            self._sessions.check(run, self._own)
+            self._sessions.check(run, self._own_entries())
         if self._trust.policy is not None and not self._trust.satisfied_by(seen):
             self._findings.add(Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it")
         return self._report(seen)
 
+    def _open(self, note: bytes) -> Checkpoint | None:
+        """Return a checkpoint that a key of the log has signed while it had the log."""
+        checkpoint = self._trust.open(note, self._findings)
+        return checkpoint if checkpoint and self._keys.allow(note, self._findings) else None
+
     def _check_entry(self, index: int) -> None:
-        data, proof = self._bundle.entries[index], self._bundle.proofs[index]
+        data, proof = self._bundle.entry(index), self._bundle.proof(index)
         leaf = hash_leaf(data)
         if proof.index != index or proof.note.encode() != self._bundle.checkpoint:
             self._findings.add(Problem.PROOF_REJECTED, "a proof of something else", index)
@@ -72,17 +108,29 @@ class _Check:
             return
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
-        self._bound(index)
+        self._chronicle.bound(*self._times.bounds(index))
         self._chronicle.take(index, leaf.hex().encode(), entry)
         if entry.run == self._bundle.run:
-            self._own.append(Indexed(index, leaf, entry))
+            self._own.append(index)
+            self._committed.update((index, name) for name in entry.bodies)
             self._sessions.notice(index, entry)
+        self._leaves.add(leaf)
+
+    def _own_entries(self) -> Iterator[Indexed]:
+        """Read the entries of the run once more."""
+        for index in self._own:
+            data = self._bundle.entry(index)
+            yield Indexed(index, hash_leaf(data), self._kinds.read(data))
+
+    def _is_before(self, parent: str, _index: int) -> bool:
+        return bytes.fromhex(parent) in self._leaves
 
     def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
         """Take from the checkpoints when the entries before and behind them were written."""
-        self._witness(newest, seen)
+        known = [newest]
+        self._times.add(newest.size, self._trust.time_of(seen))
         for past in self._bundle.past:
-            checkpoint = self._trust.open(past.note, self._findings)
+            checkpoint = self._open(past.note)
             if checkpoint is None:
                 continue
             try:
@@ -91,20 +139,13 @@ class _Check:
             except ProofRejected as error:
                 self._findings.add(Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}")
                 continue
-            self._witness(checkpoint, self._trust.seen_by(past.note, self._findings))
-
-    def _witness(self, checkpoint: Checkpoint, seen: tuple[Cosignature, ...]) -> None:
-        time = 0
-        if self._trust.satisfied_by(seen):
-            time = min(cosignature.time for cosignature in seen) * 1_000_000
-            self._times[checkpoint.size] = time
-        self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
-
-    def _bound(self, index: int) -> None:
-        """Tell the chronicle between which cosigned checkpoints an entry got its index."""
-        before = (time for size, time in self._times.items() if size <= index)
-        behind = (time for size, time in self._times.items() if size > index)
-        self._chronicle.bound(max(before, default=0), min(behind, default=FOREVER))
+            known.append(checkpoint)
+            cosigned = self._trust.seen_by(past.note, self._findings)
+            self._times.add(checkpoint.size, self._trust.time_of(cosigned))
+        self._times.settle()
+        for checkpoint in known:
+            time = self._times.at(checkpoint.size)
+            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
 
     def _check_memories(self, newest: Checkpoint) -> None:
         """Compare with what the reader saw before, where a bundle can tell: at the same size."""
@@ -114,11 +155,7 @@ class _Check:
                 self._findings.add(Problem.HISTORY_REPLACED, detail)
 
     def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
-        found = self._bundle.bodies.get((index, name))
-        if found is None:
-            return None
-        salt, content = found
-        return StoredBody(salt, Bytes(content).chunks)
+        return self._bundle.body(index, name) if (index, name) in self._bodies else None
 
     def _report(self, seen: tuple[Cosignature, ...]) -> Report:
         chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
@@ -127,10 +164,10 @@ class _Check:
             findings.add(Problem.RUN_UNOPENED, detail)
         bodies = chronicle.finish()
         self._check_strays()
-        count = len(self._bundle.entries)
+        count = len(self._bundle.indexes)
         proven = f"{count} entries, each proven in the signed tree{self._sessions.played()}"
         intact = findings.answer(Claim.INTACT, proven)
-        complete = findings.answer(Claim.COMPLETE, "the run is closed, and no strand has a gap")
+        complete = findings.answer(Claim.COMPLETE, _COMPLETE)
         if not self._trust.log_keys:
             reason = "no key was given: name the log's key with --key"
             intact = complete = Answer(State.NOT_CHECKED, reason)
@@ -153,14 +190,11 @@ class _Check:
             bodies=bodies,
             pending=0,
             sightings=sightings(seen),
+            notices=self._times.notices(),
         )
 
     def _check_strays(self) -> None:
         """Refuse bodies that no entry of the run commits to."""
         for index, name in self._bundle.bodies:
-            try:
-                entry = self._kinds.read(self._bundle.entries.get(index, b""))
-            except Malformed:
-                entry = None
-            if entry is None or entry.run != self._bundle.run or name not in entry.bodies:
+            if (index, name) not in self._committed:
                 self._findings.add(Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index)

@@ -39,6 +39,10 @@ class Problem(StrEnum):
     LINK_BROKEN = "link-broken"
     PARENT_UNKNOWN = "parent-unknown"
     BODY_MISMATCH = "body-mismatch"
+    COLUMN_MISMATCH = "column-mismatch"
+    TABLE_MISMATCH = "table-mismatch"
+    TAG_REJECTED = "tag-rejected"
+    ROW_QUARANTINED = "row-quarantined"
     SESSION_ASKED = "session-asked"
     SESSION_RECORDED = "session-recorded"
     SESSION_COUNTED = "session-counted"
@@ -57,6 +61,7 @@ class Problem(StrEnum):
     BODY_MISSING = "body-missing"
     SESSION_MISSING = "session-missing"
     TAIL_CUT = "tail-cut"
+    EPOCH_MISSING = "epoch-missing"
     LEFT_UNSEQUENCED = "left-unsequenced"
     NOTHING_SIGNED = "nothing-signed"
 
@@ -117,6 +122,17 @@ class Bodies(msgspec.Struct, frozen=True):
     mismatch: int = 0
 
 
+class EpochSummary(msgspec.Struct, frozen=True):
+    """What came of an earlier log that the verified one continues."""
+
+    origin: str
+    size: int
+    root: str
+    intact: State
+    complete: State
+    independent: State
+
+
 class Report(msgspec.Struct, frozen=True):
     """What was checked, what was found, and what was not checked."""
 
@@ -136,6 +152,10 @@ class Report(msgspec.Struct, frozen=True):
     bodies: Bodies
     pending: int
     sightings: tuple[Sighting, ...]
+    epochs: tuple[EpochSummary, ...] = ()
+    """The earlier logs that this one continues, the newest first; their findings are among all."""
+    notices: tuple[str, ...] = ()
+    """What is no finding and yet to be known: what a crash left undone, a clock that was wrong."""
 
     @property
     def ok(self) -> bool:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from forum.deliberation import Breach, Indexed, Minutes, audit, is_minuted, is_turn, may_seat
 from forum.ledger import Bytes, Entry, Position, StoredBody
-from forum.verify.report import Findings, Problem
+from forum.verify.report import Finding, Findings, Problem
 from forum.work import Accepted
 
 _PROBLEMS = {
@@ -22,6 +24,16 @@ _PROBLEMS = {
 _POLICY = "policy"
 
 GetBody = Callable[[int, Position, str], StoredBody | None]
+
+
+class SessionSummary(msgspec.Struct, frozen=True, array_like=True):
+    """What came of playing one deliberation."""
+
+    findings: tuple[Finding, ...]
+    not_checked: tuple[str, ...]
+    played: int
+    found: int = 0
+    """How many findings there are; only the first thousand are listed."""
 
 
 class Sessions:
@@ -72,6 +84,20 @@ class Sessions:
         """Return the very body that an entry committed to, or nothing."""
         body = self.body(where.index, _position(where.entry), name)
         return body if body is not None and body.matches(where.entry.bodies[name]) else None
+
+    def summary(self) -> SessionSummary:
+        """Return what came of all that were checked."""
+        findings = self._findings
+        return SessionSummary(
+            tuple(findings.listed), tuple(self.not_checked), self._played, findings.count
+        )
+
+    def adopt(self, summary: SessionSummary) -> None:
+        """Take over what came of a session that somebody else has checked."""
+        for one in summary.findings:
+            self._findings.add(one.problem, one.detail, one.index, one.entry)
+        self.not_checked.extend(summary.not_checked)
+        self._played += summary.played
 
     def played(self) -> str:
         """Say how many were played from their beginning to their end, and compared with it."""

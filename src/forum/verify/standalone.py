@@ -33,6 +33,7 @@ import re
 import struct
 import sys
 import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 
@@ -421,6 +422,45 @@ class Policy:
                 names.add(name)
         return bool(seen) and self.quorums[0] in names
 
+    def time_of(self, seen: list[Cosignature]) -> int:
+        """Return the earliest time by which the quorum had cosigned, in seconds; 0 if none is.
+
+        Time 0 is no time: such a cosignature counts as one, and says nothing about when.
+        """
+        timed = sorted((c for c in seen if c.time), key=lambda c: c.time)
+        quorums = (i for i in range(1, len(timed) + 1) if self.satisfied_by(timed[:i]))
+        count = next(quorums, 0)
+        return timed[count - 1].time if count else 0
+
+    def min_witnesses(self) -> int:
+        """Return the smallest number of witnesses that can make the quorum, and at least one."""
+        needed = dict.fromkeys(self.witnesses, 1)
+        for name, number, members in self.groups:
+            needed[name] = sum(sorted(needed[member] for member in members)[:number])
+        return needed.get(self.quorums[0], 1)
+
+
+def consistent_times(times: list[int]) -> list[int]:
+    """Return the times of checkpoints in the order of their sizes, 0 for each that is refuted.
+
+    A larger tree is cosigned later.  Kept is the largest set of times that do not contradict that;
+    of several, the one with the latest checkpoints.  Times that are 0 take no part.
+    """
+    tails: list[int] = []  # the smallest time that ends a chain of each length, and where it is
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for i, time in enumerate(times):
+        length = len(tails)
+        while length and tails[length - 1] > time:
+            length -= 1
+        if time:
+            before[i] = ends[length - 1] if length else -1
+            tails[length : length + 1], ends[length : length + 1] = [time], [i]
+    kept, i = [0] * len(times), ends[-1] if ends else -1
+    while i >= 0:
+        kept[i], i = times[i], before[i]
+    return kept
+
 
 # == Entries: docs/spec/entry.md ===============================================================
 
@@ -433,6 +473,7 @@ BODY_NAME = r"[a-z][a-z0-9._-]{0,31}"
 KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
 
 TEXT, COUNT = "text", "count"
+EPOCH_KEY = ("kept", "new")
 REASON = ("request", "retention", "secret", "legal")
 OUTCOME = ("ok", "failed", "denied", "timeout", "cancelled", "indeterminate")
 WHY = ("", "error", "lost", "deadline", "cancelled", "oversize", "throttled", "cut")
@@ -541,6 +582,13 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
         },
         set(),
     ),
+    "tags.enforce/1": ({"last_untagged": (COUNT,)}, set()),
+    "quarantine.discard/1": ({"rows": (COUNT,), "digest": (TEXT,)}, set()),
+    "log.epoch/1": (
+        {"key": (EPOCH_KEY,), "held_size": (COUNT, 0), "held_root": (TEXT, "")},
+        {"reason"},
+    ),
+    "key.rotate/1": ({"old": (TEXT,), "vkey": (TEXT,)}, set()),
     "accepted/1": (
         {
             "usd": (COUNT, MAX_COUNT),
@@ -819,13 +867,6 @@ def check_facts(entry: Entry) -> None:
             need(fits, f"the fact {name} is missing, wrong, or its default written out")
 
 
-def body_holds(commitment: dict[str, Any], salt: bytes, content: bytes) -> bool:
-    """Tell whether this is the very body that an entry committed to."""
-    head = b"forum/body/1\0" + salt + len(content).to_bytes(8, "big")
-    sized = len(salt) == 32 and len(content) == commitment["size"]
-    return sized and hashlib.sha256(head + content).hexdigest() == str(commitment["h"])
-
-
 # == The bundle: docs/spec/bundle.md ===========================================================
 
 
@@ -844,51 +885,115 @@ class Past(NamedTuple):
     nodes: list[bytes]
 
 
-class Bundle(NamedTuple):
-    """The contents of a bundle, in their form, not yet verified."""
+class File:
+    """A file that is read in pieces, each when it is needed: a slice of it, as of bytes."""
 
-    origin: str
-    run: str
-    checkpoint: bytes
-    entries: dict[int, tuple[bytes, Proof]]
-    bodies: dict[tuple[int, str], tuple[bytes, bytes]]
-    past: list[Past]
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115  to the end of the process
+        self._size = self._file.seek(0, 2)
 
+    def __len__(self) -> int:
+        return self._size
 
-def pack(files: dict[str, bytes]) -> bytes:
-    """Return the only zip archive that these files can be: stored, sorted, undated."""
-    body, directory = bytearray(), bytearray()
-    for name in sorted(files):
-        data, encoded = files[name], name.encode()
-        fields = (20, 1 << 11, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(encoded), 0)
-        directory += struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, *fields, 0, 0, 0, 0, len(body))
-        directory += encoded
-        body += struct.pack("<4s5H3I2H", b"PK\3\4", *fields) + encoded + data
-    end = (0, 0, len(files), len(files), len(directory), len(body), 0)
-    return bytes(body + directory + struct.pack("<4s4H2IH", b"PK\5\6", *end))
+    def __getitem__(self, piece: slice) -> bytes:
+        start, stop, _ = piece.indices(self._size)
+        self._file.seek(start)
+        return self._file.read(max(0, stop - start))
 
 
-def unpack(data: bytes) -> dict[str, bytes]:
-    """Return the files of an archive: read the headers, then compare with the only form."""
-    files, at = {}, 0
-    while data[at : at + 4] == b"PK\3\4" and at + 30 <= len(data):
-        size, _, length = struct.unpack_from("<IIH", data, at + 18)
-        content = at + 30 + length
-        files[read_utf8(data[at + 30 : content])] = data[content : content + size]
-        at = content + size
-    fits = len(files) <= 0xFFFF and len(data) <= 0xFFFFFFFF
-    need(fits and pack(files) == data, "its bytes are not the only form of its files")
-    return files
+class Member(NamedTuple):
+    """A file of an archive: where its content stands, how long it is, checksum and digest."""
+
+    start: int
+    size: int
+    crc: int
+    digest: str
 
 
-def read_manifest(files: dict[str, bytes]) -> tuple[str, str]:
+MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
+"""What an archive can hold that does not end as ZIP64 has it; how much is read at once."""
+
+
+class Archive:
+    """The only zip archive that its files can be: stored, sorted, undated."""
+
+    def __init__(self, source: bytes | File) -> None:
+        self._source = source
+        self.members: dict[str, Member] = {}
+        at = self._read_members()
+        lengths = [76 + 2 * len(name.encode()) + m.size for name, m in self.members.items()]
+        self.wide = len(lengths) > MAX_FILES or sum(lengths) + 22 > MAX_BYTES
+        for piece in self._directory(at):
+            need(source[at : at + len(piece)] == piece, "its bytes are not the only form")
+            at += len(piece)
+        need(at == len(source), "its bytes are not the only form of its files")
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        need(name in self.members, f"{name} is missing")
+        start, size = self.members[name][:2]
+        return self._source[start : start + size]
+
+    def pieces(self, start: int, size: int) -> Iterator[bytes]:
+        """Read some of it piece by piece."""
+        for at in range(start, start + size, PIECE):
+            yield self._source[at : min(at + PIECE, start + size)]
+
+    def _read_members(self) -> int:
+        """Compare every header with the only one that its file can have."""
+        at, before = 0, ""
+        while self._source[at : at + 4] == b"PK\3\4" and at + 30 <= len(self._source):
+            header = self._source[at : at + 30]
+            size, _, length = struct.unpack_from("<IIH", header, 18)
+            start = at + 30 + length
+            name = read_utf8(self._source[at + 30 : start])
+            inside = start + size <= len(self._source)
+            need(inside and (not self.members or name > before), "its files are not in order")
+            crc, digest = 0, hashlib.sha256()
+            for piece in self.pieces(start, size):
+                crc = zlib.crc32(piece, crc)
+                digest.update(piece)
+            member = self.members[name] = Member(start, size, crc, digest.hexdigest())
+            common = self._common(20, name, member)
+            need(struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0) == header, "another header")
+            at, before = start + size, name
+        return at
+
+    @staticmethod
+    def _common(version: int, name: str, member: Member) -> tuple[int, ...]:
+        sizes = (member.crc, member.size, member.size, len(name.encode()))
+        return (version, 1 << 11, 0, 0, 33, *sizes)
+
+    def _directory(self, start: int) -> Iterator[bytes]:
+        """Yield the only directory and end that the files can have."""
+        size, count = 0, len(self.members)
+        for name, member in self.members.items():
+            offset, version, extra = member.start - 30 - len(name.encode()), 20, b""
+            if offset >= 0xFFFFFFFF:
+                version, extra, offset = 45, struct.pack("<2HQ", 1, 8, offset), 0xFFFFFFFF
+            fields = (version, *self._common(version, name, member), len(extra), 0, 0, 0, 0, offset)
+            line = struct.pack("<4s6H3I5H2I", b"PK\1\2", *fields) + name.encode() + extra
+            size += len(line)
+            yield line
+        if self.wide:
+            record = (44, 45, 45, 0, 0, count, count, size, start)
+            yield struct.pack("<4sQ2H2I4Q", b"PK\6\6", *record)
+            yield struct.pack("<4sIQI", b"PK\6\7", 0, start + size, 1)
+        few, most = min(count, 0xFFFF), 0xFFFFFFFF
+        end = (0, 0, few, few, min(size, most), min(start, most), 0)
+        yield struct.pack("<4s4H2IH", b"PK\5\6", *end)
+
+
+def read_manifest(archive: Archive) -> tuple[str, str]:
     """Return origin and run, if the manifest lists exactly the other files."""
-    data = files.pop("manifest.json", b"")
+    data = archive.read("manifest.json")
     value = read_json(data)
     members = value if type(value) is dict else {}
     origin, run = members.get("origin"), members.get("run")
-    lines = [[n, len(files[n]), hashlib.sha256(files[n]).hexdigest()] for n in sorted(files)]
-    expected = {"v": "forum/bundle/1", "origin": origin, "run": run, "files": lines}
+    files = [(n, m) for n, m in archive.members.items() if n != "manifest.json"]
+    lines = [[name, member.size, member.digest] for name, member in files]
+    version = f"forum/bundle/{2 if archive.wide else 1}"
+    expected = {"v": version, "origin": origin, "run": run, "files": lines}
     need(type(origin) is str and type(run) is str, "no origin or no run in its manifest")
     need(write_json(expected).encode() == data, "its files are not those of its manifest")
     return str(origin), str(run)
@@ -915,36 +1020,60 @@ def read_past(size: int, note: bytes, proof: bytes) -> Past:
     return Past(note, [read_hash(line) for line in lines])
 
 
-def take_file(bundle: Bundle, files: dict[str, bytes], name: str) -> None:
-    """Take an entry, a body or an earlier checkpoint, each with the file that belongs to it."""
-    if matches(r"entries/[0-9]{16}\.json", name):
-        number = name[8:24]
-        proof = read_proof(files.pop(f"proofs/{number}.tlog-proof"))
-        bundle.entries[int(number)] = (files.pop(name), proof)
-    elif matches(rf"bodies/[0-9]{{16}}/{BODY_NAME}", name):
-        number, rest = name[7:23], name[24:]
-        salt = files.pop(f"salts/{number}/{rest}")
-        bundle.bodies[int(number), rest] = (salt, files.pop(name))
-    elif matches(r"past/[0-9]{16}\.note", name):
-        number = name[5:21]
-        nodes = files.pop(f"past/{number}.consistency")
-        bundle.past.append(read_past(int(number), files.pop(name), nodes))
+class Bundle:
+    """The contents of a bundle, in their form, not yet verified; each is read when it is needed."""
 
+    def __init__(self, source: bytes | File) -> None:
+        self._archive = Archive(source)
+        self.origin, self.run = read_manifest(self._archive)
+        self.checkpoint = self._archive.read("checkpoint")
+        self.entries: list[int] = []
+        self.bodies: dict[tuple[int, str], tuple[str, str]] = {}
+        """The files of salt and content, by the index of the entry and the name of the body."""
+        self.past: list[Past] = []
+        known = {"checkpoint", "manifest.json"}
+        for name in self._archive.members:
+            known.update(self._take(name))
+        for name in self._archive.members.keys() | known:
+            need(name in self._archive.members, f"{name} is missing")
+            # What is left is enclosed for convenience, and not believed.
+            extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
+            need(name in known or extra, "a file of no known kind")
 
-def read_bundle(data: bytes) -> Bundle:
-    """Read a bundle; every file must be listed, have its digest, and be of a known kind."""
-    files = unpack(data)
-    origin, run = read_manifest(files)
-    try:
-        bundle = Bundle(origin, run, files.pop("checkpoint"), {}, {}, [])
-        for name in list(files):
-            take_file(bundle, files, name)
-    except KeyError as error:
-        raise Rejected(f"{error.args[0]} is missing") from None
-    # What is left is enclosed for convenience, and not believed.
-    for name in files:
-        need(matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name), "a file of no known kind")
-    return bundle
+    def _take(self, name: str) -> list[str]:
+        """Take an entry, a body or an earlier checkpoint, and name the files that belong to it."""
+        if matches(r"entries/[0-9]{16}\.json", name):
+            self.entries.append(int(name[8:24]))
+            return [name, f"proofs/{name[8:24]}.tlog-proof"]
+        if matches(rf"bodies/[0-9]{{16}}/{BODY_NAME}", name):
+            salt = f"salts/{name[7:]}"
+            self.bodies[int(name[7:23]), name[24:]] = (salt, name)
+            return [name, salt]
+        if matches(r"past/[0-9]{16}\.note", name):
+            note, proof = name, f"{name[:21]}.consistency"
+            files = (self._archive.read(note), self._archive.read(proof))
+            self.past.append(read_past(int(name[5:21]), *files))
+            return [note, proof]
+        return []
+
+    def entry(self, index: int) -> tuple[bytes, Proof]:
+        """Return an entry with its proof."""
+        data = self._archive.read(f"entries/{index:016}.json")
+        return data, read_proof(self._archive.read(f"proofs/{index:016}.tlog-proof"))
+
+    def body(self, index: int, name: str) -> bytes:
+        """Return the content of a body."""
+        return self._archive.read(self.bodies[index, name][1])
+
+    def body_holds(self, index: int, name: str, commitment: dict[str, Any]) -> bool:
+        """Tell whether a body is the very one that an entry committed to."""
+        salt_file, content = self.bodies[index, name]
+        salt, (start, size, _, _) = self._archive.read(salt_file), self._archive.members[content]
+        digest = hashlib.sha256(b"forum/body/1\0" + salt + size.to_bytes(8, "big"))
+        for piece in self._archive.pieces(start, size):
+            digest.update(piece)
+        sized = len(salt) == 32 and size == commitment["size"]
+        return sized and digest.hexdigest() == str(commitment["h"])
 
 
 # == What can be found wrong, and the claim that it refutes ====================================
@@ -1017,6 +1146,12 @@ def read_ends(data: bytes) -> dict[str, tuple[int, str]]:
     return listed
 
 
+def is_in_force(redaction: Entry) -> bool:
+    """Tell whether a redaction stands in the life of the log, caused by the entry that it names."""
+    announced = (redaction.run, redaction.strand) == ("log", "main")
+    return announced and list(redaction.parents[:1]) == [redaction.facts["entry"]]
+
+
 class Run:
     """Takes in entries in the order of the log, and follows those of the bundle's run."""
 
@@ -1027,7 +1162,7 @@ class Run:
         self._absent: dict[tuple[str, str], tuple[int, Entry]] = {}
         self._redacted: set[tuple[str, str]] = set()
         self.signed: dict[tuple[int, str], int] = {}
-        """When the signed tree of a size and root was cosigned; 0 if it was not."""
+        """When the signed tree of a size and root was cosigned; 0 if that is not known."""
         self.cosigned: dict[int, int] = {}
         self._floor = self.openings = 0
         self.open = self.closed = self.unlisted = False
@@ -1041,7 +1176,7 @@ class Run:
             self._follow(index, leaf, entry)
             self._check_parents(index, entry)
             self._check_bodies(index, leaf, entry)
-        if entry.kind == "redact/1":
+        if entry.kind == "redact/1" and is_in_force(entry):
             self._redacted.add((entry.facts["entry"], entry.facts["body"]))
         self._ids.add(leaf)
 
@@ -1077,12 +1212,20 @@ class Run:
 
     def _check_time(self, index: int, entry: Entry) -> None:
         """Check that the entry was written between the cosigned trees around it."""
+        floor, ceiling = self.bounds(index)
+        if not max(floor, self._floor) - TOLERANCE <= entry.ts <= ceiling + TOLERANCE:
+            late = "ahead" if entry.ts > ceiling else "behind"
+            detail = (
+                f"witnesses prove that it was not written at {entry.ts // 1_000_000}. "
+                f"The clock of the machine that wrote it was probably {late}"
+            )
+            self._find("time-impossible", detail, index, entry)
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """Return after and before which times an entry got its index."""
         before = [time for size, time in self.cosigned.items() if size <= index]
         behind = [time for size, time in self.cosigned.items() if size > index]
-        floor, ceiling = max([self._floor, *before]), min([MAX_COUNT, *behind])
-        if not floor - TOLERANCE <= entry.ts <= ceiling + TOLERANCE:
-            detail = f"witnesses prove that it was not written at {entry.ts // 1_000_000}"
-            self._find("time-impossible", detail, index, entry)
+        return max([0, *before]), min([MAX_COUNT - TOLERANCE, *behind])
 
     def _begin(self, index: int, entry: Entry) -> None:
         """Begin a strand, and with it perhaps the run."""
@@ -1124,11 +1267,12 @@ class Run:
 
     def _read_ends(self, index: int, entry: Entry) -> dict[str, tuple[int, str]] | None:
         """Return what a close lists; None if the list is gone, which is found elsewhere."""
-        commitment, body = entry.bodies.get("strands"), self._bundle.bodies.get((index, "strands"))
-        if commitment and not (body and body_holds(commitment, *body)):
+        commitment, bundle = entry.bodies.get("strands"), self._bundle
+        there = (index, "strands") in bundle.bodies
+        if commitment and not (there and bundle.body_holds(index, "strands", commitment)):
             return None
         try:
-            return read_ends(body[1] if commitment and body else b"")
+            return read_ends(bundle.body(index, "strands") if commitment else b"")
         except Rejected:
             return {"": (0, "")}  # a list that is none fits no strands
 
@@ -1140,15 +1284,121 @@ class Run:
 
     def _check_bodies(self, index: int, leaf: str, entry: Entry) -> None:
         for name, commitment in entry.bodies.items():
-            body = self._bundle.bodies.get((index, name))
-            if body is None:
+            if (index, name) not in self._bundle.bodies:
                 self._absent[leaf, name] = (index, entry)
-            elif body_holds(commitment, *body):
+            elif self._bundle.body_holds(index, name, commitment):
                 self.bodies["ok"] += 1
             else:
                 self.bodies["mismatch"] += 1
                 detail = f"body {name!r} is not the one that was recorded"
                 self._find("body-mismatch", detail, index, entry)
+
+
+# == The keys of a log: docs/spec/entry.md, Keys of a log ======================================
+
+
+class HandOver(NamedTuple):
+    """One key hands the log over to another, in the entry at this index."""
+
+    at: int
+    old: Key
+    new: Key
+
+
+class SignedTree(NamedTuple):
+    """The size of a checkpoint, and those keys of the log whose signatures on it hold."""
+
+    size: int
+    signers: list[Key]
+
+
+def read_hand_over(bundle: Bundle, index: int, tree: Checkpoint) -> HandOver | None:
+    """Return the hand-over that an entry records, if it records one and is in the tree."""
+    data, proof = bundle.entry(index)
+    try:
+        entry = read_entry(data)
+        if (entry.kind, entry.run, entry.strand) != ("key.rotate/1", "log", "keys"):
+            return None
+        old, new = read_key(entry.facts["old"]), read_key(entry.facts["vkey"])
+        ours = {(key.name, key.algorithm) for key in (old, new)} == {(bundle.origin, LOG_KEY)}
+        need(ours and old != new and entry.log == bundle.origin, "not of this log")
+        need(proof.at == index, "a proof of something else")
+        check_inclusion(proof.nodes, hash_leaf(data), index, tree)
+    except Rejected:
+        return None  # where something is wrong with it, that is found when it is checked
+    return HandOver(index, old, new)
+
+
+def read_signed_tree(data: bytes, keys: list[Key]) -> SignedTree | None:
+    """Return who has signed a checkpoint; nothing, if it cannot be read."""
+    try:
+        note = read_note(data)
+        size, text = read_checkpoint(note.text).size, note.text.encode()
+    except Rejected:
+        return None
+    first = dict(reversed(note.by(keys)))
+    signers = [key for key, blob in first.items() if signature_holds(key.public, text, blob)]
+    return SignedTree(size, signers)
+
+
+def continued_notes(bundle: Bundle, tree: Checkpoint) -> list[bytes]:
+    """Return the checkpoint and the earlier ones that it continues, whoever has signed them."""
+    notes = [bundle.checkpoint]
+    for past in bundle.past:
+        try:
+            check_consistency(past.nodes, read_checkpoint(read_note(past.note).text), tree)
+        except Rejected:
+            continue
+        notes.append(past.note)
+    return notes
+
+
+class LogKeys:
+    """The keys of the bundle's log, as hand-overs have them follow those of the reader."""
+
+    def __init__(self, bundle: Bundle, pinned: list[Key]) -> None:
+        self.accepted = [key for key in pinned if key[:2] == (bundle.origin, LOG_KEY)]
+        self._since: dict[Key, int] = {}
+        self._until: dict[Key, int] = {}
+        try:
+            tree = read_checkpoint(read_note(bundle.checkpoint).text)
+        except Rejected:
+            return
+        named = [i for i in bundle.entries if b'"key.rotate/1"' in bundle.entry(i)[0]]
+        read = [read_hand_over(bundle, index, tree) for index in sorted(named)]
+        found = [hand_over for hand_over in read if hand_over]
+        if not (found and self.accepted):
+            return
+        keys = list({*self.accepted, *(h.old for h in found), *(h.new for h in found)})
+        opened = [read_signed_tree(note, keys) for note in continued_notes(bundle, tree)]
+        trees = [signed for signed in opened if signed and signed.signers]
+        for hand_over in found:
+            if hand_over.old in self.accepted:
+                self._accept(hand_over, hand_over.old, trees)
+        for hand_over in reversed(found):
+            if hand_over.new in self.accepted:
+                self._accept(hand_over, hand_over.new, trees)
+
+    def _accept(self, hand_over: HandOver, signer: Key, trees: list[SignedTree]) -> None:
+        """Accept both keys of a hand-over, if a tree that one of them has signed has it."""
+        index, old, new = hand_over
+        if not any(t.size > index and self._may_sign(signer, t) for t in trees):
+            return
+        self.accepted = list(dict.fromkeys([*self.accepted, old, new]))
+        self._since[new] = index + 1
+        first = [tree.size for tree in trees if new in tree.signers and tree.size > index]
+        if first:
+            self._until[old] = min([self._until.get(old, min(first)), *first])
+
+    def _may_sign(self, key: Key, tree: SignedTree) -> bool:
+        since, until = self._since.get(key, 0), self._until.get(key, tree.size)
+        return key in tree.signers and since <= tree.size <= until
+
+    def check(self, note: bytes) -> None:
+        """Refuse a checkpoint that no key has signed which had the log at its size."""
+        tree = read_signed_tree(note, self.accepted) if self._since else None
+        allowed = not self._since or (tree and any(self._may_sign(k, tree) for k in tree.signers))
+        need(allowed, "signed by a key that did not have the log then")
 
 
 # == The verification ==========================================================================
@@ -1168,10 +1418,17 @@ class Verification:
     def __init__(self, bundle: Bundle, trust: Trust, findings: Findings) -> None:
         self._bundle, self._findings = bundle, findings
         self._policy, self._memories = trust.policy, trust.seen
-        self._keys = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
+        pinned = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
+        self._log_keys = LogKeys(bundle, pinned)
+        self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
         self._run = Run(bundle, findings)
-        self._entries: dict[int, Entry] = {}
-        self._tree = self._open(bundle.checkpoint) if self._keys else None
+        self._notices: list[str] = []
+        self._committed: set[tuple[int, str]] = set()
+        """The bodies that entries of the run commit to."""
+        self._unknown: list[str] = []
+        """The kinds of entries whose facts are not known here."""
+        self._has_turns = False
+        self._tree = self._open_own(bundle.checkpoint) if self._keys else None
         self._seen = self._seen_by(bundle.checkpoint)
 
     def run(self) -> dict[str, Any]:
@@ -1181,7 +1438,7 @@ class Verification:
                 self._findings.add("bundle-altered", "its checkpoint is of another log")
             self._check_past(self._tree)
             self._check_memories(self._tree)
-        for index in sorted(self._bundle.entries):
+        for index in self._bundle.entries:
             self._check_entry(index)
         if self._policy and not self._policy.satisfied_by(self._seen):
             self._findings.add("not-witnessed", "the policy's witnesses have not cosigned it")
@@ -1197,6 +1454,17 @@ class Verification:
             self._findings.add("signature-rejected", f"checkpoint: {error}")
             return None
 
+    def _open_own(self, note: bytes) -> Checkpoint | None:
+        """Return a checkpoint of the bundle that a key has signed while it had the log."""
+        checkpoint = self._open(note)
+        try:
+            if checkpoint is not None:
+                self._log_keys.check(note)
+        except Rejected as error:
+            self._findings.add("signature-rejected", f"checkpoint: {error}")
+            return None
+        return checkpoint
+
     def _seen_by(self, note: bytes) -> list[Cosignature]:
         """Return the cosignatures of the policy's witnesses on a checkpoint."""
         try:
@@ -1208,9 +1476,10 @@ class Verification:
 
     def _check_past(self, newest: Checkpoint) -> None:
         """Check that this tree continues the earlier ones; they tell when the run took place."""
-        self._take_time(newest, self._seen)
+        known, given = [newest], dict[int, int]()
+        self._take_time(given, newest, self._seen)
         for past in self._bundle.past:
-            checkpoint = self._open(past.note)
+            checkpoint = self._open_own(past.note)
             if checkpoint is None:
                 continue
             try:
@@ -1218,15 +1487,38 @@ class Verification:
             except Rejected as error:
                 self._findings.add("history-replaced", f"an earlier checkpoint: {error}")
                 continue
-            self._take_time(checkpoint, self._seen_by(past.note))
+            known.append(checkpoint)
+            self._take_time(given, checkpoint, self._seen_by(past.note))
+        sizes = sorted(given)
+        # As late as no entry can be: such a time bounds nothing.
+        kept = consistent_times([t if (t := given[s]) <= MAX_COUNT else 0 for s in sizes])
+        self._run.cosigned = {size: time for size, time in zip(sizes, kept) if time}
+        self._notice_wrong_clocks(given)
+        for checkpoint in known:
+            time = self._run.cosigned.get(checkpoint.size, 0)
+            self._run.signed[checkpoint.size, checkpoint.root.hex()] = time
 
-    def _take_time(self, checkpoint: Checkpoint, seen: list[Cosignature]) -> None:
-        """Note when a signed tree was cosigned, if it was."""
-        time = 0
-        if self._policy and self._policy.satisfied_by(seen):
-            time = min(cosignature.time for cosignature in seen) * 1_000_000
-            self._run.cosigned[checkpoint.size] = time
-        self._run.signed[checkpoint.size, checkpoint.root.hex()] = time
+    def _take_time(
+        self, given: dict[int, int], checkpoint: Checkpoint, seen: list[Cosignature]
+    ) -> None:
+        """Note when a signed tree was cosigned by the quorum, if it was."""
+        time = self._policy.time_of(seen) * 1_000_000 if self._policy else 0
+        if time:
+            given[checkpoint.size] = min(time, given.get(checkpoint.size, time))
+
+    def _notice_wrong_clocks(self, given: dict[int, int]) -> None:
+        """Name the checkpoints whose times were not believed, unless they are off by little."""
+        wrong = []
+        for size in sorted(given.keys() - self._run.cosigned.keys()):
+            floor, ceiling = self._run.bounds(size - 1)[0], self._run.bounds(size)[1]
+            if not floor - TOLERANCE <= given[size] <= ceiling + TOLERANCE:
+                wrong.append(size)
+        if wrong:
+            sizes = ", ".join(map(str, wrong[:5])) + (", ..." if len(wrong) > 5 else "")
+            self._notices.append(
+                f"the times of {len(wrong)} checkpoints (of size {sizes}) contradict the others "
+                "and were not used: the clock of a witness was wrong"
+            )
 
     def _check_memories(self, newest: Checkpoint) -> None:
         """Compare with what the reader saw before, where a bundle can tell: at the same size."""
@@ -1236,7 +1528,7 @@ class Verification:
                 self._findings.add("history-replaced", detail)
 
     def _check_entry(self, index: int) -> None:
-        data, proof = self._bundle.entries[index]
+        data, proof = self._bundle.entry(index)
         try:
             own = proof.at == index and proof.note == self._bundle.checkpoint
             need(own, "a proof of something else")
@@ -1245,17 +1537,21 @@ class Verification:
         except Rejected as error:
             self._findings.add("proof-rejected", str(error), index)
         try:
-            entry = self._entries[index] = read_entry(data)
+            entry = read_entry(data)
         except Rejected as error:
             self._findings.add("entry-malformed", str(error), index)
-        else:
-            self._run.take(index, hash_leaf(data).hex(), entry)
+            return
+        self._run.take(index, hash_leaf(data).hex(), entry)
+        if entry.kind not in KINDS:
+            self._unknown.append(entry.kind)
+        if entry.run == self._bundle.run:
+            self._committed.update((index, name) for name in entry.bodies)
+            self._has_turns = self._has_turns or entry.strand.startswith("turn/")
 
     def _check_strays(self) -> None:
         """Find the bodies that no entry of the run commits to."""
         for index, name in self._bundle.bodies:
-            entry = self._entries.get(index)
-            if entry is None or entry.run != self._bundle.run or name not in entry.bodies:
+            if (index, name) not in self._committed:
                 self._findings.add("bundle-altered", f"body {name!r} of no entry", index)
 
     def _answers(self) -> dict[str, dict[str, str]]:
@@ -1264,12 +1560,16 @@ class Verification:
         no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
         no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
         proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
-        closed = "the run is closed, and no strand has a gap"
+        # Only somebody who reads the whole log finds a run that was recorded twice.
+        closed = "the run is closed, and no strand has a gap; "
+        closed += "whether the log holds another version of this run was not checked"
         listed = run.closed and not run.unlisted
         unknown = "the run was open, or its list of strands redacted, when this was exported"
         cosigned = f"cosigned by {', '.join(sorted(names))}"
         if names and all(is_local(name) for name in names):
             cosigned += ", a witness on the writer's own machine: as strong as that machine's owner"
+        if self._policy and self._policy.min_witnesses() == 1:
+            cosigned += "; one witness decides the time"
         return {
             INTACT: answer(INTACT, proven) if self._keys else no_key,
             COMPLETE: answer(COMPLETE, closed, "" if listed else unknown) if self._keys else no_key,
@@ -1277,12 +1577,10 @@ class Verification:
         }
 
     def _report(self) -> dict[str, Any]:
-        bundle, run = self._bundle, self._run
-        kinds = [entry.kind for entry in self._entries.values() if entry.kind not in KINDS]
+        bundle, run, kinds = self._bundle, self._run, self._unknown
         unknown = "the facts of {} entries of kind {}, unknown to this release"
         not_checked = [unknown.format(kinds.count(kind), kind) for kind in sorted(set(kinds))]
-        own = [entry for entry in self._entries.values() if entry.run == bundle.run]
-        if any(entry.strand.startswith("turn/") for entry in own):
+        if self._has_turns:
             not_checked.append(f"the deliberation of run {bundle.run}: `forum verify` plays it")
         return {
             **unread_report(self._findings),
@@ -1299,6 +1597,7 @@ class Verification:
                 {"witness": key.name, "time": time, "same_machine": is_local(key.name)}
                 for key, time in self._seen
             ],
+            "notices": self._notices,
         }
 
 
@@ -1328,15 +1627,17 @@ def unread_report(findings: Findings) -> dict[str, Any]:
         "bodies": {"ok": 0, "redacted": 0, "missing": 0, "mismatch": 0},
         "pending": 0,
         "sightings": [],
+        "epochs": [],
+        "notices": [],
     }
 
 
-def verify(data: bytes, trust: Trust) -> dict[str, Any]:
+def verify(source: bytes | File, trust: Trust) -> dict[str, Any]:
     """Check one bundle.  Whatever cannot be read is a finding, never an exception."""
-    findings = Findings()
     try:
-        report = Verification(read_bundle(data), trust, findings).run()
+        report = Verification(Bundle(source), trust, Findings()).run()
     except Rejected as error:
+        findings = Findings()
         findings.add("bundle-altered", str(error))
         report = unread_report(findings)
     report["ok"] = all(report[claim]["state"] == HOLDS for claim in CLAIMS)
@@ -1361,6 +1662,7 @@ def print_report(report: dict[str, Any]) -> None:
     lines += [f"found        {describe(found)}" for found in report["findings"]]
     lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
     lines += [f"not checked  {what}" for what in report["not_checked"]]
+    lines += [f"note         {notice}" for notice in report["notices"]]
     print("\n".join(map(plain, lines)))
 
 
@@ -1386,10 +1688,12 @@ def main() -> int:
         policy = Policy(read_file(given.policy)) if given.policy is not None else None
         seen = [read_file(path) for path in given.seen]
         trust = Trust([read_key(key) for key in given.key], policy, seen)
-        data = read_file(given.bundle)
+        bundle = File(given.bundle)
     except Rejected as error:
         parser.error(plain(str(error)))
-    report = verify(data, trust)
+    except OSError as error:
+        parser.error(plain(f"{given.bundle}: {error.strerror}"))
+    report = verify(bundle, trust)
     if given.json:
         print(json.dumps(report))
     else:

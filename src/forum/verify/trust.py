@@ -16,6 +16,7 @@ from forum.tlog import (
     VerifierKey,
     cosignatures,
     open_checkpoint,
+    quorum_time,
 )
 from forum.verify.report import Answer, Claim, Findings, Problem, Sighting, State
 
@@ -30,6 +31,8 @@ class Trust(msgspec.Struct, frozen=True):
     policy: Policy | None = None
     remembered: tuple[bytes, ...] = ()
     """Checkpoints that this reader, or somebody the reader trusts, has seen before."""
+    guard: bytes | None = None
+    """What the signer remembers that it signed last, where the reader is on its machine."""
 
     @property
     def log_keys(self) -> tuple[VerifierKey, ...]:
@@ -61,6 +64,18 @@ class Trust(msgspec.Struct, frozen=True):
             return False
         return self.policy.satisfied_by([cosignature.key for cosignature in seen])
 
+    def time_of(self, seen: tuple[Cosignature, ...]) -> int:
+        """Return when the policy's quorum had cosigned, in microseconds; 0 if it has not."""
+        return quorum_time(seen, self.policy) * 1_000_000 if self.policy else 0
+
+    def signed_last(self, origin: str) -> Checkpoint | None:
+        """Return the checkpoint of this log that its own signer remembers."""
+        if self.guard is None:
+            return None
+        # Whether it holds is told where it is compared with the others.
+        checkpoint = self.open(self.guard, Findings())
+        return checkpoint if checkpoint is not None and checkpoint.origin == origin else None
+
     def memories(self, origin: str, findings: Findings) -> Iterator[Checkpoint]:
         """Yield the remembered checkpoints of this log, each once; of others, none."""
         opened = (self.open(data, findings) for data in self.remembered)
@@ -74,6 +89,8 @@ class Trust(msgspec.Struct, frozen=True):
         reason = f"cosigned by {', '.join(names)}"
         if names and all(name.startswith(LOCAL_WITNESS) for name in names):
             reason += ", a witness on the writer's own machine: as strong as that machine's owner"
+        if self.policy.min_witnesses == 1:
+            reason += "; one witness decides the time"
         return findings.answer(Claim.INDEPENDENT, reason)
 
 

@@ -4,6 +4,15 @@
 """
 
 from forum.witness.client import WitnessClient, over_http
-from forum.witness.core import Reply, Witness, read_request, write_request
+from forum.witness.core import Audit, Refusal, Reply, Witness, read_request, write_request
 
-__all__ = ["Reply", "Witness", "WitnessClient", "over_http", "read_request", "write_request"]
+__all__ = [
+    "Audit",
+    "Refusal",
+    "Reply",
+    "Witness",
+    "WitnessClient",
+    "over_http",
+    "read_request",
+    "write_request",
+]

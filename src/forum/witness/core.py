@@ -65,6 +65,19 @@ def read_request(body: bytes) -> tuple[int, tuple[Hash, ...], bytes]:
     return int(digits), tuple(Hash.from_base64(line) for line in rest), note
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an auditing witness does not cosign a checkpoint."""
+
+    why: str
+    passing: bool = False
+    """Whether it could not read the log, and may be asked again."""
+
+
+Audit = Callable[[Checkpoint], Refusal | None]
+"""Checks the content of a log up to a checkpoint; nothing is refused where nothing was found."""
+
+
 class Witness:
     """One witness with its key, the logs it knows, and what it remembers of each."""
 
@@ -74,8 +87,10 @@ class Witness:
         logs: Callable[[], Mapping[str, tuple[VerifierKey, ...]]],
         memory: Callable[[str], Memory],
         clock: Callable[[], int],
+        audit: Audit | None = None,
     ) -> None:
         self._key, self._logs, self._memory, self._clock = key, logs, memory, clock
+        self._audit = audit
 
     @property
     def verifier(self) -> VerifierKey:
@@ -105,6 +120,10 @@ class Witness:
         if old_size != known:
             return Reply(409, f"{known}\n".encode(), SIZE)
         self._check_growth(past, proof, checkpoint)
+        # Last of the checks, for it reads the log: only its owner can make a witness do that.
+        refusal = self._audit(checkpoint) if self._audit else None
+        if refusal is not None:
+            raise _Refused(503 if refusal.passing else 422, refusal.why)
         signature = cosign(note.text, self._key, self._clock() // 1_000_000)
         log = [s for s in note.signatures if s.name == checkpoint.origin]
         kept = Note(note.text, (*log, signature)).encode()

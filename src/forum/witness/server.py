@@ -1,6 +1,6 @@
 """The witness over HTTP, for logs on other machines (`forum witness serve`)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 from starlette.applications import Starlette
@@ -14,7 +14,13 @@ from forum.witness.core import PLAIN, Witness
 _MOST_BYTES = 1 << 16
 
 
-def witness_app(witness: Witness, origins: Iterable[str]) -> Starlette:
+Audited = Callable[[str], bytes | None]
+"""What an auditing witness found in a log, as JSON; nothing before it has looked."""
+
+
+def witness_app(
+    witness: Witness, origins: Iterable[str], audited: Audited | None = None
+) -> Starlette:
     """Return the application that serves a witness for these logs."""
     by_hash = {sha256(origin.encode()).hexdigest(): origin for origin in origins}
 
@@ -35,9 +41,17 @@ def witness_app(witness: Witness, origins: Iterable[str]) -> Starlette:
             return Response("no checkpoint was cosigned for this log\n", 404, media_type=PLAIN)
         return Response(note, media_type=PLAIN)
 
+    async def audit(request: Request) -> Response:
+        origin = by_hash.get(request.path_params["origin"])
+        report = await run_in_threadpool(audited, origin) if origin and audited else None
+        if report is None:
+            return Response("nothing was audited of this log\n", 404, media_type=PLAIN)
+        return Response(report, media_type="application/json")
+
     return Starlette(
         routes=[
             Route("/add-checkpoint", add_checkpoint, methods=["POST"]),
             Route("/{origin}/checkpoint", checkpoint),
+            Route("/{origin}/audit", audit),
         ]
     )

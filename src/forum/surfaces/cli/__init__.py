@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from forum import __version__
-from forum.errors import ForumError
+from forum.errors import Altered, ForumError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -60,10 +60,12 @@ _SECTIONS = {
         "up": ("up", "Serve and work on this machine, in one process."),
         "serve": ("server", "Serve the ledger over HTTP."),
         "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
-        "keys": ("keys", "Let others in: make, list and revoke keys."),
+        "keys": ("keys", "Let others in: make, list, revoke keys; rotate the signing key."),
         "webhooks": ("webhooks", "See who is told when runs end or gates wait, and try it out."),
         "worker": ("worker", "Carry out runs until stopped."),
         "db": ("start", "Prepare a Postgres database."),
+        "backup": ("recovery", "Copy the ledger into a folder, while others go on writing."),
+        "restore": ("recovery", "Restore a backup without forking the log."),
     },
 }
 _COMMANDS = {name: found for section in _SECTIONS.values() for name, found in section.items()}
@@ -142,4 +144,4 @@ def main() -> None:
         sys.exit(130)
     except (ForumError, OSError) as error:  # the latter: a file that the user named, or a full disk
         click.echo(f"{click.style('error', fg='red')}: {error}", err=True, color=color)
-        sys.exit(FAILED)
+        sys.exit(REJECTED if isinstance(error, Altered) else FAILED)

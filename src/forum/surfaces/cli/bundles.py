@@ -1,22 +1,20 @@
 """`forum verify`: a bundle, offline."""
 
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
-from forum.app import KINDS
+from forum.app import verify_bundle_file
 from forum.surfaces.cli import REJECTED, options
-from forum.surfaces.cli.output import print_report
-from forum.verify import verify_bundle
+from forum.surfaces.cli.output import print_report, progress
 
 
 @click.command()
-@click.argument("bundle", type=click.File("rb"))
+@click.argument("bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @options.trust_options
 @options.as_json
 def verify(
-    bundle: BinaryIO,
+    bundle: Path,
     keys: tuple[str, ...],
     policy: Path | None,
     seen: tuple[Path, ...],
@@ -28,6 +26,7 @@ def verify(
     Keys and policy are yours: what a bundle encloses is not believed.  Exit status 0 only if
     the run is intact, complete and independently witnessed; 3 otherwise.
     """
-    report = verify_bundle(bundle.read(), KINDS, options.read_trust(keys, policy, seen))
+    trust = options.read_trust(keys, policy, seen)
+    report = verify_bundle_file(bundle, trust, progress("verified"))
     print_report(report, as_json)
     raise SystemExit(0 if report.ok else REJECTED)

@@ -14,14 +14,25 @@ import msgspec
 
 from forum.app import KINDS, Forum, new_run, new_salt, now
 from forum.config import Settings
-from forum.errors import ForumError, RolledBack
+from forum.errors import Altered, ForumError, LogKeyChanged, LogKeyMissing, RolledBack
 from forum.ledger import (
+    ACCESS,
+    DENIALS,
+    LOG_RUN,
+    MAIN,
+    AccessDenied,
+    AccessGranted,
     Attachment,
+    Denial,
     Draft,
+    Facts,
     Ledger,
     Outcome,
     Position,
+    Redact,
+    RedactReason,
     Remark,
+    Scope,
     Sequencer,
     leaf_of,
     text,
@@ -34,6 +45,7 @@ from forum.tlog import (
     sign_checkpoint,
 )
 from forum.verify import Problem
+from forum.work import Budget
 
 CLERK, AGENT = "agent:clerk", "agent:payments"
 _MONTH = 30 * 24 * 3600 * 1_000_000
@@ -51,7 +63,7 @@ class Scene:
     def entries(self) -> list[bytes]:
         """Return all entries, in order."""
         size = self.forum.store.head().size
-        return [data for data in self.forum.store.entries(0, size) if data is not None]
+        return [row.data for row in self.forum.store.rows(0, size) if row is not None]
 
     def index_of(self, position: Position) -> int:
         """Return the index of an entry."""
@@ -146,6 +158,12 @@ def _replace(scene: Scene, entries: list[bytes]) -> None:
     scene.forum.tamper().replace_history(entries, keep_checkpoints=newest)
 
 
+def _tag(scene: Scene, data: bytes) -> bytes:
+    """Return the tag of an entry, as somebody makes it who holds the write key too."""
+    keys = scene.forum.write_keys
+    return keys.tag_entry(data) if keys else b""
+
+
 def _other_actor(target: int) -> Callable[[int, dict[str, object]], None]:
     def change(index: int, entry: dict[str, object]) -> None:
         if index == target:
@@ -216,7 +234,8 @@ def _split_view(scene: Scene) -> None:
 
 
 def _backdate(scene: Scene) -> None:
-    past = Ledger(scene.forum.store, KINDS, lambda: now() - _MONTH, new_salt)
+    keys = scene.forum.write_keys
+    past = Ledger(scene.forum.store, KINDS, lambda: now() - _MONTH, new_salt, tags=keys)
     _write_run(past, "Approve the payment.", "approved, long before anybody asked")
     scene.forum.settle()
 
@@ -232,7 +251,8 @@ def _double(scene: Scene) -> None:
     main = scene.forum.ledger.open_run(new_run(), CLERK)
     (asked,) = main.append(Draft("request", CLERK, Remark()))
     forged = msgspec.structs.replace(asked.entry, actor="agent:friend")
-    scene.forum.tamper().insert(KINDS.write(forged))
+    scene.forum.tamper().insert(KINDS.write(forged), _tag(scene, KINDS.write(forged)))
+    scene.forum.settle()
     scene.forum.ledger.close_run(main, CLERK, Outcome.OK)
     scene.forum.settle()
 
@@ -252,6 +272,160 @@ def _restore(scene: Scene) -> None:
     _write_run(scene.forum.ledger, "Pay the rent.", "the rent was never paid")
     _write_run(scene.forum.ledger, "Pay the rent.", "no, really not")
     scene.forum.settle()
+
+
+def _grant_and_revoke(scene: Scene) -> None:
+    """Give somebody a key and take it back, both signed."""
+    key = scene.forum.grant("intern", [Scope.SUBMIT])
+    scene.forum.grant("auditor", [Scope.AUDIT])
+    scene.forum.revoke(key.id)
+    scene.forum.access()
+    scene.forum.settle()
+
+
+def _use_access(scene: Scene) -> None:
+    """Ask who may do what, as a server does that starts now."""
+    Forum(scene.forum.settings).access()
+
+
+def _un_revoke(scene: Scene) -> None:
+    _grant_and_revoke(scene)
+    scene.forum.deny(AccessDenied("intern", Denial.REVOKED, "submit"), CLERK)
+    scene.forum.tamper().move(Position(LOG_RUN, ACCESS, 2), DENIALS)
+    _use_access(scene)
+
+
+def _drop_revocation(scene: Scene) -> None:
+    _grant_and_revoke(scene)
+    scene.forum.tamper().delete(scene.index_of(Position(LOG_RUN, ACCESS, 2)))
+    _use_access(scene)
+
+
+def _forge(scene: Scene, strand: str, facts: Facts) -> bytes:
+    """Put an entry behind the end of one of the log's own strands, in an operator's name."""
+    last = scene.forum.store.last(LOG_RUN, strand) or b""
+    entry = KINDS.read(last)
+    forged = msgspec.structs.replace(
+        entry,
+        n=entry.n + 1,
+        prev=leaf_of(last).hex(),
+        step=f"forged/{entry.n + 1}",
+        kind=KINDS.of(facts).name,
+        facts=facts,
+        parents=(),
+        ts=now(),
+    )
+    data = KINDS.write(forged)
+    scene.forum.tamper().insert(data)
+    return data
+
+
+def _forged_grant(scene: Scene) -> None:
+    _grant_and_revoke(scene)
+    _forge(scene, ACCESS, AccessGranted("0badc0de0bad", "me", (Scope.ADMIN,), "0" * 64))
+    scene.forum.settle()
+
+
+def _hidden_grant(scene: Scene) -> None:
+    """Add an admin key that is in no tree, and have a server use it."""
+    _grant_and_revoke(scene)
+    facts = AccessGranted("0badc0de0bad", "me", (Scope.ADMIN,), "0" * 64)
+    entry = KINDS.read(_forge(scene, ACCESS, facts))
+    scene.forum.tamper().hide_row(Position(LOG_RUN, ACCESS, entry.n))
+    _use_access(scene)
+
+
+def _forged_redaction(scene: Scene) -> None:
+    """Erase what was paid, under a redaction that nobody asked for."""
+    target = scene.forum.ledger.find(str(scene.payment))
+    _forge(scene, MAIN, Redact(target.leaf.hex(), "text", RedactReason.REQUEST))
+    scene.forum.settle()
+    scene.forum.tamper().remove_body(scene.payment, "text")
+
+
+def _swap_runs(scene: Scene) -> None:
+    """Let readers find the outcome of one run under the name of the other."""
+    other = next(run for run in scene.forum.store.runs("", 9) if run not in (scene.run, LOG_RUN))
+    thief = scene.forum.tamper()
+    for run, name in ((scene.run, "kept"), (other, scene.run), ("kept", other)):
+        thief.rename_run(run, name)
+
+
+def _hide_run(scene: Scene) -> None:
+    scene.forum.tamper().rename_run(scene.run, "~")
+
+
+def _break_look_up(scene: Scene) -> None:
+    """Let an entry not be found by its id, so that an export ends before it."""
+    index = scene.index_of(scene.payment)
+    scene.forum.tamper().set_prefix(leaf_of(scene.entries()[index]), 1)
+
+
+def _accept(scene: Scene, request: str) -> str:
+    """Take a request on that nobody carries out."""
+    from forum.engine import Order, Ticket
+
+    order = Order(request, budget=Budget(usd=1_000_000))
+    run = scene.forum.submit(order, ticket=Ticket(request, "0" * 64))
+    scene.forum.settle()
+    return run
+
+
+def _raise_budget(scene: Scene) -> None:
+    scene.forum.tamper().set_cap(_accept(scene, "Buy a book."), 10**12)
+
+
+def _drop_timer(scene: Scene) -> None:
+    scene.forum.tamper().clear_timers(_accept(scene, "Buy a book."))
+
+
+def _redirect_key(scene: Scene) -> None:
+    run, other = _accept(scene, "Buy a book."), _accept(scene, "Buy a house.")
+    scene.forum.tamper().redirect(run, other)
+
+
+def _lose_folder(scene: Scene) -> None:
+    """Delete key and database; the next command would begin an empty log in their place."""
+    scene.forum.store.head()  # the honest use of this machine, which it remembers
+    shutil.rmtree(scene.forum.settings.data)
+    _write_elsewhere(scene.forum.settings)
+
+
+def _swap_folder(scene: Scene) -> None:
+    """Put another ledger in place, and have forum.toml name a policy under which it verifies."""
+    scene.forum.store.head()
+    mine = scene.forum.settings
+    data = mine.data.with_name("another")
+    origin = f"forum.local/demo-{secrets.token_hex(4)}"
+    other = Settings(data, data / "state", data / "log.key", origin, mine.database)
+    policy = _write_elsewhere(other)
+    shutil.rmtree(mine.data)
+    shutil.copytree(data, mine.data)
+    scene.forum.settings = replace(mine, policy=policy)
+
+
+def _write_elsewhere(settings: Settings) -> Path:
+    """Write a little into a ledger as any command would, and return where its policy is."""
+    with Forum(settings) as forum:
+        forum.initialise()
+        forum.remark(text("nothing was ever paid"))
+        return forum.policy_file
+
+
+def _drop_epoch(scene: Scene) -> None:
+    """Begin a new epoch, which nobody forbids, and delete the log before it."""
+    scene.forum.store.head()  # opened under the write key that the epoch replaces
+    scene.forum.new_epoch("we had a fire")
+    scene.forum.tamper().replace_history([])
+
+
+def _sign_retired(scene: Scene) -> None:
+    """Go on with a key that was stolen before it was rotated."""
+    stolen = scene.forum.key
+    scene.forum.rotate_key()
+    _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
+    Sequencer(scene.forum.store).drain()
+    _sign(scene, stolen)
 
 
 def _by(*problems: Problem | str) -> frozenset[str]:
@@ -289,9 +463,39 @@ FRAUDS = (
     Fraud(
         "bogus-parent", "cite a decision that never was", _bogus_parent, _by(Problem.PARENT_UNKNOWN)
     ),
-    Fraud("double", "record one position twice", _double, _by(Problem.POSITION_DOUBLED)),
+    Fraud("double", "record one position twice", _double, _by(Problem.ROW_QUARANTINED)),
     Fraud("omit", "lose a refusal before it is sequenced", _omit, _by(Problem.POSITION_MISSING)),
     Fraud("restore", "restore an old database and go on", _restore, _by("signer-refuses")),
+    Fraud("un-revoke", "move a revocation to another strand", _un_revoke, _by("reader-refuses")),
+    Fraud("drop-revoke", "delete a revocation", _drop_revocation, _by("reader-refuses")),
+    Fraud("hidden-key", "add a key that is in no tree", _hidden_grant, _by("reader-refuses")),
+    Fraud("forged-key", "have a forged key signed", _forged_grant, _by(Problem.ROW_QUARANTINED)),
+    Fraud(
+        "forged-redaction",
+        "erase the payment under a forged redaction",
+        _forged_redaction,
+        _by(Problem.ROW_QUARANTINED, Problem.BODY_MISSING),
+    ),
+    Fraud("swap-runs", "show one run as the other", _swap_runs, _by(Problem.COLUMN_MISMATCH)),
+    Fraud("hide-run", "let nobody find the run", _hide_run, _by(Problem.COLUMN_MISMATCH)),
+    Fraud("look-up", "let nobody find the entry", _break_look_up, _by(Problem.COLUMN_MISMATCH)),
+    Fraud("raise-budget", "let a run spend more", _raise_budget, _by(Problem.TABLE_MISMATCH)),
+    Fraud("drop-timer", "let nobody go on with a run", _drop_timer, _by(Problem.TABLE_MISMATCH)),
+    Fraud("redirect", "answer with another run", _redirect_key, _by(Problem.TABLE_MISMATCH)),
+    Fraud("lose-folder", "delete key and ledger, begin anew", _lose_folder, _by("key-missing")),
+    Fraud("swap-folder", "exchange ledger, key and policy", _swap_folder, _by("key-changed")),
+    Fraud(
+        "drop-epoch",
+        "begin an epoch, delete the log before it",
+        _drop_epoch,
+        _by(Problem.EPOCH_MISSING),
+    ),
+    Fraud(
+        "retired-key",
+        "sign with a stolen key after its rotation",
+        _sign_retired,
+        _by(Problem.SIGNATURE_REJECTED),
+    ),
 )
 
 
@@ -318,10 +522,18 @@ def catch(scene: Scene, fraud: Fraud) -> set[str]:
     """Play one fraud and return everything that gives it away."""
     try:
         fraud.play(scene)
+        # The auditor is another process, which takes the ledger as it is found, and comes a minute
+        # later: what no witness has seen by then is late.
+        with Forum(scene.forum.settings) as auditor:
+            report = auditor.verify(auditor.trust(), at=now() + 60_000_000)
     except RolledBack:
         return {"signer-refuses"}
-    # The auditor comes a minute later: what no witness has seen by then is late.
-    report = scene.forum.verify(scene.forum.trust(), at=now() + 60_000_000)
+    except Altered:
+        return {"reader-refuses"}
+    except LogKeyMissing:
+        return {"key-missing"}
+    except LogKeyChanged:
+        return {"key-changed"}
     return {str(finding.problem) for finding in report.findings}
 
 

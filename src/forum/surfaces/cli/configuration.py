@@ -83,6 +83,8 @@ def settings_of(settings: Settings) -> Iterator[Setting]:
         "ledger.origin": settings.origin,
         "database.url": settings.database,
         "keys.log": settings.key_file,
+        "keys.public": settings.public_key_file,
+        "keys.write": settings.write_key_file,
         "witness.policy": settings.policy,
     }
     for section, table in (*settings.team.items(), *settings.doors.items()):

@@ -12,6 +12,7 @@ import stat
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial
@@ -31,7 +32,10 @@ from forum.errors import (
     BadSettings,
     ForumError,
     KeyUnreadable,
+    LogKeyChanged,
+    LogKeyMissing,
     MissingExtra,
+    NoLedger,
     NoSuchLog,
     NotDurable,
     SchemaTooNew,
@@ -85,6 +89,8 @@ _STEPS: tuple[tuple[type[ForumError], str], ...] = (
     (NoSuchLog, "forum init"),
     (StoreFailed, "forum ledger verify"),
     (BadRoster, "correct the roster; which one it is: forum config show"),
+    (LogKeyMissing, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
+    (LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
     (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
 )
 """What to do about an error that does not say so itself; the first that fits."""
@@ -139,7 +145,7 @@ class House:
     @cached_property
     def forum(self) -> Forum:
         """The ledger of this folder."""
-        return Forum(self.settings)
+        return Forum(self.settings, register=False)
 
     @property
     def has_key(self) -> bool:
@@ -335,8 +341,10 @@ def _key(house: House) -> Iterator[Finding]:
         if house.settings.ledger_file.exists() and not house.settings.database:
             said = f"{_short(path)} is gone, but its ledger is here"
             yield _problem("key", said, f"restore {shlex.quote(str(path))} from a backup")
-        else:
-            yield _warn("key", f"there is none yet at {_short(path)}", "forum init")
+            return
+        with suppress(NoLedger):
+            house.forum.origin  # noqa: B018  raises if this machine remembers a log here
+        yield _warn("key", f"there is none yet at {_short(path)}", "forum init")
         return
     house.origin = origin = house.forum.origin
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -369,7 +377,7 @@ def _probe(settings: Settings, url: str) -> None:
     address = f"{url}{mark}options={quote(_READ_ONLY)}"
     if "://" not in url:
         address = f"{url} options='{_READ_ONLY}'"
-    with Forum(replace(settings, database=address)) as forum:
+    with Forum(replace(settings, database=address), register=False) as forum:
         forum.key = SigningKey(bytes(32), "forum.local/doctor")
         try:
             forum.store.head()
@@ -397,9 +405,31 @@ def _ledger(house: House) -> Iterator[Finding]:
         yield _warn("ledger", said, "forum worker, on the machine that signs")
     else:
         yield _ok("ledger", said)
+    yield from _writers(house, house.store)
     if newest is not None and newest > now() + _MINUTE:
         said = f"this machine's clock is {age(newest - now())} behind the newest entry"
         yield _problem("clock", said, "set the clock of this machine: timedatectl set-ntp true")
+
+
+def _writers(house: House, store: Store) -> Iterator[Finding]:
+    """Tell whether only writers of this log get entries signed."""
+    if count := store.quarantined():
+        said = f"somebody put {plural(count, 'row')} into the database; set aside"
+        yield _problem("writers", said, "forum ledger quarantine")
+    path, keys = house.settings.write_key_file, house.forum.write_keys
+    if keys is None:
+        yield _warn("writers", f"there is no write key at {_short(path)}", "forum init")
+        return
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        said = f"{_short(path)} has mode {mode:04o}: others could forge entries"
+        yield _problem("writers", said, f"chmod 600 {shlex.quote(str(path))}")
+    elif not keys.enforced:
+        said = "entries without a tag are still signed: an older release may be running"
+        step = "forum db upgrade --post" if house.settings.database else "stop it; forum init"
+        yield _warn("writers", said, step)
+    else:
+        yield _ok("writers", f"entries are signed only with a tag of {_short(path)}")
 
 
 def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:

@@ -83,7 +83,7 @@ def carry_out(
 def hand_over(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
     """Begin a run for whoever serves as a worker, and say which it is."""
     run = begin()
-    forum.settle()
+    forum.sign_or_warn()
     if as_json:
         print_json("forum.run/1", run_form(forum.view(run)))
     else:

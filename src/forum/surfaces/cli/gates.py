@@ -126,7 +126,7 @@ def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: boo
         found, subject = forum.run_of(run), _subject(subject)
         shown, before = file.read_bytes(), _digest(forum, found, subject, digest)
         changed = as_usage(lambda: forum.edit_gate(found, subject, before, shown))
-        publication = forum.settle()
+        publication = forum.sign_or_warn()
     if as_json:
         print_json("forum.gate.edit/1", GateEditForm(found, subject, changed))
         return
@@ -142,7 +142,7 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
         found, subject = forum.run_of(run), _subject(subject)
         decided = _digest(forum, found, subject, digest)
         forum.decide(found, subject, answer, decided)
-        publication = forum.settle()
+        publication = forum.sign_or_warn()
         outer = forum.outer_run(found)
     if as_json:
         print_json("forum.decision/1", DecisionForm(found, subject, answer, decided))

@@ -1,4 +1,4 @@
-"""`forum keys`: who may come in from elsewhere, and what they may do."""
+"""`forum keys`: who may come in from elsewhere, what they may do, and the key that signs."""
 
 import re
 
@@ -21,7 +21,7 @@ _HEADS = ("id", "name", "scopes", "made", "expires", "state")
 
 @click.group(cls=options.Spelled)
 def keys() -> None:
-    """Let others in: make, list and revoke keys."""
+    """Let others in: make, list and revoke keys; rotate the key that signs the log."""
 
 
 @keys.command(
@@ -58,7 +58,7 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
             print_json("forum.key/1", NewKeyForm(made, str(key)))
         else:
             click.echo(str(key))
-        publication = forum.settle()
+        publication = forum.sign_or_warn()
     if not as_json:
         until = f" until {made.expires}" if made.expires else ""
         options.talk(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
@@ -89,12 +89,51 @@ def revoke(key: str, *, as_json: bool) -> None:
     with options.forum() as forum:
         forum.revoke(key)
         form = key_form(forum.access(), key, now())
-        publication = forum.settle()
+        publication = forum.sign_or_warn()
     if as_json:
         print_json("forum.key.revoked/1", form)
         return
     click.echo(f"{form.state.value}  {form.id}  {plain(form.name)}")
     print_publication(publication)
+
+
+@keys.command("rotate-write")
+@options.as_json
+def rotate_write(*, as_json: bool) -> None:
+    """Make a new write key; entries with tags of the older ones still hold.
+
+    Copy write.key to the other machines that write to this log, and restart what runs there.
+    """
+    with options.forum() as forum:
+        key_id = forum.rotate_write_key()
+        path = forum.settings.write_key_file
+    if as_json:
+        print_json("forum.write-key/1", {"key": key_id, "path": str(path)})
+    else:
+        click.echo(f"{key_id}  {path}")
+
+
+@keys.command("rotate-log", cls=options.WithExamples, examples=("forum keys rotate-log",))
+@click.confirmation_option(prompt="Have this log signed by a new key from now on?")
+@options.as_json
+def rotate_log(*, as_json: bool) -> None:
+    """Have the log signed by a new key, to which the old one hands it over.
+
+    The hand-over is an entry that the old key signs, so whoever trusts the old key can follow; the
+    name of the log and all that is recorded stay as they are.  Restart servers and workers
+    afterwards.  Tell the operators of remote witnesses, and give readers the new policy.
+    """
+    with options.forum() as forum:
+        rotation = forum.rotate_key()
+    if as_json:
+        facts = {"origin": rotation.key.name, "key": str(rotation.key), "old": str(rotation.old)}
+        print_json("forum.key.rotated/1", facts)
+        return
+    click.echo(str(rotation.key))
+    options.talk(f"it follows {rotation.old}, which is kept beside it")
+    options.talk("restart servers and workers; give readers the new policy: forum ledger policy")
+    options.talk(f"on remote witnesses: forum witness serve --rotated --log '{rotation.key}'")
+    print_publication(rotation.publication)
 
 
 def _ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:

@@ -1,14 +1,26 @@
 """`forum ledger`: read, prove, redact, export and verify."""
 
+import os
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from forum.app import KINDS
-from forum.errors import NoSuchEntry, NotYetSigned
-from forum.ledger import Located, RedactReason, StoredBody, causes, find, prove, text
+from forum.errors import AlreadyAsked, NoSuchEntry, NotYetSigned
+from forum.ledger import (
+    Located,
+    RedactReason,
+    StoredBody,
+    causes,
+    find,
+    locate_run,
+    prove,
+    stored_body,
+    text,
+)
 from forum.surfaces.cli import REJECTED, options
 from forum.surfaces.cli.output import (
     entry_line,
@@ -25,6 +37,7 @@ from forum.surfaces.forms.ledger import (
     entries_form,
     entry_form,
     proof_form,
+    quarantine_form,
     recorded_form,
     why_form,
 )
@@ -42,9 +55,25 @@ def ledger() -> None:
 
 @ledger.command()
 @options.trust_options
+@click.option(
+    "--since-seen",
+    is_flag=True,
+    help="Check only what is new since this machine last verified it, and say so.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Check a long log in so many processes.  Default: one for each core.",
+)
 @options.as_json
 def verify(
-    keys: tuple[str, ...], policy: Path | None, seen: tuple[Path, ...], *, as_json: bool
+    keys: tuple[str, ...],
+    policy: Path | None,
+    seen: tuple[Path, ...],
+    jobs: int | None,
+    *,
+    since_seen: bool,
+    as_json: bool,
 ) -> None:
     """Check the whole ledger: whether it is intact, complete, and seen by others.
 
@@ -58,8 +87,15 @@ def verify(
             keys=named.keys,
             policy=named.policy if keys or policy else own.policy,
             remembered=(*own.remembered, *named.remembered),
+            guard=own.guard,
         )
-        report = forum.verify(trust, progress("verified"))
+        processes, show = jobs or os.cpu_count() or 1, progress("verified")
+        if since_seen:
+            report, why = forum.verify_since_seen(trust, show, processes)
+            if why:
+                click.echo(f"everything was checked, not only what is new: {why}", err=True)
+        else:
+            report = forum.verify(trust, show, jobs=processes)
     print_report(report, as_json)
     raise SystemExit(0 if report.ok else REJECTED)
 
@@ -84,11 +120,7 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
     """List entries: the newest, those from an index on, or those of one RUN."""
     with options.forum() as forum, forum.reading() as reader:
         if run is not None:
-            found = [
-                find(reader, KINDS, f"{run}/{strand}/{KINDS.read(data).n}")
-                for strand in reader.strands(run)
-                for data in reader.strand(run, strand)
-            ]
+            found = list(locate_run(reader, KINDS, run))
             if not found:
                 raise NoSuchEntry(f"the log has no run {run}")
         else:
@@ -112,10 +144,10 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
     with options.forum() as forum, forum.reading() as reader:
         found = find(reader, KINDS, entry)
         if body is not None:
-            stored = reader.body(found.position, body)
             if body not in found.entry.bodies:
                 names = ", ".join(found.entry.bodies) or "none"
                 raise NoSuchEntry(f"{found.position} has no body {body!r}; it has: {names}")
+            stored = stored_body(reader, found.entry, body)
             if stored is None:
                 raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
             _pour(stored)
@@ -188,18 +220,27 @@ def checkpoint(*, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("content", required=False)
+@options.idempotency_key
 @options.as_json
-def note(content: str | None, *, as_json: bool) -> None:
-    """Put a remark on record: CONTENT, or what comes on standard input."""
+def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> None:
+    """Put a remark on record: CONTENT, or what comes on standard input.
+
+    Exit status 0 once it is recorded.  If it cannot be signed at once, a warning says why, and
+    the next write signs it.
+    """
     words = text(content) if content is not None else options.read_text(sys.stdin.buffer)
     with options.forum() as forum:
         forum.initialise()
-        recorded, publication = forum.remark(words)
+        try:
+            recorded, publication = forum.remark(words, idempotency_key)
+        except AlreadyAsked as asked:
+            why = f"The key {idempotency_key} was used for another note, run {asked.run}"
+            raise click.ClickException(f"{why}. Use another key for this one.") from None
     if as_json:
-        print_json("forum.entry/1", recorded_form(recorded, witnessed=publication.witnessed))
+        print_json("forum.entry/1", recorded_form(recorded, publication))
     else:
         click.echo(f"{recorded.leaf.hex()}  {recorded.position}")
-        print_publication(publication)
+        print_publication(publication, recorded.leaf.hex())
 
 
 @ledger.command()
@@ -294,19 +335,51 @@ def summary(*, as_json: bool) -> None:
 
 
 @ledger.command()
-@click.confirmation_option(prompt="Leave this log for good and begin its next epoch?")
+@click.option(
+    "--discard", is_flag=True, help="Delete the rows; that they were there stays on record."
+)
 @options.as_json
-def epoch(*, as_json: bool) -> None:
-    """Begin a new epoch, after the database was restored or the signer's memory was lost.
+def quarantine(*, discard: bool, as_json: bool) -> None:
+    """List rows that somebody put into the database and no writer of this log wrote.
 
-    The old log stays readable.  The new one commits to the last checkpoint that was signed.
+    The sequencer set them aside: they are in no tree.  Exit status 3 if there are any.
     """
     with options.forum() as forum:
-        origin = forum.new_epoch()
+        rows = forum.store.quarantine()
+        if discard:
+            forum.discard_quarantine()
     if as_json:
-        print_json("forum.epoch/1", {"origin": origin})
+        print_json("forum.quarantine/1", quarantine_form(rows, discarded=discard))
+    for found in () if as_json else rows:
+        when = datetime.fromtimestamp(found.at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        click.echo(f"{found.id:>6}  {when}  {found.row.position}  {len(found.row.data)} bytes")
+    if not rows and not as_json:
+        click.echo("no row was set aside")
+    raise SystemExit(REJECTED if rows and not discard else 0)
+
+
+@ledger.command()
+@click.confirmation_option(prompt="Leave this log for good and begin its next epoch?")
+@click.option("--reason", default="", help="Why the old log is left; it is recorded.")
+@options.as_json
+def epoch(reason: str, *, as_json: bool) -> None:
+    """Begin a new epoch, after the database, the signing key or the signer's memory was lost.
+
+    The old log stays readable.  The new one commits to the last checkpoint that was signed, and
+    `forum ledger verify` checks both.  If the signing key is gone, a new one is made: then the
+    reason is needed, and readers must pin the new key.
+    """
+    with options.forum() as forum:
+        begun = forum.new_epoch(reason)
+    if as_json:
+        facts = {"origin": begun.origin, "key": str(begun.key), "new_key": begun.has_new_key}
+        print_json("forum.epoch/1", facts)
+        return
+    click.echo(begun.origin)
+    if begun.has_new_key:
+        options.talk("the signing key is new; readers must pin it again: forum ledger policy")
     else:
-        click.echo(origin)
+        options.talk("the log has a new name; give readers its policy: forum ledger policy")
 
 
 def _pour(stored: StoredBody) -> None:

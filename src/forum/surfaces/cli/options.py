@@ -14,6 +14,7 @@ from forum.config import Settings, load_settings
 from forum.errors import Malformed
 from forum.ledger import Bytes
 from forum.surfaces.cli import ALOUD
+from forum.surfaces.forms.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.tlog import Policy, VerifierKey
 
 if TYPE_CHECKING:
@@ -57,6 +58,22 @@ as_json: Decorator = click.option(
 )
 
 
+def _read_idempotency_key(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is not None and not is_idempotency_key(value):
+        raise click.BadParameter(IDEMPOTENCY_KEY_FORM)
+    return value
+
+
+idempotency_key: Decorator = click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    callback=_read_idempotency_key,
+    help="A name for this call: called again with it, nothing is recorded twice.",
+)
+
+
 def settings() -> Settings:
     """Return the settings that hold where the command was called."""
     return load_settings(Path.cwd(), os.environ)
@@ -64,7 +81,7 @@ def settings() -> Settings:
 
 def forum() -> Forum:
     """Return the ledger of this folder."""
-    return Forum(settings())
+    return Forum(settings(), warn)
 
 
 def talk(line: str) -> None:
@@ -76,6 +93,11 @@ def complain(line: str) -> None:
     """Say on stderr what went wrong or is asked for: to those too who want no talk."""
     context = click.get_current_context(silent=True)
     click.echo(line, file=context.meta.get(ALOUD) if context else None, err=True)
+
+
+def warn(message: str) -> None:
+    """Warn on stderr of what has stopped nothing: to those too who want no talk."""
+    complain(f"{click.style('warning', fg='yellow')}: {message}")
 
 
 def read_text(stream: BinaryIO) -> Bytes:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -44,14 +44,32 @@ def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  what t
         mark, color = _MARKS[answer.state]
         state = "" if answer.state is State.HOLDS else f"{answer.state}: "
         click.echo(f"{click.style(f'{mark} {word:<12}', fg=color)} {state}{answer.reason}")
+    for line in _epochs(report):
+        click.echo(line)
     for finding in report.findings[:20]:
         click.echo(f"  {_finding(finding)}")
     if report.found > 20:
         click.echo(f"  and {report.found - 20} more (--json lists the first thousand)")
-    for missing in report.not_checked:
-        click.echo(click.style(f"  not checked: {missing}", fg="yellow"))
+    for line in _remarks(report):
+        click.echo(line)
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    """Yield what a reader should know beside the findings."""
+    yield from (
+        click.style(f"  not checked: {missing}", fg="yellow") for missing in report.not_checked
+    )
+    yield from (f"  note: {notice}" for notice in report.notices)
     if report.pending:
-        click.echo(f"  pending: {report.pending} entries newer than the checkpoint")
+        yield f"  pending: {report.pending} entries newer than the checkpoint"
+
+
+def _epochs(report: Report) -> Iterator[str]:
+    """Yield a line for each earlier log that a ledger continues."""
+    for epoch in report.epochs:
+        states = f"intact {epoch.intact}, complete {epoch.complete}"
+        states += f", independent {epoch.independent}"
+        yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
 
 
 def _finding(finding: Finding) -> str:
@@ -87,24 +105,38 @@ def print_entry(located: Located) -> None:
     click.echo(msgspec.json.format(located.data, indent=2).decode())
 
 
-def print_publication(publication: Publication) -> None:
-    """Say on stderr how far the newest entries have come."""
+def print_publication(publication: Publication | None, recorded: str = "") -> None:
+    """Say on stderr how far the newest entries have come, or the one that was recorded."""
+    if publication is None:
+        click.echo(f"recorded{recorded and f' as {recorded}'}, not signed yet", err=True)
+        return
     state = "witnessed" if publication.witnessed else "signed, not witnessed yet"
     click.echo(f"checkpoint {publication.checkpoint.size}: {state}", err=True)
     for error in (*publication.refused, *publication.unreachable):
         click.echo(click.style(f"  {error}", fg="red"), err=True)
 
 
+_BAR_WIDTH = 30
+_BAR_AFTER_SECONDS = 1.0
+_BAR_EVERY_SECONDS = 0.2
+
+
 def progress(what: str) -> Callable[[int, int], None]:
-    """Return a callback that shows on stderr how far something is, once it takes a second."""
+    """Return a callback that draws a bar on stderr, once something takes longer than a second."""
     started = shown = monotonic()
+    drawn = False
 
     def show(done: int, total: int) -> None:
-        nonlocal shown
-        if monotonic() - started > 1 and monotonic() - shown > 0.2 and sys.stderr.isatty():
-            shown = monotonic()
-            end = "\n" if done >= total else ""
-            click.echo(f"\r{what} {done} of {total} ({100 * done // total} %)", err=True, nl=False)
-            click.echo(end, err=True, nl=False)
+        nonlocal shown, drawn
+        moment, ended = monotonic(), done >= total
+        # The end of a bar that was drawn is always drawn: what is printed next begins a new line.
+        due = moment - started > _BAR_AFTER_SECONDS and moment - shown > _BAR_EVERY_SECONDS
+        if sys.stderr is None or not sys.stderr.isatty() or not (due or (ended and drawn)):
+            return
+        shown, drawn = moment, not ended
+        share = min(1.0, done / total) if total else 1.0
+        bar = f"{'#' * round(share * _BAR_WIDTH):-<{_BAR_WIDTH}}"
+        line = f"\r{what} [{bar}] {100 * share:3.0f} % ({done} of {total})"
+        click.echo(line, err=True, nl=ended)
 
     return show

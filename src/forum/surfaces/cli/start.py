@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from forum.app import upgrade_database
-from forum.config import FILE
-from forum.surfaces.cli import options
+from forum.app import Forum, upgrade_database
+from forum.config import FILE, Settings
+from forum.surfaces.cli import REJECTED, options
 from forum.surfaces.cli.output import print_json
 
 _TEMPLATE = """\
@@ -23,6 +23,8 @@ _TEMPLATE = """\
 
 [keys]
 # log = "/etc/forum/log.key"         # without one the key is made in .forum/log.key
+# write = "/etc/forum/write.key"     # without one .forum/write.key; all writers of a log share it
+# public = "/etc/forum/log.pub"      # without one .forum/log.pub: for machines that do not sign
 
 [witness]
 # policy = "policy.txt"              # without one the local witness of this machine cosigns
@@ -81,22 +83,30 @@ _TEMPLATE = """\
 
 
 @click.command()
+@click.option(
+    "--new-log",
+    is_flag=True,
+    help="Put a new log in the place of this project's log, which is kept but no longer used.",
+)
 @options.as_json
-def init(*, as_json: bool) -> None:
+def init(*, new_log: bool, as_json: bool) -> None:
     """Make a ledger in this folder: forum.toml, a signing key, a policy, a local witness.
 
-    Running it again changes nothing that is there.
+    Running it again changes nothing that is there.  If this machine remembers a log of this
+    project and its key is gone, nothing is made: restore the key, or begin an epoch.
     """
     path = Path(FILE)
     written = not path.exists()
     if written:
         path.write_text(_TEMPLATE)
     with options.forum() as forum:
-        fresh = forum.initialise()
+        if new_log:
+            forum.start_over()
+        fresh = forum.initialise() or new_log
         facts = {
             "made": fresh,
             "origin": forum.origin,
-            "key": str(forum.key.verifier()),
+            "key": str(forum.verifier),
             "witness": str(forum.witness.verifier),
             "policy": str(forum.policy_file),
             "data": str(forum.settings.data),
@@ -120,14 +130,38 @@ def db() -> None:
 
 
 @db.command()
+@click.option(
+    "--post",
+    is_flag=True,
+    help="Finish the upgrade: for when no process of the release before is left.",
+)
 @options.as_json
-def upgrade(*, as_json: bool) -> None:
-    """Apply the migrations that the configured Postgres database lacks."""
+def upgrade(*, post: bool, as_json: bool) -> None:
+    """Apply the migrations that the configured Postgres database lacks.
+
+    Processes of the release before can go on beside it.  Once all of them are replaced, --post
+    verifies the ledger and refuses entries without a tag from then on, which only older releases
+    write.  A ledger in a file is upgraded when a command opens it alone.
+    """
     settings = options.settings()
     if not settings.database:
         raise click.UsageError("no Postgres is configured: set FORUM_DATABASE_URL first")
-    applied = upgrade_database(settings)
+    applied = upgrade_database(settings, post=post)
+    enforced = _enforce(settings) if post else None
     if as_json:
-        print_json("forum.upgrade/1", {"applied": applied})
+        print_json("forum.upgrade/1", {"applied": applied, "tags_enforced": enforced})
     else:
         click.echo(f"applied: {', '.join(map(str, applied)) or 'nothing, it is up to date'}")
+    if enforced is False:
+        options.complain("The ledger does not verify, so tags are not enforced.")
+        options.complain("See why: forum ledger verify. Then: forum db upgrade --post")
+        raise SystemExit(REJECTED)
+
+
+def _enforce(settings: Settings) -> bool | None:
+    """Enforce tags in the log of this project; nothing where there is none here yet."""
+    with Forum(settings) as forum:
+        if not settings.key_file.exists():
+            return None
+        forum.initialise()
+        return forum.enforce_tags()

@@ -62,7 +62,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     with options.forum() as forum:
         found = forum.run_of(run)
         forum.cancel(found)
-        forum.settle()
+        forum.sign_or_warn()
         state = forum.read_run(found)
         if not detach:
             state = forum.follow(found, patience=_OTHERS_SECONDS)

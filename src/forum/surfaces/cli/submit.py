@@ -1,10 +1,15 @@
 """`forum submit`: a request, or a plan, and its answer."""
 
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import click
+from msgspec.json import encode
 
+from forum.app import OPERATOR
+from forum.engine import Order, Ticket
+from forum.errors import AlreadyAsked
 from forum.surfaces.cli import options
 from forum.surfaces.cli.following import carry_out, hand_over
 from forum.surfaces.cli.orders import (
@@ -16,6 +21,7 @@ from forum.surfaces.cli.orders import (
     repeats_only,
     wish_options,
 )
+from forum.work import write_plan, write_policy
 
 
 @click.command(
@@ -37,6 +43,7 @@ from forum.surfaces.cli.orders import (
 )
 @wish_options
 @click.option("--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out.")
+@options.idempotency_key
 @options.as_json
 def submit(
     request: str | None,
@@ -44,6 +51,7 @@ def submit(
     *,
     wishes: Wishes,
     detach: bool,
+    idempotency_key: str | None,
     as_json: bool,
 ) -> None:
     """Have a REQUEST answered, and print the answer.  `-` reads it from standard input.
@@ -85,10 +93,24 @@ def submit(
     with options.forum() as forum:
         forum.initialise()
 
+        ticket = _ticket(order, idempotency_key) if idempotency_key else None
+
         def begin() -> str:
-            return as_usage(lambda: forum.submit(order))
+            try:
+                return as_usage(lambda: forum.submit(order, ticket=ticket))
+            except AlreadyAsked as asked:
+                why = f"The key {idempotency_key} was used for another request, run {asked.run}"
+                raise click.ClickException(f"{why}. Use another key for this one.") from None
 
         if detach:
             hand_over(forum, begin, as_json=as_json)
         else:
             carry_out(forum, begin, as_json=as_json)
+
+
+def _ticket(order: Order, key: str) -> Ticket:
+    """Return the name of a request, with the digest of all that was asked for."""
+    plan = write_plan(order.plan) if order.plan is not None else b""
+    parts = (order.request.encode(), plan, write_policy(order.policy), encode(order.budget))
+    lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
+    return Ticket(f"{OPERATOR}/submit/{key}", sha256(lengths + b"".join(parts)).hexdigest())

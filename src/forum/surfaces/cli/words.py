@@ -17,11 +17,14 @@ from forum.deliberation import (
 )
 from forum.ledger import (
     Entry,
+    EpochKey,
     Export,
     Facts,
     Join,
     KeyAdd,
+    KeyRotate,
     Located,
+    LogEpoch,
     LogOpen,
     Outcome,
     Redact,
@@ -169,9 +172,15 @@ def _outcome(outcome: Outcome, why: str) -> str:
     return f"{outcome.value} ({why})" if why else outcome.value
 
 
+_EPOCH_KEYS = {EpochKey.KEPT: "kept", EpochKey.NEW: "lost, and is a new one"}
+
 _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     LogOpen: lambda e: f"the log was begun by {e.facts.program}",
     KeyAdd: lambda _: "the log's key was recorded",
+    KeyRotate: lambda e: f"{e.actor} handed the log over to another signing key",
+    LogEpoch: lambda e: (
+        f"{e.actor} began the next epoch of the log; its key was {_EPOCH_KEYS[e.facts.key]}"
+    ),
     RunOpen: lambda _: "the run was opened",
     RunClose: lambda e: f"the run ended: {e.facts.outcome.value}",
     Remark: lambda e: f"{e.actor} made a remark",

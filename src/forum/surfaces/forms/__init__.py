@@ -11,6 +11,7 @@ not limited or not there is null.
 * `ledger`, `reports`: entries and their proofs, and what a verifier found
 * `lanes`, `plans`, `models`: who would do what
 * `keys`: who is let in
+* `idempotency`: the names under which clients ask
 """
 
 __all__: list[str] = []

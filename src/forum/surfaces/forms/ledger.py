@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
-from forum.ledger import Located
+from forum.ledger import Located, Publication, QuarantinedRow
 from forum.surfaces.forms.fields import EntryId, Index, RunId
 from forum.tlog import Checkpoint, TlogProof
 
@@ -27,16 +27,43 @@ def entry_form(located: Located) -> EntryForm:
 
 
 class RecordedForm(EntryForm, frozen=True):
-    """An entry that was just recorded, and whether witnesses have seen it."""
+    """An entry that was just recorded, and whether it is signed and witnesses have seen it."""
 
     run: RunId
     witnessed: bool
+    signed: Annotated[bool, Meta(description="False if the next write has to sign it.")] = True
 
 
-def recorded_form(located: Located, *, witnessed: bool) -> RecordedForm:
+def recorded_form(located: Located, publication: Publication | None) -> RecordedForm:
     """Return an entry that was just recorded, in its form."""
     leaf, data = located.leaf.hex(), Raw(located.data)
-    return RecordedForm(leaf, located.index, data, located.entry.run, witnessed)
+    witnessed = publication is not None and publication.witnessed
+    signed = publication is not None
+    return RecordedForm(leaf, located.index, data, located.entry.run, witnessed, signed)
+
+
+class QuarantinedForm(Struct, frozen=True):
+    """A row that no writer of the log wrote, and where somebody had put it."""
+
+    run: str
+    strand: str
+    n: int
+    at: Annotated[int, Meta(description="When it was set aside, microseconds since 1970.")]
+    data: Annotated[str, Meta(description="Its bytes, in hexadecimal.")]
+
+
+class QuarantineForm(Struct, frozen=True):
+    """Rows that were set aside, and whether they have been discarded now."""
+
+    rows: tuple[QuarantinedForm, ...]
+    discarded: bool
+
+
+def quarantine_form(rows: Iterable[QuarantinedRow], *, discarded: bool) -> QuarantineForm:
+    """Return the rows that were set aside, in their form."""
+    return QuarantineForm(
+        tuple(QuarantinedForm(*r.row.position, r.at, r.row.data.hex()) for r in rows), discarded
+    )
 
 
 class EntriesForm(Struct, frozen=True):

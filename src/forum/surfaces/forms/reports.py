@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.surfaces.forms.fields import Index
-from forum.verify import Bodies, Claim, Finding, Problem, Report, Sighting, State
+from forum.verify import Bodies, Claim, EpochSummary, Finding, Problem, Report, Sighting, State
 
 
 class AnswerForm(Struct, frozen=True):
@@ -44,6 +44,13 @@ class ReportForm(Struct, frozen=True):
     bodies: Bodies
     pending: Annotated[int, Meta(description="Entries that are newer than the checkpoint.")]
     sightings: tuple[Sighting, ...]
+    epochs: Annotated[
+        tuple[EpochSummary, ...],
+        Meta(description="The earlier logs that a ledger continues, the newest first."),
+    ]
+    notices: Annotated[
+        tuple[str, ...], Meta(description="What is no finding and yet to be known.")
+    ] = ()
 
 
 def report_form(report: Report) -> ReportForm:
@@ -67,6 +74,8 @@ def report_form(report: Report) -> ReportForm:
         bodies=report.bodies,
         pending=report.pending,
         sightings=report.sightings,
+        epochs=report.epochs,
+        notices=report.notices,
     )
 
 

@@ -1,6 +1,5 @@
 """Operations as they are declared: everything that is true of one is said in one place."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,6 +11,7 @@ from starlette.responses import Response
 
 from forum.engine import Ticket
 from forum.ledger import Scope
+from forum.surfaces.forms.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.surfaces.http.problems import Problem, Refusal
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 ANYBODY: frozenset[Scope] = frozenset()
 """The scopes of an operation that tells nothing of any ledger, and needs no key."""
-
-_IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,200}").fullmatch
 
 READERS = frozenset({Scope.READ, Scope.AUDIT})
 JSON = "application/json"
@@ -44,8 +42,8 @@ class Principal:
 def idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key of a request, if it has one; refuse what is none."""
     given = request.headers.get("idempotency-key")
-    if given is not None and not _IDEMPOTENCY_KEY(given):
-        why = "Idempotency-Key: up to 200 printable characters without a space"
+    if given is not None and not is_idempotency_key(given):
+        why = f"Idempotency-Key: {IDEMPOTENCY_KEY_FORM}"
         raise Refusal(Problem.BAD_REQUEST, why)
     return given
 

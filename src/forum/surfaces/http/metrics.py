@@ -55,6 +55,7 @@ def _ledger(desk: Desk) -> Iterable[str]:
     gauges = {
         "forum_ledger_entries": "Entries with an index.",
         "forum_ledger_backlog": "Entries that wait for an index.",
+        "forum_ledger_quarantined": "Rows that no writer of the log wrote, set aside.",
         "forum_workers": "Workers that hold a lease.",
         "forum_event_streams": "Clients that follow a run in this process.",
     }
@@ -70,6 +71,7 @@ def _values(desk: Desk) -> dict[str, int]:
     return {
         "forum_ledger_entries": store.head().size,
         "forum_ledger_backlog": store.backlog(),
+        "forum_ledger_quarantined": store.quarantined(),
         "forum_workers": len(set(store.workers()) - set(store.lost_workers())),
         "forum_event_streams": desk.tail.listeners,
     }

@@ -78,6 +78,9 @@ _OF: dict[type[Exception], Problem] = {
     errors.UnknownPrice: Problem.UNFIT,
     errors.ServerUnusable: Problem.UNAVAILABLE,
     errors.GuardMissing: Problem.UNAVAILABLE,
+    errors.LogKeyMissing: Problem.UNAVAILABLE,
+    errors.LogKeyChanged: Problem.UNAVAILABLE,
+    errors.LogKeyRetired: Problem.UNAVAILABLE,
     errors.Backlogged: Problem.UNAVAILABLE,
     errors.StoreFailed: Problem.UNAVAILABLE,
     errors.StoreLost: Problem.UNAVAILABLE,
@@ -91,7 +94,7 @@ def refusal_of(error: Exception) -> Refusal:
         return error
     problem = _OF.get(type(error), Problem.BROKEN)
     # What a database or a bug says may hold what a client must not see.
-    told = problem.status < 500 or isinstance(error, errors.Backlogged)
+    told = problem.status < 500 or isinstance(error, errors.Backlogged | errors.Altered)
     # Of these it is not known whether it was done: whoever asks again may have it done twice.
     unsure = isinstance(error, errors.StoreLost | TimeoutError)
     headers = {"Retry-After": "1"} if problem.status == 503 and not unsure else {}

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from forum.app import KINDS
 from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned
-from forum.ledger import Feed, Located, Scope, Sequenced, causes, leaf_of
+from forum.ledger import Located, Scope, Sequenced, causes, leaf_of, read_page, stored_body
 from forum.surfaces.forms.fields import Index
 from forum.surfaces.forms.ledger import (
     CheckpointForm,
@@ -89,11 +89,10 @@ def _of_log(visit: Visit, ask: EntriesAsk) -> EntriesPage:
 
 def _of_run(visit: Visit, ask: EntriesAsk) -> EntriesPage:
     store = visit.desk.forum.store
-    found = Feed(store, ask.run, ask.after).read()
+    found, more = read_page(store, ask.run, ask.after, ask.limit)
     if not found and not store.strands(ask.run):
         raise NoSuchRun(ask.run)
-    shown = found[: ask.limit]
-    return _page(shown, shown[-1].index if len(shown) < len(found) else None)
+    return _page(found, found[-1].index if more else None)
 
 
 def _page(found: list[Sequenced], following: int | None) -> EntriesPage:
@@ -116,14 +115,14 @@ def get_entry(visit: Visit) -> Response:
 def get_body(visit: Visit) -> Response:
     """Return a body, piece by piece.
 
-    What was sent cannot be taken back, so it is the client that compares it with the commitment;
-    the salt comes along.  It may be erased at any time: nobody is to keep it without asking.
+    It is compared with its commitment before anything is sent, and the salt comes along, so that
+    the client can do the same.  It may be erased at any time: nobody is to keep it without asking.
     """
     located, name = _located(visit), visit.path("name")
     commitment = located.entry.bodies.get(name)
     if commitment is None:
         raise NoSuchEntry(f"entry {located.index} has no body {name!r}")
-    stored = visit.desk.forum.store.body(located.position, name)
+    stored = stored_body(visit.desk.forum.store, located.entry, name)
     if stored is None:
         why = f"body {name!r} of entry {located.index} was erased, or is missing"
         raise Refusal(Problem.GONE, why)

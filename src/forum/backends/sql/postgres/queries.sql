@@ -8,6 +8,17 @@ SELECT coalesce(max(number), 0) FROM forum.migration
 SELECT to_regclass('forum.migration') IS NOT NULL
 -- name: add_migration
 INSERT INTO forum.migration (number) VALUES (%s)
+-- name: has_additions
+SELECT to_regclass('forum.addition') IS NOT NULL
+-- name: make_additions
+CREATE TABLE IF NOT EXISTS forum.addition (
+    number  integer     PRIMARY KEY,
+    applied timestamptz NOT NULL DEFAULT now()
+)
+-- name: additions
+SELECT number FROM forum.addition
+-- name: add_addition
+INSERT INTO forum.addition (number) VALUES (%s)
 -- name: durability
 SELECT current_setting('fsync'), current_setting('synchronous_commit')
 -- name: add_log
@@ -31,9 +42,10 @@ CROSS JOIN LATERAL (
 ) AS strand
 -- name: append
 WITH new AS (
-    INSERT INTO forum.entry (log, strand, n, bytes)
-    SELECT %(log)s, strand, n, bytes
-    FROM unnest(%(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[]) AS u (strand, n, bytes)
+    INSERT INTO forum.entry (log, strand, n, bytes, tag)
+    SELECT %(log)s, strand, n, bytes, tag FROM unnest(
+        %(strands)b::bigint[], %(ns)b::bigint[], %(bytes)b::bytea[], %(tags)b::bytea[]
+    ) AS u (strand, n, bytes, tag)
 )
 INSERT INTO forum.pending (log, strands, ns)
 VALUES (%(log)s, %(strands)b::bigint[], %(ns)b::bigint[])
@@ -48,10 +60,14 @@ SELECT size, root FROM forum.log WHERE id = %(log)s
 SELECT substring(hashes FROM 1 FOR %(length)s) FROM forum.tile
 WHERE log = %(log)s AND level = %(level)s AND idx = %(idx)s
 -- name: entries
-SELECT s.first + u.place - 1, (
-    SELECT bytes FROM forum.entry e WHERE e.log = s.log AND e.strand = u.strand AND e.n = u.n
-)
-FROM forum.sequenced s, unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)
+SELECT s.first + u.place - 1, t.run, t.name, u.n, e.bytes, e.tag
+FROM forum.sequenced s CROSS JOIN unnest(s.strands, s.ns) WITH ORDINALITY AS u (strand, n, place)
+LEFT JOIN LATERAL (
+    SELECT bytes, tag FROM forum.entry WHERE log = s.log AND strand = u.strand AND n = u.n OFFSET 0
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT run, name FROM forum.strand WHERE id = u.strand AND log = s.log OFFSET 0
+) AS t ON true
 WHERE s.log = %(log)s AND s.first < %(stop)s AND s.first >= (
     SELECT max(first) FROM forum.sequenced WHERE log = %(log)s AND first <= %(start)s
 ) AND s.first + u.place - 1 >= %(start)s AND s.first + u.place - 1 < %(stop)s
@@ -62,13 +78,33 @@ WHERE log = %(log)s AND prefix BETWEEN %(low)s AND %(high)s ORDER BY idx
 -- name: indexes
 SELECT prefix, idx FROM forum.leaf WHERE log = %(log)s AND prefix = ANY(%(prefixes)s)
 -- name: strand_entries
-SELECT n, bytes FROM forum.entry
+SELECT n, bytes, tag FROM forum.entry
 WHERE log = %(log)s AND strand = %(strand)s AND n >= %(n)s ORDER BY n LIMIT %(limit)s
 -- name: last
-SELECT bytes FROM forum.entry
+SELECT n, bytes, tag FROM forum.entry
 WHERE log = %(log)s AND strand = %(strand)s ORDER BY n DESC LIMIT 1
 -- name: strands
 SELECT name FROM forum.strand WHERE log = %(log)s AND run = %(run)s ORDER BY name
+-- name: strand_lengths
+SELECT id, name, (
+    SELECT coalesce(max(n), -1) + 1 FROM forum.entry e WHERE e.log = s.log AND e.strand = s.id
+)
+FROM forum.strand s WHERE log = %(log)s AND run = %(run)s ORDER BY name
+-- name: entries_of_strands
+SELECT strand, n, bytes, tag FROM forum.entry
+WHERE log = %(log)s AND strand = ANY(%(strands)s) ORDER BY strand, n
+-- name: entries_at
+SELECT e.bytes, e.tag
+FROM unnest(%(strands)s::bigint[], %(ns)s::bigint[]) WITH ORDINALITY AS u (strand, n, place)
+LEFT JOIN LATERAL (
+    SELECT bytes, tag FROM forum.entry
+    WHERE log = %(log)s AND strand = u.strand AND n = u.n OFFSET 0
+) AS e ON true
+ORDER BY u.place
+-- name: bodies_of_strands
+SELECT strand, n, name, salt, CASE WHEN length(data) <= %(size)s THEN data END
+FROM forum.body WHERE log = %(log)s AND strand = ANY(%(strands)s) AND part = 0
+ORDER BY strand, n, name
 -- name: runs
 SELECT DISTINCT run FROM forum.strand
 WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
@@ -97,32 +133,99 @@ INSERT INTO forum.checkpoint AS old (log, size, note) VALUES (%s, %s, %s)
 ON CONFLICT (log, size) DO UPDATE SET note = excluded.note
 WHERE length(excluded.note) > length(old.note)
 -- name: waiting
-SELECT p.seq, u.strand, u.n, (
-    SELECT sha256('\x00'::bytea || bytes) FROM forum.entry e
-    WHERE e.log = p.log AND e.strand = u.strand AND e.n = u.n
-)
+SELECT p.seq, u.strand, t.run, t.name, u.n, e.bytes, e.tag
 FROM (
     SELECT *, sum(cardinality(ns)) OVER (ORDER BY seq) - cardinality(ns) AS before
     FROM (
         SELECT * FROM forum.pending WHERE log = %(log)s ORDER BY seq LIMIT %(limit)s
     ) AS next
-) AS p, unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
+) AS p CROSS JOIN unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
+LEFT JOIN LATERAL (
+    SELECT bytes, tag FROM forum.entry WHERE log = p.log AND strand = u.strand AND n = u.n OFFSET 0
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT run, name FROM forum.strand WHERE id = u.strand AND log = p.log OFFSET 0
+) AS t ON true
 WHERE p.before < %(limit)s
 ORDER BY p.seq, u.place
 -- name: unsequenced
-SELECT (
-    SELECT bytes FROM forum.entry e WHERE e.log = p.log AND e.strand = u.strand AND e.n = u.n
-)
-FROM forum.pending p, unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
+-- scan: reads all that waits for an index
+SELECT t.run, t.name, u.n, e.bytes, e.tag
+FROM forum.pending p CROSS JOIN unnest(p.strands, p.ns) WITH ORDINALITY AS u (strand, n, place)
+LEFT JOIN LATERAL (
+    SELECT bytes, tag FROM forum.entry WHERE log = p.log AND strand = u.strand AND n = u.n OFFSET 0
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT run, name FROM forum.strand WHERE id = u.strand AND log = p.log OFFSET 0
+) AS t ON true
 WHERE p.log = %(log)s ORDER BY p.seq, u.place
 -- name: stored
+-- scan: counts all entries
 SELECT count(*) FROM forum.entry WHERE log = %(log)s
--- name: backlog
-SELECT coalesce(sum(cardinality(ns)), 0)::bigint FROM forum.pending WHERE log = %(log)s
+-- name: oldest_pending
+SELECT count(*), coalesce(sum(cardinality(ns)), 0)::bigint, min(seq), max(seq) FROM (
+    SELECT seq, ns FROM forum.pending WHERE log = %(log)s ORDER BY seq LIMIT %(limit)s
+) AS sample
+-- name: newest_pending
+SELECT count(*), coalesce(sum(cardinality(ns)), 0)::bigint, min(seq), max(seq) FROM (
+    SELECT seq, ns FROM forum.pending WHERE log = %(log)s ORDER BY seq DESC LIMIT %(limit)s
+) AS sample
+-- name: count_rows
+-- scan: verification counts every table
+SELECT
+    (SELECT count(*) FROM forum.strand s WHERE log = %(log)s
+        AND EXISTS (SELECT FROM forum.entry e WHERE e.log = s.log AND e.strand = s.id)),
+    (SELECT count(*) FROM forum.entry WHERE log = %(log)s),
+    (SELECT count(*) FROM forum.leaf WHERE log = %(log)s),
+    (SELECT coalesce(sum(cardinality(ns)), 0)::bigint FROM forum.pending WHERE log = %(log)s),
+    (SELECT count(*) FROM forum.tile WHERE log = %(log)s),
+    (SELECT count(*) FROM forum.checkpoint WHERE log = %(log)s),
+    (SELECT count(*) FROM forum.body WHERE log = %(log)s AND part = 0),
+    (SELECT count(*) FROM forum.head WHERE log = %(log)s),
+    (SELECT count(*) FROM forum.account WHERE log = %(log)s),
+    1,
+    (SELECT count(*) FROM forum.entry e WHERE log = %(log)s AND NOT EXISTS (
+        SELECT FROM forum.strand s WHERE s.id = e.strand AND s.log = e.log
+    )) + (SELECT count(*) FROM forum.body b WHERE log = %(log)s AND part <> 0 AND NOT EXISTS (
+        SELECT FROM forum.body p WHERE p.log = b.log AND p.strand = b.strand AND p.n = b.n
+            AND p.name = b.name AND p.part = b.part - 1
+    ))
+-- name: strand_head
+SELECT n, leaf, tag FROM forum.head WHERE log = %(log)s AND strand = %(strand)s
+-- name: set_strand_head
+INSERT INTO forum.head (log, strand, n, leaf, tag)
+VALUES (%(log)s, %(strand)s, %(n)s, %(leaf)s, %(tag)s)
+ON CONFLICT (log, strand) DO UPDATE SET n = excluded.n, leaf = excluded.leaf, tag = excluded.tag
+-- name: quarantine
+SELECT id, run, strand, n, bytes, tag, at FROM forum.quarantine WHERE log = %(log)s ORDER BY id
+-- name: quarantined
+SELECT count(*) FROM forum.quarantine WHERE log = %(log)s
+-- name: add_quarantine
+INSERT INTO forum.quarantine (log, run, strand, n, bytes, tag, at)
+SELECT e.log, coalesce(s.run, ''), coalesce(s.name, ''), e.n, e.bytes, e.tag,
+    (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+FROM forum.entry e LEFT JOIN forum.strand s ON s.id = e.strand
+WHERE e.log = %(log)s AND e.strand = %(strand)s AND e.n = %(n)s RETURNING id
+-- name: add_quarantine_bodies
+INSERT INTO forum.quarantine_body (quarantine, name, part, salt, data)
+SELECT %(quarantine)s, name, part, salt, data FROM forum.body
+WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s
+-- name: remove_bodies
+DELETE FROM forum.body WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s
+-- name: remove_entry
+DELETE FROM forum.entry WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s
+-- name: pending_row
+SELECT strands, ns FROM forum.pending WHERE log = %(log)s AND seq = %(seq)s FOR UPDATE
+-- name: remove_commit
+DELETE FROM forum.pending WHERE log = %(log)s AND seq = %(seq)s
+-- name: set_pending
+UPDATE forum.pending SET strands = %(strands)b, ns = %(ns)b WHERE log = %(log)s AND seq = %(seq)s
+-- name: discard_quarantine
+DELETE FROM forum.quarantine WHERE log = %(log)s AND id = %(id)s
 -- name: swap
 UPDATE forum.log SET size = %s, root = %s WHERE id = %s AND size = %s AND root = %s
 -- name: remove_pending
-DELETE FROM forum.pending WHERE log = %s AND seq = ANY(%s)
+DELETE FROM forum.pending WHERE log = %s AND seq = ANY(%s) RETURNING seq, strands, ns
 -- name: add_sequenced
 INSERT INTO forum.sequenced (log, first, strands, ns) VALUES (%s, %s, %b, %b)
 -- name: add_leaves
@@ -149,13 +252,23 @@ WHERE log = %(log)s AND run = %(run)s AND (NOT %(guarded)s OR (
 -- name: account
 SELECT usd_cap, tokens_cap, calls_cap, usd, tokens, calls
 FROM forum.account WHERE log = %(log)s AND run = %(run)s
+-- name: accounts
+SELECT run, usd_cap, tokens_cap, calls_cap, usd, tokens, calls
+FROM forum.account WHERE log = %(log)s AND run = ANY(%(runs)s)
+-- name: account_runs
+SELECT run FROM forum.account WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
 -- name: ask_once
-INSERT INTO forum.once (log, name, run, digest)
-VALUES (%(log)s, %(name)s, %(run)s, %(digest)s) ON CONFLICT DO NOTHING
+INSERT INTO forum.once (log, name, run, digest, tag)
+VALUES (%(log)s, %(name)s, %(run)s, %(digest)s, %(tag)s) ON CONFLICT DO NOTHING
 -- name: forget_asked
 UPDATE forum.once SET digest = '' WHERE log = %(log)s AND run = %(run)s
 -- name: asked
-SELECT run, digest FROM forum.once WHERE log = %(log)s AND name = %(name)s
+SELECT run, digest, tag FROM forum.once WHERE log = %(log)s AND name = %(name)s
+-- name: tag_idempotency
+UPDATE forum.once SET tag = %(tag)s WHERE log = %(log)s AND name = %(name)s
+-- name: idempotency_rows
+SELECT name, run, digest, tag FROM forum.once
+WHERE log = %(log)s AND name > %(name)s ORDER BY name LIMIT %(limit)s
 -- name: set_alarms
 INSERT INTO forum.alarm (log, run, strand, at)
 SELECT %(log)s, run, strand, at
@@ -173,13 +286,11 @@ ORDER BY run, strand LIMIT %(limit)s
 SELECT run, strand, at FROM forum.alarm
 WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
 -- name: due_alarms
--- What is due is few of many: found by its time, whatever a planner expects of the limit.
-WITH due AS MATERIALIZED (
-    SELECT run, strand, at FROM forum.alarm
-    WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
-)
-SELECT run, strand, at FROM due WHERE (run, strand) > (%(run)s, %(strand)s)
-ORDER BY run, strand LIMIT %(limit)s
+-- The longest due come first: in the order of the index, however many there are.
+SELECT run, strand, at FROM forum.alarm
+WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+    AND (at, run, strand) > (%(at)s, %(run)s, %(strand)s)
+ORDER BY at, run, strand LIMIT %(limit)s
 -- name: snooze
 UPDATE forum.alarm
 SET at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(micros)s

@@ -43,3 +43,21 @@ UPDATE forum.log SET size = 0, root = %(root)s WHERE id = %(log)s
 WITH gone AS (DELETE FROM forum.entry WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s)
 UPDATE forum.pending SET ns = array_remove(ns, %(n)s), strands = strands[1:cardinality(strands) - 1]
 WHERE log = %(log)s AND %(strand)s = ANY(strands) AND %(n)s = ANY(ns)
+-- name: move_entry
+UPDATE forum.entry SET strand = (
+    SELECT other.id FROM forum.strand JOIN forum.strand other
+    ON other.log = strand.log AND other.run = strand.run
+    WHERE strand.id = %(strand)s AND other.name = %(other)s
+) WHERE log = %(log)s AND strand = %(strand)s AND n = %(n)s
+-- name: rename_run
+UPDATE forum.strand SET run = %(name)s WHERE log = %(log)s AND run = %(run)s
+-- name: hide_row
+DELETE FROM forum.pending WHERE log = %(log)s AND %(strand)s = ANY(strands) AND %(n)s = ANY(ns)
+-- name: set_prefix
+UPDATE forum.leaf SET prefix = %(other)s WHERE log = %(log)s AND prefix = %(prefix)s
+-- name: set_cap
+UPDATE forum.account SET usd_cap = %(usd)s WHERE log = %(log)s AND run = %(run)s
+-- name: clear_timers
+DELETE FROM forum.alarm WHERE log = %(log)s AND run = %(run)s
+-- name: redirect
+UPDATE forum.once SET run = %(other)s WHERE log = %(log)s AND run = %(run)s

@@ -1,18 +1,27 @@
 -- SQLite lets any type stand in any column: what is read as bytes is cast to bytes.
 -- The time is taken from julianday, of which every SQLite has the fractions of a second.
 
+-- name: has_additions
+SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'addition'
+-- name: make_additions
+CREATE TABLE IF NOT EXISTS addition (number INTEGER PRIMARY KEY)
+-- name: additions
+SELECT number FROM addition
+-- name: add_addition
+INSERT INTO addition (number) VALUES (?)
 -- name: add_log
 INSERT INTO log (origin, root) VALUES (:origin, :root) ON CONFLICT DO NOTHING
 -- name: log
 SELECT id FROM log WHERE origin = :origin
 -- name: origins
+-- scan: lists all logs of a file
 SELECT origin FROM log ORDER BY id
 -- name: add_strand
 INSERT INTO strand (log, run, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 -- name: strand
 SELECT id FROM strand WHERE log = :log AND run = :run AND name = :name
 -- name: add_entries
-INSERT INTO entry (strand, n, bytes) VALUES
+INSERT INTO entry (strand, n, bytes, tag) VALUES
 -- name: add_body
 INSERT INTO body (strand, n, name, part, salt, data) VALUES (?, ?, ?, ?, ?, ?)
 -- name: head
@@ -21,19 +30,44 @@ SELECT CAST(size AS INTEGER), CAST(root AS BLOB) FROM log WHERE id = :log
 SELECT CAST(substr(hashes, 1, :length) AS BLOB) FROM tile
 WHERE log = :log AND level = :level AND idx = :idx
 -- name: entries
-SELECT leaf.idx, CAST(entry.bytes AS BLOB) FROM leaf LEFT JOIN entry ON entry.id = leaf.entry
+SELECT leaf.idx, strand.run, strand.name, entry.n,
+    CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB)
+FROM leaf LEFT JOIN entry ON entry.id = leaf.entry
+LEFT JOIN strand ON strand.id = entry.strand AND strand.log = leaf.log
 WHERE leaf.log = :log AND leaf.idx >= :start AND leaf.idx < :stop ORDER BY leaf.idx
+-- name: prefixes
+SELECT prefix FROM leaf WHERE log = :log AND idx >= :start AND idx < :stop ORDER BY idx
 -- name: find
-SELECT CAST(idx AS INTEGER) FROM leaf WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
+-- Without the hint, a planner without statistics goes through all indexes for the sake of the order.
+SELECT CAST(idx AS INTEGER) FROM leaf INDEXED BY leaf_prefix
+WHERE log = :log AND prefix BETWEEN :low AND :high ORDER BY idx
 -- name: indexes
 SELECT CAST(prefix AS INTEGER), CAST(idx AS INTEGER) FROM leaf
 WHERE log = :log AND prefix IN (SELECT value FROM json_each(:prefixes))
 -- name: strand_entries
-SELECT CAST(n AS INTEGER), CAST(bytes AS BLOB) FROM entry WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
+SELECT CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB) FROM entry
+WHERE strand = :strand AND n >= :n ORDER BY n LIMIT :limit
 -- name: last
-SELECT CAST(bytes AS BLOB) FROM entry WHERE strand = :strand ORDER BY n DESC LIMIT 1
+SELECT CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB) FROM entry
+WHERE strand = :strand ORDER BY n DESC LIMIT 1
 -- name: strands
 SELECT name FROM strand WHERE log = :log AND run = :run ORDER BY name
+-- name: strand_lengths
+SELECT id, name, (SELECT coalesce(max(n), -1) + 1 FROM entry WHERE entry.strand = strand.id)
+FROM strand WHERE log = :log AND run = :run ORDER BY name
+-- name: entries_of_strands
+SELECT strand, CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB) FROM entry
+WHERE strand IN (SELECT value FROM json_each(:strands)) ORDER BY strand, n
+-- name: entries_at
+SELECT CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB) FROM json_each(:places) AS place
+LEFT JOIN entry ON entry.strand = json_extract(place.value, '$[0]')
+    AND entry.n = json_extract(place.value, '$[1]')
+ORDER BY place.key
+-- name: bodies_of_strands
+SELECT strand, CAST(n AS INTEGER), name, CAST(salt AS BLOB),
+    CASE WHEN length(data) <= :size THEN CAST(data AS BLOB) END
+FROM body WHERE strand IN (SELECT value FROM json_each(:strands)) AND part = 0
+ORDER BY strand, n, name
 -- name: runs
 SELECT DISTINCT run FROM strand WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
 -- name: runs_before
@@ -54,17 +88,106 @@ SELECT CAST(note AS BLOB) FROM checkpoint WHERE log = :log AND size <= :size ORD
 INSERT INTO checkpoint (log, size, note) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET note = excluded.note WHERE length(excluded.note) > length(note)
 -- name: waiting
-SELECT entry.id, CAST(entry.bytes AS BLOB) FROM entry JOIN strand ON strand.id = entry.strand
-WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log
-ORDER BY entry.id LIMIT :limit
+-- CROSS JOIN keeps this order of the tables: begun at the strands, it would read all of the log.
+-- Below `last` there are rows that a sequencer of an older release has left behind.
+SELECT entry.id, strand.run, strand.name, entry.n,
+    CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB)
+FROM pending
+CROSS JOIN entry ON entry.id = pending.entry CROSS JOIN strand ON strand.id = entry.strand
+WHERE pending.log = :log AND pending.entry > (SELECT last FROM log WHERE id = :log)
+    AND strand.log = :log
+ORDER BY pending.entry LIMIT :limit
 -- name: unsequenced
-SELECT CAST(entry.bytes AS BLOB) FROM entry JOIN strand ON strand.id = entry.strand
+-- scan: reads what all logs have added since this one was sequenced, and trusts no other table
+SELECT strand.run, strand.name, entry.n,
+    CAST(entry.bytes AS BLOB), CAST(entry.tag AS BLOB)
+FROM entry CROSS JOIN strand ON strand.id = entry.strand
 WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log ORDER BY entry.id
 -- name: stored
+-- scan: counts all entries
 SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand WHERE strand.log = :log
--- name: backlog
-SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand
-WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log
+-- name: oldest_pending
+SELECT count(*), coalesce(sum(1), 0), min(entry), max(entry) FROM (
+    SELECT entry FROM pending
+    WHERE log = :log AND entry > (SELECT last FROM log WHERE id = :log)
+    ORDER BY entry LIMIT :limit
+)
+-- name: newest_pending
+SELECT count(*), coalesce(sum(1), 0), min(entry), max(entry) FROM (
+    SELECT entry FROM pending
+    WHERE log = :log AND entry > (SELECT last FROM log WHERE id = :log)
+    ORDER BY entry DESC LIMIT :limit
+)
+-- name: remove_pending
+DELETE FROM pending WHERE log = ? AND entry BETWEEN ? AND ?
+-- name: remove_left_behind
+DELETE FROM pending WHERE log = ? AND entry < ?
+-- name: count_rows
+-- scan: verification counts every table
+SELECT
+    (SELECT count(*) FROM strand WHERE log = :log
+        AND EXISTS (SELECT 1 FROM entry WHERE entry.strand = strand.id)),
+    (SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand WHERE strand.log = :log),
+    (SELECT count(*) FROM leaf WHERE log = :log),
+    (SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand
+        WHERE strand.log = :log AND entry.id > (SELECT last FROM log WHERE id = :log)),
+    (SELECT count(*) FROM tile WHERE log = :log),
+    (SELECT count(*) FROM checkpoint WHERE log = :log),
+    (SELECT count(*) FROM body JOIN strand ON strand.id = body.strand
+        WHERE strand.log = :log AND body.part = 0),
+    (SELECT count(*) FROM head WHERE log = :log),
+    (SELECT count(*) FROM account WHERE log = :log),
+    (SELECT last FROM log WHERE id = :log) = coalesce(
+        (SELECT entry FROM leaf WHERE log = :log ORDER BY idx DESC LIMIT 1), 0),
+    (SELECT count(*) FROM entry WHERE strand >= 0 AND strand NOT IN (SELECT id FROM strand))
+        + (SELECT count(*) FROM body WHERE strand NOT IN (SELECT id FROM strand))
+        + (SELECT count(*) FROM body WHERE part <> 0 AND NOT EXISTS (
+            SELECT 1 FROM body AS before WHERE before.strand = body.strand AND before.n = body.n
+                AND before.name = body.name AND before.part = body.part - 1
+        ))
+        + (SELECT count(*) FROM strand WHERE log NOT IN (SELECT id FROM log))
+        + (SELECT count(*) FROM (
+            SELECT log FROM leaf UNION ALL SELECT log FROM tile UNION ALL SELECT log FROM checkpoint
+            UNION ALL SELECT log FROM account UNION ALL SELECT log FROM alarm
+            UNION ALL SELECT log FROM once UNION ALL SELECT log FROM head
+            UNION ALL SELECT log FROM lease
+        ) WHERE log NOT IN (SELECT id FROM log))
+-- name: strand_head
+SELECT CAST(n AS INTEGER), CAST(leaf AS BLOB), CAST(tag AS BLOB) FROM head
+WHERE log = :log AND strand = :strand
+-- name: set_strand_head
+INSERT INTO head (log, strand, n, leaf, tag) VALUES (:log, :strand, :n, :leaf, :tag)
+ON CONFLICT DO UPDATE SET n = excluded.n, leaf = excluded.leaf, tag = excluded.tag
+-- name: quarantine
+SELECT id, run, strand, CAST(n AS INTEGER), CAST(bytes AS BLOB), CAST(tag AS BLOB),
+    CAST(at AS INTEGER)
+FROM quarantine WHERE log = :log ORDER BY id
+-- name: quarantined
+SELECT count(*) FROM quarantine WHERE log = :log
+-- name: add_quarantine
+INSERT INTO quarantine (log, run, strand, n, bytes, tag, at)
+SELECT strand.log, strand.run, strand.name, entry.n, entry.bytes, entry.tag,
+    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+FROM entry JOIN strand ON strand.id = entry.strand WHERE entry.id = :id
+-- name: add_quarantine_bodies
+INSERT INTO quarantine_body (quarantine, name, part, salt, data)
+SELECT :quarantine, body.name, body.part, body.salt, body.data
+FROM entry JOIN body ON body.strand = entry.strand AND body.n = entry.n WHERE entry.id = :id
+-- name: remove_bodies
+DELETE FROM body WHERE (strand, n) = (SELECT strand, n FROM entry WHERE id = :id)
+-- name: remove_entry
+-- An empty row of no strand keeps the id: SQLite gives the id of a deleted last row again, and a
+-- sequencer that has seen the old row would take the new one for it.
+UPDATE entry SET strand = -id, n = 0, bytes = x'', tag = x''
+WHERE id = :id AND bytes = :data AND id > (SELECT last FROM log WHERE id = :log)
+-- name: remove_waiting
+DELETE FROM pending WHERE log = :log AND entry = :id
+-- name: discard_quarantine_bodies
+DELETE FROM quarantine_body WHERE quarantine = (
+    SELECT id FROM quarantine WHERE log = :log AND id = :id
+)
+-- name: discard_quarantine
+DELETE FROM quarantine WHERE log = :log AND id = :id
 -- name: swap
 UPDATE log SET size = ?, root = ?, last = ? WHERE id = ? AND size = ? AND root = ? AND last < ?
 -- name: add_leaves
@@ -88,29 +211,41 @@ WHERE log = :log AND run = :run AND (NOT :guarded OR (
 SELECT CAST(usd_cap AS INTEGER), CAST(tokens_cap AS INTEGER), CAST(calls_cap AS INTEGER),
     CAST(usd AS INTEGER), CAST(tokens AS INTEGER), CAST(calls AS INTEGER)
 FROM account WHERE log = :log AND run = :run
+-- name: accounts
+SELECT run, CAST(usd_cap AS INTEGER), CAST(tokens_cap AS INTEGER), CAST(calls_cap AS INTEGER),
+    CAST(usd AS INTEGER), CAST(tokens AS INTEGER), CAST(calls AS INTEGER)
+FROM account WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
+-- name: account_runs
+SELECT run FROM account WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
 -- name: ask_once
-INSERT INTO once (log, name, run, digest)
-VALUES (:log, :name, :run, :digest) ON CONFLICT DO NOTHING
+INSERT INTO once (log, name, run, digest, tag)
+VALUES (:log, :name, :run, :digest, :tag) ON CONFLICT DO NOTHING
 -- name: forget_asked
 UPDATE once SET digest = '' WHERE log = :log AND run = :run
 -- name: asked
-SELECT run, digest FROM once WHERE log = :log AND name = :name
+SELECT run, digest, CAST(tag AS BLOB) FROM once WHERE log = :log AND name = :name
+-- name: tag_idempotency
+UPDATE once SET tag = :tag WHERE log = :log AND name = :name
+-- name: idempotency_rows
+SELECT name, run, digest, CAST(tag AS BLOB) FROM once
+WHERE log = :log AND name > :name ORDER BY name LIMIT :limit
 -- name: set_alarm
 INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
 ON CONFLICT DO UPDATE SET at = excluded.at
 -- name: clear_alarm
 DELETE FROM alarm WHERE log = :log AND run = :run AND strand = :strand
 -- name: alarms
-SELECT run, strand, CAST(at AS INTEGER) FROM alarm
+SELECT run, strand, at FROM alarm
 WHERE log = :log AND (run, strand) > (:run, :strand) ORDER BY run, strand LIMIT :limit
 -- name: alarm
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm
 WHERE log = :log AND run = :run AND strand = :strand
 -- name: due_alarms
+-- The longest due come first: in the order of the index, however many there are.
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm INDEXED BY alarm_due
 WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
-    AND (run, strand) > (:run, :strand)
-ORDER BY run, strand LIMIT :limit
+    AND (at, run, strand) > (:at, :run, :strand)
+ORDER BY at, run, strand LIMIT :limit
 -- name: snooze
 UPDATE alarm SET at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :micros
 WHERE log = :log AND run = :run AND strand = :strand AND at = :at

@@ -21,3 +21,20 @@ DELETE FROM checkpoint WHERE log = :log AND size > :size
 UPDATE log SET size = 0, root = :root, last = 0 WHERE id = :log
 -- name: unsequenced_delete
 DELETE FROM entry WHERE strand = :strand AND n = :n
+-- name: move_entry
+UPDATE entry SET strand = (
+    SELECT other.id FROM strand JOIN strand other ON other.log = strand.log AND other.run = strand.run
+    WHERE strand.id = :strand AND other.name = :other
+) WHERE strand = :strand AND n = :n
+-- name: rename_run
+UPDATE strand SET run = :name WHERE log = :log AND run = :run
+-- name: hide_row
+UPDATE log SET last = (SELECT id FROM entry WHERE strand = :strand AND n = :n) WHERE id = :log
+-- name: set_prefix
+UPDATE leaf SET prefix = :other WHERE log = :log AND prefix = :prefix
+-- name: set_cap
+UPDATE account SET usd_cap = :usd WHERE log = :log AND run = :run
+-- name: clear_timers
+DELETE FROM alarm WHERE log = :log AND run = :run
+-- name: redirect
+UPDATE once SET run = :other WHERE log = :log AND run = :run

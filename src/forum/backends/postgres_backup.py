@@ -1,0 +1,222 @@
+"""Back up the logs of one project from a Postgres database, and put them back into another.
+
+Rows are copied with COPY in one REPEATABLE READ snapshot, so that the copy is consistent while
+writers work, and holds the rows of this project's logs only: a database may serve many.  It needs
+no `pg_dump` whose version must fit the server's.  Ids of logs and strands belong to a database;
+in the other one they are given anew, and everything that names them follows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from forum.backends.postgres import Connection, PostgresReader, check_address
+from forum.errors import BackupRejected, NoSuchLog, StoreFailed
+from forum.ledger import Reader
+
+_SCHEMA = "forum"
+_FIRST = ("log", "strand")
+"""Tables whose ids others name, in the order in which they are put back."""
+_PIECE = 1 << 20
+
+Columns = Mapping[str, Sequence[str]]
+"""The columns of each table that was copied, in the order of the copied rows."""
+
+
+@contextmanager
+def copied_rows(
+    url: str, base: str, origin: str, folder: Path
+) -> Iterator[tuple[Reader, dict[str, list[str]]]]:
+    """Copy the rows of a log and its epochs into one file per table.
+
+    Yields a reader of the log in the snapshot that was copied, and the columns of each table.
+    """
+    check_address(url)
+    with _typed("backing up"), psycopg.connect(url) as db:
+        db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        db.read_only = True
+        logs, columns = _logs(db, base), _columns(db)
+        query = "COPY (SELECT {names} FROM {table} WHERE {key} = ANY({logs})) TO STDOUT"
+        for table, names in columns.items():
+            key = sql.Identifier("id" if table == "log" else "log")
+            parts = {"names": _list(names), "table": _name(table), "key": key}
+            rows = sql.SQL(query).format(logs=sql.Literal(list(logs.values())), **parts)
+            path = folder / f"{table}.copy"
+            path.touch(mode=0o600, exist_ok=False)  # bodies hold whatever agents said
+            with path.open("wb") as file, db.cursor().copy(rows) as copy:
+                for piece in copy:
+                    file.write(piece)
+        if origin not in logs:
+            raise NoSuchLog(origin)
+        yield PostgresReader(db, origin, logs[origin]), columns
+
+
+@contextmanager
+def restored_rows(url: str, origin: str, folder: Path, columns: Columns) -> Iterator[Reader]:
+    """Put copied rows into a database, and yield a reader of the log before they are committed.
+
+    If the block raises, the database is as it was.
+    """
+    check_address(url)
+    with _typed("restoring"), psycopg.connect(url) as db:
+        _check_fits(db, columns)
+        for table in columns:
+            _load(db, table, columns[table], folder / f"{table}.copy")
+        _check_absent(db)
+        _restore_logs(db, columns["log"])
+        _restore_strands(db, columns["strand"])
+        for table in columns:
+            if table not in _FIRST:
+                _restore_table(db, table, columns[table])
+        row = db.execute("SELECT id FROM forum.log WHERE origin = %s", (origin,)).fetchone()
+        if row is None:
+            raise BackupRejected(f"it does not hold the log {origin} that it names")
+        yield PostgresReader(db, origin, row[0])
+
+
+def _logs(db: Connection, base: str) -> dict[str, int]:
+    """Return the ids of a log and of its epochs by their origins."""
+    rows = db.execute(
+        "SELECT origin, id FROM forum.log"
+        " WHERE origin = %(base)s OR starts_with(origin, %(epochs)s)",
+        {"base": base, "epochs": f"{base}/epoch-"},
+    )
+    return dict(rows.fetchall())
+
+
+def _columns(db: Connection) -> dict[str, list[str]]:
+    """Return the columns of every table that belongs to logs, whatever later releases add."""
+    rows = db.execute(
+        "SELECT table_name, column_name FROM information_schema.columns"
+        " WHERE table_schema = %s ORDER BY table_name, ordinal_position",
+        (_SCHEMA,),
+    )
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return {t: names for t, names in found.items() if t == "log" or "log" in names}
+
+
+def _check_fits(db: Connection, columns: Columns) -> None:
+    here = _columns(db)
+    for table, names in columns.items():
+        missing = set(names) - set(here.get(table, []))
+        if missing:
+            what = f"{table}.{min(missing)}"
+            raise BackupRejected(f"this database has no {what}: upgrade it with forum db upgrade")
+
+
+def _load(db: Connection, table: str, names: Sequence[str], path: Path) -> None:
+    """Put copied rows beside the tables: there they can be joined with their new ids."""
+    create = "CREATE TEMP TABLE {copied} ON COMMIT DROP AS SELECT {names} FROM {table} WHERE false"
+    parts = {"copied": _copied(table), "names": _list(names), "table": _name(table)}
+    db.execute(sql.SQL(create).format(**parts))
+    rows = sql.SQL("COPY {copied} FROM STDIN").format(copied=_copied(table))
+    with path.open("rb") as file, db.cursor().copy(rows) as copy:
+        while piece := file.read(_PIECE):
+            copy.write(piece)
+
+
+def _check_absent(db: Connection) -> None:
+    there = db.execute("SELECT origin FROM forum.log JOIN copied_log USING (origin)").fetchone()
+    if there is not None:
+        why = (
+            f"the database holds the log {there[0]} already, and nothing is written over it. "
+            "Restore into another database; or, if only the project folder was lost, copy the "
+            "keys from data/ of the backup back into .forum/"
+        )
+        raise BackupRejected(why)
+
+
+def _restore_logs(db: Connection, names: Sequence[str]) -> None:
+    own = [name for name in names if name != "id"]
+    insert = "INSERT INTO forum.log ({own}) SELECT {own} FROM copied_log ORDER BY id"
+    db.execute(sql.SQL(insert).format(own=_list(own)))
+    db.execute(
+        "CREATE TEMP TABLE new_log ON COMMIT DROP AS"
+        " SELECT c.id AS old, l.id AS new FROM copied_log c JOIN forum.log l USING (origin)"
+    )
+
+
+def _restore_strands(db: Connection, names: Sequence[str]) -> None:
+    own = [name for name in names if name not in ("id", "log")]
+    insert = (
+        "INSERT INTO forum.strand (log, {own}) SELECT m.new, {own}"
+        " FROM copied_strand c JOIN new_log m ON m.old = c.log ORDER BY c.id"
+    )
+    db.execute(sql.SQL(insert).format(own=_list(own)))
+    db.execute(
+        "CREATE TEMP TABLE new_strand ON COMMIT DROP AS SELECT c.id AS old, s.id AS new"
+        " FROM copied_strand c JOIN new_log m ON m.old = c.log"
+        " JOIN forum.strand s ON s.log = m.new AND s.run = c.run AND s.name = c.name"
+    )
+    db.execute("CREATE UNIQUE INDEX ON new_strand (old)")
+    db.execute("ANALYZE new_strand")
+
+
+def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
+    given = _given_by_database(db, table)
+    kinds = _types(db, table)
+    own = [name for name in names if name not in given]
+    # Numbers that a database gives say an order, as that of the commits that wait for an index:
+    # in this order the rows are given new ones.
+    order = _list([name for name in names if name in given] or ["log"])
+    insert = "INSERT INTO {table} ({own}) SELECT {values} FROM {copied} c ORDER BY {order}"
+    values = sql.SQL(", ").join(_value(name, kinds[name]) for name in own)
+    parts = {"table": _name(table), "own": _list(own), "copied": _copied(table)}
+    db.execute(sql.SQL(insert).format(values=values, order=order, **parts))
+
+
+def _value(column: str, kind: str) -> sql.Composable:
+    """Return what a column is restored from: ids of logs and strands are those of this database."""
+    if column == "log":
+        return sql.SQL("(SELECT new FROM new_log WHERE old = c.log)")
+    if (column, kind) == ("strand", "bigint"):
+        return sql.SQL("(SELECT new FROM new_strand WHERE old = c.strand)")
+    if (column, kind) == ("strands", "ARRAY"):
+        return sql.SQL(
+            "(SELECT array_agg(m.new ORDER BY u.place) FROM unnest(c.strands)"
+            " WITH ORDINALITY AS u (old, place) JOIN new_strand m ON m.old = u.old)"
+        )
+    return sql.SQL("c.{}").format(sql.Identifier(column))
+
+
+def _given_by_database(db: Connection, table: str) -> set[str]:
+    rows = db.execute(
+        "SELECT column_name FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s AND is_identity = 'YES'",
+        (_SCHEMA, table),
+    )
+    return {row[0] for row in rows}
+
+
+def _types(db: Connection, table: str) -> dict[str, str]:
+    rows = db.execute(
+        "SELECT column_name, data_type FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s",
+        (_SCHEMA, table),
+    )
+    return dict(rows.fetchall())
+
+
+def _name(table: str) -> sql.Identifier:
+    return sql.Identifier(_SCHEMA, table)
+
+
+def _copied(table: str) -> sql.Identifier:
+    return sql.Identifier(f"copied_{table}")
+
+
+def _list(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+@contextmanager
+def _typed(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise StoreFailed(doing, str(error).strip()) from error

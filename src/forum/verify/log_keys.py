@@ -1,0 +1,216 @@
+"""Which keys may sign a log, and for which of its trees.
+
+A reader pins some key of a log.  An entry of the log may hand it over to another key
+(`key.rotate/1`).  Such an entry counts if it is in a tree that the reader's key has signed: then
+the new key is the log's too, and the old one no more, from the first tree that the new one signs.
+A reader who pins the new key accepts the trees that the old one signed until then.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from forum.errors import Malformed, ProofRejected, SignatureRejected
+from forum.ledger import (
+    BundleReader,
+    HandOver,
+    Kinds,
+    Reader,
+    find_hand_overs,
+    read_hand_over,
+)
+from forum.tlog import (
+    ED25519,
+    Checkpoint,
+    Hash,
+    Note,
+    TreeView,
+    VerifierKey,
+    check_consistency,
+    check_inclusion,
+    checkpoint_of,
+    hash_leaf,
+    prove_inclusion,
+)
+from forum.verify.report import Findings, Problem
+from forum.verify.trust import Trust
+
+Proves = Callable[[HandOver, Checkpoint], bool]
+"""Tells whether the tree of a checkpoint has a hand-over."""
+
+
+class _SignedTree(msgspec.Struct, frozen=True):
+    """A checkpoint, and those keys of the log whose signatures on it hold."""
+
+    checkpoint: Checkpoint
+    signers: frozenset[VerifierKey]
+
+
+class LogKeys:
+    """The keys of one log, as its hand-overs have them follow each other."""
+
+    def __init__(
+        self,
+        trust: Trust,
+        origin: str,
+        hand_overs: Iterable[HandOver] = (),
+        notes: Iterable[bytes] = (),
+        proves: Proves = lambda _hand_over, _checkpoint: False,
+    ) -> None:
+        self._accepted = {
+            key for key in trust.log_keys if (key.name, key.algorithm) == (origin, ED25519)
+        }
+        self._since: dict[VerifierKey, int] = {}
+        """The smallest tree that a key may sign; any, if it is not in here."""
+        self._until: dict[VerifierKey, int] = {}
+        """The largest tree that a key may sign; any, if it is not in here."""
+        pinned, ordered = frozenset(self._accepted), sorted(hand_overs, key=lambda h: h.index)
+        if pinned and ordered:
+            named = {key for hand_over in ordered for key in (hand_over.old, hand_over.new)}
+            self._follow(ordered, _read_trees(notes, named | pinned), proves)
+        added = sorted(self._accepted - pinned, key=str)
+        self.trust = replace(trust, keys=(*trust.keys, *added))
+        """What the reader trusts, with the keys that follow from it."""
+
+    def _follow(
+        self, hand_overs: Sequence[HandOver], trees: list[_SignedTree], proves: Proves
+    ) -> None:
+        """Accept the keys that came after those of the reader, then those before them."""
+        for hand_over in hand_overs:
+            if hand_over.old in self._accepted:
+                self._accept(hand_over, hand_over.old, trees, proves)
+        for hand_over in reversed(hand_overs):
+            if hand_over.new in self._accepted:
+                self._accept(hand_over, hand_over.new, trees, proves)
+
+    def _accept(
+        self, hand_over: HandOver, signer: VerifierKey, trees: list[_SignedTree], proves: Proves
+    ) -> None:
+        """Accept both keys of a hand-over, if a tree that one of them has signed has it."""
+        covering = [
+            tree.checkpoint
+            for tree in trees
+            if signer in tree.signers and self._may_sign(signer, tree.checkpoint.size)
+            if tree.checkpoint.size > hand_over.index
+        ]
+        if not covering or not proves(hand_over, min(covering, key=lambda tree: tree.size)):
+            return
+        self._accepted |= {hand_over.old, hand_over.new}
+        self._since[hand_over.new] = hand_over.index + 1
+        first = [
+            tree.checkpoint.size
+            for tree in trees
+            if hand_over.new in tree.signers and tree.checkpoint.size > hand_over.index
+        ]
+        if first:
+            until = self._until.get(hand_over.old, min(first))
+            self._until[hand_over.old] = min(until, *first)
+
+    def _may_sign(self, key: VerifierKey, size: int) -> bool:
+        return self._since.get(key, 0) <= size <= self._until.get(key, size)
+
+    def allow(self, data: bytes, findings: Findings) -> bool:
+        """Tell whether an opened checkpoint is signed by a key that had the log at its size."""
+        if not self._since:
+            return True
+        note = Note.parse(data)
+        size = Checkpoint.parse(note.text).size
+        signers = [k for k in self._accepted for s in note.signatures if s.names(k)]
+        if any(self._may_sign(key, size) for key in signers):
+            return True
+        detail = f"checkpoint of size {size}: signed by a key that did not have the log then"
+        findings.add(Problem.SIGNATURE_REJECTED, detail)
+        return False
+
+
+def live_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
+    """Return the keys of a whole ledger's log."""
+    if not trust.log_keys:
+        return LogKeys(trust, reader.origin)
+    found = [
+        hand_over
+        for entry in find_hand_overs(reader, kinds)
+        if entry.index is not None
+        if (hand_over := read_hand_over(entry.index, entry.data, entry.entry, reader.origin))
+    ]
+    if not found:
+        return LogKeys(trust, reader.origin)
+
+    def proves(hand_over: HandOver, checkpoint: Checkpoint) -> bool:
+        size, root = checkpoint.size, checkpoint.root
+        try:
+            proof = prove_inclusion(TreeView(size, reader.read_tile), hand_over.index, size)
+            check_inclusion(proof, Hash(hand_over.leaf), hand_over.index, size, root)
+        except (ProofRejected, Malformed):
+            return False
+        return True
+
+    return LogKeys(trust, reader.origin, found, reader.checkpoints(), proves)
+
+
+def bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> LogKeys:
+    """Return the keys of the log that a bundle comes from, as far as the bundle shows them."""
+    try:
+        newest = checkpoint_of(bundle.checkpoint)
+    except Malformed:
+        return LogKeys(trust, bundle.origin)
+    found = [
+        hand_over
+        for index in bundle.indexes
+        if b'"key.rotate/1"' in (data := bundle.entry(index))
+        if (hand_over := _read_proven(bundle, kinds, index, data, newest))
+    ]
+    # A leaf of the newest tree is in every earlier one that reaches it and that it continues:
+    # nothing more has to be proven of each.
+    earlier = [past.note for past in bundle.past if _continues(past.note, past.proof, newest)]
+    notes = (bundle.checkpoint, *earlier)
+    return LogKeys(trust, bundle.origin, found, notes, lambda _hand_over, _checkpoint: True)
+
+
+def _read_proven(
+    bundle: BundleReader, kinds: Kinds, index: int, data: bytes, newest: Checkpoint
+) -> HandOver | None:
+    """Return the hand-over that an entry of a bundle records, if it is in the bundle's tree."""
+    proof = bundle.proof(index)
+    try:
+        entry = kinds.read(data)
+        check_inclusion(proof.hashes, hash_leaf(data), index, newest.size, newest.root)
+    except (ProofRejected, Malformed):
+        return None  # which is found when the entry is checked
+    return read_hand_over(index, data, entry, bundle.origin) if proof.index == index else None
+
+
+def _continues(note: bytes, proof: Sequence[Hash], newest: Checkpoint) -> bool:
+    try:
+        old = checkpoint_of(note)
+        check_consistency(proof, old.size, old.root, newest.size, newest.root)
+    except (ProofRejected, Malformed):
+        return False
+    return True
+
+
+def _read_trees(notes: Iterable[bytes], keys: Iterable[VerifierKey]) -> list[_SignedTree]:
+    """Return the checkpoints that some of these keys have signed."""
+    known, trees = list(keys), []
+    for data in notes:
+        try:
+            note = Note.parse(data)
+            checkpoint = Checkpoint.parse(note.text)
+        except Malformed:
+            continue  # which is found when it is opened
+        signers = frozenset(key for key in known if _has_signed(key, note))
+        if signers:
+            trees.append(_SignedTree(checkpoint, signers))
+    return trees
+
+
+def _has_signed(key: VerifierKey, note: Note) -> bool:
+    for signature in note.signatures:
+        if signature.names(key):
+            try:
+                key.verify(note.text.encode(), signature.blob)
+            except SignatureRejected:
+                return False
+            return True
+    return False

@@ -1,0 +1,234 @@
+"""Every named statement with parameters that a real call could have, and how it is carried out."""
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg._queries import PostgresQuery
+from psycopg.adapt import Transformer
+from psycopg.sql import SQL, Literal
+
+from benchmarks.bulk import PER_STRAND, STRANDS, LoadedLog
+
+Parameters = Mapping[str, Any] | Sequence[Any]
+
+
+def scan_reasons(database: str) -> dict[str, str]:
+    """Return why a statement may read all of a log, for those that are marked with a reason."""
+    text = (files("forum.backends") / "sql" / database / "queries.sql").read_text()
+    return dict(re.findall(r"^-- name: (\w+)\n-- scan: (.+)$", text, flags=re.MULTILINE))
+
+
+def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
+    """Return parameters for every statement of a database, as its store would give them."""
+    log, middle = loaded.log, loaded.entries // 2
+    strand = loaded.strand(middle // PER_STRAND)
+    strands = list(range(strand, strand + 40))
+    run, task = loaded.run(middle // PER_STRAND // STRANDS), "task/1"
+    prefix = loaded.prefix(middle)
+    amount = {"usd": 1, "tokens": 1, "calls": 1}
+    alarm = {"log": log, "run": run, "strand": "main"}
+    at_strand = {"log": log, "strand": strand}
+    body = {**at_strand, "n": 3, "name": "text"}
+    new = {"log": log, "run": "new", "name": "new"}
+    shared: dict[str, Parameters] = {
+        "log": {"origin": "none"},
+        "strand": {"log": log, "run": run, "name": task},
+        "head": {"log": log},
+        "tile": {"log": log, "level": 0, "idx": middle // 256, "length": 32},
+        "entries": {"log": log, "start": middle, "stop": middle + 20},
+        "find": {"log": log, "low": prefix, "high": prefix},
+        "strand_entries": {**at_strand, "n": 0, "limit": 1000},
+        "last": at_strand,
+        "strands": {"log": log, "run": run},
+        "strand_lengths": {"log": log, "run": run},
+        "runs": {"log": log, "run": run, "limit": 100},
+        "runs_before": {"log": log, "run": run, "limit": 100},
+        "last_runs": {"log": log, "run": None, "limit": 100},
+        "body_salt": body,
+        "body_part": {**body, "part": 0},
+        "erase": body,
+        "checkpoints": {"log": log, "size": middle, "limit": 20},
+        "checkpoint": {"log": log, "size": 2**62},
+        "waiting": {"log": log, "limit": 100},
+        "unsequenced": {"log": log},
+        "stored": {"log": log},
+        "oldest_pending": {"log": log, "limit": 100},
+        "newest_pending": {"log": log, "limit": 100},
+        "now": {},
+        "charge": {"log": log, "run": run, **amount, "guarded": True},
+        "account": {"log": log, "run": run},
+        "ask_once": {"log": log, "name": "new", "run": run, "digest": "", "tag": b""},
+        "account_runs": {"log": log, "run": run, "limit": 100},
+        "tag_idempotency": {"log": log, "name": f"name-{run}", "tag": b""},
+        "idempotency_rows": {"log": log, "name": f"name-{run}", "limit": 100},
+        "has_additions": {},
+        "additions": {},
+        "count_rows": {"log": log},
+        "strand_head": {"log": log, "strand": "access"},
+        "set_strand_head": {"log": log, "strand": "access", "n": 0, "leaf": b"", "tag": b""},
+        "quarantine": {"log": log},
+        "quarantined": {"log": log},
+        "discard_quarantine": {"log": log, "id": 1},
+        "forget_asked": {"log": log, "run": run},
+        "asked": {"log": log, "name": f"name-{run}"},
+        "alarms": {**alarm, "limit": 100},
+        "alarm": alarm,
+        "due_alarms": {"log": log, "at": -1, "run": "", "strand": "", "limit": 100},
+        "snooze": {**alarm, "at": 7, "micros": 1},
+        "silence": {**alarm, "at": 7},
+        "hold_lease": {"log": log, "worker": "new", "micros": 1},
+        "drop_lease": {"log": log, "worker": "new"},
+        "workers": {"log": log},
+        "lost_workers": {"log": log},
+    }  # fmt: skip
+    if database == "sqlite":
+        only: dict[str, Parameters] = {
+            "add_log": {"origin": "new", "root": b""},
+            "origins": {},
+            "add_strand": (log, "new", "new"),
+            "add_entries": (strand, 1000, b"x", b""),
+            "add_addition": (9999,),
+            "accounts": {"log": log, "runs": f'["{run}"]'},
+            "add_quarantine": {"id": middle},
+            "add_quarantine_bodies": {"id": middle, "quarantine": 1},
+            "remove_bodies": {"id": middle},
+            "remove_entry": {"log": log, "id": middle, "data": b"x"},
+            "remove_waiting": {"log": log, "id": middle},
+            "prefixes": {"log": log, "start": middle, "stop": middle + 20},
+            "discard_quarantine_bodies": {"log": log, "id": 1},
+            "add_body": (strand, 1000, "text", 0, b"", b""),
+            "indexes": {"log": log, "prefixes": str([prefix, prefix + 1])},
+            "entries_of_strands": {"strands": str(strands)},
+            "entries_at": {"places": str([[key, 1] for key in strands])},
+            "bodies_of_strands": {"strands": str(strands), "size": 8192},
+            "save_checkpoint": (log, middle, b"note"),
+            "swap": (1, b"", 1, log, 1, b"", 1),
+            "remove_pending": (log, 1, 2),
+            "remove_left_behind": (log, 1),
+            "add_leaves": (log, 2**50, 2**50, 1),
+            "put_tile": (log, 0, 2**30, b""),
+            "open_account": {**new, **amount},
+            "set_alarm": {**alarm, "at": 1},
+            "clear_alarm": alarm,
+        }
+    else:
+        runs = {"log": log, "runs": ["new"], "strands": ["main"], "ats": [1]}
+        only = {
+            "version": (),
+            "has_schema": (),
+            "add_migration": (9999,),
+            "durability": (),
+            "add_log": ("new", b""),
+            "lead": (log,),
+            "add_strands": {"log": log, "runs": ["new"], "names": ["new"]},
+            "strand_ids": {"log": log, "runs": [run], "names": [task]},
+            "append": {
+                "log": log, "strands": [strand], "ns": [1000], "bytes": [b"x"], "tags": [b""],
+            },
+            "add_addition": (9999,),
+            "accounts": {"log": log, "runs": [run]},
+            "add_quarantine": {**at_strand, "n": 3},
+            "add_quarantine_bodies": {**at_strand, "n": 4, "quarantine": 1},
+            "remove_bodies": {**at_strand, "n": 3},
+            "remove_entry": {**at_strand, "n": 3},
+            "pending_row": {"log": log, "seq": 3},
+            "remove_commit": {"log": log, "seq": 3},
+            "set_pending": {"log": log, "seq": 3, "strands": [strand], "ns": [1]},
+            "add_bodies": (log, [strand], [1000], ["text"], [0], [b""], [b""]),
+            "indexes": {"log": log, "prefixes": [prefix, prefix + 1]},
+            "entries_of_strands": {"log": log, "strands": strands},
+            "entries_at": {"log": log, "strands": strands, "ns": [1] * len(strands)},
+            "bodies_of_strands": {"log": log, "strands": strands, "size": 8192},
+            "save_checkpoint": (log, middle, b"note"),
+            "swap": (1, b"", log, 1, b""),
+            "remove_pending": (log, [1, 2, 3]),
+            "add_sequenced": (log, 2**50, [strand], [0]),
+            "add_leaves": (log, [prefix + 1], [2**50]),
+            "put_tile": (log, 0, 2**30, b""),
+            "open_accounts": {"log": log, "runs": ["new"], **{k: [1] for k in amount}},
+            "set_alarms": runs,
+            "clear_alarms": {**runs, "runs": [run]},
+        }  # fmt: skip
+    return shared | only
+
+
+class Plan(NamedTuple):
+    """How a database carries a statement out, and what that costs."""
+
+    lines: tuple[str, ...]
+    """One for each table that is read, in words that name the table and the way."""
+    cost: int
+    """Steps of SQLite's machine, or pages that Postgres touched."""
+
+
+def sqlite_plan(db: sqlite3.Connection, name: str, sql: str, parameters: Parameters) -> Plan:
+    """Explain a statement, carry it out, and take it back."""
+    if name in ("add_entries", "add_leaves"):
+        sql += f"({','.join('?' * len(parameters))})"
+    lines = tuple(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", parameters))
+    return Plan(lines, sqlite_steps(db, sql, parameters))
+
+
+def sqlite_steps(db: sqlite3.Connection, sql: str, parameters: Parameters) -> int:
+    """Count the steps of SQLite's machine for a statement that is then taken back."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    db.execute("BEGIN")
+    db.set_progress_handler(count, 1)
+    try:
+        with suppress(sqlite3.IntegrityError):
+            db.execute(sql, parameters).fetchall()
+    finally:
+        db.set_progress_handler(None, 0)
+        db.execute("ROLLBACK")
+    return steps
+
+
+def postgres_plan(db: psycopg.Connection[Any], sql: str, parameters: Parameters) -> Plan:
+    """Explain a statement with the plan that serves for all parameters, and take it back."""
+    query = PostgresQuery(Transformer(db))
+    query.convert(sql, parameters or None)
+    kinds = [_type_name(db, oid) for oid in query.types]
+    values: Sequence[Any] = (
+        [parameters[name] for name in dict.fromkeys(re.findall(r"%\((\w+)\)", sql))]
+        if isinstance(parameters, Mapping)
+        else parameters
+    )
+    call = SQL("({})").format(SQL(", ").join(map(Literal, values))) if values else SQL("")
+    explain = SQL("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE measured{}")
+    with db.transaction(force_rollback=True):
+        # A store's statements are prepared: after a few calls the server may settle on one plan
+        # for all parameters, so that is the one that counts.
+        db.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        listed = f" ({', '.join(kinds)})" if kinds else ""
+        db.execute(f"PREPARE measured{listed} AS {query.query.decode()}".encode())
+        row = db.execute(explain.format(call)).fetchone()
+        db.execute("DEALLOCATE measured")
+    assert row
+    root = row[0][0]["Plan"]
+    return Plan(tuple(_lines(root)), root["Shared Hit Blocks"] + root["Shared Read Blocks"])
+
+
+def _type_name(db: psycopg.Connection[Any], oid: int) -> str:
+    row = db.execute("SELECT %s::oid::regtype::text", (oid,)).fetchone()
+    assert row
+    return "unknown" if oid == 0 else str(row[0])
+
+
+def _lines(node: dict[str, Any]) -> list[str]:
+    own = []
+    if "Relation Name" in node or "Index Name" in node:
+        table = node.get("Relation Name", node.get("Index Name"))
+        condition = node.get("Index Cond", node.get("Recheck Cond", ""))
+        own = [f"{node['Node Type']} on {table} ({condition})"]
+    return own + [line for child in node.get("Plans", ()) for line in _lines(child)]

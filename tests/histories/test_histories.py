@@ -1,0 +1,282 @@
+"""What earlier releases wrote: this one opens, continues, verifies and exports it.
+
+`tests/histories/VERSION` holds what `write.py` wrote with that release.  A format change adds the
+history of the release before it; none is ever removed or written anew.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from forum.app import KINDS, Forum, upgrade_database
+from forum.config import Settings, load_settings
+from forum.ledger import Outcome
+from forum.tlog import Policy
+from forum.verify import Trust, verify_bundle
+from forum.work import Answer, Run, TaskState
+from tests.e2e.project import eventually
+from tests.histories.write import PLAN, RUN_RELEASE, unpack
+from tests.soak.cluster import scratch_database
+
+HERE = Path(__file__).parent
+RELEASES = sorted(path.name for path in HERE.iterdir() if path.name[0].isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The project of a user who has worked with an earlier release, in a folder of its own."""
+
+    home: Path
+    database: str | None
+    environ: Mapping[str, str]
+    expected: Mapping[str, Any]
+    archive: Path
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold in this project."""
+        return load_settings(self.home, self.environ)
+
+    @property
+    def trust(self) -> Trust:
+        """Trust the keys that the user of the earlier release handed out."""
+        return Trust(policy=Policy.parse((self.home / "policy").read_bytes()))
+
+    def upgrade(self) -> None:
+        """Do what the release notes say to do before the first process of this release starts."""
+        upgrade_database(self.settings)
+
+    def finish_upgrade(self) -> None:
+        """Do what may only be done when the last process of the earlier release has ended."""
+        if self.database:
+            done = self.call("db", "upgrade", "--post")
+            assert done.returncode == 0, done.stderr
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of this release."""
+        return subprocess.run(
+            [sys.executable, "-m", "forum", *words],
+            cwd=self.home,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def project_of(folder: Path, home: Path) -> None:
+    """Lay a project out as its user had it: git keeps neither modes nor ignored folders."""
+    shutil.copytree(folder / "data", home / ".forum")
+    shutil.copytree(folder / "state", home / "state")
+    for name in ("forum.toml", "bundle.zip", "policy"):
+        shutil.copy(folder / name, home / name)
+    for path in home.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+@pytest.fixture(params=RELEASES)
+def release_folder(request: pytest.FixtureRequest) -> Path:
+    """Return the folder of each release that has a history."""
+    return HERE / str(request.param)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def history(
+    request: pytest.FixtureRequest, release_folder: Path, tmp_path: Path
+) -> Iterator[History]:
+    """Return the history of a release in each database that it could be written in."""
+    folder, home = release_folder / request.param, tmp_path / "project"
+    project_of(folder, home)
+    environ = {n: v for n, v in os.environ.items() if not n.startswith("FORUM_")}
+    environ |= {"FORUM_STATE_DIR": str(home / "state"), "HOME": str(tmp_path)}
+    with ExitStack() as stack:
+        database = None
+        if request.param == "postgres":
+            url = request.getfixturevalue("postgres_url")
+            database = environ["FORUM_DATABASE_URL"] = stack.enter_context(scratch_database(url))
+            with psycopg.connect(database) as db:
+                db.execute((folder / "dump.sql").read_bytes())
+        expected = json.loads((folder / "expected.json").read_text())
+        archive = release_folder / "release.tar.xz"
+        yield History(home, database, environ, expected, archive)
+
+
+def standalone_accepts(history: History, bundle: Path) -> bool:
+    """Have the verifier of this release that needs no Forum check a bundle."""
+    import forum.verify.standalone as verifier  # noqa: PLC0415  started as a stranger starts it
+
+    words = [str(verifier.__file__), str(bundle), "--policy", str(history.home / "policy")]
+    done = subprocess.run(
+        [sys.executable, "-I", *words], capture_output=True, text=True, check=False
+    )
+    return done.returncode == 0
+
+
+def test_a_history_verifies_and_says_what_it_said(history: History) -> None:
+    """The first command after an upgrade may be the verification: it must hold, to the byte."""
+    history.upgrade()
+    known = history.expected
+    with Forum(history.settings) as forum:
+        report = forum.verify(forum.trust())
+        note = forum.ledger.find(known["note"])
+        erased = forum.ledger.find(known["redacted"])
+        body = forum.store.body(note.position, "text")
+        said = b"".join(body.read()) if body else b""
+        access = forum.access()
+
+    assert report.ok, report.findings
+    assert (report.origin, report.size, report.root) == (
+        known["origin"],
+        known["size"],
+        known["root"],
+    )
+    assert report.bodies.redacted == 1
+    assert "\N{WATER WAVE}" in said.decode()
+    assert erased.entry.bodies["text"].h
+    assert known["key"] in access.granted
+    assert known["key"] not in access.revoked
+    assert known["revoked_key"] in access.revoked
+
+
+def test_the_bundle_of_a_history_verifies(history: History) -> None:
+    """Bundles are handed out: nobody can ask their holders to take newer ones."""
+    bundle = history.home / "bundle.zip"
+    report = verify_bundle(bundle.read_bytes(), KINDS, history.trust)
+
+    assert report.ok, report.findings
+    assert standalone_accepts(history, bundle)
+
+
+def end_of(forum: Forum, run: str) -> Run:
+    """Wait until a run has ended."""
+    eventually(lambda: forum.read_run(run).outcome is not None, 60)
+    return forum.read_run(run)
+
+
+def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
+    """What was accepted is carried out, whichever release accepted it."""
+    history.upgrade()
+    known = history.expected
+    with Forum(history.settings) as forum:
+        (waits,) = forum.read_run(known["waiting_run"]).open_gates
+        forum.decide(known["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
+        forum.resume(known["waiting_run"])
+        with forum.working():
+            states = [end_of(forum, known[name]) for name in ("waiting_run", "accepted_run")]
+        exported = {
+            name: forum.export(known[name])
+            for name in ("run", "council", "waiting_run", "accepted_run")
+        }
+        report = forum.verify(forum.trust())
+
+    assert [state.outcome for state in states] == [Outcome.OK, Outcome.OK]
+    # What was done before the upgrade was not done again.
+    assert [len(states[0].tasks[name].calls) for name in ("facts", "count", "report")] == [1, 1, 1]
+    assert report.ok, report.findings
+    assert report.size > known["size"]
+    for name, data in exported.items():
+        (history.home / f"{name}.zip").write_bytes(data)
+        assert verify_bundle(data, KINDS, history.trust).ok
+        assert standalone_accepts(history, history.home / f"{name}.zip")
+
+
+@contextmanager
+def worker(
+    history: History, words: list[str], environ: Mapping[str, str], log: Path
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a worker of some release for a while."""
+    with log.open("ab") as said:
+        process = subprocess.Popen(words, cwd=history.home, env=environ, stderr=said)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def check_done_once(state: Run) -> None:
+    """Check that a run has ended well, with one call for each of its tasks."""
+    assert state.outcome is Outcome.OK
+    assert {name: (len(t.calls), t.state) for name, t in state.tasks.items()} == dict.fromkeys(
+        ("facts", "count", "report"), (1, TaskState.PASSED)
+    )
+
+
+@pytest.mark.slow
+def test_workers_of_two_releases_share_the_work_during_an_upgrade(
+    history: History, tmp_path: Path
+) -> None:
+    """A deployment replaces its workers one by one: meanwhile nothing is lost, nothing doubled."""
+    release = unpack(history.archive, tmp_path / "release")
+    before = release.environ(history.home, history.database)
+    version = release.call(history.home, history.database, "--version").stdout
+    assert version == f"forum, version {history.expected['release']}\n"
+    (history.home / "slow.toml").write_text(
+        PLAN.replace('km long." }]', 'km long.", milliseconds = 300 }]')
+    )
+    submit_slow = ["submit", "--plan", "slow.toml", "--no-route", "--detach"]
+
+    def old() -> str:
+        return release.call(history.home, history.database, *submit_slow).stdout.strip()
+
+    def new() -> str:
+        done = history.call(*submit_slow)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    logs = {name: tmp_path / f"{name}.log" for name in ("old", "new")}
+    old_words = [sys.executable, "-c", RUN_RELEASE, "worker"]
+    new_words = [sys.executable, "-m", "forum", "worker"]
+    with worker(history, old_words, before, logs["old"]) as first:
+        eventually(lambda: " serves " in logs["old"].read_text(), 60)
+        runs = [old()]
+        history.upgrade()
+        with (
+            Forum(history.settings) as forum,
+            worker(history, new_words, history.environ, logs["new"]) as second,
+        ):
+            runs += [submit() for submit in (old, new, old, new)]
+            for run in runs:
+                check_done_once(end_of(forum, run))
+            assert (first.poll(), second.poll()) == (None, None), _logs(logs)
+            # The last process of the earlier release ends politely, and the new one goes on alone.
+            first.send_signal(signal.SIGTERM)
+            assert first.wait(60) == 0, _logs(logs)
+            history.finish_upgrade()
+            runs.append(new())
+            check_done_once(end_of(forum, runs[-1]))
+            accepted = {run for run, _ in forum.recent_runs(None, 100)}
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(60) == 0, _logs(logs)
+            forum.settle()
+            report = forum.verify(forum.trust())
+
+    # Whoever opens a ledger file alone finishes its upgrade.
+    noted = history.call("ledger", "note", "After the upgrade.")
+    with Forum(history.settings) as forum:
+        keys = forum.write_keys
+        again = forum.verify(forum.trust())
+
+    assert report.ok, report.findings
+    assert again.ok, again.findings
+    assert noted.returncode == 0, noted.stderr
+    assert keys is not None
+    assert keys.enforced
+    assert set(runs) < accepted
+    assert "trouble" not in _logs(logs)
+
+
+def _logs(logs: Mapping[str, Path]) -> str:
+    return "\n".join(f"{name}: {path.read_text()}" for name, path in logs.items())

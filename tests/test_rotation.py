@@ -1,0 +1,196 @@
+"""`forum keys rotate-log`: one log, one key after another, and a crash at any point."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forum.app import KINDS, Forum, trust_log, trusted_logs
+from forum.backends import files
+from forum.config import Settings
+from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
+from forum.ledger import text
+from forum.tlog import VerifierKey
+from forum.verify import Trust, verify_bundle
+from tests.support import fresh_origin, key_of, upgraded
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Return the settings of a project in each kind of database, with one remark in it."""
+    url = None
+    if request.param == "postgres":
+        url = upgraded(str(request.getfixturevalue("postgres_url")))
+    data = tmp_path / "project/.forum"
+    made = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
+    write(made)
+    return made
+
+
+def write(settings: Settings) -> str:
+    """Put a remark on record as a command does, and return its run."""
+    with Forum(settings) as forum:
+        forum.initialise()
+        located, publication = forum.remark(text("hello"))
+    assert publication is not None
+    assert publication.witnessed
+    return located.entry.run
+
+
+def key_in(settings: Settings) -> VerifierKey:
+    """Return the public half of the key that is in place."""
+    return files.read_key(settings.key_file).verifier()
+
+
+def test_whoever_trusts_the_old_key_follows_to_the_new_one(settings: Settings) -> None:
+    """Readers learn of a rotation from the log itself, signed by the key that they trust."""
+    old = key_in(settings)
+    with Forum(settings) as forum:
+        before = forum.policy
+        rotation = forum.rotate_key()
+    run = write(settings)
+    with Forum(settings) as forum:
+        report = forum.verify(forum.trust())
+        pinned = forum.verify(Trust(policy=before))
+        bundle = verify_bundle(forum.export(run), KINDS, Trust(policy=before))
+        named = forum.policy.log_keys
+
+    assert (rotation.old, rotation.key) == (old, key_in(settings))
+    assert rotation.key.name == old.name
+    assert rotation.key.public != old.public
+    assert [r.ok for r in (report, pinned, bundle)] == [True] * 3, (report, pinned, bundle)
+    assert named == (rotation.key, old)
+    assert trusted_logs(settings.state / "witness")[old.name] == (rotation.key,)
+
+
+def test_keys_can_be_rotated_again_and_again(settings: Settings) -> None:
+    """Each rotation hands over from the last key, and the whole chain is followed."""
+    with Forum(settings) as forum:
+        before = forum.policy
+    for _ in range(3):
+        with Forum(settings) as forum:
+            forum.rotate_key()
+    run = write(settings)
+    with Forum(settings) as forum:
+        assert forum.verify(Trust(policy=before)).ok
+        assert verify_bundle(forum.export(run), KINDS, Trust(policy=before)).ok
+
+
+def test_a_process_that_holds_the_old_key_stops_signing(settings: Settings) -> None:
+    """It was not restarted; what it signed would be refused by every verifier."""
+    with Forum(settings) as running:
+        running.remark(text("before"))
+        with Forum(settings) as forum:
+            forum.rotate_key()
+
+        with pytest.raises(LogKeyRetired, match="restart"):
+            running.remark(text("after"))
+    write(settings)
+    with Forum(settings) as forum:
+        assert forum.verify(forum.trust()).ok
+
+
+def test_the_old_key_from_a_backup_is_refused(settings: Settings) -> None:
+    """It was rotated because somebody else may have it."""
+    backup = settings.key_file.read_bytes()
+    with Forum(settings) as forum:
+        forum.rotate_key()
+    settings.key_file.write_bytes(backup)
+
+    with Forum(settings) as forum, pytest.raises(LogKeyChanged):
+        forum.initialise()
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Return what stops the process before one of its durable writes."""
+    whole = files.write_durably
+
+    def arm(at: int) -> None:
+        calls = iter(range(at + 1))
+
+        def stopped(*arguments: Any, **named: Any) -> None:  # noqa: ANN401
+            if next(calls, at + 1) == at:
+                raise KeyboardInterrupt
+            whole(*arguments, **named)
+
+        for module in ("files", "projects"):
+            monkeypatch.setattr(f"forum.backends.{module}.write_durably", stopped)
+
+    yield arm
+    monkeypatch.undo()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again", [True, False], ids=["tried again", "gone on with"])
+def test_a_rotation_that_was_stopped_harms_nothing(
+    stop: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    again: bool,  # noqa: FBT001  a case
+    tmp_path: Path,
+) -> None:
+    """Stopped before any of its writes: one of the two keys is in place, and is the log's."""
+    done = False
+    at = 0
+    while not done:
+        data = tmp_path / str(at) / ".forum"
+        here = Settings(data, tmp_path / str(at) / "state", data / "log.key", fresh_origin())
+        write(here)
+        with Forum(here) as forum:
+            before = forum.policy
+        stop(at)
+        try:
+            with Forum(here) as forum:
+                forum.rotate_key()
+            done = True
+        except KeyboardInterrupt:
+            at += 1
+        monkeypatch.undo()
+        if again:
+            with Forum(here) as forum:
+                forum.rotate_key()
+        write(here)
+        with Forum(here) as forum:
+            report = forum.verify(forum.trust())
+            assert report.ok, (at, report)
+            assert forum.verify(Trust(policy=before)).ok
+    assert at > 8
+
+
+def test_only_the_machine_that_signs_rotates_the_key(settings: Settings, tmp_path: Path) -> None:
+    """Elsewhere nobody could sign the hand-over."""
+    elsewhere = replace(settings, state=tmp_path / "elsewhere")
+
+    with Forum(elsewhere) as forum, pytest.raises(RotationRefused, match="another machine"):
+        forum.rotate_key()
+
+
+def test_an_epoch_after_a_rotation_knows_every_key_of_the_log_before_it(
+    settings: Settings,
+) -> None:
+    """The earlier log is signed by both."""
+    with Forum(settings) as forum:
+        forum.rotate_key()
+    with Forum(settings) as forum:
+        forum.new_epoch("we moved")
+    write(settings)
+    with Forum(settings) as forum:
+        report = forum.verify(forum.trust())
+
+    assert report.ok, report
+    assert [epoch.origin for epoch in report.epochs] == [settings.origin]
+
+
+def test_a_witness_learns_another_key_of_a_log_only_from_its_operator(tmp_path: Path) -> None:
+    """Whoever asks over the network must not be able to teach it keys."""
+    old = key_of("example.com/log").verifier()
+    new = replace(key_of("example.com/log"), seed=b"n" * 32).verifier()
+    trust_log(tmp_path, old)
+
+    with pytest.raises(WitnessRefused):
+        trust_log(tmp_path, new)
+    trust_log(tmp_path, new, rotated=True)
+    trust_log(tmp_path, new)
+    assert trusted_logs(tmp_path) == {old.name: (old, new)}

@@ -1,0 +1,235 @@
+"""A log that is signed by one key after another, and readers who pin any of them."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from forum.ledger import (
+    KEYS,
+    LEDGER_KINDS,
+    Bundle,
+    Draft,
+    KeyAdd,
+    KeyRotate,
+    Publisher,
+    Sequencer,
+    gather_bundle,
+)
+from forum.tlog import (
+    Checkpoint,
+    KnownLog,
+    Policy,
+    SigningKey,
+    Tree,
+    VerifierKey,
+    sign_checkpoint,
+)
+from forum.verify import Problem, Trust
+from forum.verify.log_keys import LogKeys
+from forum.witness import Witness, WitnessClient
+from tests.verify.samples import verify_both
+from tests.verify.world import LOCAL, World, problems, witness_key
+
+SEEDS = (b"a" * 32, b"b" * 32, b"c" * 32)
+
+
+class Rotated(World):
+    """A log whose key is rotated."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, LOCAL)
+        self.keys = [self.key]
+        self.sign_with(self.key)
+
+    def _all(self) -> tuple[VerifierKey, ...]:
+        rotated = [SigningKey(seed, self.key.name) for seed in SEEDS]
+        return tuple(key.verifier() for key in (self.key, *rotated))
+
+    def sign_with(self, *keys: SigningKey) -> None:
+        """Sequence, sign with the last of these keys, and have it cosigned."""
+        Sequencer(self.store).drain()
+        logs, memory = {self.key.name: self._all()}, self.memory[LOCAL]
+        witness = Witness(witness_key(LOCAL), lambda: logs, lambda _: memory, lambda: self.now)
+        clients = [WitnessClient(LOCAL, witness.add_checkpoint)]
+        follows = [key.verifier() for key in keys]
+        args = (self.store, keys[-1], self.guard, self.policy, clients)
+        Publisher(*args, follows=follows).publish()
+
+    def hand_over(self, old: SigningKey, new: SigningKey) -> None:
+        """Record that one key hands the log over to another."""
+        facts = KeyRotate(str(old.verifier()), str(new.verifier()))
+        self.ledger.log_entry(Draft(f"rotate/{new.seed[:1]!r}", "operator", facts), KEYS)
+
+    def rotate(self, seed: bytes) -> SigningKey:
+        """Have the log signed by another key, as `forum keys rotate-log` does."""
+        old, new = self.keys[-1], SigningKey(seed, self.key.name)
+        self.hand_over(old, new)
+        self.sign_with(*self.keys)
+        self.keys.append(new)
+        self.ledger.log_entry(Draft("add", "operator", KeyAdd(str(new.verifier()))), KEYS)
+        self.sign_with(*self.keys)
+        return new
+
+    def pin(self, *keys: SigningKey) -> Trust:
+        """Return what a reader trusts who knows only some keys of the log."""
+        logs = tuple(KnownLog(key.verifier()) for key in keys)
+        return Trust(policy=Policy(logs, self.policy.witnesses, self.policy.groups, "all"))
+
+    def gather(self, run: str) -> Bundle:
+        """Return what the bundle of a run holds."""
+        with self.store.snapshot() as reader:
+            return gather_bundle(reader, LEDGER_KINDS, run, self.policy, b"")
+
+    def bundle(self, run: str) -> bytes:
+        """Return the bundle of a run."""
+        return self.gather(run).encode()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Rotated:
+    """Return a log with a run under each of three keys."""
+    world = Rotated(tmp_path)
+    world.run("first")
+    world.sign_with(*world.keys)
+    for seed, run in zip(SEEDS, ("second", "third"), strict=False):
+        world.rotate(seed)
+        world.now += 1_000_000
+        world.run(run)
+        world.sign_with(*world.keys)
+    return world
+
+
+@pytest.mark.parametrize("pinned", range(3))
+def test_a_reader_may_pin_any_key_of_the_log(world: Rotated, pinned: int) -> None:
+    """A rotation must not force all readers to act on one day."""
+    trust = world.pin(world.keys[pinned])
+
+    live = world.verify(trust)
+    assert live.ok, live.findings
+    for run in ("first", "second", "third"):
+        report = verify_both(world.bundle(run), trust)
+        assert report.ok, report.findings
+
+
+def test_a_key_that_was_handed_nothing_signs_nothing(world: Rotated) -> None:
+    """A stranger's key with the log's name is not the log's."""
+    world.run("fourth")
+    Sequencer(world.store).drain()
+    stranger = SigningKey(SEEDS[2], world.key.name)
+    sign_anyway(world, stranger)
+
+    report = world.verify(world.pin(world.keys[0]))
+    assert Problem.SIGNATURE_REJECTED in problems(report)
+
+
+def test_a_retired_key_signs_nothing_any_more(world: Rotated) -> None:
+    """Whoever steals the old key after the rotation must not be able to go on with the log."""
+    world.run("fourth")
+    Sequencer(world.store).drain()
+    sign_anyway(world, world.keys[0])
+
+    for keys in (world.keys[:1], world.keys[-1:], world.keys):
+        assert Problem.SIGNATURE_REJECTED in problems(world.verify(world.pin(*keys)))
+    trust = world.pin(*world.keys)
+    forged = verify_both(world.bundle("fourth"), trust)
+    assert problems(forged).count(Problem.SIGNATURE_REJECTED) == 1
+
+
+def test_a_key_signs_nothing_that_is_older_than_its_hand_over(world: Rotated) -> None:
+    """Whoever has the log now did not have it then, and cannot say what it was."""
+    size = 3
+    root = Tree.load(size, world.store.read_tile).root()
+    note = sign_checkpoint(Checkpoint(world.key.name, size, root), world.keys[-1]).encode()
+    world.store.save_checkpoint(size, note)
+
+    for keys in (world.keys[:1], world.keys):
+        assert problems(world.verify(world.pin(*keys))) == [Problem.SIGNATURE_REJECTED]
+
+
+def test_a_hand_over_that_its_old_key_has_not_signed_counts_for_nothing(tmp_path: Path) -> None:
+    """Whoever holds the database can write any entry; the old key must have signed it."""
+    world = Rotated(tmp_path)
+    world.run("first")
+    world.sign_with(*world.keys)
+    thief = SigningKey(SEEDS[2], world.key.name)
+    world.hand_over(world.key, thief)
+    world.run("second")
+    Sequencer(world.store).drain()
+    sign_anyway(world, thief)
+
+    trust = world.pin(world.key)
+    assert Problem.SIGNATURE_REJECTED in problems(world.verify(trust))
+    assert Problem.SIGNATURE_REJECTED in problems(verify_both(world.bundle("second"), trust))
+
+
+@pytest.mark.parametrize(
+    ("strand", "old", "new"),
+    [
+        ("main", "{own}", "{new}"),
+        (KEYS, "{own}", "{foreign}"),
+        (KEYS, "{foreign}", "{new}"),
+        (KEYS, "{new}", "{own}"),
+        (KEYS, "{own}", "{own}"),
+        (KEYS, "{own}", "{new}x"),
+        (KEYS, "", ""),
+    ],
+)
+def test_what_is_not_a_hand_over_counts_for_nothing(
+    tmp_path: Path, strand: str, old: str, new: str
+) -> None:
+    """In its place, from a key of this log, to another key of this log; both verifiers agree."""
+    world = Rotated(tmp_path)
+    key = SigningKey(SEEDS[0], world.key.name)
+    keys = {
+        "own": world.key.verifier(),
+        "new": key.verifier(),
+        "foreign": SigningKey(SEEDS[0], "example.com/other").verifier(),
+    }
+    facts = KeyRotate(old.format(**keys), new.format(**keys))
+    world.ledger.log_entry(Draft("rotate", "operator", facts), strand)
+    world.sign_with(world.key)
+    world.run("first")
+    world.sign_with(world.key, key)
+
+    trust = world.pin(world.key)
+    assert Problem.SIGNATURE_REJECTED in problems(world.verify(trust))
+    assert Problem.SIGNATURE_REJECTED in problems(verify_both(world.bundle("first"), trust))
+
+
+def test_a_hand_over_of_a_retired_key_counts_for_nothing(world: Rotated) -> None:
+    """The first key has given the log away, and cannot give it away again."""
+    thief = SigningKey(SEEDS[2], world.key.name)
+    world.hand_over(world.keys[0], thief)
+    world.sign_with(*world.keys)
+    world.run("fourth")
+    Sequencer(world.store).drain()
+    sign_anyway(world, thief)
+
+    assert Problem.SIGNATURE_REJECTED in problems(world.verify(world.pin(*world.keys)))
+
+
+def test_without_its_hand_over_a_bundle_of_the_new_key_is_refused(world: Rotated) -> None:
+    """The evidence is in the bundle; whoever leaves it out is not believed."""
+    whole = world.gather("third")
+    rotations = [i for i, data in whole.entries.items() if b'"key.rotate/1"' in data]
+    for index in rotations:
+        rest = {i: data for i, data in whole.entries.items() if i != index}
+        proofs = {i: proof for i, proof in whole.proofs.items() if i != index}
+        cut = replace(whole, entries=rest, proofs=proofs)
+        report = verify_both(cut.encode(), world.pin(world.keys[0]))
+        assert Problem.SIGNATURE_REJECTED in problems(report)
+
+
+def test_a_log_without_hand_overs_trusts_what_its_reader_trusts(world: Rotated) -> None:
+    """The common case changes nothing."""
+    trust = world.pin(world.keys[0])
+
+    assert LogKeys(trust, world.key.name).trust == trust
+
+
+def sign_anyway(world: Rotated, key: SigningKey) -> None:
+    """Sign the tree with a stolen or foreign key, asking neither guard nor witness."""
+    head = world.store.head()
+    note = sign_checkpoint(Checkpoint(key.name, head.size, head.root), key).encode()
+    world.store.save_checkpoint(head.size, note)
