@@ -6,6 +6,7 @@ reason.
 """
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -32,6 +33,10 @@ MAY_SKIP: frozenset[str] = frozenset(
         "test_a_ledger_that_was_not_closed_is_not_read_as_it_once_was",
     )
 )
+
+# A shell that starts something in the background has it ignore Ctrl-C, and so would every process
+# that a test starts.  Those that are to be interrupted would then run on.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IN_CI = os.environ.get("FORUM_CI") == "1"
 
