@@ -9,11 +9,12 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from msgspec.structs import replace
 
-from forum.app import Forum, upgrade_database
+from forum.app import KINDS, Forum, upgrade_database
 from forum.config import load_settings
 from forum.errors import BackupRejected, RestoreRefused
-from forum.ledger import text
+from forum.ledger import LOG_RUN, MAIN, text
 from forum.recovery import MANIFEST, back_up, read_backup, restore
 from forum.tlog import checkpoint_of
 from forum.verify import Problem
@@ -102,6 +103,24 @@ def test_a_backup_of_the_newest_state_goes_on(machine: Machine) -> None:
     assert machine.verify() == set()
     assert machine.write(1) > size
     assert machine.verify() == set()
+
+
+def test_a_backup_with_a_quarantined_row_can_be_restored(machine: Machine) -> None:
+    """What somebody planted in the database must not keep its owner from restoring it."""
+    machine.write(2)
+    with machine.forum() as forum:
+        planted = forum.store.last(LOG_RUN, MAIN)
+        assert planted is not None
+        entry = KINDS.read(planted)
+        forged = KINDS.write(replace(entry, n=entry.n + 1))
+        forum.tamper().insert(forged, bytes(16))
+    size = machine.write(1)
+    saved = machine.back_up()
+    machine.destroy()
+    restored = restore(machine.forum().settings, saved)
+
+    assert restored.size == size
+    assert machine.verify() == {Problem.ROW_QUARANTINED}
 
 
 def test_an_older_backup_is_refused_and_becomes_a_new_epoch(machine: Machine) -> None:

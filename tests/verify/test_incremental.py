@@ -111,6 +111,24 @@ def test_with_nothing_new_the_answer_is_the_same(world: World, tmp_path: Path) -
     assert report.entries == 0
 
 
+def test_the_time_of_the_earlier_verification_stays(world: World, tmp_path: Path) -> None:
+    """What was not checked again must not look as if it had been."""
+    verify_all(world, tmp_path)
+    with kept(tmp_path) as state:
+        first = state.last(TRUST)
+    world.now += 3_600_000_000
+    world.run("second")
+    world.settle()
+    verify_new(world, tmp_path)
+    with kept(tmp_path) as state:
+        second = state.last(TRUST)
+
+    assert first is not None
+    assert second is not None
+    assert second.size > first.size
+    assert second.checked_at == first.checked_at
+
+
 def _append_gap(world: World) -> None:
     last = world.ledger.find("going/main/1").entry
     data = LEDGER_KINDS.write(replace(last, n=3, prev=NOBODY.hex()))
