@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from forum.errors import Malformed
 from forum.tlog import (
     TileId,
+    count_tiles,
     entries_path,
     entry_bundle,
     parse_entries_path,
@@ -119,3 +120,15 @@ def test_a_bundle_holds_at_most_a_tile_of_entries_that_fit_their_length() -> Non
         entry_bundle([b""] * 257)
     with pytest.raises(Malformed):
         split_entry_bundle(bytes(2 * 257))
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65_536, 65_537, 70_000])
+def test_tiles_are_counted_without_listing_them(size: int) -> None:
+    """The number of tiles is the length of their list."""
+    assert count_tiles(size) == len(list(tile_widths(size)))
+
+
+def test_a_forged_size_is_counted_at_once() -> None:
+    """A size from a database may be anything: it must not keep a verifier busy."""
+    assert count_tiles(-1) == 0
+    assert count_tiles(2**60) > 2**52

@@ -73,6 +73,15 @@ def tile_widths(size: int) -> Iterator[tuple[TileId, int]]:
         level, hashes = level + 1, full
 
 
+def count_tiles(size: int) -> int:
+    """Count the tiles of a tree of this size, without listing them: it may be a forged one."""
+    tiles = 0
+    while size > 0:
+        tiles += -(-size // TILE_WIDTH)
+        size //= TILE_WIDTH
+    return tiles
+
+
 def entry_bundle(entries: Iterable[bytes]) -> bytes:
     """Write the entries under one tile, each behind its length."""
     entries = list(entries)

@@ -22,7 +22,7 @@ from forum.ledger import (
     is_at,
     leaf_of,
 )
-from forum.tlog import tile_widths
+from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
 from forum.verify.tally import RunTally, Tallies
 
@@ -126,7 +126,7 @@ class TableAudit:
             "edge": 1,
             "strands": self.strands,
             "leaves": size,
-            "tiles": sum(1 for _ in tile_widths(size)) if size < 2**40 else -1,
+            "tiles": count_tiles(size),
             "checkpoints": checkpoints,
             "bodies": bodies,
             "heads": min(counts.heads, len(KEPT_STRANDS) + 1),
