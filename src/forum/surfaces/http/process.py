@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from forum.surfaces.http.door import House
 from forum.surfaces.http.server import Annex, make_app
+from forum.surfaces.preparing import share_processor
 
 HEADER_SECONDS = 10.0
 """How long a client may take to say what it wants."""
@@ -224,6 +225,7 @@ def run_server(
     house: House, at: Listening, say: Callable[[str], None], annexes: Sequence[Annex] = ()
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
+    share_processor()
     config = uvicorn.Config(
         make_app(house, annexes),
         host=at.host,
