@@ -70,6 +70,11 @@ def _chat(count: int, letters: int) -> Shape:
     return "/v1/chat/completions", {"model": "forum", "messages": said, "stream": True}
 
 
+def _call(tool: str, arguments: Mapping[str, Any]) -> Shape:
+    params = {"name": tool, "arguments": arguments}
+    return "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
 SHAPES: Mapping[str, Callable[[int], Shape]] = {
     "many tasks": lambda _: _plan(*(_task(n) for n in range(9_000))),
     "one name twice": lambda _: _plan(*(_task(n) for n in range(9_000)), _task(8_999)),
@@ -104,6 +109,11 @@ SHAPES: Mapping[str, Callable[[int], Shape]] = {
             "panel": {"seats": 64, "options": ["o" * 900 + str(n) for n in range(99)]},
         },
     ),
+    "many parameters": lambda _: ("/api/v1/route?" + "a&" * 7_000, {"text": "Go."}),
+    "a large call of a tool": lambda _: _call(
+        "submit", _plan(*(_task(n) for n in range(9_000)))[1]
+    ),
+    "a deep call of a tool": lambda _: _call("submit", {"request": _brackets(400)}),
     "brackets": lambda _: ("/api/v1/runs", {"request": "Go.", "tasks": _brackets(500)}),
 }
 
@@ -200,7 +210,10 @@ def _sending(
             thread.join()
 
 
-_JSON = {"Content-Type": "application/json"}
+_JSON = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",  # as MCP wants it
+}
 
 
 def _written(shape: Shape) -> tuple[str, bytes]:
