@@ -65,6 +65,10 @@ soak-gates *args:
 fuzz-http *args:
     {{bin}}/python -m tests.soak.fuzz {{args}}
 
+# Send requests that are expensive to check, and measure whether the server still answers
+fuzz-shapes *args:
+    {{bin}}/python -m tests.soak.shapes {{args}}
+
 # Load a million entries into both databases, and see that no statement reads more because of it
 scale *args:
     FORUM_SCALE_ENTRIES=1000000 {{bin}}/pytest tests/backends/test_scale.py {{args}}

@@ -11,7 +11,7 @@ from forum import staff as module
 from forum.config import load_settings
 from forum.errors import ServerUnusable
 from forum.staff import Ask, Staff
-from forum.work import Council, Policy, Symposium, Task
+from forum.work import Council, Policy
 from tests.support import SOON
 
 ASK = Ask("Go.", route=False)
@@ -116,28 +116,6 @@ def test_nobody_waits_for_what_was_offered_a_minute_ago(
 
     assert meanwhile.policy == before.policy == asking.result().policy
     assert waits
-
-
-@pytest.mark.parametrize(
-    ("tasks", "quick"),
-    [
-        ((Task("a", "Go."),), True),
-        (tuple(Task(f"t{n}", "Go.") for n in range(500)), False),
-        ((Task("a", "Go.", tasks=tuple(Task(f"t{n}", "Go.") for n in range(500))),), False),
-    ],
-    ids=["one", "many", "many-within-one"],
-)
-def test_a_plan_is_quick_only_if_it_is_small_all_through(
-    staff: Staff, tasks: tuple[Task, ...], *, quick: bool
-) -> None:
-    """What is quick is done on the loop, where everybody waits for it."""
-    assert staff.is_quick(Ask("Go.", tasks)) == quick
-
-
-def test_a_symposium_is_not_quick(staff: Staff) -> None:
-    """Ten thousand bytes of a persona are a megabyte of a config, if it takes all the seats."""
-    assert staff.is_quick(Ask("Go.", panel=Council(), route=False))
-    assert not staff.is_quick(Ask("Go.", panel=Symposium({}), route=False))
 
 
 def test_a_panel_is_shown_all_of_a_long_question(tmp_path: Path) -> None:

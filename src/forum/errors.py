@@ -41,6 +41,7 @@
     ├── NotDurable           the database is set up to lose what it acknowledged
     ├── SchemaTooNew         the database was written by a newer release
     ├── BadPlan              a plan, or the policy for it, that could never be carried out
+    ├── TooCostly            a request that takes too long to check
     ├── BadRoster            a roster from which no router could be made
     ├── BadSettings          forum.toml cannot be read as settings
     ├── MissingExtra         an optional part is not installed
@@ -529,6 +530,20 @@ class BadPlan(ForumError, ValueError):
 
     def __str__(self) -> str:
         return f"this cannot be run: {self.why}"
+
+
+class TooCostly(ForumError):
+    """What somebody asked for takes too long to check."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return (
+            f"checking this request takes more than {self.seconds:g} s of CPU time; "
+            "send fewer tasks, or fewer and smaller checks"
+        )
 
 
 class BadRoster(ForumError, ValueError):

@@ -59,9 +59,6 @@ _PINNED_SECONDS = 60.0
 _AGAIN_SECONDS = 5.0
 """For how long one that could not be asked is left alone."""
 
-_QUICK_CHARACTERS = 4_000
-_QUICK_TASKS = 20
-
 
 @contextmanager
 def serve_demo_model() -> Iterator[tuple[str, str]]:
@@ -235,15 +232,14 @@ class Staff:
         if self.known.agents:
             _ = self.router
 
-    def is_quick(self, ask: Ask) -> bool:
-        """Tell whether an order is made without asking anybody, in a millisecond or so."""
-        routed = self._is_routed(ask) and not ask.tasks
-        known = self.known.rung == "lexical" and "router" in self.__dict__
-        flat = len(ask.tasks) < _QUICK_TASKS and not any(task.tasks for task in ask.tasks)
-        fits = len(ask.request) < _QUICK_CHARACTERS and flat
-        # Every seat of a symposium repeats its persona, and all of them are read with care.
-        slow = bool(self.known.servers) or isinstance(ask.panel, Symposium)
-        return fits and not slow and (known or not routed)
+    def needs_nobody(self, ask: Ask) -> bool:
+        """Tell whether an order is made without asking a router, a model or a server of tools."""
+        return not self.known.servers and (bool(ask.tasks) or not self._is_routed(ask))
+
+    def ask_servers(self) -> None:
+        """Learn which tools the servers offer now.  Raises `ServerUnusable`."""
+        if self.known.servers:
+            self._staffed()
 
     def order(self, ask: Ask) -> "Order":
         """Return what is to be carried out.  Raises `BadPlan`, `Malformed`, `AgentUnusable`."""

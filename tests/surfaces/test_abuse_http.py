@@ -201,6 +201,7 @@ NO_HTTP = {
     "an endless length": RUNS + b"Content-Length: " + b"9" * 40 + b"\r\n\r\n",
     "another coding": RUNS + b"Transfer-Encoding: gzip\r\n\r\n",
     "a megabyte of header": LIVE + b"X-A: " + b"a" * (1 << 20) + b"\r\n\r\n",
+    "200 headers": LIVE + b"a:\r\n" * 200 + b"\r\n",
     "a chunk without a size": RUNS + CHUNKED + b"\r\nzz\r\n",
     "a chunk that is longer than it says": RUNS + CHUNKED + b"\r\n2\r\nabcdef\r\n0\r\n\r\n",
 }
@@ -246,6 +247,15 @@ JUNK = [
     *(pytest.param(data, 422, id=f"unfit: {name}") for name, data in UNFIT.items()),
     *(pytest.param(data, 404, id=f"nowhere: {name}") for name, data in NOWHERE.items()),
 ]
+
+
+def test_headers_of_a_request_that_came_early_are_counted(abused: Abused) -> None:
+    """What waits behind another request is read on the event loop like everything else."""
+    early = LIVE + b"\r\n" + LIVE + b"a:\r\n" * 200 + b"\r\n"
+
+    answer = abused.say(early)
+
+    assert answer.count(b"HTTP/1.1 200 ") == 1
 
 
 @pytest.mark.parametrize(("data", "status"), JUNK)

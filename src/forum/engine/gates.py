@@ -24,7 +24,7 @@ from forum.work import (
     fold,
     gate_strand,
     one_task,
-    read_plan,
+    read_new_plan,
 )
 
 _MOMENT = 10_000
@@ -126,7 +126,7 @@ def _check(gate: Gate, run: str, digest: str) -> None:
 def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
     """Refuse what nobody could carry out once it is approved."""
     if subject == "plan":
-        read_case(ledger, run).policy.check(read_plan(shown))
+        read_case(ledger, run).policy.check(read_new_plan(shown))
     elif not subject.startswith("task/"):
         raise Malformed("edit", "what was done, or not done, cannot be edited")
     else:

@@ -24,6 +24,7 @@ from forum.staff import Ask
 from forum.work import (
     MOST_ROUNDS,
     MOST_SEATS,
+    MOST_TASKS,
     NANO,
     Answer,
     Budget,
@@ -32,10 +33,10 @@ from forum.work import (
     Seat,
     Symposium,
     Task,
+    check_size,
     exactly,
 )
 
-MOST_TASKS = 10_000
 MOST_NAME = 128
 """How many letters the name of an agent can have: every seat that it takes repeats it."""
 MOST_OPTIONS = 100
@@ -167,6 +168,7 @@ class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 def ask_of(form: AskForm) -> Ask:
     """Return what a form asks for.  Raises `BadPlan`."""
+    check_size(form.tasks)
     for name in ("tasks", "lane", "team") if form.panel else ():
         if getattr(form, name):
             raise BadPlan(f"{name}: a panel deliberates, and carries out no plan; leave it out")

@@ -53,6 +53,7 @@ from forum.work.kinds import (
     task_of,
     task_strand,
 )
+from forum.work.limits import limited
 from forum.work.panel import (
     MOST_ROUNDS,
     MOST_SEATS,
@@ -63,7 +64,16 @@ from forum.work.panel import (
     position,
     seat,
 )
-from forum.work.plan import Budget, Plan, RolePlan, Task, one_task, read_plan, write_plan
+from forum.work.plan import (
+    Budget,
+    Plan,
+    RolePlan,
+    Task,
+    one_task,
+    read_new_plan,
+    read_plan,
+    write_plan,
+)
 from forum.work.policy import (
     ASK,
     Agent,
@@ -160,6 +170,7 @@ from forum.work.settings import (
     model_agent,
     read_configured,
 )
+from forum.work.size import MOST_TASKS, check_size
 from forum.work.team import (
     CANDIDATES,
     agent_for,
@@ -184,6 +195,7 @@ __all__ = [
     "MOST_READ",
     "MOST_ROUNDS",
     "MOST_SEATS",
+    "MOST_TASKS",
     "MOST_THROTTLED",
     "NAMELESS",
     "NANO",
@@ -288,6 +300,7 @@ __all__ = [
     "argv_of",
     "authority_of",
     "chat_agent",
+    "check_size",
     "classifier_prompt",
     "classifier_schema",
     "compare",
@@ -311,6 +324,7 @@ __all__ = [
     "is_long",
     "judge",
     "judge_deed",
+    "limited",
     "lost_in",
     "model_agent",
     "model_of",
@@ -329,6 +343,7 @@ __all__ = [
     "read_file_demand",
     "read_formed",
     "read_json",
+    "read_new_plan",
     "read_opinion",
     "read_parts",
     "read_plan",

@@ -17,12 +17,15 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import cache, lru_cache
 from itertools import chain
 from math import isfinite
 from typing import Any
 
 import msgspec
 import re2
+
+from forum.work.limits import step
 
 
 class Check(StrEnum):
@@ -63,12 +66,22 @@ WITH_TOOLS = frozenset({Check.COMMAND, Check.TESTS, Check.FILE})
 MOST_DEPTH = 64
 """How deep JSON that others wrote may be nested."""
 MOST_SCHEMA = 16_384
-"""How many letters a JSON schema may have: to check one takes long, and who wrote it may know."""
+"""How many letters the JSON schemas of a plan may have: checking so many takes about a second."""
+MOST_PATTERN = 1_000
+"""How many letters a new pattern may have."""
+_PATTERN_BYTES = 1 << 18
+"""How much memory a new pattern may need: the library compiles it in about 10 ms then, and while it
+does, no other thread of the process runs."""
+_KEPT = 256
+"""How many schemas are kept that were found to be good: each is used again and again."""
 _MOST_STEPS = 100_000
 """How long a value is compared with a schema: references can double the work at every level."""
 
 _QUIET = re2.Options()
 _QUIET.log_errors = False
+_SMALL = re2.Options()
+_SMALL.log_errors = False
+_SMALL.max_mem = _PATTERN_BYTES
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
 
@@ -111,11 +124,22 @@ def check_demand(demand: Demand) -> None:
 
 def compile_pattern(pattern: str) -> Any:  # noqa: ANN401  the library has no name for it
     """Return a pattern that is ready to be matched.  Raises `ValueError`."""
+    return _compile(pattern, _QUIET)
+
+
+def check_pattern_size(pattern: str) -> None:
+    """Refuse a pattern that takes long to compile.  Raises `ValueError`."""
+    if len(pattern) > MOST_PATTERN:
+        raise ValueError(f"a pattern of {len(pattern)} letters; the most is {MOST_PATTERN}")
+    _compile(pattern, _SMALL)
+
+
+def _compile(pattern: str, options: Any) -> Any:  # noqa: ANN401
     try:
-        return re2.compile(pattern, _QUIET)
+        return re2.compile(pattern, options)
     except re2.error as error:
         why = error.args[0].decode(errors="replace")
-        raise ValueError(f"it cannot match {pattern!r}: {why}") from None
+        raise ValueError(f"it cannot match {pattern[:MOST_PATTERN]!r}: {why}") from None
 
 
 def read_file_demand(what: str) -> tuple[str, str]:
@@ -126,10 +150,9 @@ def read_file_demand(what: str) -> tuple[str, str]:
     return path.strip(), digest
 
 
+@lru_cache(_KEPT)
 def read_schema(words: str) -> Any:  # noqa: ANN401  what a schema is
-    """Return a JSON schema that can be used.  Raises `ValueError`."""
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415  it is slow to import
-
+    """Return a JSON schema that can be used; nobody may change it.  Raises `ValueError`."""
     if len(words) > MOST_SCHEMA:
         raise ValueError(f"a JSON schema of {len(words)} letters; the most is {MOST_SCHEMA}")
     schema = read_json(words)
@@ -138,12 +161,41 @@ def read_schema(words: str) -> Any:  # noqa: ANN401  what a schema is
     for part in _objects_in(schema):
         _check_part(part)
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"this is no JSON schema: {error.message[:200]}") from None
+        wrong = next(_schema_checker().iter_errors(schema), None)
     except RecursionError:
         raise ValueError("too many levels within each other") from None
+    if wrong is not None:
+        raise ValueError(f"this is no JSON schema: {wrong.message[:200]}")
     return schema
+
+
+def patterns_in(words: str) -> Iterator[str]:
+    """Yield the patterns in the text of a JSON schema; none where it is no JSON."""
+    try:
+        schema = read_json(words)
+    except ValueError:  # whoever reads the schema says so
+        return
+    for part in _objects_in(schema):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+
+
+@cache
+def _schema_checker() -> Any:  # noqa: ANN401  a class that the library makes
+    """Return what checks JSON schemas, step by step: large ones take long."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  it is slow to import
+    from jsonschema.validators import extend  # noqa: PLC0415
+
+    def counted(check: Callable[..., Any]) -> Callable[..., Any]:
+        def check_rule(checker: Any, rule: Any, value: Any, schema: Any) -> Any:  # noqa: ANN401
+            step()
+            return check(checker, rule, value, schema)
+
+        return check_rule
+
+    rules = {name: counted(rule) for name, rule in Draft202012Validator.VALIDATORS.items()}
+    checker = extend(Draft202012Validator, rules)  # type: ignore[no-untyped-call]
+    return checker(Draft202012Validator.META_SCHEMA)
 
 
 def _objects_in(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401

@@ -5,6 +5,7 @@ there, and never for themselves.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -13,10 +14,9 @@ import msgspec
 from forum.errors import BadPlan, Malformed
 from forum.ledger import NO_LIMIT, Amount, Count
 from forum.work.demands import check_demand, demands_of
+from forum.work.limits import step
 from forum.work.panel import Council
-
-MOST_TASKS = 10_000
-MOST_NESTING = 16
+from forum.work.size import MOST_NESTING, MOST_TASKS, check_size
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}").fullmatch
 
@@ -94,6 +94,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
             raise BadPlan(f"task {name!r} waits for itself, directly or through others")
 
     def _check(self, task: Task) -> None:
+        step()
         if not _NAME(task.id):
             raise BadPlan(
                 f"{task.id!r} is no name for a task: letters, digits, and _.- between them, "
@@ -168,14 +169,30 @@ def read_plan(data: bytes) -> Plan:
         raise Malformed("plan", str(error)) from None
 
 
+def read_new_plan(data: bytes) -> Plan:
+    """Return a plan that somebody sent, if it is not too large.  Raises `BadPlan`, `Malformed`."""
+    try:
+        check_size(_draft.decode(data).tasks)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Malformed("plan", str(error)) from None
+    return read_plan(data)
+
+
+class _Draft(msgspec.Struct, frozen=True):
+    """A plan of which nothing was checked."""
+
+    tasks: tuple[Task, ...]
+
+
 # Made once, here: msgspec takes a type in at its first use, and two threads that do so at the same
 # time crash the process.
 _plan = msgspec.json.Decoder(Plan)
+_draft = msgspec.json.Decoder(_Draft)
 
 
 def _doubled(tasks: tuple[Task, ...]) -> str:
-    names = [task.id for task in tasks]
-    return next(name for name in names if names.count(name) > 1)
+    counts = Counter(task.id for task in tasks)
+    return next(name for name, count in counts.items() if count > 1)
 
 
 def _all(tasks: tuple[Task, ...]) -> Iterator[Task]:
@@ -196,6 +213,7 @@ def _nesting(tasks: tuple[Task, ...]) -> int:
 def _check_demand(task: Task) -> None:
     """Refuse what code is to check, and never could."""
     for demand in demands_of(task.done_when):
+        step()
         try:
             check_demand(demand)
         except ValueError as error:

@@ -16,6 +16,7 @@ from forum.work.plan import Plan, Task
 from forum.work.policy import Brief, Policy, Role
 from forum.work.prompt import Quoted, quote
 from forum.work.replies import a_text, an_array, an_object, form_of, instruct, read_formed
+from forum.work.size import check_size
 
 MOST_PLANNED = 12
 """How many tasks a Coordinator may plan."""
@@ -225,7 +226,9 @@ def read_drafted_plan(said: bytes, policy: Policy) -> Plan:
     if len(drafted) > MOST_PLANNED:
         raise ValueError(f"{len(drafted)} tasks; the most is {MOST_PLANNED}")
     try:
-        plan = Plan(tuple(_task(task) for task in drafted))
+        tasks = tuple(_task(task) for task in drafted)
+        check_size(tasks)
+        plan = Plan(tasks)
         policy.check(plan)
     except BadPlan as error:
         raise ValueError(str(error)) from None

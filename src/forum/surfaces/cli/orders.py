@@ -51,6 +51,7 @@ from forum.work import (
     agents_in,
     argv_of,
     chat_agent,
+    check_size,
     exactly,
     model_agent,
     one_task,
@@ -350,6 +351,7 @@ def read_order(request: str | None, file: Path | None, wishes: Wishes, settings:
     if "tasks" in table:
         said = _with_panels(source, table["tasks"])
         tasks = _convert(source, {"tasks": said}, _Tasks).tasks
+        as_usage(lambda: check_size(tasks))
         order = as_usage(lambda: _planned(replace(order, plan=Plan(tasks)), wishes, known))
     else:
         alone = as_usage(lambda: one_task(words))

@@ -3,6 +3,8 @@
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.json import encode
+from starlette.responses import Response
 
 from forum.config import FILE
 from forum.ledger import Scope
@@ -10,7 +12,8 @@ from forum.surfaces.asking import AskForm, ask_of
 from forum.surfaces.forms.lanes import RosterForm, RouteForm, roster_form, route_form
 from forum.surfaces.forms.models import ModelsForm, agent_view, models_form, shown_agents
 from forum.surfaces.forms.plans import PlanForm, plan_form
-from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
+from forum.surfaces.http.endpoints import JSON, READERS, Endpoint, Visit
+from forum.surfaces.preparing import prepare
 from forum.work import Role, is_independent, team_policy
 
 _ASKING = frozenset({Scope.SUBMIT, Scope.READ})
@@ -23,14 +26,15 @@ class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, examples=["Draw the login flow."])]
 
 
-def route(visit: Visit) -> RouteForm:
+async def route(visit: Visit) -> RouteForm:
     """Say where a request belongs, and why."""
-    return route_form(visit.desk.staff.router.route(visit.body.text))
+    return await prepare(lambda: route_form(visit.desk.staff.router.route(visit.body.text)))
 
 
-def plan(visit: Visit) -> PlanForm:
+async def plan(visit: Visit) -> Response:
     """Say what would be done."""
-    return plan_form(visit.desk.staff.order(ask_of(visit.body)))
+    order = await visit.desk.order(lambda: ask_of(visit.body))
+    return Response(await prepare(lambda: encode(plan_form(order))), media_type=JSON)
 
 
 def models(visit: Visit) -> ModelsForm:

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from starlette.concurrency import run_in_threadpool
 
 from forum.app import Forum
-from forum.engine import Order
+from forum.engine import Order, Ticket
 from forum.staff import Ask, Staff
 from forum.surfaces.http.deltas import Deltas
 from forum.surfaces.http.tail import Tail
+from forum.surfaces.preparing import prepare
 
 _A_TURN = 8
 """How many requests are taken on before the loop looks after something else."""
@@ -42,6 +43,16 @@ class Desk:
         self.deltas = Deltas()
         self.turnstile = Turnstile(_A_TURN)
 
-    async def order(self, ask: Ask) -> Order:
-        """Return what is to be carried out; a server of tools or a model may have to be asked."""
-        return await run_in_threadpool(self.staff.order, ask)
+    async def order(self, ask: Callable[[], Ask]) -> Order:
+        """Return what is to be carried out, of whatever size.
+
+        A server of tools or a model may have to be asked.  Raises `TooCostly`, and whatever making
+        the order raises.
+        """
+        # A server that does not answer must not keep the threads that others wait for.
+        await run_in_threadpool(self.staff.ask_servers)
+        return await prepare(lambda: self.staff.order(ask()))
+
+    async def submit(self, order: Order, actor: str, ticket: Callable[[], Ticket | None]) -> str:
+        """Have an order of whatever size carried out, and return its run."""
+        return await prepare(lambda: self.forum.submit(order, actor=actor, ticket=ticket()))

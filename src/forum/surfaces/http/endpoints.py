@@ -57,6 +57,8 @@ class Visit:
     principal: Principal
     query: Any = None
     body: Any = None
+    size: int = 0
+    """How many bytes the body has."""
 
     @property
     def ticket(self) -> Ticket | None:

@@ -74,6 +74,7 @@ _OF: dict[type[Exception], Problem] = {
     errors.BodyGone: Problem.GONE,
     errors.Malformed: Problem.UNFIT,
     errors.BadPlan: Problem.UNFIT,
+    errors.TooCostly: Problem.UNFIT,
     errors.AgentUnusable: Problem.UNFIT,
     errors.UnknownPrice: Problem.UNFIT,
     errors.ServerUnusable: Problem.UNAVAILABLE,

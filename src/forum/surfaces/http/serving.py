@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -16,7 +17,12 @@ from forum.surfaces.http.door import Door
 from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit, idempotency_key
 from forum.surfaces.http.metrics import Metrics
 from forum.surfaces.http.problems import Problem, Refusal, refusal_of, respond
+from forum.surfaces.preparing import prepare
 
+QUICK_BYTES = 4_096
+"""Up to how many bytes a body is read on the event loop: that takes less than 0.1 ms."""
+_MOST_QUERY = 2_048
+"""How many bytes a query may have: one of 60,000 takes 40 ms to read on the event loop."""
 BODY_SECONDS = 20.0
 """How long a client may take to send a body."""
 
@@ -54,8 +60,8 @@ def serve(endpoint: Endpoint, door: Door, metrics: Metrics, most_bytes: int) -> 
         async with asyncio.timeout(endpoint.seconds):
             desk, principal = await door.admit(request, endpoint)
             query = _query(request, endpoint)
-            body = await _body(request, endpoint, most_bytes)
-            made = await _made(endpoint, Visit(request, desk, principal, query, body))
+            body, size = await _body(request, endpoint, most_bytes)
+            made = await _made(endpoint, Visit(request, desk, principal, query, body, size))
         if isinstance(made, StreamingResponse):
             made.body_iterator = door.escort(request, endpoint, made.body_iterator)
         return _response(made, endpoint)
@@ -69,7 +75,7 @@ async def _made(endpoint: Endpoint, visit: Visit) -> Any:  # noqa: ANN401  what 
         idempotency_key(visit.request)  # refused even where nobody would look at it
     if inspect.iscoroutinefunction(endpoint.handle):
         return await endpoint.handle(visit)
-    return await run_in_threadpool(endpoint.handle, visit)
+    return await run_in_threadpool(lambda: _response(endpoint.handle(visit), endpoint))
 
 
 def _unsent(response: StreamingResponse) -> Response:
@@ -87,6 +93,8 @@ def _response(made: Any, endpoint: Endpoint) -> Response:  # noqa: ANN401  a for
 
 
 def _query(request: Request, endpoint: Endpoint) -> Any:  # noqa: ANN401  what the endpoint declares
+    if len(request.scope["query_string"]) > _MOST_QUERY:
+        raise Refusal(Problem.BAD_REQUEST, f"a query of more than {_MOST_QUERY} bytes")
     given = request.query_params
     if endpoint.query is None:
         if given:
@@ -100,15 +108,22 @@ def _query(request: Request, endpoint: Endpoint) -> Any:  # noqa: ANN401  what t
         raise Refusal(Problem.BAD_REQUEST, f"in the query: {error}") from None
 
 
-async def _body(request: Request, endpoint: Endpoint, most: int) -> Any:  # noqa: ANN401
+async def _body(request: Request, endpoint: Endpoint, most: int) -> tuple[Any, int]:
+    """Return the body in its form, and how many bytes it has."""
     if endpoint.body is None:
-        return None
+        return None, 0
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:
         raise Refusal(Problem.WRONG_TYPE, f"send {JSON}, not {kind or 'a body without a type'}")
     data = await read_body(request, most)
+    if len(data) <= QUICK_BYTES:
+        return _decode(data, endpoint.body), len(data)
+    return await prepare(partial(_decode, data, endpoint.body)), len(data)
+
+
+def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
     try:
-        return msgspec.json.decode(data, type=endpoint.body)
+        return msgspec.json.decode(data, type=into)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Refusal(Problem.BAD_REQUEST, f"in the body: {error}") from None
 

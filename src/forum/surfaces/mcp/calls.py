@@ -15,6 +15,7 @@ from forum.engine import Ticket
 from forum.staff import Ask
 from forum.surfaces.mcp.callers import Caller
 from forum.surfaces.mcp.replies import Reply
+from forum.surfaces.preparing import prepare
 from forum.surfaces.telling import passed_tasks, plural, taken_turns, tasks_of, turns_of
 from forum.work import TURN, Run, TaskState
 
@@ -51,6 +52,13 @@ def in_thread(work: Callable[[Caller, A], Reply]) -> Callable[[Call, A], Awaitab
         return await call.thread(work, call.caller, ask)
 
     return do
+
+
+async def prepared(call: Call, work: Callable[[], T]) -> T:
+    """Do what a client could make expensive, in one of a few threads.  Raises `TooCostly`."""
+    # A server that does not answer must not keep the threads that others wait for.
+    await call.thread(call.caller.staff.ask_servers)
+    return await prepare(work)
 
 
 def take_on(caller: Caller, ask: Ask, form: Struct, key: str | None) -> str:

@@ -1,5 +1,6 @@
 """The tools of deliberation: having a panel deliberate, and making up who sits on it."""
 
+from functools import partial
 from itertools import cycle, islice
 from time import monotonic
 
@@ -30,7 +31,7 @@ from forum.surfaces.mcp.asks import (
     budget_in,
 )
 from forum.surfaces.mcp.callers import Caller
-from forum.surfaces.mcp.calls import Call, in_thread, take_on, wait_for
+from forum.surfaces.mcp.calls import Call, in_thread, prepared, take_on, wait_for
 from forum.surfaces.mcp.replies import (
     DeliberatedForm,
     PersonasForm,
@@ -47,7 +48,7 @@ from forum.work import Budget, Task
 async def deliberate(call: Call, ask: DeliberateAsk) -> Reply:
     """Have a panel deliberate; whoever then goes away does not stop it."""
     caller, form = call.caller, ask.form
-    run = await call.thread(lambda: take_on(caller, ask_of(form), form, ask.key))
+    run = await prepared(call, lambda: take_on(caller, ask_of(form), form, ask.key))
     if ask.wait:
         await wait_for(call, run, ask.seconds)
     view = await call.thread(caller.forum.view, run)
@@ -62,8 +63,9 @@ async def deliberate_adaptive(call: Call, ask: AdaptiveAsk) -> Reply:
     caller, key, deadline = call.caller, ask.key or new_run(), monotonic() + ask.seconds
     model, budget = ask.models[0] if ask.models else "", _whole(caller, ask)
     task = persona_task(ask.question, ask.kind, ask.seats, model)
-    await call.thread(_rehearse, caller, ask, budget)
-    run = await call.thread(_invent, caller, task, budget, asked_in(ask), f"{key}/personas")
+    await prepared(call, lambda: _rehearse(caller, ask, budget))
+    invent = partial(_invent, caller, task, budget, asked_in(ask), f"{key}/personas")
+    run = await prepared(call, invent)
     told = await wait_for(call, run, ask.seconds)
     view = await call.thread(caller.forum.view, run)
     if view.state.outcome is not Outcome.OK:
@@ -76,7 +78,7 @@ async def deliberate_adaptive(call: Call, ask: AdaptiveAsk) -> Reply:
     order = Ask(ask.question, budget=left, panel=panel)
     # Minutes may have passed: a key that was revoked meanwhile has nothing more begun.
     await caller.require("deliberate_adaptive", frozenset({Scope.SUBMIT}))
-    run = await call.thread(take_on, caller, order, asked_in(ask), key)
+    run = await prepared(call, lambda: take_on(caller, order, asked_in(ask), key))
     await wait_for(call, run, max(0.0, deadline - monotonic()), told + 1)
     view = await call.thread(caller.forum.view, run)
     return _told(view, deliberated_form(view, key, personas))
@@ -85,7 +87,8 @@ async def deliberate_adaptive(call: Call, ask: AdaptiveAsk) -> Reply:
 async def generate_persona(call: Call, ask: PersonaAsk) -> Reply:
     """Have one persona made up."""
     caller, task = call.caller, persona_task(ask.about, ask.kind, 1, ask.model)
-    run = await call.thread(_invent, caller, task, budget_in(ask), asked_in(ask), ask.key)
+    invent = partial(_invent, caller, task, budget_in(ask), asked_in(ask), ask.key)
+    run = await prepared(call, invent)
     await wait_for(call, run, ask.seconds)
     view = await call.thread(caller.forum.view, run)
     if view.state.outcome is not Outcome.OK:

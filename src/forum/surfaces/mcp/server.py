@@ -128,7 +128,8 @@ async def _answer(tool: Tool, call: _Call, arguments: dict[str, Any] | None) -> 
     try:
         await call.caller.require(tool.name, tool.scopes)
         begun = monotonic()
-        reply = await tool.do(call, read_ask(arguments, tool.takes))
+        ask = await call.thread(read_ask, arguments, tool.takes)
+        reply = await tool.do(call, ask)
         if monotonic() - begun > _FRESH_SECONDS:
             await call.caller.require(tool.name, tool.scopes)
         return _result(reply)

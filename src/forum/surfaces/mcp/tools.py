@@ -44,7 +44,7 @@ from forum.surfaces.mcp.asks import (
     WhyAsk,
 )
 from forum.surfaces.mcp.callers import Caller
-from forum.surfaces.mcp.calls import Call, in_thread, take_on, wait_for
+from forum.surfaces.mcp.calls import Call, in_thread, prepared, take_on, wait_for
 from forum.surfaces.mcp.panels import (
     deliberate,
     deliberate_adaptive,
@@ -63,6 +63,7 @@ from forum.surfaces.mcp.replies import (
     run_words,
     status_form,
 )
+from forum.surfaces.preparing import prepare
 from forum.surfaces.telling import plural
 
 MOST_ATTACHED = 1 << 20
@@ -104,7 +105,7 @@ class Tool:
 
 async def submit(call: Call, ask: SubmitAsk) -> Reply:
     """Take a request on; whoever then goes away does not stop it."""
-    run = await call.thread(_take_on, call.caller, ask)
+    run = await prepared(call, partial(_take_on, call.caller, ask))
     if ask.wait:
         await wait_for(call, run, ask.seconds)
     return await call.thread(_status, call.caller.forum, run)
@@ -129,20 +130,19 @@ def _status(forum: Forum, run: str) -> Reply:
     return Reply(form, run_words(view), form.answer or "")
 
 
-@in_thread
-def route(caller: Caller, ask: RouteAsk) -> Reply:
+async def route(call: Call, ask: RouteAsk) -> Reply:
     """Say where a request belongs."""
-    form = route_form(caller.staff.router.route(ask.text))
+    form = route_form(await prepare(lambda: call.caller.staff.router.route(ask.text)))
     sure = f"{form.confidence:.0%} sure"
     if form.lane:
         return Reply(form, f"It belongs to the lane {form.lane}, {sure}.")
     return Reply(form, f"No lane is sure enough; the nearest is {form.nearest}, {sure}.")
 
 
-@in_thread
-def plan(caller: Caller, ask: PlanAsk) -> Reply:
+async def plan(call: Call, ask: PlanAsk) -> Reply:
     """Say what would be done."""
-    form = plan_form(caller.staff.order(ask_of(ask.form)))
+    staff = call.caller.staff
+    form = await prepared(call, lambda: plan_form(staff.order(ask_of(ask.form))))
     if form.team:
         return Reply(form, "A team would make the plan. Nothing was recorded.")
     who = f" in the lane {form.lane}" if form.lane else ""

@@ -9,7 +9,7 @@ that names the run: a client cannot be made to forget, and must not keep what is
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -89,32 +89,31 @@ class Ended:
 # Beginning
 
 
-async def begin(visit: Visit, choice: Choice, request: str, terms: Terms) -> Begun:
-    """Have a request taken on; or a record played again."""
+async def begin(visit: Visit, choice: Choice, request: Callable[[], str], terms: Terms) -> Begun:
+    """Have a request taken on; or a record played again.  A long conversation takes its time."""
     desk, created = visit.desk, now() // 1_000_000
     if choice.replay is not None:
         await _play_again(visit, choice.replay)
         return Begun(desk, choice.replay, choice.model, created, replayed=True)
     gates, budget = terms.gates, budget_of(terms.budget)
     check_gates(gates, visit.principal.scopes)
-    ask = Ask(
-        request,
-        lane=choice.lane,
-        team=choice.team,
-        budget=budget,
-        gates=gates.what if gates else (),
-        gate_milliseconds=1000 * gates.seconds if gates and gates.seconds else None,
-        gate_default=gates.default if gates else None,
-        panel=_panel(choice, terms, request, budget),
-    )
 
-    def submit() -> tuple[str, str]:
-        order = desk.staff.order(ask)
-        actor = visit.principal.name
-        return desk.forum.submit(order, actor=actor, ticket=visit.ticket), _speaker(order)
+    def ask() -> Ask:
+        words = request()
+        return Ask(
+            words,
+            lane=choice.lane,
+            team=choice.team,
+            budget=budget,
+            gates=gates.what if gates else (),
+            gate_milliseconds=1000 * gates.seconds if gates and gates.seconds else None,
+            gate_default=gates.default if gates else None,
+            panel=_panel(choice, terms, words, budget),
+        )
 
-    run, speaker = await run_in_threadpool(submit)
-    return Begun(desk, run, choice.model, created, speaker if terms.live else "")
+    order = await desk.order(ask)
+    run = await desk.submit(order, visit.principal.name, lambda: visit.ticket)
+    return Begun(desk, run, choice.model, created, _speaker(order) if terms.live else "")
 
 
 def _panel(choice: Choice, terms: Terms, request: str, budget: Budget) -> Panel | None:

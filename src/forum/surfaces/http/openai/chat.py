@@ -158,7 +158,10 @@ async def complete(visit: Visit) -> Response:
     ask: ChatAsk = visit.body
     refuse_others(ask, _TAKEN)
     choice = await find(visit, ask.model, ask.metadata or {})
-    request = "" if choice.replay else request_of(read_messages(ask.messages), "messages")
+
+    def request() -> str:
+        return request_of(read_messages(ask.messages), "messages")
+
     try:
         begun = await begin(visit, choice, request, ask.forum)
         if not ask.stream:

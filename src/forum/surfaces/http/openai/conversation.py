@@ -18,7 +18,7 @@ from forum.surfaces.http.openai.errors import Wrong, unsupported
 from forum.surfaces.http.problems import Problem
 from forum.work import Quoted, task_prompt
 
-MOST_MESSAGES = 10_000
+MOST_MESSAGES = 2_000
 
 
 class Speaker(StrEnum):

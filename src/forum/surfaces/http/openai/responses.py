@@ -200,8 +200,10 @@ async def respond(visit: Visit) -> Response:
     refuse_others(ask, _TAKEN | {"text": (None, {}, _TEXT, *_verbose(ask.text))})
     metadata = ask.metadata or {}
     choice = await find(visit, ask.model, metadata)
-    said = [] if choice.replay else read_input(ask.input, ask.instructions)
-    request = "" if choice.replay else request_of(said, "input")
+
+    def request() -> str:
+        return request_of(read_input(ask.input, ask.instructions), "input")
+
     try:
         begun = await begin(visit, choice, request, ask.forum)
         answering = Answering(begun, metadata, ask.instructions)
