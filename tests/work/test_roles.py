@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from time import monotonic
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -212,7 +212,7 @@ def _receipts() -> list[Receipt]:
 @pytest.mark.parametrize("heavy", HEAVY)
 def test_a_megabyte_is_read_in_time_that_grows_with_it(heavy: str) -> None:
     """Whoever writes a text may want its reader to be busy for ever."""
-    began = monotonic()
+    began = thread_time()  # the machine has other work
     HEAVY[heavy]()
 
-    assert monotonic() - began < SECONDS
+    assert thread_time() - began < SECONDS
