@@ -53,6 +53,10 @@ soak-ledger *args:
 soak-engine *args:
     {{bin}}/python -m tests.soak.engine {{args}}
 
+# Start and stop workers under load, and see how long each takes to end
+soak-stops *args:
+    {{bin}}/python -m tests.soak.stops {{args}}
+
 # Let system calls of `forum ledger note` and `forum submit` fail one at a time, and look at what is left
 faults *args:
     {{bin}}/python -m tests.soak.faults {{args}}

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable
 
-from benchmarks import deliberation, engine, frauds, http, ledger, models, routing
+from benchmarks import deliberation, engine, frauds, http, ledger, models, routing, sharing
 
 BENCHMARKS: dict[str, Callable[[list[str]], None]] = {
     "ledger": ledger.main,
     "engine": engine.main,
+    "workers": sharing.main,
     "frauds": frauds.main,
     "routing": routing.main,
     "models": models.main,

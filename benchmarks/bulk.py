@@ -148,7 +148,7 @@ def _beside(loaded: LoadedLog) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
     runs = [loaded.run(nth) for nth in range(-(-entries // PER_RUN))]
     yield "account", [(log, run, 9, 9, 9, 0, 0, 0) for run in runs]
     yield (
-        "alarm",
+        "alarm (log, run, strand, at)",
         [
             (log, run, strand, 2 * nth + late if nth % 2 else 2**52 + nth)
             for nth, run in enumerate(runs)
@@ -158,6 +158,17 @@ def _beside(loaded: LoadedLog) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
     yield "once (log, name, run, digest)", [(log, f"name-{run}", run, "digest") for run in runs]
     yield "tile", [(log, 0, nth, bytes(8192)) for nth in range(-(-entries // 256))]
     yield "checkpoint", [(log, size, b"note") for size in range(12, entries + 1, 96)]
+    days = [
+        f"20{nth // 360:02}-{nth // 30 % 12 + 1:02}-{nth % 30 + 1:02}" for nth in range(len(runs))
+    ]
+    yield (
+        "budget",
+        [
+            (log, day, "ledger", owner, 2**52, 9, 9, 9, 1, 1, 1)
+            for day in dict.fromkeys((*days, "2026-11-16"))
+            for owner in ("", "process-1")
+        ],
+    )
     yield "lease", [(log, f"worker-{nth}", nth * 2**50) for nth in range(4)]
 
 

@@ -7,6 +7,7 @@ reason.
 
 import os
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -37,6 +38,11 @@ MAY_SKIP: frozenset[str] = frozenset(
 # A shell that starts something in the background has it ignore Ctrl-C, and so would every process
 # that a test starts.  Those that are to be interrupted would then run on.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What is made of the roster is kept, and the same for all tests: each counts it no more.
+os.environ.setdefault(
+    "XDG_CACHE_HOME", str(Path(tempfile.gettempdir()) / f"forum-tests-{os.getuid()}")
+)
 
 IN_CI = os.environ.get("FORUM_CI") == "1"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import deliberation, engine, frauds, http, ledger, reference
+from benchmarks import deliberation, engine, frauds, http, ledger, reference, sharing
 from benchmarks.seats import Nature, Question, Seat
 from forum.surfaces.cli.cheat import FRAUDS
 from tests.soak.cluster import scratch_database
@@ -40,6 +40,17 @@ def test_the_engine_benchmark_has_every_figure(postgres_url: str, tmp_path: Path
     assert all(figures[name] > 0 for name in ratios)
     assert figures["workers"]["runs_per_s_2"] > 0
     assert [theirs["entries"] for theirs in figures["forum_engine"]] == [10]
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_the_workers_benchmark_has_every_figure(postgres_url: str, tmp_path: Path) -> None:
+    """The same runs are carried out to their end by any number of workers."""
+    with scratch_database(postgres_url) as url:
+        figures = sharing.measure(tmp_path, url, runs=3, rounds=1)
+
+    assert all(figures[f"cpu_ms_per_run_{number}"] > 0 for number in sharing.WORKERS)
+    assert figures["cpu_ratio_4"] > 0
 
 
 @pytest.mark.postgres

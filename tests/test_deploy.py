@@ -30,6 +30,9 @@ BLOCK = re.compile(r"^```(?:console|sh|text)\n(.*?)^```$", flags=re.MULTILINE | 
 TYPED = re.compile(r"(?:docker compose run --rm \w+ |ExecStart=/opt/forum/bin/)?(forum [^>]+)")
 CREDENTIAL, SOME_FILE = re.compile(r"\$\{CREDENTIALS_DIRECTORY\}/.*"), ROOT / "LICENSE"
 
+REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
+"""A variable of the compose file without which nothing is started."""
+
 HARDENED = {
     "NoNewPrivileges": "yes",
     "CapabilityBoundingSet": "",
@@ -56,6 +59,7 @@ def instructions() -> list[tuple[str, str]]:
 def compose() -> dict[str, Any]:
     """Return the compose file as it is read where no variable is set."""
     text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", (DEPLOY / "compose.yaml").read_text())
+    text = REQUIRED.sub("sha256:0", text)
     found: dict[str, Any] = yaml.safe_load(text)
     return found
 
@@ -241,6 +245,29 @@ def test_a_container_has_no_more_rights_than_it_needs(name: str) -> None:
     assert "privileged" not in service
 
 
+@pytest.mark.parametrize("name", compose()["services"])
+def test_a_container_cannot_take_all_memory_or_processes(name: str) -> None:
+    """An agent that leaks or forks for ever is ended, and the database beside it is not."""
+    service = compose()["services"][name]
+
+    assert re.fullmatch("[1-9][0-9]*g", service["mem_limit"])
+    assert 0 < service["pids_limit"] <= 2048
+
+
+def test_images_are_named_by_digests_that_somebody_has_looked_up() -> None:
+    """A tag is whatever its registry says today; and a digest that nobody looked up is worse."""
+    bases = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
+    text = (DEPLOY / "compose.yaml").read_text()
+    pulled = [one["image"] for one in compose()["services"].values() if one["image"] != "forumd"]
+    arguments = [rest for word, rest in instructions() if word == "ARG"]
+
+    assert bases == ["python:3.13-slim@${PYTHON_DIGEST}"] * 2
+    assert arguments[0] == "PYTHON_DIGEST"
+    assert pulled == ["postgres:17@sha256:0"]
+    assert set(REQUIRED.findall(text)) == {"PYTHON_DIGEST", "POSTGRES_DIGEST"}
+    assert not re.search("sha256:[0-9a-f]{64}", text + (DEPLOY / "Dockerfile").read_text())
+
+
 def test_the_image_does_not_run_as_root() -> None:
     """The last word on it, and by number: some platforms do not believe names."""
     words = instructions()
@@ -288,6 +315,7 @@ def test_a_unit_is_hardened(path: Path) -> None:
     assert {name: settings.get(name) for name in HARDENED} == HARDENED
     assert settings.get("User", "root") != "root" or settings["DynamicUser"] == "yes"
     assert "StateDirectory" in settings
+    assert {"MemoryHigh", "MemoryMax", "TasksMax"} <= settings.keys()
 
 
 def test_only_the_worker_itself_is_told_to_stop() -> None:

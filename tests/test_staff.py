@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from forum import staff as module
-from forum.config import load_settings
+from forum.config import Settings, load_settings
 from forum.errors import ServerUnusable
 from forum.staff import Ask, Staff
 from forum.work import Council, Policy
@@ -42,7 +42,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def ask_servers_by(monkeypatch: pytest.MonkeyPatch, pin: Callable[[Policy], Policy]) -> None:
+def ask_servers_by(
+    monkeypatch: pytest.MonkeyPatch, pin: Callable[[Policy, Settings], Policy]
+) -> None:
     """Have the servers asked in this way."""
     monkeypatch.setattr(module, "pin_tools", pin)
 
@@ -66,7 +68,7 @@ def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
     """To find that out takes half a minute: not each of those who wait may have to."""
     begun, gate, asked = Event(), Event(), []
 
-    def pin(policy: Policy) -> Policy:
+    def pin(policy: Policy, _settings: Settings) -> Policy:
         asked.append(policy)
         begun.set()
         gate.wait(SOON)
@@ -95,7 +97,7 @@ def test_nobody_waits_for_what_was_offered_a_minute_ago(
     begun, gate = Event(), Event()
     gate.set()
 
-    def pin(policy: Policy) -> Policy:
+    def pin(policy: Policy, _settings: Settings) -> Policy:
         begun.set()
         gate.wait(SOON)
         return policy

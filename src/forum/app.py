@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace as replace_struct
 
 from forum import __version__
@@ -58,14 +59,16 @@ from forum.ledger import (
     WRITE_KEY,
     Access,
     AccessDenied,
-    AccessGranted,
     AccessRevoked,
     ApiKey,
     Attachment,
+    BudgetUse,
+    BundleReader,
     Content,
     Draft,
     Entry,
     EpochKey,
+    Grant,
     KeyAdd,
     KeyRotate,
     Ledger,
@@ -73,6 +76,7 @@ from forum.ledger import (
     LogEpoch,
     Mask,
     Once,
+    Outcome,
     Position,
     Publication,
     Publisher,
@@ -84,22 +88,26 @@ from forum.ledger import (
     Scope,
     Sequencer,
     SignedTree,
+    Spend,
     Store,
     TaggedHead,
     Unchecked,
     WriteKey,
     WriteKeys,
     WriterCheck,
+    check_body,
     check_heads,
     entries_of,
     fold_access,
     gather_bundle,
     is_before,
     leaf_of,
+    locate_run,
     names_a_secret,
     read_body,
     text,
 )
+from forum.metrics import EntryCounters, LedgerGauges, Sample, with_labels
 from forum.tlog import (
     ED25519_COSIGNATURE,
     EMPTY_ROOT,
@@ -115,34 +123,52 @@ from forum.tlog import (
     is_witnessed,
 )
 from forum.work import (
+    LEDGER,
     TURN,
     WORK_KINDS,
     Accepted,
     Answer,
+    Authority,
     Claim,
     Decider,
     Divergence,
     Gate,
     GateDecided,
+    GateDecidedBy,
+    GateRule,
+    Identity,
+    Period,
     Plan,
     Run,
+    RunRecord,
+    SharedCap,
+    TaskRun,
     TaskState,
     compare,
     fold,
     gate_strand,
+    in_log_order,
+    last_reply,
     read_claims,
+    read_gate_rules,
     read_plan,
+    read_policy,
+    read_shared_caps,
     task_strand,
 )
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from forum.backends.auditor import LogAuditor
     from forum.backends.files import FileMemory, HeadMemory
+    from forum.backends.monitor import StoreMonitor
+    from forum.backends.operator_token import OperatorToken
     from forum.backends.projects import Epoch, Place, Registry
     from forum.backends.tamper import Tamper
     from forum.backends.whispers import Channel
     from forum.backends.worker import Worker
-    from forum.engine import Case, Order, Ticket
+    from forum.engine import Case, Order, SharedBudgets, Ticket
     from forum.verify import (
         AuditReport,
         EarlierLogs,
@@ -161,11 +187,27 @@ KINDS = LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
 """Every kind of entry that this release knows."""
 
 OPERATOR = "operator"
+
+
+class Approver(Struct, frozen=True):
+    """Who decides at a gate, and by what authority."""
+
+    actor: str
+    authority: Authority
+    identity: Identity | None = None
+    """Of a person, whom the token names; it is kept in a body, which can be erased."""
+
+
+LOCAL_OPERATOR = Approver(OPERATOR, Authority.OPERATOR)
 R = TypeVar("R", bound=Reader)
 _LOOK_SECONDS = 0.1
 _MOST_OF_AN_ERROR = 2000
 _MOST_TOLD = 1000
 """Of how many tasks details are read: on a screen there is room for fewer."""
+_RUNS_AT_ONCE = 100
+"""How many runs are read together where only some of them are wanted."""
+_CLOCK_SKEW = 60_000_000
+"""By how many microseconds clocks of writers may differ."""
 _SHORTEST_RUN = 8
 _LONG_LOG = 100_000
 """From how many entries on it pays to start processes that verify."""
@@ -235,7 +277,7 @@ def secrets_of(environ: Mapping[str, str], named: Collection[str] = ()) -> Mask:
         if name in named or (names_a_secret(name) and name.upper() != _EFFECT_ID)
     }
     found = {name: value for name, value in found.items() if not _is_path(value)}
-    quoted = _password_in(environ.get(_DATABASE_URL, ""))
+    quoted = password_in(environ.get(_DATABASE_URL, ""))
     found |= {_DATABASE_URL: unquote(quoted), f"{_DATABASE_URL}.quoted": quoted}
     return Mask.of({name: os.fsencode(value) for name, value in found.items()})
 
@@ -245,7 +287,7 @@ def _is_path(value: str) -> bool:
     return os.path.isabs(value) and os.path.exists(value)  # noqa: PTH110, PTH117
 
 
-def _password_in(url: str) -> str:
+def password_in(url: str) -> str:
     """Return the password as it stands in an address, or nothing."""
     from urllib.parse import urlsplit
 
@@ -253,6 +295,26 @@ def _password_in(url: str) -> str:
         return urlsplit(url).password or ""
     except ValueError:  # whoever opens the database says what is wrong with it
         return ""
+
+
+@contextmanager
+def _loading(module: str) -> Iterator[None]:
+    """Load a large module without looking for garbage in it, now and later, once in a process.
+
+    A quarter of a short command's time went into that: modules live as long as the process.
+    """
+    import gc
+    import sys
+
+    if module in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 class Redaction(Struct, frozen=True):
@@ -306,6 +368,15 @@ class RunView(Struct, frozen=True):
     """What a panel deliberates on, if one does and nobody has erased it."""
     notes: tuple[Noted, ...] = ()
     """What is recorded of that; without the bodies that were erased."""
+    replies: Mapping[str, str] = {}
+    """The beginning of the last reply of each task that did not pass."""
+
+
+class BudgetStatus(Struct, frozen=True):
+    """A cap over many runs, and what one key, one lane or the ledger has used of it."""
+
+    cap: SharedCap
+    use: BudgetUse
 
 
 class Forum:
@@ -329,6 +400,8 @@ class Forum:
         self._notify = warn or (lambda _line: None)
         """Tells a person of what is no fault; a program that did not ask is not told."""
         self._clock_was_named = False
+        self._counters = EntryCounters(KINDS)
+        self._worker: Worker | None = None
 
     # What this ledger is
 
@@ -492,10 +565,12 @@ class Forum:
             def append(records: Sequence[Record]) -> None:
                 check()
                 committer.append(records)
+                self._counters.count(records)
 
             async def append_async(records: Sequence[Record]) -> None:
                 check()
                 await committer.append_async(records)
+                self._counters.count(records)
 
             before = self.ledger
             self.ledger = Ledger(
@@ -551,25 +626,62 @@ class Forum:
         patience: int = 0,
     ) -> "Iterator[Worker]":
         """Carry out runs in this process, beside all others that do, until the end of the block."""
-        from forum.backends.worker import Worker, sqlite_url
-        from forum.engine import Engine
-        from forum.models import make_model, make_tool
+        with _loading("forum.backends.worker"):
+            from forum.backends.worker import Worker, sqlite_url
+            from forum.engine import Engine
+            from forum.models import make_model, make_tool
+            from forum.models.sandbox import make_sandbox
 
+        # Before anything is taken on: nothing runs free that was to be confined.
+        sandbox = make_sandbox(self.settings)
+        if sandbox is not None:
+            sandbox.check()
+        models, tools = partial(make_model, sandbox=sandbox), partial(make_tool, sandbox=sandbox)
         url = self.settings.database or sqlite_url(self.settings.engine_file)
         if self.write_keys is None and self.signs:
             # A worker may be the first process of this release.  Without the key it would write
             # entries without tags for as long as it runs, and be refused once tags are enforced.
             self.initialise()
         with self.writing() as ledger:
-            engine = Engine(ledger, make_model, make_tool, whispers=self.whispers)
+            engine = Engine(
+                ledger,
+                models,
+                tools,
+                whispers=self.whispers,
+                gate_rules=self.gate_rules,
+                budgets=self.budgets if self.shared_caps else None,
+            )
             worker = Worker(engine, self.store, capacity, report)
             worker.start(url)
+            self._worker = worker
             try:
                 yield worker
             except BaseException:
                 worker.close()
                 raise
+            finally:
+                self._worker = None
             worker.close(patience)
+
+    @cached_property
+    def monitor(self) -> "StoreMonitor":
+        """What watches whether the database answers, and has it logged when that changes."""
+        from forum.backends.monitor import StoreMonitor
+
+        return StoreMonitor(self.store)
+
+    @cached_property
+    def _gauges(self) -> LedgerGauges:
+        try:
+            return LedgerGauges(self.store, self.policy)
+        except KeyUnreadable:  # this machine has none: the one that signs tells of witnesses
+            return LedgerGauges(self.store, None)
+
+    def samples(self) -> list[Sample]:
+        """Return what this process counts and measures of the ledger.  Raises `StoreFailed`."""
+        worker = self._worker.samples() if self._worker else ()
+        found = [*self._counters.samples(), *self._gauges.samples(), *worker]
+        return with_labels(found, ledger=self.origin)
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -582,6 +694,9 @@ class Forum:
         if "whispers" in self.__dict__:
             self.whispers.close()
         if "store" in self.__dict__:
+            if "budgets" in self.__dict__:
+                with suppress(StoreFailed):  # others take back what they need of it
+                    self.budgets.close()
             self.store.close()
 
     def __enter__(self) -> Self:
@@ -673,15 +788,17 @@ class Forum:
         return named
 
     def _make_folder(self) -> None:
-        self.settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        from forum.backends.files import make_private_folder
+
+        make_private_folder(self.settings.data)
         (self.settings.data / ".gitignore").write_text("*\n")
 
     def _write_public_key(self) -> None:
-        from forum.backends.files import write_durably
+        from forum.backends.files import make_private_folder, write_durably
 
         path, line = self.settings.public_key_file, f"{self.verifier}\n"
         if not path.exists() or path.read_text() != line:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(path.parent)
             write_durably(path, line.encode())
 
     def _make_write_key(self, *, new: bool) -> None:
@@ -692,6 +809,11 @@ class Forum:
         from forum.backends.files import write_write_keys
 
         if self.write_keys is not None:
+            return
+        # Two that found no key would each make one; who comes second takes that of the first.
+        made = self._reload_write_keys()
+        if made is not None:
+            self._use_write_keys(made)
             return
         if not new and self.store.strand_head(WRITE_KEY) is not None:
             why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
@@ -1262,7 +1384,12 @@ class Forum:
         """
         from forum.engine import accept
 
-        return accept(self.ledger, new_run(), order, actor, origin, ticket)
+        run, order = new_run(), self._ruled(order)
+        return self.budgets.spend(
+            self.budgets.limits(actor, order.lanes),
+            Spend(runs=1),
+            lambda charges: accept(self.ledger, run, order, actor, origin, ticket, charges=charges),
+        )
 
     async def submit_async(
         self, order: "Order", actor: str, past: Checkpoint | None, ticket: "Ticket | None" = None
@@ -1270,7 +1397,50 @@ class Forum:
         """Do the same on an event loop that must not be held up, after some recent checkpoint."""
         from forum.engine import accept_async
 
-        return await accept_async(self.ledger, new_run(), order, actor, past, ticket)
+        run, order = new_run(), self._ruled(order)
+        return await self.budgets.spend_async(
+            self.budgets.limits(actor, order.lanes),
+            Spend(runs=1),
+            lambda charges: accept_async(
+                self.ledger, run, order, actor, past, ticket, charges=charges
+            ),
+        )
+
+    @cached_property
+    def budgets(self) -> "SharedBudgets":
+        """Caps over many runs, as this process spends from them."""
+        from forum.engine import SharedBudgets
+
+        return SharedBudgets(self.store, self.shared_caps, os.urandom(8).hex())
+
+    @cached_property
+    def shared_caps(self) -> tuple[SharedCap, ...]:
+        """What the operator lets keys, lanes and the ledger use in a day or a month."""
+        file = str(self.settings.file or self.settings.user_file)
+        return read_shared_caps(file, self.settings.team)
+
+    @cached_property
+    def gate_rules(self) -> tuple[GateRule, ...]:
+        """What the operator wants approved, whatever a submitter asks for."""
+        file = str(self.settings.file or self.settings.user_file)
+        return read_gate_rules(file, self.settings.team)
+
+    def budget_status(self) -> tuple[BudgetStatus, ...]:
+        """Return what was used of each cap in the day or the month that it is now."""
+        with self.reading() as reader:
+            uses, moment = reader.budget_use(), self.store.now()
+        found = []
+        for cap in self.shared_caps:
+            period, until = _period_at(cap.per, moment)
+            mine = [use for use in uses if use.period == period and cap.holds_for(use.scope)]
+            if not mine and not cap.key and not cap.lane:
+                mine = [BudgetUse(LEDGER, period, until, Spend())]
+            found += [BudgetStatus(cap, use) for use in mine]
+        return tuple(found)
+
+    def _ruled(self, order: "Order") -> "Order":
+        """Return an order under the operator's gates; what it says of them itself is dropped."""
+        return replace(order, policy=order.policy.ruled(self.gate_rules))
 
     def read_run(self, run: str, until: int | None = None) -> Run:
         """Return a run as it stands, or as it stood when an entry of this index was the last."""
@@ -1294,19 +1464,39 @@ class Forum:
         return read_case(self.ledger, run)
 
     def recent_runs(
-        self, before: str | None, limit: int, *, within: bool = False
+        self,
+        before: str | None,
+        limit: int,
+        *,
+        within: bool = False,
+        since: int = 0,
+        matches: Callable[[str, Run], bool] | None = None,
     ) -> list[tuple[str, Run]]:
-        """Return the runs that were accepted last, the newest first; on request those within."""
+        """Return the runs that were accepted last, the newest first; on request those within.
+
+        Only those that were begun since some moment (in microseconds since 1970) and match.
+        """
         found: list[tuple[str, Run]] = []
-        while len(found) < limit and (page := self.store.runs_before(before, limit)):
+        most = limit if matches is None else max(limit, _RUNS_AT_ONCE)
+        while len(found) < limit and (page := self.store.runs_before(before, most)):
             states = [(run, self.read_run(run)) for run in page]
             found += [
                 (run, state)
                 for run, state in states
                 if state.accepted and (within or not state.accepted.parent_run)
+                if state.begun >= since and (matches is None or matches(run, state))
             ]
-            before = page[-1]
+            before, last = page[-1], states[-1][1]
+            # Names of runs are in the order of their beginnings; clocks may differ by a little.
+            if last.begun and last.begun < since - _CLOCK_SKEW:
+                break
         return found[:limit]
+
+    def lanes_of(self, run: str, state: Run) -> frozenset[str]:
+        """Return the lanes that a run was given to: by its route, or by the tasks of its plan."""
+        plan = self._main_bodies(run, state).get("plan")
+        named = {task.lane for task in read_plan(plan).all_tasks} if plan is not None else set()
+        return frozenset({*named, state.routed.lane if state.routed else ""} - {""})
 
     def outer_run(self, run: str) -> str:
         """Return the run that a run is within, or the run itself."""
@@ -1338,7 +1528,19 @@ class Forum:
             read_claims(bodies.get("claims", b"")),
             self._places(state),
             *self._sitting(run, state, until.index if until else None),
+            self._replies(told) if state.outcome not in (None, Outcome.OK) else {},
         )
+
+    def record(self, run: str) -> RunRecord:
+        """Return the entries of a run in the order of the log, and what reads their bodies."""
+        entries = in_log_order(locate_run(self.store, KINDS, run))
+        return RunRecord(run, entries, lambda found, name: read_body(self.store, found.entry, name))
+
+    def _replies(self, tasks: Sequence[TaskRun]) -> dict[str, str]:
+        """Return how the last replies begin of tasks that did not pass."""
+        last = {task.id: last_reply(task) for task in tasks if task.state is not TaskState.PASSED}
+        told = {name: self._beginning(at, "output") for name, at in last.items() if at}
+        return {name: words for name, words in told.items() if words}
 
     def _sitting(
         self, run: str, state: Run, until: int | None
@@ -1401,17 +1603,33 @@ class Forum:
         return found
 
     def _error(self, at: Position | None) -> str:
-        body = self.store.body(at, "error") if at else None
+        return self._beginning(at, "error")
+
+    def _beginning(self, at: Position | None, name: str) -> str:
+        """Return how a body begins, as text."""
+        body = self.store.body(at, name) if at else None
         if at is None or body is None:
             return ""
         _, entry = next(entries_of(self.ledger, at.run, at.strand, at.n))
-        head = read_body(self.store, entry, "error") or b""
-        return head[:_MOST_OF_AN_ERROR].decode(errors="replace").strip()
+        return _as_words(read_body(self.store, entry, name))
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether somebody carries out runs of this ledger now."""
+        return bool(set(self.store.workers()).difference(self.store.lost_workers()))
 
     def follow(
-        self, run: str, watch: Callable[[Run], None] = lambda _: None, patience: float | None = None
+        self,
+        run: str,
+        watch: Callable[[Run], None] = lambda _: None,
+        patience: float | None = None,
+        wait: Callable[[float], object] = time.sleep,
     ) -> Run:
-        """Watch a run until it has ended or waits for a person, or patience is over."""
+        """Watch a run until nobody goes on with it, or patience is over.
+
+        That is when it has ended, was interrupted, or waits for a person.  `wait` is called with
+        some seconds between two looks; whatever it returns but None and 0 ends the watching.
+        """
         begun, state = time.monotonic(), self.read_run(run)
         while True:
             looked = time.monotonic()
@@ -1421,10 +1639,12 @@ class Forum:
                 state = self.read_run(run)
             watch(state)
             late = patience is not None and looked - begun > patience
-            if state.outcome is not None or late or self._waits(run, state):
+            over = state.outcome is not None or state.interrupted
+            if over or late or self._waits(run, state):
                 return state
             # To look takes longer the more there is to see; not all of the time goes into it.
-            time.sleep(max(_LOOK_SECONDS, 2 * (time.monotonic() - looked)))
+            if wait(max(_LOOK_SECONDS, 2 * (time.monotonic() - looked))):
+                return state
 
     def _read_on(self, run: str, state: Run) -> Run:
         """Take in what was added to a run; a task that has ended gets nothing added."""
@@ -1472,13 +1692,35 @@ class Forum:
 
         cancel(self.ledger, run, actor)
 
-    def resume(self, run: str) -> None:
+    def interrupt(self, run: str, actor: str = OPERATOR) -> bool:
+        """Record that nobody is to go on with a run before it is resumed; False if it has ended."""
+        from forum.engine import interrupt
+
+        return interrupt(self.ledger, run, actor)
+
+    def interrupted_runs(self, limit: int) -> list[str]:
+        """Return some of the runs that were interrupted and not resumed."""
+        return self.store.interrupted_runs("", limit)
+
+    def live_workers(self) -> set[str]:
+        """Return those who carry out runs of this ledger now."""
+        return set(self.store.workers()) - set(self.store.lost_workers())
+
+    def accepted_runs(self, limit: int) -> list[str]:
+        """Return some of the runs that whoever works on this ledger goes on with."""
+        timers = self.store.alarms(None, limit, due=False)
+        return list(dict.fromkeys(timer.run for timer in timers if timer.strand == MAIN))
+
+    def resume(self, run: str, actor: str = OPERATOR) -> None:
         """Have a run looked after now, if nobody does; what is done already is not done again.
 
-        Raises `NoSuchRun` for what nobody has asked for, and nobody could carry out.
+        Raises `RunEnded`, and `NoSuchRun` for what nobody has asked for, and nobody could carry
+        out.
         """
-        if self.read_run(run).accepted is None:
-            raise NoSuchRun(run)
+        from forum.engine import resume
+
+        if resume(self.ledger, run, actor):
+            return
         alarm = self.store.alarm(run, MAIN)
         if alarm is not None:
             self.store.snooze([alarm], 0)
@@ -1494,9 +1736,13 @@ class Forum:
     ) -> str:
         """Begin a run that takes over another one's replies up to an index, and goes on itself.
 
-        It may use what the other one might, as far as a ceiling allows it.
+        It may use what the other one might, as far as a ceiling allows it.  Raises `BodyGone` where
+        something that it would take over was erased.
         """
+        from forum.engine import check_fork
+
         order = self.order_of(run)
+        check_fork(self.ledger, run, at)
         if policy is not None:
             order = replace(order, policy=policy)
         if ceiling is not None:
@@ -1557,14 +1803,54 @@ class Forum:
         gate = find_gate(self.ledger, run, subject)
         return gate, read_body(self.ledger, gate.shown_at, "shown")
 
+    def gate_results(self, run: str, subject: str) -> tuple[tuple[str, bytes], ...]:
+        """Return the results that a decision is about, by task.
+
+        Of a task, those of the tasks that it waits for; of an effect, also what was said by the
+        agent that wants it.
+        """
+        state = self.read_run(run)
+        plan = self._main_bodies(run, state).get("plan")
+        if plan is None:
+            return ()
+        tasks = read_plan(plan).by_id
+        _, _, named = subject.partition("/")
+        own = named if named in tasks else named.rpartition("/")[0]
+        if own not in tasks:
+            return ()
+        names = [*tasks[own].upstream, *([] if named in tasks else [own])]
+        told = {name: last_reply(state.task(name)) for name in names}
+        found = {name: self._reply_at(at) for name, at in told.items() if at is not None}
+        return tuple((name, said) for name, said in found.items() if said)
+
+    def _reply_at(self, at: Position) -> bytes:
+        _, entry = next(entries_of(self.ledger, at.run, at.strand, at.n))
+        return (read_body(self.store, entry, "output") or b"") if "output" in entry.bodies else b""
+
     def decide(
-        self, run: str, subject: str, answer: Answer, digest: str, actor: str = OPERATOR
+        self,
+        run: str,
+        subject: str,
+        answer: Answer,
+        digest: str,
+        by: Approver = LOCAL_OPERATOR,
     ) -> None:
-        """Approve or reject what has this digest."""
+        """Approve or reject what has this digest, in somebody's name."""
         from forum.engine import decide
 
-        decided = GateDecided(answer, digest, Decider.PERSON)
-        decide(self.ledger, run, subject, decided, actor)
+        if self.write_keys is None or not self.write_keys.enforced:
+            # A worker of release 0.1 may still take the run on, and would wait for a decision for
+            # ever: it knows no other kind.
+            old = GateDecided(answer, digest, Decider.PERSON)
+            decide(self.ledger, run, subject, old, by.actor)
+            return
+        decided = GateDecidedBy(answer, digest, by.authority)
+        if by.identity is None:
+            decide(self.ledger, run, subject, decided, by.actor)
+            return
+        # Who it was stands in the body, which can be erased, and nowhere else.
+        actor, identity = by.authority.value, encode_json(by.identity)
+        decide(self.ledger, run, subject, decided, actor, identity)
 
     def edit_gate(
         self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR
@@ -1606,7 +1892,7 @@ class Forum:
         """Make a key.  Its secret is nowhere but in what is returned."""
         key = ApiKey(self.tenant, os.urandom(6).hex(), os.urandom(32).hex())
         expires = now() + 1_000_000 * seconds if seconds else 0
-        facts = AccessGranted(key.id, name, tuple(sorted(scopes)), key.digest, expires)
+        facts = Grant(key.id, name, tuple(sorted(scopes)), key.digest, expires).facts()
         self.ledger.log_entry(Draft(f"grant/{key.id}", actor, facts), ACCESS)
         return key
 
@@ -1627,6 +1913,20 @@ class Forum:
     def tenant(self) -> str:
         """How keys name the ledger that they belong to."""
         return _file_name(self.origin)[:8]
+
+    @cached_property
+    def _operator_token(self) -> "OperatorToken":
+        from forum.backends.operator_token import OperatorToken
+
+        return OperatorToken(self._registry.token_file(self._place))
+
+    def operator_token(self, *, rotate: bool = False) -> str:
+        """Return the token of this project's operator: made where there is none, or replaced."""
+        return self._operator_token.rotate() if rotate else self._operator_token.make()
+
+    def is_operator(self, shown: str) -> bool:
+        """Tell whether this is the token of this project's operator."""
+        return self._operator_token.matches(shown)
 
     # Verifying
 
@@ -1815,13 +2115,13 @@ class Forum:
 
     def _trust_locally(self) -> None:
         """Let the local witness know this log, and write the policy of a lone machine."""
-        from forum.backends.files import write_durably
+        from forum.backends.files import make_private_folder, write_durably
 
         trust_log(self.settings.state / "witness", self.verifier)
         if not self.policy_file.exists():
             witness = KnownWitness("local", self.witness.verifier)
             policy = Policy((KnownLog(self.verifier),), (witness,), (), "local")
-            self.policy_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(self.policy_file.parent)
             write_durably(self.policy_file, policy.encode())
 
     def _cosigners(self) -> "list[WitnessClient]":
@@ -1917,6 +2217,86 @@ def verify_bundle_file(
         return verify_bundle(FileBytes(file.fileno()), KINDS, trust, progress)
 
 
+@contextmanager
+def open_bundle(path: Path) -> Iterator[RunRecord]:
+    """Open the run in a bundle as it is, without asking whether it is genuine.
+
+    Bodies are compared with what their entries commit to.  Raises `Malformed`, `Altered`.
+    """
+    from forum.backends.files import FileBytes
+
+    with path.open("rb") as file:
+        bundle = BundleReader(FileBytes(file.fileno()))
+        named = set(bundle.bodies)
+
+        def read(found: Located, name: str) -> bytes | None:
+            if found.index is None or (found.index, name) not in named:
+                return None
+            body = bundle.body(found.index, name)
+            check_body(found.entry, name, body)
+            return b"".join(body.read())
+
+        read_all = ((index, bundle.entry(index)) for index in bundle.indexes)
+        entries = [Located(index, data, KINDS.read(data)) for index, data in read_all]
+        own = in_log_order(one for one in entries if one.entry.run == bundle.run)
+        yield RunRecord(bundle.run, own, read)
+
+
+def view_record(record: RunRecord) -> RunView:
+    """Return what a record tells of its run, without any store."""
+    state = fold((one.leaf, one.entry) for one in record.entries)
+    if state.accepted is None:
+        raise NoSuchRun(record.run)
+    places = {one.position: one for one in record.entries}
+    indexes = {one.leaf: one.index for one in record.entries if one.index is not None}
+
+    def told(at: Position | None, name: str) -> bytes | None:
+        found = places.get(at) if at else None
+        return record.read(found, name) if found and name in found.entry.bodies else None
+
+    begun = next(one.position for one in record.entries if isinstance(one.entry.facts, Accepted))
+    planned = next((one.position for one in record.entries if one.leaf == state.plan), None)
+    request, plan = told(begun, "request"), told(planned, "plan")
+    tasks = list(state.tasks.values())[:_MOST_TOLD]
+    errors = {t.id: _as_words(told(t.result.reply_at, "error")) for t in tasks if t.result}
+    replies = {t.id: _as_words(told(last_reply(t), "output")) for t in tasks}
+    notes = tuple(
+        Noted(one.entry.step, one.entry.facts, _bodies_in(record, one))
+        for one in record.entries
+        if one.entry.kind in DELIBERATION_KINDS
+    )
+    policy = told(begun, "policy") if notes else None
+    session = None
+    if request is not None and policy is not None:
+        session = Session(request.decode(errors="replace"), read_policy(policy), state.begun)
+    return RunView(
+        run=record.run,
+        state=state,
+        at=now(),
+        request=request.decode(errors="replace") if request is not None else None,
+        plan=read_plan(plan) if plan is not None else None,
+        answer=told(state.answer_at, "answer"),
+        errors={name: words for name, words in errors.items() if words},
+        gates=tuple((record.run, gate) for gate in state.open_gates),
+        entries={t.id: indexes[t.last] for t in tasks if t.last in indexes},
+        claims=read_claims(told(state.answer_at, "claims") or b""),
+        places={leaf.hex(): index for leaf, index in indexes.items()},
+        session=session,
+        notes=notes,
+        replies={name: words for name, words in replies.items() if words},
+    )
+
+
+def _bodies_in(record: RunRecord, located: Located) -> tuple[Body, ...]:
+    found = {name: record.read(located, name) for name in located.entry.bodies}
+    return tuple(Body(name, body) for name, body in found.items() if body is not None)
+
+
+def _as_words(body: bytes | None) -> str:
+    """Return how a body begins, as text."""
+    return (body or b"")[:_MOST_OF_AN_ERROR].decode(errors="replace").strip()
+
+
 def open_witness(
     folder: Path, name: str | None = None, auditor: "LogAuditor | None" = None
 ) -> "Witness":
@@ -1982,6 +2362,13 @@ def open_auditor(
     return LogAuditor(folder, addresses, now, report)
 
 
+def bind_sockets(host: str, port: int, option: str = "--port") -> "list[socket]":
+    """Return sockets for a server at an address, not listening yet.  Raises `PortUnusable`."""
+    from forum.backends.listening import bind_sockets
+
+    return bind_sockets(host, port, option)
+
+
 def serve_witness(
     witness: "Witness", folder: Path, host: str, port: int, auditor: "LogAuditor | None" = None
 ) -> None:
@@ -1992,7 +2379,9 @@ def serve_witness(
         from forum.witness.server import witness_app
 
     app = witness_app(witness, trusted_logs(folder), auditor.latest if auditor else None)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+    sockets = bind_sockets(host, port)
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets)
 
 
 def witness_memory(folder: Path, origin: str) -> "FileMemory":
@@ -2040,6 +2429,18 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
     for name, data in files.items():
         write_durably(folder / name, data)
+
+
+def _period_at(per: Period, micros: int) -> tuple[str, int]:
+    """Return the day or the month of a moment, in UTC, and when it ends."""
+    from datetime import UTC, datetime, timedelta
+
+    moment = datetime.fromtimestamp(micros / 1e6, UTC)
+    begun = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    if per is Period.DAY:
+        return f"{begun:%Y-%m-%d}", round((begun + timedelta(days=1)).timestamp() * 1e6)
+    following = (begun.replace(day=1) + timedelta(days=31)).replace(day=1)
+    return f"{begun:%Y-%m}", round(following.timestamp() * 1e6)
 
 
 def _log_of(note: bytes) -> str:

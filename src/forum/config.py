@@ -12,9 +12,10 @@ one that nobody wrote.
 """
 
 import os
+import re
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -30,12 +31,14 @@ _KNOWN = {
     "keys": {"log", "public", "write"},
     "witness": {"policy"},
     "roster": {"file", "rung"},
+    "agents": {"confine", "read", "write", "connect", "env"},
     "clients": {"usd", "tokens", "calls", "seconds", "depth"},
     "server": {
-        "host", "port", "allow_hosts", "rate", "max_body", "require_keys", "tls_cert", "tls_key",
+        "host", "port", "allow_hosts", "rate", "max_body", "open_loopback", "require_keys",
+        "tls_cert", "tls_key",
     },
 }  # fmt: skip
-_NAMED = ("models", "tools", "servers")
+_NAMED = ("models", "tools", "servers", "gates", "budgets")
 """Sections of sections, under names that the user chooses."""
 _TEAM = (*_NAMED, "roles", "roster", "clients")
 """Who does the work.  What these sections mean is not known here: they are handed on as they are,
@@ -53,6 +56,25 @@ _VARIABLES = {
     "witness.policy": "FORUM_POLICY_FILE",
     **{f"server.{name}": f"FORUM_SERVER_{name.upper()}" for name in sorted(_KNOWN["server"])},
 }
+
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?").fullmatch
+_NUMBERS = re.compile(r"[0-9.]+").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRules:
+    """What programs of agents may use, as `[agents]` says."""
+
+    confine: bool = False
+    read: tuple[Path, ...] = ()
+    """Files and folders that confined programs see, beside the project's folder."""
+    write: tuple[Path, ...] = ()
+    """Those that they may change."""
+    connect: tuple[tuple[str, int], ...] = ()
+    """Hosts and ports that they may connect to."""
+    env: tuple[str, ...] = ()
+    """Variables that they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +99,7 @@ class Settings:
     """Where settings were said, by names like `database.url`; what is not in it is a default."""
     public_key: Path | None = None
     write_key: Path | None = None
+    agents: AgentRules = AgentRules()
 
     @property
     def public_key_file(self) -> Path:
@@ -142,6 +165,7 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         policy=_path(said, "witness.policy"),
         public_key=_path(said, "keys.public"),
         write_key=_path(said, "keys.write"),
+        agents=_agent_rules(said),
         file=project,
         team=_handed_on(said, _TEAM),
         doors=_handed_on(said, _DOORS),
@@ -149,6 +173,23 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         origins={name: one.where for name, one in said.items()}
         | _folder_origins(environ, () if project else ("data",)),
     )
+
+
+def secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Yield the files with secrets of others that settings name, and what each holds."""
+    named = [
+        (model, "key_file", f"the key of the model {name}")
+        for name, model in settings.team.get("models", {}).items()
+    ]
+    named += [
+        (webhook, "secret_file", f"the secret of the webhook {name}")
+        for name, webhook in settings.doors.get("webhooks", {}).items()
+    ]
+    server = settings.doors.get("server", {})
+    named.append((server, "tls_key", "the key of the server's certificate"))
+    for section, setting, what in named:
+        if isinstance(section, Mapping) and isinstance(section.get(setting), str):
+            yield Path(section[setting]), what
 
 
 def _find_project(start: Path) -> Path | None:
@@ -237,6 +278,40 @@ def _text(said: Mapping[str, _Said], name: str) -> str | None:
 def _path(said: Mapping[str, _Said], name: str) -> Path | None:
     text = _text(said, name)
     return said[name].folder / text if text else None
+
+
+def _agent_rules(said: Mapping[str, _Said]) -> AgentRules:
+    confine = said.get("agents.confine")
+    if confine is not None and not isinstance(confine.value, bool):
+        raise BadSettings(confine.where, "[agents] confine is true or false")
+    return AgentRules(
+        confine=confine is not None and confine.value,
+        read=tuple(said["agents.read"].folder / path for path in _texts(said, "agents.read")),
+        write=tuple(said["agents.write"].folder / path for path in _texts(said, "agents.write")),
+        connect=tuple(_address(said, text) for text in _texts(said, "agents.connect")),
+        env=_texts(said, "agents.env"),
+    )
+
+
+def _texts(said: Mapping[str, _Said], name: str) -> tuple[str, ...]:
+    one = said.get(name)
+    if one is None:
+        return ()
+    texts = one.value
+    if not isinstance(texts, list) or not all(isinstance(t, str) and t for t in texts):
+        section, _, key = name.partition(".")
+        raise BadSettings(one.where, f"[{section}] {key} is a list of texts")
+    return tuple(texts)
+
+
+def _address(said: Mapping[str, _Said], text: str) -> tuple[str, int]:
+    """Read HOST:PORT, where HOST is a name, or an address of this machine itself."""
+    host, _, port = text.rpartition(":")
+    is_name = _HOST(host) is not None and (not _NUMBERS(host) or host.startswith("127."))
+    if not is_name or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        why = f"[agents] connect: {text!r}; write NAME:PORT, or 127.0.0.1:PORT for this machine"
+        raise BadSettings(said["agents.connect"].where, why)
+    return host.lower(), int(port)
 
 
 def _section(name: str) -> str:

@@ -9,6 +9,8 @@
     ├── IssuerUnreachable    the keys that tokens are checked with cannot be had
     ├── PositionTaken        another writer has recorded this position of the strand
     ├── OverBudget           what was asked for would pass the cap of a run
+    ├── SliceSpent           a process has spent its part of a cap over many runs
+    ├── CapReached           what was asked for would pass a cap over many runs
     ├── AlreadyAsked         the same was asked for before, under the same name
     ├── Overtaken            somebody else has moved on what we were about to move
     ├── StepMismatch         the record has another step than the one asked for
@@ -45,6 +47,7 @@
     ├── BadRoster            a roster from which no router could be made
     ├── BadSettings          forum.toml cannot be read as settings
     ├── MissingExtra         an optional part is not installed
+    ├── NotConfined          programs of agents cannot be confined here
     ├── UnknownPrice         nobody says what a model costs
     ├── AgentUnusable        an agent that could not be asked is named for a run
     ├── NotServing           a model of our own does not run
@@ -153,6 +156,46 @@ class OverBudget(ForumError):
             f"run {self.run}: {self.asked} more {self.limit} would pass its cap: "
             f"{self.used} of {self.cap} are spent or reserved"
         )
+
+
+class SliceSpent(ForumError):
+    """A slice of a shared cap does not hold what was asked for; nothing was recorded."""
+
+    def __init__(self, scope: str, period: str) -> None:
+        super().__init__(scope, period)
+        self.scope, self.period = scope, period
+
+    def __str__(self) -> str:
+        return f"the slice of {self.scope} for {self.period} is spent: take another one"
+
+
+class CapReached(ForumError):
+    """What was asked for would pass a cap over many runs; nothing was recorded."""
+
+    def __init__(
+        self, scope: str, per: str, limit: str, amounts: tuple[int, int, int], seconds: int
+    ) -> None:
+        super().__init__(scope, per, limit, amounts, seconds)
+        self.scope, self.per, self.limit, self.seconds = scope, per, limit, seconds
+        self.asked, self.used, self.cap = amounts
+
+    def __str__(self) -> str:
+        return (
+            f"the cap of {self._amount(self.cap)} per {self.per} for {self.scope} is reached: "
+            f"{self._amount(self.used)} are used or reserved, and {self._amount(self.asked)} more "
+            f"would pass it; try again in {self._wait}, or have the operator raise it ([budgets])"
+        )
+
+    def _amount(self, number: int) -> str:
+        if self.limit != "usd":
+            return f"{number} {self.limit}"
+        whole, rest = divmod(number, 10**9)
+        return f"${whole}.{rest:09}".rstrip("0").rstrip(".")
+
+    @property
+    def _wait(self) -> str:
+        hours, minutes = divmod(-(-self.seconds // 60), 60)
+        return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 class AlreadyAsked(ForumError):
@@ -356,7 +399,7 @@ class BodyGone(ForumError):
         self.position, self.name = position, name
 
     def __str__(self) -> str:
-        return f"entry {self.position}: its body {self.name!r} is gone; it cannot be gone on with"
+        return f"entry {self.position}: its body {self.name!r} was erased, and is needed for this"
 
 
 class ReplayMiss(ForumError):
@@ -458,12 +501,16 @@ class NotYetSigned(ForumError):
 class StoreFailed(ForumError):
     """The database refused or failed: the disk is full, read-only, locked or gone."""
 
-    def __init__(self, doing: str, why: str) -> None:
-        super().__init__(doing, why)
-        self.doing, self.why = doing, why
+    def __init__(self, doing: str, why: str, remedy: str = "") -> None:
+        super().__init__(doing, why, remedy)
+        # Drivers put their explanations on several lines.
+        self.doing, self.why, self.remedy = doing, " ".join(why.split()), remedy
 
     def __str__(self) -> str:
-        return f"the ledger's database failed while {self.doing}: {self.why}"
+        message = f"the ledger's database failed while {self.doing}: {self.why.rstrip('.')}"
+        if not self.remedy:
+            return message
+        return f"{message}{'' if message.endswith('?') else '.'} {self.remedy}"
 
 
 class StoreLost(StoreFailed):
@@ -588,6 +635,17 @@ def extra(name: str) -> Iterator[None]:
         raise MissingExtra(name, str(error)) from None
 
 
+class NotConfined(ForumError):
+    """Programs of agents are to be confined, and cannot be."""
+
+    def __init__(self, why: str, step: str) -> None:
+        super().__init__(why, step)
+        self.why, self.step = why, step
+
+    def __str__(self) -> str:
+        return f"programs of agents cannot be confined: {self.why}; {self.step}"
+
+
 class UnknownPrice(ForumError):
     """What a model costs is not known, and it is not taken for free."""
 
@@ -635,6 +693,17 @@ class ServerUnusable(ForumError):
 
     def __str__(self) -> str:
         return f"the MCP server {self.server!r} cannot be used: {self.why}"
+
+
+class PortUnusable(ForumError):
+    """A server cannot listen at its address."""
+
+    def __init__(self, host: str, port: int, why: str) -> None:
+        super().__init__(host, port, why)
+        self.host, self.port, self.why = host, port, why
+
+    def __str__(self) -> str:
+        return f"cannot listen at {self.host} port {self.port}: {self.why}"
 
 
 class NoLedger(ForumError):

@@ -345,8 +345,10 @@ def _refusal(found: Restored, *, known: bool) -> RestoreRefused:
 
 def _place_files(forum: Forum, source: Path, manifest: Manifest) -> None:
     """Put ledger, policy and keys in their places; the key that makes it a ledger comes last."""
+    from forum.backends.files import make_private_folder
+
     settings = forum.settings
-    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(settings.data)
     _write(settings.data / ".gitignore", b"*\n")
     if not manifest.tables:
         draft = settings.ledger_file.with_name(f"{LEDGER}.restoring")
@@ -358,17 +360,18 @@ def _place_files(forum: Forum, source: Path, manifest: Manifest) -> None:
     saved = sorted((source / DATA).iterdir(), key=lambda path: path.name == manifest.key)
     for path in saved:
         target = settings.key_file if path.name == manifest.key else settings.data / path.name
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(target.parent)
         _write(target, path.read_bytes())
 
 
 def _place_policy(forum: Forum, source: Path) -> None:
     """Put the policy back, unless it needs the local witness of a machine that is gone."""
+    from forum.backends.files import make_private_folder
     from forum.verify import LOCAL_WITNESS
 
     data = (source / POLICY).read_bytes()
     local = [w.key for w in Policy.parse(data).witnesses if w.key.name.startswith(LOCAL_WITNESS)]
     gone = any(key != forum.witness.verifier for key in local)
     if not forum.policy_file.exists() and not gone:
-        forum.policy_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(forum.policy_file.parent)
         _write(forum.policy_file, data)

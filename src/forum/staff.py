@@ -5,9 +5,10 @@ so that a command loads only what it uses.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from importlib.resources import files
 from math import inf
 from pathlib import Path
@@ -18,7 +19,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from forum.config import Settings
-from forum.errors import AgentUnusable, BadPlan, BadRoster, MissingExtra, ServerUnusable, extra
+from forum.errors import (
+    AgentUnusable,
+    BadPlan,
+    BadRoster,
+    Malformed,
+    MissingExtra,
+    ServerUnusable,
+    extra,
+)
 from forum.work import (
     CANDIDATES,
     ELSEWHERE,
@@ -30,6 +39,7 @@ from forum.work import (
     Chat,
     Check,
     Configured,
+    FeatureTable,
     Inspection,
     Panel,
     Plan,
@@ -37,11 +47,13 @@ from forum.work import (
     Roster,
     Routed,
     Router,
+    Rung,
     Symposium,
     Task,
     Tier,
     agent_for,
     agents_in,
+    count_features,
     demands_of,
     one_task,
     read_configured,
@@ -59,6 +71,10 @@ _PINNED_SECONDS = 60.0
 _AGAIN_SECONDS = 5.0
 """For how long one that could not be asked is left alone."""
 
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_roster = msgspec.json.Decoder(Roster)
+_SAMPLE = "Summarise this page in three sentences."
+
 
 @contextmanager
 def serve_demo_model() -> Iterator[tuple[str, str]]:
@@ -72,12 +88,40 @@ def serve_demo_model() -> Iterator[tuple[str, str]]:
 def load_roster(path: Path | None = None) -> Roster:
     """Read a roster; without a path, the one that comes with Forum.  Raises `BadRoster`."""
     if path is None:
-        return read_roster(files("forum.work").joinpath("roster.toml").read_bytes())
+        return _read_once(files("forum.work").joinpath("roster.toml").read_bytes())
     try:
         content = path.read_bytes()
     except OSError as error:
         raise BadRoster(path.name, error.strerror or str(error)) from None
-    return read_roster(content)
+    return _read_once(content)
+
+
+def _read_once(content: bytes) -> Roster:
+    """Read a roster, and keep it as JSON: TOML takes twenty times as long to read."""
+    from forum.models.cache import cache_folder, read_cached, write_cached
+
+    file = cache_folder() / f"roster-{sha256(content).hexdigest()[:32]}.json"
+    try:
+        return _roster.decode(read_cached(file) or b"")
+    except msgspec.MsgspecError:
+        pass  # not kept yet, or by another release
+    roster = read_roster(content)
+    write_cached(file, msgspec.json.encode(roster))
+    return roster
+
+
+def router_of(roster: Roster, semantic: Rung | None = None) -> Router:
+    """Return the router of a roster; how often it has which feature is counted once, and kept."""
+    from forum.models.cache import cache_folder, read_cached, write_cached
+
+    file = cache_folder() / f"features-{roster.digest[:32]}"
+    try:
+        features = FeatureTable(read_cached(file) or b"")
+    except Malformed:
+        counted = count_features(roster)
+        write_cached(file, counted)
+        features = FeatureTable(counted)
+    return Router(roster, semantic, features=features)
 
 
 def make_router(
@@ -88,10 +132,10 @@ def make_router(
     Nobody waits for what was not asked for: `auto` takes meaning only where it is fitted already.
     """
     if rung == "lexical":
-        return Router(roster)
-    import platformdirs
+        return router_of(roster)
+    from forum.models.cache import cache_folder
 
-    cache = platformdirs.user_cache_path("forum")
+    cache = cache_folder()
     try:
         with extra("semantic"):
             from forum.models.semantic import fit_rung, open_rung
@@ -100,11 +144,11 @@ def make_router(
     except MissingExtra:
         if rung == "semantic":
             raise
-        return Router(roster)
+        return router_of(roster)
     if semantic is None and rung == "semantic":
         tell("reading the examples of this roster, once; that takes a while")
         semantic = fit_rung(roster, cache)
-    return Router(roster, semantic)
+    return router_of(roster, semantic)
 
 
 def configured(settings: Settings) -> Configured:
@@ -121,7 +165,7 @@ def configured(settings: Settings) -> Configured:
     return msgspec.structs.replace(found, agents=agents, roster=roster)
 
 
-def pin_tools(policy: Policy) -> Policy:
+def pin_tools(policy: Policy, settings: Settings) -> Policy:
     """Ask the MCP servers of a policy what they offer: the tools of a run do not change under it.
 
     Raises `ServerUnusable`, and `MissingExtra`.
@@ -131,8 +175,9 @@ def pin_tools(policy: Policy) -> Policy:
     if not policy.servers:
         return policy
     from forum.models.mcp import list_tools
+    from forum.models.sandbox import make_sandbox
 
-    offered = asyncio.run(list_tools(policy.servers))
+    offered = asyncio.run(list_tools(policy.servers, sandbox=make_sandbox(settings)))
     return msgspec.structs.replace(policy, tools=offered | policy.tools)
 
 
@@ -153,7 +198,7 @@ def route_order(
     from forum.engine import RouteTaken
 
     if router is None:
-        router = Router(roster) if lane and not team else make_router(roster, rung)
+        router = router_of(roster) if lane and not team else make_router(roster, rung)
     if lane:
         taken = RouteTaken(Routed(lane, Basis.GIVEN, roster=roster.digest))
     else:
@@ -203,7 +248,7 @@ class Staff:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.known = configured(settings)
+        self._settings, self.known = settings, configured(settings)
         if self.known.roster:
             _ = self.roster  # or whoever asks would be the first to find that it cannot be read
         self._lock = Lock()
@@ -228,9 +273,17 @@ class Staff:
         return msgspec.structs.replace(policy, agents=known.agents) if known.agents else policy
 
     def make_ready(self) -> None:
-        """Load what the first request would have to wait for."""
+        """Load what the first request would have to wait for.
+
+        Some models are loaded only when they are asked: so a request is routed, and then dropped.
+        """
+        from forum.engine import Order
+
         if self.known.agents:
-            _ = self.router
+            order = Order(_SAMPLE, None, self.everybody, Budget())
+            routed = route_order(order, self.roster, router=self.router)
+            with suppress(AgentUnusable):  # that is for whoever wants this agent
+                require_agents(routed.policy, routed.plan, keys=False)
 
     def needs_nobody(self, ask: Ask) -> bool:
         """Tell whether an order is made without asking a router, a model or a server of tools."""
@@ -317,7 +370,7 @@ class Staff:
     def _pin(self) -> None:
         """Ask the servers what they offer, and remember it: also that they could not be asked."""
         try:
-            self._pinned = pin_tools(self.everybody)
+            self._pinned = pin_tools(self.everybody, self._settings)
             self._until = monotonic() + _PINNED_SECONDS
         except ServerUnusable as error:
             self._pinned = error
@@ -405,11 +458,22 @@ def inspect_agent(agent: Agent) -> Inspection:
     return inspect(agent)
 
 
-def ask_agent(agent: Agent, seconds: float) -> "Reply":
+def ask_agent(agent: Agent, seconds: float, settings: Settings) -> "Reply":
     """Ask an agent for a word, outside of every run.  Nothing of it is recorded."""
     import asyncio
 
     from forum.models import make_model
     from forum.models.inspection import ask_once
+    from forum.models.sandbox import make_sandbox
 
-    return asyncio.run(ask_once(make_model(agent), seconds))
+    return asyncio.run(ask_once(make_model(agent, make_sandbox(settings)), seconds))
+
+
+def check_confinement(settings: Settings) -> bool:
+    """Tell whether programs of agents are confined.  Raises `NotConfined` if they cannot be."""
+    from forum.models.sandbox import make_sandbox
+
+    sandbox = make_sandbox(settings)
+    if sandbox is not None:
+        sandbox.check()
+    return sandbox is not None

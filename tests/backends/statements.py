@@ -30,8 +30,11 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
     strands = list(range(strand, strand + 40))
     run, task = loaded.run(middle // PER_STRAND // STRANDS), "task/1"
     prefix = loaded.prefix(middle)
+    budget = {"log": log, "period": "2026-11-16", "scope": "ledger"}
+    spend = {"usd": 1, "tokens": 1, "runs": 1}
     amount = {"usd": 1, "tokens": 1, "calls": 1}
     alarm = {"log": log, "run": run, "strand": "main"}
+    pauses = {"anew": 1 << 40, "shortest": 1_000_000, "longest": 15_000_000}
     at_strand = {"log": log, "strand": strand}
     body = {**at_strand, "n": 3, "name": "text"}
     new = {"log": log, "run": "new", "name": "new"}
@@ -62,6 +65,15 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "now": {},
         "charge": {"log": log, "run": run, **amount, "guarded": True},
         "account": {"log": log, "run": run},
+        "periods": {},
+        "add_slice": {**budget, "owner": "new", "until": 1},
+        "lock_budget": budget,
+        "slices": budget,
+        "take_back": {**budget, "owner": "process-1"},
+        "hold_slice": {**budget, "owner": "process-1", **spend},
+        "charge_slice": {**budget, "owner": "process-1", **spend, "guarded": True},
+        "remove_slice": {**budget, "owner": "process-1"},
+        "budget_use": {"log": log, "period": "2026-11-16"},
         "ask_once": {"log": log, "name": "new", "run": run, "digest": "", "tag": b""},
         "account_runs": {"log": log, "run": run, "limit": 100},
         "tag_idempotency": {"log": log, "name": f"name-{run}", "tag": b""},
@@ -78,7 +90,13 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
         "asked": {"log": log, "name": f"name-{run}"},
         "alarms": {**alarm, "limit": 100},
         "alarm": alarm,
+        "gates_waiting": {"log": log, "limit": 100},
         "due_alarms": {"log": log, "at": -1, "run": "", "strand": "", "limit": 100},
+        "pending_span": {"log": log},
+        "interrupted_runs": {"log": log, "run": "", "limit": 100},
+        "list_interrupted": {"log": log, "run": run},
+        "unlist_interrupted": {"log": log, "run": run},
+        "mark_driver": {**alarm, "worker": "new"},
         "snooze": {**alarm, "at": 7, "micros": 1},
         "silence": {**alarm, "at": 7},
         "hold_lease": {"log": log, "worker": "new", "micros": 1},
@@ -114,6 +132,14 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "put_tile": (log, 0, 2**30, b""),
             "open_account": {**new, **amount},
             "set_alarm": {**alarm, "at": 1},
+            "claimable": {"log": log, "worker": "new", "limit": 50},
+            "put_off": {
+                **alarm,
+                "own": False,
+                "anew": 1 << 40,
+                "shortest": 1_000_000,
+                "longest": 15_000_000,
+            },
             "clear_alarm": alarm,
         }
     else:
@@ -151,6 +177,7 @@ def parameters_of(loaded: LoadedLog, database: str) -> dict[str, Parameters]:
             "add_leaves": (log, [prefix + 1], [2**50]),
             "put_tile": (log, 0, 2**30, b""),
             "open_accounts": {"log": log, "runs": ["new"], **{k: [1] for k in amount}},
+            "claim_due": {"log": log, "worker": "new", "limit": 50, "own": [run], **pauses},
             "set_alarms": runs,
             "clear_alarms": {**runs, "runs": [run]},
         }  # fmt: skip

@@ -75,10 +75,10 @@ def mount(*arguments: str) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """Return a disk of two megabytes."""
+    """Return a disk of three megabytes: what waits at its end does not fit into one last page."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    disk = Disk(folder, 2048)
+    disk = Disk(folder, 3072)
     yield disk
     disk.unmount()
 

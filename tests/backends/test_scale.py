@@ -42,7 +42,7 @@ HEIGHT = 2
 
 GROWING = frozenset(
     {
-        *("account", "alarm", "body", "checkpoint", "entry", "leaf"),
+        *("account", "alarm", "body", "budget", "checkpoint", "entry", "leaf"),
         *("log", "once", "pending", "sequenced", "strand", "tile"),
     }
 )

@@ -26,6 +26,7 @@ from forum.ledger import (
     Record,
     Sequencer,
     Store,
+    TimerClaim,
     Waiting,
     text,
 )
@@ -775,6 +776,92 @@ def test_alarms_are_read_in_pages_and_by_their_time(store_factory: StoreFactory)
     store.append([chain.next(effects=(Alarm("A", "Z", None), Alarm("b", "Z", future)))])
     assert store.alarms(None, 9, due=True) == [alarms[3]]
     assert len(store.alarms(None, 9, due=False)) == 8
+
+
+def test_a_due_timer_is_claimed_by_one_worker_and_put_off(store_factory: StoreFactory) -> None:
+    """Workers that claim the same timers hand on the same runs, and cost more the more they are."""
+    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    future = store.now() + 3_600_000_000
+    due = [Alarm(f"run-{n}", "main", 100 - n) for n in range(7)]
+    store.append([chain.next(effects=(*due, Alarm("later", "main", future)))])
+    claim = TimerClaim(
+        worker="me", limit=3, anew=1000, own=("run-5",), shortest=60.0, longest=100.0
+    )
+    begun = store.now()
+    pages = [store.claim_due(claim), other.claim_due(claim), store.claim_due(claim)]
+
+    assert pages == [due[:3:-1], due[3:0:-1], due[:1]]  # the longest due first
+    assert store.claim_due(claim) == []
+    assert store.alarm("later", "main") == Alarm("later", "main", future)
+    for run, seconds in (("run-6", 60), ("run-5", 100)):
+        alarm = store.alarm(run, "main")
+        assert alarm is not None
+        assert begun <= (alarm.at or 0) - seconds * 1_000_000 <= store.now()
+
+
+def test_a_timer_is_put_off_twice_as_long_each_time_that_it_rings_unchanged(
+    store_factory: StoreFactory,
+) -> None:
+    """A run may wait in a queue for long; one that was told something new is looked at soon."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    claim = TimerClaim(worker="me", limit=9, anew=1000, own=(), shortest=40.0, longest=100.0)
+
+    def pause() -> int:
+        begun = store.now()
+        assert len(store.claim_due(claim)) == 1
+        [alarm] = store.alarms(None, 9, due=False)
+        store.snooze([alarm], 0)
+        return ((alarm.at or 0) - begun) // 1_000_000
+
+    store.append([chain.next(effects=(Alarm("run", "main", 1),))])
+    unchanged = [pause() for _ in range(4)]
+    store.append([chain.next(effects=(Alarm("run", "main", 2),))])
+
+    assert unchanged == [40, 80, 100, 100]
+    assert pause() == 40
+
+
+def test_the_timer_of_a_driven_run_is_claimed_by_its_driver_while_that_one_lives(
+    store_factory: StoreFactory,
+) -> None:
+    """Nobody else can tell the driver; once it is gone, anybody goes on with the run."""
+    store, chain = store_factory(), Chain(store_factory.origin)
+    store.append([chain.next(effects=(Alarm("run", "main", 1),))])
+    store.hold_lease("driver", 60.0)
+    store.mark_driver("run", "driver")
+    store.append([chain.next(effects=(Alarm("run", "main", 2),))])
+
+    def claimed(worker: str) -> list[Alarm]:
+        claim = TimerClaim(worker=worker, limit=9, anew=1000, own=(), shortest=0.0, longest=0.0)
+        return store.claim_due(claim)
+
+    assert claimed("other") == []
+    assert claimed("driver") == [Alarm("run", "main", 2)]
+    assert claimed("other") == []
+    store.hold_lease("driver", 0)
+    assert len(claimed("other")) == 1
+
+
+def test_workers_that_claim_at_the_same_time_get_different_timers(
+    store_factory: StoreFactory,
+) -> None:
+    """In both databases, with processes that do not know of each other."""
+    stores = [store_factory() for _ in range(4)]
+    chain = Chain(store_factory.origin)
+    due = [Alarm(f"run-{n:03}", "main", n) for n in range(120)]
+    stores[0].append([chain.next(effects=tuple(due))])
+    claim = TimerClaim(worker="me", limit=7, anew=1000, own=(), shortest=600.0, longest=600.0)
+
+    def claim_all(store: Store) -> list[Alarm]:
+        found = []
+        while store.alarms(None, 1, due=True):
+            found += store.claim_due(claim)
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        claimed = [alarm for some in pool.map(claim_all, stores) for alarm in some]
+
+    assert sorted(claimed) == due
 
 
 def test_an_alarm_is_snoozed_unless_it_was_changed(store_factory: StoreFactory) -> None:

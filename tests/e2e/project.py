@@ -24,10 +24,10 @@ class Project:
     forum: Forum
 
     @contextmanager
-    def worker(self) -> "Iterator[subprocess.Popen[bytes]]":
+    def worker(self, *options: str) -> "Iterator[subprocess.Popen[bytes]]":
         """Run a worker for a while; what it says is in `worker.log`."""
         with (self.home / "worker.log").open("ab") as log:
-            argv = [sys.executable, "-m", "forum", "worker"]
+            argv = [sys.executable, "-m", "forum", "worker", *options]
             process = subprocess.Popen(argv, cwd=self.home, env=self.environ, stderr=log)
         try:
             yield process

@@ -118,7 +118,8 @@ def test_a_provider_that_comes_back_costs_no_run(office: Office, fault: str) -> 
 STAYS: dict[str, tuple[Answer, int, Outcome, tuple[Why, str]]] = {
     "429": (refuse(429, Retry_After_Ms="5"), 50, Outcome.FAILED, BUSY),
     "500": (refuse(500), 2, Outcome.FAILED, (Why.ERROR, "http 500")),
-    "401": (refuse(401), 2, Outcome.FAILED, (Why.ERROR, "http 401")),
+    "401": (refuse(401), 1, Outcome.FAILED, (Why.ERROR, "http 401")),
+    "404": (refuse(404), 1, Outcome.FAILED, (Why.ERROR, "http 404")),
     "half": (HALF, 2, Outcome.FAILED, (Why.CUT, "")),
     "hangs": ((FOREVER,), 2, Outcome.FAILED, (Why.DEADLINE, "")),
 }

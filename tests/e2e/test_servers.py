@@ -14,6 +14,7 @@ from tests.surfaces.serving import Served, serving
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
+OPENED = ("--open-loopback",)
 SLOW = """
 [models.default]
 kind = "scripted"
@@ -74,8 +75,8 @@ def test_a_follower_misses_nothing_when_its_server_is_killed(home: Project) -> N
     with (
         home.worker(),
         home.worker(),
-        serving(home) as first,
-        serving(home) as second,
+        serving(home, OPENED) as first,
+        serving(home, OPENED) as second,
         balanced([port_of(first), port_of(second)]) as balancer,
     ):
         url = f"http://127.0.0.1:{balancer.port}"
@@ -98,7 +99,7 @@ def test_a_follower_misses_nothing_when_its_server_is_killed(home: Project) -> N
 
 def test_a_client_that_goes_away_does_not_stop_its_run(home: Project) -> None:
     """A run belongs to the ledger, not to a connection."""
-    with home.worker(), serving(home) as served:
+    with home.worker(), serving(home, OPENED) as served:
         run = submit(served.url, CHAIN[:4])
         stream = events(served.url, run, None)
         next(stream)
@@ -111,7 +112,7 @@ def test_a_client_that_goes_away_does_not_stop_its_run(home: Project) -> None:
 def test_the_same_key_gives_the_same_run_from_every_server(home: Project) -> None:
     """A client that did not hear the answer asks again, of whoever is there."""
     headers = {"Idempotency-Key": "order-66"}
-    with serving(home) as first, serving(home) as second:
+    with serving(home, OPENED) as first, serving(home, OPENED) as second:
         asks = [
             httpx2.post(f"{served.url}/api/v1/runs", json=body, headers=headers, timeout=30)
             for served in (first, second)
@@ -126,7 +127,7 @@ def test_the_same_key_gives_the_same_run_from_every_server(home: Project) -> Non
 
 def test_a_server_that_is_stopped_lets_its_clients_go(home: Project) -> None:
     """A deploy must not wait for those who follow a run: they find it again elsewhere."""
-    with home.worker(), serving(home) as served:
+    with home.worker(), serving(home, OPENED) as served:
         run = submit(served.url, CHAIN)
         stream = events(served.url, run, None)
         seen = [next(stream)]

@@ -21,6 +21,7 @@ from forum.engine import (
     Model,
     Order,
     Reply,
+    SharedBudgets,
     ToolPort,
     accept,
     decide,
@@ -51,13 +52,15 @@ from forum.work import (
     WORK_KINDS,
     Agent,
     Answer,
+    Authority,
     Called,
-    Decider,
     Delegated,
-    GateDecided,
+    GateDecidedBy,
+    GateRule,
     Plan,
     Policy,
     Run,
+    SharedCap,
     Task,
     Told,
     Tool,
@@ -161,10 +164,18 @@ class Office:
         hands: Hands | None = None,
         append: Callable[[Sequence[Record]], None] | None = None,
         append_async: Callable[[Sequence[Record]], Awaitable[None]] | None = None,
+        gate_rules: tuple[GateRule, ...] = (),
+        caps: tuple[SharedCap, ...] = (),
     ) -> None:
         self.store, self.hands = store, hands or Hands()
         self.ledger = Ledger(store, KINDS, now, lambda: os.urandom(32), append, append_async)
-        self.engine = Engine(self.ledger, self.hands.model, self.hands.tool)
+        self.engine = Engine(
+            self.ledger,
+            self.hands.model,
+            self.hands.tool,
+            gate_rules=gate_rules,
+            budgets=SharedBudgets(store, caps, os.urandom(4).hex()),
+        )
 
     # Working
 
@@ -225,7 +236,7 @@ class Office:
     def decide(self, subject: str, answer: Answer, run: str = RUN, digest: str = "") -> None:
         """Decide at a gate, as one who has looked at what it shows."""
         shown = digest or read_run(self.ledger, run).gates[f"gate/{subject}"].digest
-        decide(self.ledger, run, subject, GateDecided(answer, shown, Decider.PERSON), PERSON)
+        decide(self.ledger, run, subject, GateDecidedBy(answer, shown, Authority.OPERATOR), PERSON)
 
     # Looking
 

@@ -5,6 +5,7 @@ import asyncio
 from forum.engine import Order
 from forum.work import one_task
 from tests.engine.office import Office
+from tests.support import StoreFactory
 
 
 class Queue:
@@ -27,13 +28,28 @@ def test_a_long_backlog_is_handed_on_piece_by_piece(office: Office) -> None:
     for name in names:
         office.accept(Order("Go.", one_task("Go.")), name)
     queue = Queue()
-    more = [asyncio.run(office.engine.attend(queue)) for _ in range(2)]
+    more = [asyncio.run(office.engine.attend(queue)) for _ in range(6)]
     at_first = list(queue.runs)
     asyncio.run(office.engine.attend(queue))
 
-    assert more == [True, False]
+    assert more == [True] * 5 + [False]
     assert at_first == names
     assert queue.runs == names  # they wait in the queue now, and are left alone for a while
+
+
+def test_workers_that_look_at_the_same_time_hand_on_each_run_once(factory: StoreFactory) -> None:
+    """Otherwise a run costs more, the more workers there are."""
+    offices, queue = [Office(factory()) for _ in range(3)], Queue()
+    names = [f"run-{n:03}" for n in range(120)]
+    for name in names:
+        offices[0].accept(Order("Go.", one_task("Go.")), name)
+
+    async def attend_all() -> None:
+        await asyncio.gather(*(office.engine.attend(queue) for office in offices))
+
+    asyncio.run(attend_all())
+
+    assert sorted(queue.runs) == names
 
 
 def test_an_alarm_may_ring_for_days(office: Office) -> None:

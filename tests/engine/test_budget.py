@@ -202,13 +202,13 @@ def test_an_overrun_is_recorded_with_its_call(office: Office, name: str) -> None
 
 
 def test_a_program_that_could_not_be_started_is_a_call_all_the_same(office: Office) -> None:
-    """It was made, and it is on record: the calls that are counted are the calls that are told."""
+    """It was made, and is on record; a program that is not there is not tried again."""
     policy = quick(agents={"": Command(("/no/such/program",), usd=10)}, retries=2)
     run = office.do(Order("x", chain("a"), policy, Budget(usd=100)))
 
     assert run.task("a").state is TaskState.FAILED
-    assert office.account().used == Amount(0, 0, 3)
-    assert office.model_calls() == run.spent.calls == 3
+    assert office.account().used == Amount(0, 0, 1)
+    assert office.model_calls() == run.spent.calls == 1
 
 
 # Time

@@ -24,6 +24,7 @@ from forum.work import (
     Decider,
     Gate,
     GateDecided,
+    GateDecidedBy,
     Move,
     RunState,
     Scripted,
@@ -94,7 +95,7 @@ def test_an_edited_plan_is_the_one_that_is_carried_out(office: Office) -> None:
     plans = [(leaf, entry) for leaf, entry in office.told() if entry.kind == "plan/1"]
     assert [read_plan(office.body(entry, "plan")) for _, entry in plans] == [PLANNED.plan, other]
     by_id = {leaf.hex(): entry for leaf, entry in office.told()}
-    assert [by_id[parent].kind for parent in plans[1][1].parents] == ["gate.decision/1"]
+    assert [by_id[parent].kind for parent in plans[1][1].parents] == ["gate.decision/2"]
     first = next(entry for entry in office.entries() if entry.strand == "task/x")
     assert first.parents == (plans[1][0].hex(),), "its cause is the plan that was approved"
     assert office.findings() == ()
@@ -143,7 +144,7 @@ def test_a_task_runs_as_it_was_approved(office: Office) -> None:
     assert office.prompt("b") == b"newest words"
     by_id = {leaf.hex(): entry for leaf, entry in office.told()}
     call = next(entry for entry in office.entries() if entry.strand == "task/b")
-    assert [by_id[parent].kind for parent in call.parents] == ["gate.decision/1"]
+    assert [by_id[parent].kind for parent in call.parents] == ["gate.decision/2"]
     assert office.findings() == ()
 
 
@@ -203,7 +204,7 @@ def test_there_is_no_second_decision(office: Office) -> None:
     digest = digest_of(office, "task/b")
     office.decide("task/b", Answer.REJECT)
 
-    with pytest.raises(GateClosed, match=r"reject.*person"):
+    with pytest.raises(GateClosed, match=r"reject.*operator"):
         office.decide("task/b", Answer.APPROVE, digest=digest)
     with pytest.raises(GateClosed):
         edit(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
@@ -237,7 +238,7 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
         offices[0].decide("task/b", Answer.APPROVE)
         refused[0] = None
 
-    decisions = [e for e in offices[0].entries() if isinstance(e.facts, GateDecided)]
+    decisions = [e for e in offices[0].entries() if isinstance(e.facts, GateDecidedBy)]
     assert len(decisions) == 1
     assert sum(error is None for error in refused[:7]) == 1
     assert all(isinstance(error, GateClosed | GateMoved) for error in refused if error)

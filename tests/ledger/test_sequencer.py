@@ -3,11 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Event
+from typing import Any, cast
 
 import pytest
 
 from forum.errors import Overtaken
-from forum.ledger import Sequencer
+from forum.ledger import Sequencer, Store
 from forum.tlog import root_of
 from tests.support import (
     Chain,
@@ -15,6 +16,7 @@ from tests.support import (
     Interlude,
     Stopped,
     StoreFactory,
+    Wrapped,
     data_of,
     entries_of,
     leaves_of,
@@ -73,6 +75,26 @@ def test_a_sequencer_that_is_overtaken_changes_nothing(store_factory: StoreFacto
             break
 
     assert calls == 4  # waiting, indexes, head and swap
+
+
+def test_a_drain_ends_while_others_append(store_factory: StoreFactory) -> None:
+    """A worker that is told to stop drains: it must not have to wait until all others are idle."""
+    store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
+    store.append(chain.take(3))
+    swaps = 0
+
+    def append_more(*arguments: Any) -> None:  # noqa: ANN401  those of a swap
+        nonlocal swaps
+        swaps += 1
+        assert swaps < 10, "it goes on for as long as others append"
+        store.swap(*arguments)
+        other.append(chain.take(2))
+
+    given = Sequencer(cast("Store", Wrapped(store, swap=append_more))).drain()
+
+    assert (given, swaps) == (3, 1)
+    assert store.head().size == 3
+    assert Sequencer(store).drain() == 2
 
 
 def test_a_sequencer_goes_on_where_another_one_was(store_factory: StoreFactory) -> None:

@@ -126,6 +126,11 @@ def refuse(status: int, body: bytes = b"{}", **headers: str) -> Answer:
     return (_HEAD % (status, told.encode()), body)
 
 
+def in_one_piece(body: dict[str, Any], kind: str = "application/json") -> Answer:
+    """Return a complete answer as a server gives it that ignores `stream: true`."""
+    return refuse(200, json.dumps(body).encode(), Content_Type=kind)
+
+
 def events(*told: bytes | dict[str, Any]) -> Answer:
     """Return server-sent events."""
     return (EVENTS, *(event(one) for one in told))

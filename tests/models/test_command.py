@@ -282,24 +282,27 @@ def test_output_is_kept_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "code"),
+    ("argv", "code", "outcome"),
     [
-        (("forum-no-such-program",), "not-found"),
-        (("/dev/null/program",), "not-found"),
-        (("/dev/null",), "not-executable"),
-        ((), "not-found"),
-        (("a\0b",), "not-executable"),
-        (("true", "x" * 200_000), "E2BIG"),
+        (("forum-no-such-program",), "not-found", Outcome.DENIED),
+        (("/dev/null/program",), "not-found", Outcome.DENIED),
+        (("/dev/null",), "not-executable", Outcome.DENIED),
+        ((), "not-found", Outcome.DENIED),
+        (("a\0b",), "not-executable", Outcome.DENIED),
+        (("true", "x" * 200_000), "E2BIG", Outcome.FAILED),
     ],
     ids=["unknown", "no folder", "no program", "empty", "not text", "too long"],
 )
 def test_a_program_that_cannot_be_started_is_a_failure_that_costs_nothing(
-    argv: tuple[str, ...], code: str
+    argv: tuple[str, ...], code: str, outcome: Outcome
 ) -> None:
-    """Whoever configured it is told what to do; nobody was called, so nobody is paid."""
+    """Whoever configured it is told what to do; nobody was called, so nobody is paid.
+
+    One that is not there is denied: it would not be there a moment later either.
+    """
     reply = run(Command(argv, usd=7))
 
-    assert (reply.outcome, reply.why, reply.code) == (Outcome.FAILED, Why.ERROR, code)
+    assert (reply.outcome, reply.why, reply.code) == (outcome, Why.ERROR, code)
     assert read(reply.error).startswith(b"cannot start the program ")
     assert reply.spent == FREE
 
@@ -378,7 +381,7 @@ def test_programs_run_side_by_side_and_leave_nothing_open() -> None:
     outcomes = [reply.outcome.value for reply in replies]
     del replies
 
-    assert outcomes == ["ok"] * 4 + ["failed"] * 12 + ["timeout"] * 4
+    assert outcomes == ["ok"] * 4 + ["failed"] * 8 + ["denied"] * 4 + ["timeout"] * 4
     assert monotonic() - began < 10
     assert open_files() <= before
 

@@ -1,5 +1,9 @@
 """The semantic rung: vectors as published, bits that belong to the roster, a cache that is used."""
 
+import os
+import subprocess
+import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -126,3 +130,37 @@ def test_the_semantic_rung_reaches_its_goals() -> None:
     ):
         found = shares(outcomes)
         assert [name for name in GOALS["semantic"] if not met("semantic", name, found[name])] == []
+
+
+def test_weights_are_checked_again_after_any_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest of 90 MB is computed once for a file, and again for what was put in its place."""
+    file = tmp_path / "model.safetensors"
+    good = (2).to_bytes(8, "little") + b"{}"
+    file.write_bytes(good)
+    monkeypatch.setattr(embedding, "WEIGHTS", sha256(good).hexdigest())
+    monkeypatch.setattr(embedding, "cache_folder", lambda: tmp_path / "cache")
+    embedding._read_weights(file)  # noqa: SLF001
+    before = file.stat()
+
+    monkeypatch.setattr(embedding, "sha256", None)  # nothing is computed for what is known
+    embedding._read_weights(file)  # noqa: SLF001
+    monkeypatch.undo()
+    monkeypatch.setattr(embedding, "WEIGHTS", sha256(good).hexdigest())
+    monkeypatch.setattr(embedding, "cache_folder", lambda: tmp_path / "cache")
+    file.write_bytes(good[:-2] + b"[]")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(MissingExtra, match="does not hold the weights"):
+        embedding._read_weights(file)  # noqa: SLF001
+
+
+def test_programs_do_not_inherit_the_limit_of_threads() -> None:
+    """One thread is right for one sentence; an agent's program decides for itself."""
+    said = (
+        "import os; before = dict(os.environ); import forum.models.arrays; "
+        "print(before == dict(os.environ))"
+    )
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "True\n"

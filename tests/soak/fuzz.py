@@ -31,14 +31,16 @@ class Visitor:
 
     name: str
     scope: Scope | None = None
-    here: bool = False
-    """Whether on the machine itself, where the server asks nobody for a key."""
+    is_operator: bool = False
+    is_open: bool = False
+    """Whether at a server that lets anybody submit and read."""
 
 
-LOCAL = Visitor("local", here=True)
+OPERATOR = Visitor("operator", is_operator=True)
+OPEN = Visitor("open", is_open=True)
 STRANGER = Visitor("stranger")
 ADMIN = Visitor("admin", Scope.ADMIN)
-VISITORS = (LOCAL, STRANGER, *(Visitor(scope, scope) for scope in Scope))
+VISITORS = (OPERATOR, OPEN, STRANGER, *(Visitor(scope, scope) for scope in Scope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +76,21 @@ class Known:
 
 
 class House:
-    """A ledger with something of everything in it, and two servers: one of them asks for keys."""
+    """A ledger with something of everything in it, and two servers: one of them is open."""
 
-    def __init__(self, local: Served, guarded: Served) -> None:
-        self._local, self._guarded = local, guarded
-        self._run = local.submit()
+    def __init__(self, guarded: Served, opened: Served) -> None:
+        self._guarded, self._opened = guarded, opened
+        self._run = guarded.submit()
 
     def fuzz(self, visitor: Visitor, effort: Effort) -> Found:
         """Have a visitor ask for everything that there is, rightly and wrongly."""
-        server = self._local if visitor.here else self._guarded
+        server = self._opened if visitor.is_open else self._guarded
         home, log = server.project.home, server.project.home / "serve.log"
         shown, known = self._shown(visitor), self._known()
         told = log.read_text()
         document = server.client.get("/openapi.json").json()
-        if not visitor.here:
-            _require_keys(document)
+        if visitor.is_open:
+            _allow_anybody(document)
         (home / "openapi.json").write_text(json.dumps(document))
         (home / "fuzz.toml").write_text(_settings(known, document))
         argv = [*_command(home, effort), "--url", server.url, str(home / "openapi.json")]
@@ -103,19 +105,23 @@ class House:
 
     def _shown(self, visitor: Visitor) -> dict[str, str]:
         """Return what a visitor shows at the door."""
+        forum = self._guarded.project.forum
+        if visitor.is_operator:
+            return {"Authorization": f"Bearer {forum.operator_token()}"}
         if visitor.scope is None:
             return {}
-        key = self._local.project.forum.grant(visitor.name, {visitor.scope})
-        return {"Authorization": f"Bearer {key}"}
+        return {"Authorization": f"Bearer {forum.grant(visitor.name, {visitor.scope})}"}
 
     def _known(self) -> list[Known]:
         """Make what can be asked for, and say what it is."""
-        made, run = self._local.project, self._run
+        made, run = self._guarded.project, self._run
         gates = [self._gate() for _ in range(_GATES)]
         for gate in gates:
             made.wait(gate)
         eventually(lambda: made.forum.store.backlog() == 0)
-        page = self._local.client.get("/api/v1/entries", params={"run": run, "limit": 1000}).json()
+        page = self._guarded.client.get(
+            "/api/v1/entries", params={"run": run, "limit": 1000}
+        ).json()
         entries = [entry["index"] for entry in page["entries"]]
         return [
             Known("path.run", [run, *gates]),
@@ -139,12 +145,12 @@ class House:
 
     def _gate(self) -> str:
         asked = {"request": "Name a river.", "gates": {"what": ["plan"]}}
-        return str(self._local.client.post("/api/v1/runs", json=asked).json()["run"])
+        return str(self._guarded.client.post("/api/v1/runs", json=asked).json()["run"])
 
     def _digest(self, run: str) -> str:
         """Return what somebody has to name who decides about a plan."""
         where = f"/api/v1/runs/{run}/gate"
-        return str(self._local.client.get(where, params={"subject": "plan"}).json()["digest"])
+        return str(self._guarded.client.get(where, params={"subject": "plan"}).json()["digest"])
 
 
 def _settings(known: Sequence[Known], document: Mapping[str, Any]) -> str:
@@ -164,11 +170,11 @@ def _settings(known: Sequence[Known], document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _require_keys(document: Mapping[str, Any]) -> None:
-    """Let the document say what this server does: nobody comes in without a key."""
+def _allow_anybody(document: Mapping[str, Any]) -> None:
+    """Let the document say what an open server does: nobody needs a key to ask."""
     for methods in document["paths"].values():
         for operation in methods.values():
-            operation["security"] = [way for way in operation["security"] if way]
+            operation["security"] = [*operation["security"], {}]
 
 
 def _with_rules(document: Mapping[str, Any]) -> Iterator[str]:
@@ -199,11 +205,11 @@ def _read(visitor: Visitor, report: Mapping[str, Any], said: str, trouble: Seque
 
 @contextmanager
 def house(home: Path) -> Iterator[House]:
-    """Serve a ledger to those on the machine, and once more to those with a key."""
+    """Serve a ledger to those with a key, and once more to anybody."""
     with ExitStack() as stack:
-        local = stack.enter_context(served(home, options=UNLIMITED, settings=SETTINGS))
-        guarded = stack.enter_context(serving(local.project, (*UNLIMITED, "--require-keys")))
-        yield House(local, guarded)
+        guarded = stack.enter_context(served(home, options=UNLIMITED, settings=SETTINGS))
+        opened = serving(guarded.project, (*UNLIMITED, "--open-loopback"))
+        yield House(guarded, stack.enter_context(opened))
 
 
 def main() -> None:

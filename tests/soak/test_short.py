@@ -1,13 +1,16 @@
 """The crash loop, cut short: every kind of crash, both databases, in seconds.
 
-`just soak-ledger` runs the long one.
+`just soak-ledger` and `just soak-stops` run the long ones.
 """
+
+from pathlib import Path
 
 import pytest
 
-from tests.soak.cluster import server_binaries
+from tests.soak.cluster import scratch_database, server_binaries
 from tests.soak.ledger import Goals, soak
 from tests.soak.restore import restore_an_older_database
+from tests.soak.stops import measure
 
 pytestmark = pytest.mark.slow
 
@@ -36,3 +39,13 @@ def test_nothing_is_signed_over_a_restored_database(database: str) -> None:
 
     assert result["violations"] == []
     assert result["refusals"] == 4
+
+
+@pytest.mark.postgres
+def test_a_worker_that_is_stopped_under_load_ends(postgres_url: str, tmp_path: Path) -> None:
+    """Whatever it is doing: one that has to be killed has its calls paid for again."""
+    with scratch_database(postgres_url) as url:
+        figures = measure(tmp_path, url, cycles=3, seed=1)
+
+    assert (figures.late, figures.failed) == (0, 0)
+    assert figures.submitted > 0

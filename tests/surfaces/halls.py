@@ -30,16 +30,18 @@ def open_forum(home: Path, project: str = PROJECT) -> Forum:
 
 
 @contextmanager
-def hall(house: House, peer: str = "127.0.0.1") -> Iterator[TestClient]:
-    """Serve a house to a client that comes from an address."""
+def hall(house: House, peer: str = "127.0.0.1", *, operator: bool = False) -> Iterator[TestClient]:
+    """Serve a house to a client that comes from an address, as the operator or as nobody."""
     with TestClient(make_app(house), "http://localhost", client=(peer, 40000)) as client:
+        if operator:
+            client.headers.update(showing(house.desks[0].forum.operator_token()))
         yield client
 
 
 @contextmanager
-def lone_hall(home: Path, *, keyless: bool = False) -> Iterator[tuple[Forum, TestClient]]:
+def lone_hall(home: Path, *, operator: bool = False) -> Iterator[tuple[Forum, TestClient]]:
     """Serve one ledger."""
-    with open_forum(home) as forum, hall(House([Desk(forum)], keyless=keyless)) as client:
+    with open_forum(home) as forum, hall(House([Desk(forum)]), operator=operator) as client:
         yield forum, client
 
 

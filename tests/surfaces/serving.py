@@ -11,6 +11,7 @@ import httpx2
 
 from tests.e2e.project import Project, eventually, project
 from tests.support import free_port
+from tests.surfaces.terminal import FORUM, Terminal
 
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
@@ -18,7 +19,7 @@ STOP_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A project with a server, and a client of it."""
+    """A project with a server, and its operator's client."""
 
     project: Project
     server: "subprocess.Popen[bytes]"
@@ -65,14 +66,30 @@ def serving(
     with (made.home / "serve.log").open("ab") as log:
         server = subprocess.Popen(argv, cwd=made.home, env=made.environ, stderr=log)
     try:
-        with httpx2.Client(base_url=url, timeout=60.0, verify=False) as client:
+        token = made.forum.operator_token()
+        shown = {"Authorization": f"Bearer {token}"}
+        with httpx2.Client(base_url=url, timeout=60.0, verify=False, headers=shown) as client:
             eventually(lambda: _is_ready(client, server, made), START_SECONDS)
             yield Served(made, server, url, client)
     finally:
         stop(server)
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
+@contextmanager
+def started(terminal: Terminal, *words: str) -> Iterator[str]:
+    """Start a server, and return the address at which it says that it serves."""
+    with subprocess.Popen(
+        [FORUM, *words], cwd=terminal.folder, env=terminal.environment, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        try:
+            said = next((line for line in process.stderr if b" serving " in line), b"")
+            yield said.decode().strip().rpartition(" at ")[2]
+        finally:
+            stop(process)
+
+
+def stop(process: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> None:
     """End a process as an operator would; if it does not listen, harder."""
     process.terminate()
     try:

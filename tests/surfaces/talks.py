@@ -90,12 +90,12 @@ def over_pipes(made: Project, *options: str) -> Connect:
     return connect
 
 
-def over_http(url: str, key: str = "") -> Connect:
-    """Return what asks a server, with a key if there is one."""
+def over_http(url: str, key: str) -> Connect:
+    """Return what asks a server, with a key or a token."""
 
     @asynccontextmanager
     async def connect(era: str) -> AsyncIterator[Talk]:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        headers = {"Authorization": f"Bearer {key}"}
         async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
             transport = streamable_http_client(f"{url}/mcp", http_client=http)
             async with Client(transport, mode=era, cache=None) as client:

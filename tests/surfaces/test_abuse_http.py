@@ -34,6 +34,8 @@ PROMPT_SECONDS = 2.0
 MOST_GROWTH = 64 << 20
 MOST = 2000
 """How many connections a server keeps."""
+OPENED = ("--open-loopback", "--rate", "1000000")
+"""What lets clients be rude without a key."""
 HOST = b"Host: 127.0.0.1\r\n"
 LAST = b"Connection: close\r\n"
 JSON = b"Content-Type: application/json\r\n"
@@ -180,7 +182,7 @@ def abused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Abused]:
     """Serve a project by a server that loses patience soon."""
     with project(tmp_path_factory.mktemp("abuse"), None, SETTINGS) as made, ExitStack() as stack:
         stack.enter_context(made.worker())
-        served = stack.enter_context(serving(made, program=(hasty.__file__,)))
+        served = stack.enter_context(serving(made, OPENED, (hasty.__file__,)))
         gated = {"request": "Name a river.", "gates": {"what": ["plan"]}}
         waiting = served.client.post("/api/v1/runs", json=gated).json()["run"]
         made.wait(waiting)
@@ -451,7 +453,7 @@ def test_two_thousand_who_say_nothing_keep_nobody_out(abused: Abused) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2 * MOST, hard)), hard))
     try:
-        with serving(abused.served.project) as patient, ExitStack() as stack:
+        with serving(abused.served.project, OPENED) as patient, ExitStack() as stack:
             crowded = Abused(patient, abused.waiting)
             with crowded.unharmed() as neighbour:
                 for _ in range(MOST + 100):
@@ -496,7 +498,7 @@ def test_tls_hides_no_junk(abused: Abused, tmp_path: Path) -> None:
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     project, options = abused.served.project, own_certificate(tmp_path)
-    with serving(project, options, (hasty.__file__,)) as served:
+    with serving(project, (*OPENED, *options), (hasty.__file__,)) as served:
         safe = Abused(served, abused.waiting)
         log = safe.log
         for data in (LIVE + LAST + b"\r\n", LIVE + CHUNKED + b"\r\nzz\r\n", b"GET /liv"):

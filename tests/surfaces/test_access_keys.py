@@ -113,7 +113,7 @@ def test_a_key_is_for_a_ledger_that_is_there(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Forum, TestClient]]:
     """Serve a ledger to which nobody has a key."""
-    with lone_hall(tmp_path_factory.mktemp("office"), keyless=True) as served:
+    with lone_hall(tmp_path_factory.mktemp("office"), operator=True) as served:
         yield served
 
 
@@ -200,7 +200,7 @@ def test_a_server_has_its_defaults_from_the_file(
         allow_hosts = ["forum.example", "other.example"]
         rate = 12.5
         max_body = 4096
-        require_keys = true
+        open_loopback = true
         tls_cert = "cert.pem"
         tls_key = "key.pem"
         """
@@ -214,10 +214,12 @@ def test_a_server_has_its_defaults_from_the_file(
         "allow_host": ("forum.example", "other.example"),
         "rate": 12.5,
         "max_body": 4096,
-        "require_keys": True,
+        "open_loopback": True,
+        "require_keys": False,
         "tls_cert": tmp_path / "cert.pem",
         "tls_key": tmp_path / "key.pem",
         "tenant": (),
+        "log_format": "text",
     }
 
 
@@ -225,20 +227,20 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One order for every setting, so that an operator can tell what holds."""
-    (tmp_path / "forum.toml").write_text("[server]\nport = 9001\nrate = 1\nrequire_keys = true\n")
+    (tmp_path / "forum.toml").write_text("[server]\nport = 9001\nrate = 1\nopen_loopback = true\n")
     variables = {
         "FORUM_SERVER_PORT": "9002",
         "FORUM_SERVER_RATE": "2",
         "FORUM_SERVER_ALLOW_HOSTS": "a.example b.example",
-        "FORUM_SERVER_REQUIRE_KEYS": "false",
+        "FORUM_SERVER_OPEN_LOOPBACK": "false",
     }
     found = taken(tmp_path, monkeypatch, "--port", "9003", **variables)
 
-    assert (found["port"], found["rate"], found["require_keys"]) == (9003, 2.0, False)
+    assert (found["port"], found["rate"], found["open_loopback"]) == (9003, 2.0, False)
     assert found["allow_host"] == ("a.example", "b.example")
 
 
-@pytest.mark.parametrize("wrong", ["port = [9001]", "require_keys = [true]", "host.a = 1"])
+@pytest.mark.parametrize("wrong", ["port = [9001]", "open_loopback = [true]", "host.a = 1"])
 def test_a_setting_of_one_value_has_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
@@ -263,8 +265,8 @@ def test_an_issuer_comes_from_one_file(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_no_server_has_is_refused(tmp_path: Path) -> None:
-    """A misspelt `require_keys` would leave a door open."""
-    (tmp_path / "forum.toml").write_text("[server]\nrequire_key = true\n")
+    """A setting that is misspelt would do nothing, unseen."""
+    (tmp_path / "forum.toml").write_text("[server]\nopen_loopbacks = false\n")
 
-    with pytest.raises(BadSettings, match="require_key"):
+    with pytest.raises(BadSettings, match="open_loopbacks"):
         load_settings(tmp_path, {})

@@ -102,7 +102,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "of a ledger that is not served": third.grant("far", EVERYTHING),
                 "no key at all": "open sesame",
             }
-        house = House([Desk(first), Desk(second)], keyless=False)
+        house = House([Desk(first), Desk(second)])
         with hall(house) as client:
             asked = client.post(
                 "/api/v1/runs",
@@ -111,6 +111,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             )
             run = asked.json()["run"]
             eventually(lambda: first.store.backlog() == 0)
+            eventually(lambda: client.get("/readyz").status_code == 200)
             yield World(client, first, second, by_scope, bad, stranger, run)
 
 

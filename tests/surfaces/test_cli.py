@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -20,7 +19,7 @@ import pytest
 from forum.errors import Malformed, NoSuchEntry, Overtaken, RolledBack
 from forum.tlog import Hash, SigningKey, TlogProof, VerifierKey, check_inclusion, open_checkpoint
 from tests.support import free_port, timed
-from tests.surfaces.serving import stop
+from tests.surfaces.serving import started
 from tests.surfaces.terminal import FORUM, Terminal
 
 CPU_SECONDS = 0.2
@@ -596,29 +595,47 @@ def test_a_closed_stdout_is_no_failure(terminal: Terminal, command: str) -> None
 # Serving
 
 
-@contextmanager
-def started(terminal: Terminal, *words: str) -> Iterator[str]:
-    """Start a server, and return the address at which it says that it serves."""
-    with subprocess.Popen(
-        [FORUM, *words], cwd=terminal.folder, env=terminal.environment, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stderr is not None
-        try:
-            said = next((line for line in process.stderr if line.startswith(b"serving ")), b"")
-            yield said.decode().strip().rpartition(" at ")[2]
-        finally:
-            stop(process)
-
-
-def test_up_serves_as_the_file_says(terminal: Terminal) -> None:
-    """Who has written that keys are needed must not find the door open by another command."""
+def test_up_serves_whoever_shows_the_operators_token(terminal: Terminal) -> None:
+    """`Bearer $(forum token)` is all that a program of the operator has to know."""
     port = free_port()
-    (terminal.folder / "forum.toml").write_text(f"[server]\nport = {port}\nrequire_keys = true\n")
+    (terminal.folder / "forum.toml").write_text(f"[server]\nport = {port}\n")
     with started(terminal, "up") as url:
-        answer = httpx2.get(f"{url}/api/v1/runs")
+        token = terminal.type("token").stdout.strip()
+        without = httpx2.get(f"{url}/api/v1/runs")
+        shown = httpx2.get(f"{url}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
+        rotated = terminal.type("token", "--rotate").stdout.strip()
+        after = httpx2.get(f"{url}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
 
     assert url == f"http://127.0.0.1:{port}"
-    assert answer.status_code == 401
+    assert [answer.status_code for answer in (without, shown, after)] == [401, 200, 401]
+    assert "forum token" in without.json()["detail"]
+    assert rotated != token
+
+
+def test_there_is_no_token_without_a_ledger(tmp_path: Path) -> None:
+    """In the wrong folder it would open nothing, and nobody would know why."""
+    refused = Terminal(tmp_path / "elsewhere").type("token")
+
+    assert refused.returncode == 1
+    assert "forum init" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--open-loopback", "--host", "::"),
+        ("serve", "--open-loopback", "--host", "192.0.2.1"),
+        ("serve", "--open-loopback", "--require-keys"),
+        ("up", "--open-loopback", "--require-keys"),
+    ],
+    ids=" ".join,
+)
+def test_only_a_loopback_address_can_be_open(terminal: Terminal, words: tuple[str, ...]) -> None:
+    """Who can reach another address is not known to anybody."""
+    refused = terminal.type(*words)
+
+    assert refused.returncode == 2
+    assert "--open-loopback" in refused.stderr
 
 
 def test_a_server_names_the_port_that_it_got(terminal: Terminal) -> None:

@@ -190,7 +190,16 @@ def test_init_writes_settings_that_say_nothing_yet(terminal: Terminal) -> None:
     known = configured(full)
 
     assert (plain.origin, plain.database, plain.policy, plain.team) == (None, None, None, {})
-    assert full.team.keys() == {"models", "roles", "roster", "tools", "servers", "clients"}
+    assert full.team.keys() == {
+        "models",
+        "roles",
+        "roster",
+        "tools",
+        "servers",
+        "gates",
+        "budgets",
+        "clients",
+    }
     assert known.agents.keys() == {"", "cheap", "capable", "frontier"}
     assert (full.origin, full.key_file) == ("example.com/agents", Path("/etc/forum/log.key"))
 

@@ -82,7 +82,7 @@ def visiting(home: Path, settings: str) -> Iterator[Visitor]:
     """Serve a project to somebody who may submit and read."""
     with open_forum(home, settings) as forum:
         key = forum.grant("visitor", {Scope.SUBMIT, Scope.READ})
-        with hall(House([Desk(forum, forum.working)], keyless=False)) as client:
+        with hall(House([Desk(forum, forum.working)])) as client:
             yield Visitor(forum, client, key)
 
 

@@ -225,3 +225,54 @@ def test_a_database_that_does_not_answer_is_told_of_without_its_password(
     assert "s3cret" not in shown
     assert found.state is State.PROBLEM
     assert "start the database" in (found.next or "")
+
+
+def test_a_state_directory_that_others_can_enter_is_a_problem(terminal: Terminal) -> None:
+    """The token of the operator is there, the guard, and the key of the local witness."""
+    state = Path(terminal.environment["FORUM_STATE_DIR"])
+    made = state.stat().st_mode & 0o777
+    state.chmod(0o755)
+
+    assert made == 0o700
+    assert examined(terminal, 1)["state"].next == f"chmod 700 {state}"
+
+
+def test_a_file_with_a_password_that_others_can_read_is_a_problem(bare: Terminal) -> None:
+    """A password in forum.toml, the key of a model, the secret of a webhook."""
+    bare.environment.pop("FORUM_DATABASE_URL", None)
+    file, key = bare.folder / "forum.toml", bare.folder / "model.key"
+    file.write_text(
+        '[database]\nurl = "postgresql://u:hunter22@127.0.0.1:1/x"\n'
+        '[models.a]\nurl = "http://127.0.0.1:1/v1"\nmodel = "m"\nkey_file = "model.key"\n'
+    )
+    key.write_text("sk-123456789")
+    for path in (file, key):
+        path.chmod(0o644)
+    open_files = [one for one in all_findings(bare) if one["check"] == "secrets"]
+    for path in (file, key):
+        path.chmod(0o600)
+    closed = [one for one in all_findings(bare) if one["check"] == "secrets"]
+
+    assert [one["next"] for one in open_files] == [f"chmod 600 {file}", f"chmod 600 {key}"]
+    assert closed == []
+
+
+def all_findings(terminal: Terminal) -> list[dict[str, str]]:
+    """Return everything that is found, in the order in which it was looked at."""
+    checks: list[dict[str, str]] = json.loads(terminal.call("doctor", "--json").stdout)["checks"]
+    return checks
+
+
+def test_a_program_that_is_not_confined_is_told_of(terminal: Terminal) -> None:
+    """What it could do must be known to whoever relies on a gate."""
+    file = terminal.folder / "forum.toml"
+    file.write_text('[models.a]\ncmd = "cat"\n[tools.lint]\ncmd = "true"\n')
+    free = examined(terminal, 0)["confined"]
+    file.write_text(f"[agents]\nconfine = true\n{file.read_text()}")
+    confined = examined(terminal, 0)["confined"]
+
+    assert free.state is State.WARNING
+    assert "the agent a, the tool lint" in free.found
+    assert "approve at gates" in free.found
+    assert "confine = true" in (free.next or "")
+    assert (confined.state, confined.next) == (State.OK, None)

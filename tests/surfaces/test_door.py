@@ -7,30 +7,40 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
-from time import time
+from statistics import median
+from time import perf_counter, time
+from typing import Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import OKPAlgorithm
 from starlette.testclient import TestClient
-from starlette.types import Receive, Send
-from starlette.types import Scope as ASGIScope
 
 from forum.app import Forum
-from forum.errors import StoreFailed
-from forum.ledger import AccessDenied, Denial, Scope
+from forum.errors import KeyUnreadable, StoreFailed
+from forum.ledger import (
+    ACCESS,
+    LOG_RUN,
+    AccessDenied,
+    Denial,
+    Entry,
+    RedactReason,
+    Scope,
+    leaf_of,
+)
 from forum.surfaces.http.denials import MOST_CASES, OTHERS, Denials
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.door import FRESH_SECONDS, LOCAL_NAMES, House
-from forum.surfaces.http.server import make_app
 from forum.surfaces.http.tokens import Tokens, read_issuer
 from tests.e2e.project import eventually
 from tests.support import SOON, free_port
 from tests.surfaces.halls import EVERYTHING, hall, lone_hall, open_forum, showing, turned_away
+from tests.verify.samples import standalone, stranger
 
 RUNS = "/api/v1/runs"
 ASK = {"request": "Hi.", "route": False}
@@ -43,28 +53,52 @@ def forum(tmp_path: Path) -> Iterator[Forum]:
         yield opened
 
 
-# Who needs no key
+# Nobody is somebody by an address
+
+
+HEADERS_OF_THIS_MACHINE: list[Mapping[str, str]] = [
+    {},
+    {"Host": "127.0.0.1:8080"},
+    {"Host": "[::1]:8080"},
+    {"Origin": "http://localhost"},
+    {"X-Forwarded-For": "127.0.0.1"},
+    {"Forwarded": "for=127.0.0.1"},
+    {"Authorization": "Basic b3BlbjpzZXNhbWU="},
+    {"Authorization": "Bearer"},
+    {"Authorization": "Bearer sk-whatever-a-chat-client-has"},
+    {"Authorization": f"Bearer forum-operator_{'0' * 64}"},
+]
 
 
 @pytest.fixture(scope="module")
 def lounge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """Serve a ledger that needs no key on this machine, and has a name elsewhere."""
+    """Serve a ledger to those who show nothing, on this machine and under another name."""
     with (
         open_forum(tmp_path_factory.mktemp("lounge")) as forum,
         hall(House([Desk(forum)], LOCAL_NAMES | {"forum.example"})) as client,
     ):
+        forum.operator_token()
         yield client
+
+
+@pytest.mark.parametrize("headers", HEADERS_OF_THIS_MACHINE, ids=str)
+def test_a_program_on_this_machine_needs_a_token_like_everybody(
+    lounge: TestClient, headers: Mapping[str, str]
+) -> None:
+    """An agent's program runs here too: it must not approve its own gate, nor make a key."""
+    asked = [("GET", "/api/v1/gates"), ("POST", f"{RUNS}/some/gate"), ("POST", "/api/v1/keys")]
+    asked += [("POST", RUNS), ("GET", RUNS), ("GET", "/metrics"), ("GET", "/v1/models")]
+    answers = [lounge.request(method, path, headers=headers) for method, path in asked]
+
+    assert [answer.status_code for answer in answers] == [401] * len(asked)
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({}, 200),
-        ({"Host": "127.0.0.1:8080"}, 200),
-        ({"Host": "[::1]:8080"}, 200),
-        ({"Host": "LOCALHOST"}, 200),
-        ({"Origin": "http://localhost"}, 200),
-        ({"Host": "localhost:8080", "Origin": "http://localhost:8080"}, 200),
+        ({"Host": "LOCALHOST"}, 401),
+        ({"Host": "forum.example"}, 401),
+        ({"Host": "localhost:8080", "Origin": "http://localhost:8080"}, 401),
         ({"Host": "localhost:8080", "Origin": "http://localhost:3000"}, 403),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
@@ -73,54 +107,133 @@ def lounge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         ({"Host": "localhost.evil.example"}, 403),
         ({"Host": "[::1"}, 403),
         ({"Host": ""}, 403),
-        ({"Host": "forum.example"}, 401),
-        ({"X-Forwarded-For": "203.0.113.5"}, 401),
-        ({"X-Forwarded-Proto": "https"}, 401),
-        ({"Forwarded": "for=203.0.113.5"}, 401),
-        ({"X-Real-IP": "203.0.113.5"}, 401),
-        ({"CF-Connecting-IP": "203.0.113.5"}, 401),
-        ({"Via": "1.1 proxy"}, 401),
-        ({"Authorization": "Basic b3BlbjpzZXNhbWU="}, 401),
-        ({"Authorization": "Bearer"}, 401),
-        ({"Authorization": "Bearer sk-whatever-a-chat-client-has"}, 200),
     ],
     ids=str,
 )
-def test_on_this_machine_only_a_program_of_this_machine_needs_no_key(
+def test_a_page_that_a_browser_was_led_to_is_refused_before_anything_is_shown(
     lounge: TestClient, headers: Mapping[str, str], status: int
 ) -> None:
-    """Not a page that a browser was led to, nor whoever a proxy speaks for."""
-    answer = lounge.get(RUNS, headers=headers)
-
-    assert answer.status_code == status, answer.text
+    """By the name that it asks for, or by where it comes from."""
+    assert lounge.get(RUNS, headers=headers).status_code == status
 
 
-def test_a_proxy_that_says_nothing_of_itself_is_none_of_this_machine(forum: Forum) -> None:
-    """nginx, as it comes: the address that it forwards to as Host, no header, and HTTP/1.0."""
-    app, key = make_app(House([Desk(forum)])), forum.grant("ci", {Scope.READ})
-
-    async def proxied(scope: ASGIScope, receive: Receive, send: Send) -> None:
-        await app({**scope, "http_version": "1.0"}, receive, send)
-
-    with TestClient(proxied, "http://127.0.0.1:8080", client=("127.0.0.1", 40000)) as client:
-        unknown = client.get(RUNS)
-        known = client.get(RUNS, headers=showing(key))
-
-    assert [unknown.status_code, known.status_code] == [401, 200]
-
-
-@pytest.mark.parametrize("peer", ["203.0.113.5", "::ffff:203.0.113.5", ""])
-def test_from_another_machine_a_key_is_needed(forum: Forum, peer: str) -> None:
-    """Whatever name it calls us by."""
+@pytest.mark.parametrize("peer", ["127.0.0.1", "203.0.113.5"])
+def test_the_operators_token_is_good_from_everywhere_and_nothing_else_is(
+    forum: Forum, peer: str
+) -> None:
+    """What is shown decides, and not who forwards it."""
     with hall(House([Desk(forum)]), peer) as client:
-        answer = client.get(RUNS)
+        without = client.get(RUNS)
+        shown = client.get(RUNS, headers=showing(forum.operator_token()))
+        made = client.post(
+            "/api/v1/keys",
+            json={"name": "ci", "scopes": ["read"]},
+            headers=showing(forum.operator_token()),
+        )
 
+    assert without.status_code == 401
+    assert without.headers["www-authenticate"].startswith("Bearer")
+    assert (shown.status_code, made.status_code) == (200, 201)
+    assert [e.actor for e in access_entries(forum)][-1] == "operator"
+
+
+def access_entries(forum: Forum) -> list[Entry[Any]]:
+    """Return the grants and revocations of a ledger."""
+    return [forum.ledger.kinds.read(data) for data in forum.store.strand(LOG_RUN, ACCESS)]
+
+
+def test_a_token_that_was_replaced_opens_nothing(forum: Forum) -> None:
+    """At once, in servers that run."""
+    with hall(House([Desk(forum)])) as client:
+        old = forum.operator_token()
+        before = client.get(RUNS, headers=showing(old))
+        new = forum.operator_token(rotate=True)
+        after = [client.get(RUNS, headers=showing(token)) for token in (old, new)]
+
+    assert before.status_code == 200
+    assert [answer.status_code for answer in after] == [401, 200]
+
+
+def test_a_token_that_others_could_read_opens_nothing(forum: Forum, tmp_path: Path) -> None:
+    """Somebody else may have it by now: it is replaced, not only hidden again."""
+    token = forum.operator_token()
+    (path,) = (tmp_path / "state/projects").glob("*.token")
+    mode = path.stat().st_mode & 0o777
+    path.chmod(0o644)
+    with hall(House([Desk(forum)])) as client:
+        answer = client.get(RUNS, headers=showing(token))
+    with pytest.raises(KeyUnreadable, match="forum token --rotate"):
+        forum.operator_token()
+
+    assert mode == 0o600
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert forum.operator_token(rotate=True) == forum.operator_token() != token
+
+
+def test_each_project_has_a_token_of_its_own(tmp_path: Path) -> None:
+    """It opens its own ledger wherever several are served, and no other."""
+    with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
+        house = House([Desk(one), Desk(two)])
+        with hall(house) as client:
+            taken = client.post(RUNS, json=ASK, headers=showing(two.operator_token()))
+        runs = [len(forum.recent_runs(None, 10)) for forum in (one, two)]
+
+    assert taken.status_code == 202
+    assert runs == [0, 1]
+
+
+def test_an_open_loopback_lets_anybody_submit_and_read_and_nothing_else(forum: Forum) -> None:
+    """A demo needs no key; a gate still needs somebody who may approve."""
+    gated = {"request": "Hi.", "gates": {"what": ["plan"]}}
+    with hall(House([Desk(forum)], open_loopback=True)) as client:
+        asked = client.post(RUNS, json=ASK)
+        read = client.get(RUNS, headers=showing("sk-whatever-a-chat-client-has"))
+        run = client.post(RUNS, json=gated).json()["run"]
+        refused = [
+            client.post(f"{RUNS}/{run}/gate", json={"subject": "plan", "digest": "0" * 64,
+                                                    "answer": "approve"}),
+            client.post("/api/v1/keys", json={"name": "me", "scopes": ["admin"]}),
+            client.get("/api/v1/keys"),
+            client.post(f"{RUNS}/{run}/bundle"),
+        ]  # fmt: skip
+        itself = client.post(RUNS, json=gated | {"gates": {"what": ["plan"], "default": "approve"}})
+        wrong = client.get(RUNS, headers=showing(f"forum_{forum.tenant}_{'0' * 12}_{'0' * 64}"))
+
+    assert (asked.status_code, read.status_code) == (202, 200)
+    assert [answer.status_code for answer in refused] == [403] * len(refused)
+    assert (itself.status_code, wrong.status_code) == (422, 401)
+
+
+# Which ledgers there are
+
+
+def test_a_stranger_cannot_learn_which_ledgers_a_server_has(tmp_path: Path) -> None:
+    """Neither by what is answered, nor by how long it takes, nor by what is written for it."""
+    with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
+        with hall(House([Desk(one), Desk(two)])) as client:
+            names = [two.tenant, "0badc0de", one.tenant, "deadbeef"]
+            keys = [f"forum_{name}_{'0' * 12}_{'0' * 64}" for name in names]
+            answers = [client.get(RUNS, headers=showing(key)) for key in keys]
+            times: dict[str, list[float]] = {}
+            for key in keys:
+                for _ in range(7):
+                    began = perf_counter()
+                    client.get(RUNS, headers=showing(key))
+                    times.setdefault(key, []).append(perf_counter() - began)
+        written = [len(turned_away(forum)) for forum in (one, two)]
+
+    assert {(a.status_code, a.text, a.headers["content-length"]) for a in answers} == {
+        (401, answers[0].text, answers[0].headers["content-length"])
+    }
+    # Asked again at once, each waits until its keys may be read again, which takes 50 ms.
+    assert all(median(found) > 0.03 for found in times.values()), times
+    assert written[0] >= 1
+    assert written[1] == 0
 
 
 def test_a_probe_may_call_the_server_by_any_name(lounge: TestClient) -> None:
     """Balancers go by addresses; what they ask for tells nothing of any ledger."""
+    eventually(lambda: lounge.get("/readyz").status_code == 200)
     answers = [lounge.get(path, headers={"Host": "10.0.0.7:80"}) for path in ("/livez", "/readyz")]
 
     assert [answer.status_code for answer in answers] == [200, 200]
@@ -176,7 +289,7 @@ def test_entries_name_the_key_by_which_somebody_came(tmp_path: Path) -> None:
 def test_an_idempotency_key_that_nobody_could_repeat_is_refused(tmp_path: Path) -> None:
     """One that is cut or changed on its way would have the work done twice."""
     given = [b"", b"a b", b"\x7f", b"x" * 201, b"\xe9"]
-    with lone_hall(tmp_path, keyless=True) as (_, client):
+    with lone_hall(tmp_path, operator=True) as (_, client):
         answers = [client.post(RUNS, json=ASK, headers={b"Idempotency-Key": key}) for key in given]
 
     assert [answer.status_code for answer in answers] == [400] * len(given)
@@ -185,7 +298,7 @@ def test_an_idempotency_key_that_nobody_could_repeat_is_refused(tmp_path: Path) 
 def test_each_key_has_its_own_rate(forum: Forum) -> None:
     """One that asks without end is told to wait, and nobody else notices."""
     hasty, other = forum.grant("hasty", {Scope.READ}), forum.grant("other", {Scope.READ})
-    with hall(House([Desk(forum)], keyless=False, rate=0.5)) as client:
+    with hall(House([Desk(forum)], rate=0.5)) as client:
         found = [client.get(RUNS, headers=showing(hasty)) for _ in range(3)]
         calm = client.get(RUNS, headers=showing(other))
 
@@ -397,7 +510,7 @@ class Issuer:
         """Return a house that believes it."""
         table = {"issuer": self.url, "audience": "forum", "jwks_url": f"{self.url}/keys"}
         bearer = Tokens(read_issuer(table | settings))
-        return House([Desk(forum) for forum in forums], keyless=False, bearer=bearer)
+        return House([Desk(forum) for forum in forums], bearer=bearer)
 
 
 @contextmanager
@@ -487,3 +600,44 @@ def test_an_issuer_that_is_away_keeps_no_key_out(forum: Forum) -> None:
 
     assert (unknown.status_code, unknown.headers["retry-after"]) == (503, "5")
     assert known.status_code == 200
+
+
+# Decisions
+
+
+def test_a_decision_says_by_what_right_it_was_made_and_not_by_whom(forum: Forum) -> None:
+    """Who a person is stands in a body that can be erased; the entry names nobody."""
+    gated = {"request": "Hi.", "route": False, "gates": {"what": ["plan"]}}
+    approver = forum.grant("boss", {Scope.APPROVE})
+    with issuing() as issuer:
+        house = replace(issuer.house(forum), desks=[Desk(forum, forum.working)])
+        token = issuer.token("ann@example.com", scope="approve")
+        with hall(house, operator=True) as client:
+            runs = [client.post(RUNS, json=gated).json()["run"] for _ in range(3)]
+            for run, shown in zip(
+                runs, (forum.operator_token(), str(approver), token), strict=True
+            ):
+                forum.follow(run, patience=SOON)
+                digest = forum.gate(run, "plan")[0].digest
+                said = {"subject": "plan", "answer": "approve", "digest": digest}
+                done = client.post(f"{RUNS}/{run}/gate", json=said, headers=showing(shown))
+                assert done.status_code == 200, done.text
+            for run in runs:
+                assert forum.follow(run, patience=SOON).outcome is not None
+        rows = [list(forum.store.strand(run, "gate/plan"))[-1] for run in runs]
+
+    entries = [forum.ledger.kinds.read(row) for row in rows]
+    assert [(entry.kind, entry.facts.by.value) for entry in entries] == [
+        ("gate.decision/2", "operator"),
+        ("gate.decision/2", "key"),
+        ("gate.decision/2", "person"),
+    ]
+    assert [entry.actor for entry in entries] == ["operator", f"key/boss/{approver.id}", "person"]
+    bodies = forum.bodies_at(runs[2], "gate/plan", "decision")
+    assert json.loads(bodies["identity"]) == {"subject": "ann@example.com", "issuer": issuer.url}
+    assert b"ann" not in rows[2]
+    assert [forum.replay(run) for run in runs] == [[], [], []]
+    forum.redact(leaf_of(rows[2]).hex(), "identity", RedactReason.REQUEST)
+    assert forum.replay(runs[2]) == []
+    report = standalone.verify(forum.export(runs[2]), stranger(forum.trust()))
+    assert report["intact"]["state"] == "holds"

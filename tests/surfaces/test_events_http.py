@@ -32,7 +32,7 @@ def test_a_follower_who_has_the_end_is_let_go(forum: Forum) -> None:
     """Browsers connect again after every end, and would be kept for ever; 204 is their last."""
     strand = forum.ledger.open_run(RUN, "me")
     Sequencer(forum.store).drain()
-    with hall(House([Desk(forum)])) as client:
+    with hall(House([Desk(forum)]), operator=True) as client:
         open_run = client.head(EVENTS, headers={"Last-Event-ID": str(forum.store.head().size - 1)})
         forum.ledger.close_run(strand, "me", Outcome.OK)
         eventually(lambda: forum.store.backlog() == 0)
@@ -52,7 +52,7 @@ def test_a_revocation_ends_what_is_followed(forum: Forum, monkeypatch: pytest.Mo
     monkeypatch.setattr("forum.surfaces.http.door.FRESH_SECONDS", 0.0)
     desk, strand = Desk(forum), forum.ledger.open_run(RUN, "me")
     stolen, good = forum.grant("stolen", {Scope.READ}), forum.grant("good", {Scope.READ})
-    with ThreadPoolExecutor(2) as threads, hall(House([desk], keyless=False)) as client:
+    with ThreadPoolExecutor(2) as threads, hall(House([desk])) as client:
         eventually(lambda: forum.store.backlog() == 0)
         ends = [threads.submit(client.get, EVENTS, headers=showing(key)) for key in (stolen, good)]
         eventually(lambda: desk.tail.listeners == 2)

@@ -16,7 +16,7 @@ from forum.staff import load_roster
 from forum.surfaces import forms
 from forum.surfaces.forms.comparison import BenchForm, DiffForm, ReplayForm
 from forum.surfaces.forms.fields import amount_form
-from forum.surfaces.forms.gates import DecisionForm, GatesForm, ShownGateForm
+from forum.surfaces.forms.gates import DecisionForm, ExplainedGateForm, GatesForm
 from forum.surfaces.forms.lanes import LaneForm, RouteForm, lane_form
 from forum.surfaces.forms.ledger import (
     CheckpointForm,
@@ -31,6 +31,7 @@ from forum.surfaces.forms.ledger import (
 from forum.surfaces.forms.models import AgentView, ModelForm, ModelsForm, model_form
 from forum.surfaces.forms.reports import ReportForm
 from forum.surfaces.forms.runs import RunForm, RunsForm
+from forum.surfaces.forms.transcripts import TranscriptForm
 from forum.tlog import hash_leaf
 from forum.work import Inspection, Key
 from tests.surfaces.terminal import Terminal
@@ -90,8 +91,9 @@ def runs(user: Terminal) -> dict[str, str]:
         ("runs", RunsForm),
         ("show FAILED", RunForm),
         ("show WAITING", RunForm),
+        ("show FAILED --transcript", TranscriptForm),
         ("gate list", GatesForm),
-        ("gate show WAITING plan", ShownGateForm),
+        ("gate show WAITING plan", ExplainedGateForm),
         ("diff FAILED WAITING", DiffForm),
         ("replay FAILED", ReplayForm),
         ("bench FAILED WAITING", BenchForm),

@@ -73,7 +73,7 @@ def test_a_plan_that_is_too_large_is_refused(
     tmp_path: Path, task: dict[str, Any], why: str
 ) -> None:
     """Over every door: the HTTP API says so with 422."""
-    with lone_hall(tmp_path, keyless=True) as (_, hall):
+    with lone_hall(tmp_path, operator=True) as (_, hall):
         answer = hall.post("/api/v1/runs", json={"request": "Go.", "tasks": [_task(-1, **task)]})
 
     assert answer.status_code == 422

@@ -72,7 +72,8 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     """Return a way to a server."""
     if request.param == "pipes":
         return over_pipes(request.getfixturevalue("here"))
-    return over_http(request.getfixturevalue("there").url)
+    there: Served = request.getfixturevalue("there")
+    return over_http(there.url, there.project.forum.operator_token())
 
 
 @pytest.mark.parametrize("era", ERAS)

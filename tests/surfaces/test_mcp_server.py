@@ -55,7 +55,7 @@ ACCEPTS = {"Accept": "application/json, text/event-stream", "Content-Type": "app
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Serve a project to those who have a key."""
     home = tmp_path_factory.mktemp("served") / "project"
-    with served(home, options=("--require-keys",)) as made:
+    with served(home) as made:
         yield made
 
 
@@ -247,8 +247,9 @@ def test_neither_a_client_that_hangs_up_nor_a_server_that_ends_stops_a_run(tmp_p
         return await begun.well("submit", request="Name two rivers.", seconds=60)
 
     with served(tmp_path / "project", workers=0) as made:
-        talk(over_http(made.url), hang_up, "2026-07-28")
-        left = talk(over_http(made.url), wait, "legacy")
+        ask = over_http(made.url, made.project.forum.operator_token())
+        talk(ask, hang_up, "2026-07-28")
+        left = talk(ask, wait, "legacy")
         made.server.wait(STOP_SECONDS)
         runs = dict(made.project.forum.recent_runs(None, 10))
         with made.project.worker():
@@ -318,7 +319,7 @@ def test_a_key_that_is_revoked_while_it_waits_is_told_nothing(tmp_path: Path) ->
 def test_without_a_key_nothing_is_told(there: Served) -> None:
     """Not even which tools there are; and to a page of another site not even with one."""
     message = json.dumps(handshake())
-    asked = there.client.post("/mcp", content=message, headers=ACCEPTS)
+    asked = there.client.post("/mcp", content=message, headers={**ACCEPTS, "Authorization": ""})
     elsewhere = there.client.post(
         "/mcp", content=message, headers={**ACCEPTS, "Origin": "https://evil.example"}
     )

@@ -91,7 +91,7 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Which ri
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Serve a project over SQLite: server and worker are two processes."""
     home = _project(tmp_path_factory.mktemp("openai"))
-    with served(home, settings=SETTINGS, options=("--require-keys",)) as house:
+    with served(home, settings=SETTINGS) as house:
         yield house
 
 
@@ -481,7 +481,7 @@ def test_an_answer_that_takes_too_long_can_be_fetched_later(
 ) -> None:
     """A client that gave up by itself would ask again, and pay again; so it is told before that."""
     monkeypatch.setattr(answering, "WAIT_SECONDS", 0.2)
-    with lone_hall(tmp_path, keyless=True) as (forum, client):
+    with lone_hall(tmp_path, operator=True) as (forum, client):
         told = client.post("/v1/responses", json={"model": "forum", "input": "Nobody works here."})
         run = told.headers["forum-run"]
 

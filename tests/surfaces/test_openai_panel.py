@@ -51,7 +51,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home = tmp_path_factory.mktemp("panel")
     (home / "roster.toml").write_text(ROSTER)
     settings = project(COUNCIL, ASKING, terms='[roster]\nfile = "roster.toml"\n')
-    with served(home, settings=settings, options=("--require-keys",)) as house:
+    with served(home, settings=settings) as house:
         yield house
 
 
@@ -73,7 +73,7 @@ def test_a_panel_is_a_model_where_somebody_can_sit_on_it(client: OpenAI, tmp_pat
     names = [model.id for model in client.models.list()]
     with (
         open_forum(tmp_path, "") as forum,
-        hall(House([Desk(forum)], keyless=True)) as nobody,
+        hall(House([Desk(forum)]), operator=True) as nobody,
     ):
         listed = [one["id"] for one in nobody.get("/v1/models").json()["data"]]
         alone = nobody.get("/v1/models/panel")
@@ -161,7 +161,7 @@ def test_a_panel_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     ask = {"model": "panel", "messages": ASKED, "forum": {"panel": {"seats": 2}}}
     with (
         open_forum(tmp_path, project(MUTE)) as forum,
-        hall(House([Desk(forum, forum.working)], keyless=True)) as client,
+        hall(House([Desk(forum, forum.working)]), operator=True) as client,
     ):
         failed = client.post("/v1/chat/completions", json=ask).json()
 

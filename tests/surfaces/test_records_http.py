@@ -29,6 +29,7 @@ from forum.tlog import (
 )
 from forum.verify import Trust, verify_bundle
 from tests.e2e.project import eventually, project
+from tests.surfaces.halls import showing
 from tests.surfaces.serving import Served, served
 
 pytestmark = pytest.mark.slow
@@ -191,6 +192,7 @@ def test_no_hash_is_served_that_nobody_has_signed(tmp_path: Path) -> None:
         # Without its lifespan the application does not sign.
         app = make_app(House([Desk(made.forum)]))
         client = TestClient(app, "http://localhost", client=("127.0.0.1", 1))
+        client.headers.update(showing(made.forum.operator_token()))
         paths = ["tile/0/000", "tile/1/000.p/1", "tile/entries/000", "tile/0/000.p/3"]
         unsigned = [client.get(f"/tlog/{path}") for path in paths]
         made.forum.settle()

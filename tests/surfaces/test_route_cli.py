@@ -101,3 +101,15 @@ def test_a_text_that_is_no_text_is_routed_too(terminal: Terminal) -> None:
 
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["lane"] is None
+
+
+def test_the_project_file_says_by_what_is_routed(terminal: Terminal) -> None:
+    """`forum route` tells what `forum submit` would do: roster and rung are those of forum.toml."""
+    settings = '[roster]\nfile = "team.toml"\nrung = "lexical"\n'
+    (terminal.folder / "forum.toml").write_text(settings)
+    result = terminal.call("route", "--json", "the soup of roses")
+    meant = terminal.call("route", "--json", "--rung", "auto", "the soup of roses")
+
+    assert json.loads(result.stdout)["rung"] == "lexical"
+    assert json.loads(result.stdout)["nearest"] in ("kitchen", "garden")
+    assert meant.exit_code == 0

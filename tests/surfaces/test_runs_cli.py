@@ -157,8 +157,8 @@ def test_a_prompt_that_looks_like_an_option_arrives_as_it_is(bare: Terminal) -> 
 
 
 def test_a_program_that_fails_is_reported_with_what_it_said(bare: Terminal) -> None:
-    """Status 1, nothing on stdout, and the way out of it on stderr."""
-    failed = bare.type("submit", "x", "--cmd", "no-such-program", "--retries", "0")
+    """Status 1, nothing on stdout, and the way out of it on stderr; it is not tried again."""
+    failed = bare.type("submit", "x", "--cmd", "no-such-program")
 
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "✗ failed: 0 of 1 task passed, 1 call" in failed.stderr
@@ -194,11 +194,14 @@ def test_a_program_that_does_not_want_to_end_is_ended_in_time(bare: Terminal) ->
     ("plan", "why"),
     [
         ('{"request": "x", "tasks": []}', "it has no tasks"),
-        ('{"request": "x", "taks": []}', "unknown key 'taks'; known: request, tasks, policy"),
-        ('{"request": 1}', "its request is not a text"),
+        ('{"request": "x", "taks": []}', "taks: unknown key; did you mean tasks?"),
+        ('{"request": 1}', "request: this is not a text"),
         ('{"tasks": [{"id": "a", "instruction": "b"}]}', "say what is to be done"),
-        ('{"request": "x", "tasks": [{"id": "a", "instruction": "b", "need": 1}]}', "`need`"),
-        ('{"request": "x", "tasks": [{"id": "a"}]}', "missing required field `instruction`"),
+        (
+            '{"request": "x", "tasks": [{"id": "a", "instruction": "b", "need": 1}]}',
+            "did you mean needs?",
+        ),
+        ('{"request": "x", "tasks": [{"id": "a"}]}', "`instruction` is missing"),
         (
             '{"request": "x", "tasks": [{"id": "a", "instruction": "b", "needs": ["a"]}]}',
             "'a' waits for itself",
@@ -207,11 +210,11 @@ def test_a_program_that_does_not_want_to_end_is_ended_in_time(bare: Terminal) ->
             '{"request": "x", "tasks": [{"id": "a", "instruction": "b", "agent": "c"}]}',
             "no agent is called 'c'",
         ),
-        ('{"request": "x", "budget": {"usd": "much"}}', "plan: 'much' is not a number"),
-        ('{"request": "x", "budget": {"dollars": 1}}', "unknown field `dollars`"),
+        ('{"request": "x", "budget": {"usd": "much"}}', "budget.usd: 'much' is not a number"),
+        ('{"request": "x", "budget": {"dollars": 1}}', "budget.dollars: unknown key; known: usd"),
         ('{"request": "x", "budget": {"usd": NaN}}', "NaN is not a number"),
-        ('{"request": "x", "policy": {"parallell": 2}}', "unknown field `parallell`"),
-        ('request = "x"\nbudget = 3', "budget: Expected `object`"),
+        ('{"request": "x", "policy": {"parallell": 2}}', "did you mean parallel?"),
+        ('request = "x"\nbudget = 3', "line 2, column 1: budget: this is not a table"),
         ("[1, 2]", "Expected ']' at the end of a table declaration"),
         ("{", "Expecting property name"),
         ('{"request": ' + "[" * 100_000, "plan: "),
@@ -387,7 +390,8 @@ def test_a_difference_is_shown_with_both_sides(library: Library) -> None:
     compared = library.terminal.call("diff", library.same["run"], library.other["run"])
 
     assert compared.exit_code == 1
-    assert compared.stdout.startswith("A and B part at main, accepted\n  policy, line ")
+    assert compared.stdout.startswith("answer of A (")
+    assert "\n\nA and B part at main, accepted\n  policy, line " in compared.stdout
     assert "  task/announce, attempt/1/call/1/reply: " in compared.stdout
     forked = library.terminal.call("diff", library.first["run"], library.fork["run"], "--json")
     parted = json.loads(forked.stdout)
@@ -468,6 +472,19 @@ def test_a_replay_without_its_record_is_a_mismatch(tmp_path: Path) -> None:
     assert "nothing is made up, nobody asked" in replayed.stdout
 
 
+def test_a_fork_of_what_was_erased_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """Nobody could go on with it; accepted, it would be tried again by every later command."""
+    terminal = Terminal(tmp_path)
+    run = terminal.ask("submit", "x")["run"]
+    last = max(entry["index"] for entry in terminal.ask("ledger", "show", run)["entries"])
+    terminal.call("ledger", "redact", f"{run}/task/answer/1", "output", "--reason", "secret")
+    refused = terminal.type("fork", run, "--at", str(last))
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"entry {run}/task/answer/1: its body 'output' was erased" in refused.stderr
+    assert [each["run"] for each in terminal.ask("runs")["runs"]] == [run]
+
+
 def test_every_command_shows_what_one_could_type(bare: Terminal) -> None:
     """A newcomer copies an example before reading anything."""
     commands = ["submit", "runs", "show", "why", "resume", "cancel", "fork", "replay", "diff"]
@@ -532,7 +549,7 @@ def test_a_gate_is_shown_edited_approved_and_passed(bare: Terminal) -> None:
     resumed = bare.type("resume", run[:18], "--json")
     done = told(resumed)
     assert (resumed.returncode, done["answer"].partition("\n")[0]) == (0, "two: tell nobody.")
-    assert done["gates"][0] | {"decided": "approve", "by": "person"} == done["gates"][0]
+    assert done["gates"][0] | {"decided": "approve", "by": "operator"} == done["gates"][0]
     assert bare.ask("gate", "list")["gates"] == []
     again = bare.call("resume", run)
     assert (again.exit_code, "it has ended already" in again.stderr) == (0, True)
@@ -622,19 +639,81 @@ def test_a_worker_carries_out_what_was_handed_over(
     assert bare.ask("ledger", "verify")["ok"] is True
 
 
-def test_a_run_that_was_interrupted_stays(
-    bare: Terminal, worker: Callable[..., subprocess.Popen[str]]
+AGENT = """
+import os, sys, time
+sys.stdin.read()
+log = os.open(sys.argv[1], os.O_APPEND | os.O_CREAT | os.O_RDWR, 0o600)
+os.write(log, b"asked\\n")
+if os.fstat(log).st_size == len(b"asked\\n"):
+    time.sleep(62.3)
+print("done", end="")
+"""
+
+
+def asked(log: Path) -> int:
+    """Return how often the agent was asked."""
+    return log.read_text().count("asked") if log.exists() else 0
+
+
+def test_a_run_that_was_interrupted_is_carried_on_by_resume_alone(
+    bare: Terminal, worker: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    """Ctrl-C ends the command and its agents, and says how to go on; status 130."""
-    asking = worker("submit", "x", "--cmd", "sleep 62.3")
-    wait_for(lambda: running("sleep\x0062.3") != [])
+    """Ctrl-C means stopped: no other command calls its agent again, and each says that it is there.
+
+    The command and its agents end, with status 130.
+    """
+    log, agent = tmp_path / "calls", tmp_path / "agent.py"
+    agent.write_text(AGENT)
+    asking = worker("submit", "x", "--cmd", f"{sys.executable} {agent} {log}")
+    wait_for(lambda: asked(log) == 1)
     asking.send_signal(signal.SIGINT)
     out, err = asking.communicate(timeout=30)
     (run,) = bare.ask("runs")["runs"]
+    short = run["run"][:18]
+    others = [bare.type("submit", "hello", "--cmd", "cat") for _ in range(2)]
+    listed = bare.call("runs").stdout
+    called = asked(log)
+    resumed = bare.type("resume", short)
 
     assert (asking.returncode, out) == (130, "")
-    assert f"the run stays, go on with: forum resume {run['run'][:18]}" in err
-    assert (run["outcome"], running("sleep\x0062.3")) == (None, [])
+    assert f"interrupted; go on with: forum resume {short}" in err
+    assert (run["outcome"], run["state"]) == (None, "interrupted")
+    assert [other.stdout for other in others] == ["hello"] * 2
+    said = f"1 run is interrupted: {short}; go on with: forum resume {short}"
+    assert all(said in other.stderr for other in others)
+    assert (called, "interrupted" in listed) == (1, True)
+    assert (resumed.returncode, resumed.stdout, asked(log)) == (0, "done", 2)
+    assert "interrupted" not in bare.call("runs").stdout
+    assert running(str(agent)) == []
+    assert bare.ask("ledger", "verify")["ok"] is True
+
+
+def test_a_run_that_another_process_carries_out_is_only_left(
+    bare: Terminal, worker: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """Whoever stops looking at it must not stop it for others, and is told who goes on."""
+    run = bare.call("submit", "wait", "--cmd", "sleep 64.1", "--detach").stdout.strip()
+    worker("worker")
+    wait_for(lambda: running("sleep\x0064.1") != [])
+    following = worker("resume", run)
+    assert following.stderr
+    assert following.stderr.readline() == f"run {run}\n"
+    following.send_signal(signal.SIGINT)
+    _, err = following.communicate(timeout=30)
+
+    assert following.returncode == 130
+    assert f"stopped following; another process carries run {run[:18]} on" in err
+    assert bare.ask("show", run)["state"] == "running"
+    assert running("sleep\x0064.1") != []
+
+
+def test_a_command_says_which_other_runs_it_carries_on(bare: Terminal) -> None:
+    """An agent that somebody else has asked for is called, and paid, by this command."""
+    other = bare.call("submit", "one", "--cmd", "cat", "--detach").stdout.strip()
+    done = bare.type("submit", "two", "--cmd", "cat")
+
+    assert f"carrying on 1 run accepted before: {other[:18]}\n" in done.stderr
+    assert bare.ask("show", other)["answer"] == "one"
 
 
 # Looking

@@ -35,9 +35,33 @@ def test_who_may_only_submit_reads_nothing_by_cancelling(tmp_path: Path) -> None
     assert plans not in told.text
 
 
+def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> None:
+    """Over HTTP as at the command line; who may only submit reads nothing by it."""
+    with lone_hall(tmp_path) as (forum, client):
+        both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
+        mere = showing(forum.grant("mere", {Scope.SUBMIT}))
+        reader = showing(forum.grant("reader", {Scope.READ}))
+        asked = client.post(RUNS, json={"request": "Go.", "route": False}, headers=both)
+        run = asked.json()["run"]
+        forum.interrupt(run)
+        states = [client.get(f"{RUNS}/{run}", headers=both).json()["state"]]
+        refused = client.post(f"{RUNS}/{run}/resume", headers=reader)
+        told = [client.post(f"{RUNS}/{run}/resume", headers=mere) for _ in range(2)]
+        states.append(client.get(f"{RUNS}/{run}", headers=both).json()["state"])
+        unknown = client.post(f"{RUNS}/no-such-run/resume", headers=mere)
+        timer = forum.store.alarm(run, "main")
+
+    assert states == ["interrupted", "running"]
+    assert refused.status_code == 403
+    assert [answer.status_code for answer in told] == [202, 202]
+    assert "Go." not in told[0].text
+    assert unknown.status_code == 404
+    assert timer is not None
+
+
 def test_the_logs_own_entries_are_no_run(tmp_path: Path) -> None:
     """Nobody has asked for them: as a run they would never end, and clients would wait for it."""
-    with lone_hall(tmp_path, keyless=True) as (forum, client):
+    with lone_hall(tmp_path, operator=True) as (forum, client):
         own = list(forum.store.strand(LOG_RUN, "main"))
         answer = client.get(f"{RUNS}/{LOG_RUN}")
 
@@ -78,7 +102,7 @@ def test_a_fork_uses_no_more_than_the_operator_allows(tmp_path: Path) -> None:
     ceiling = "[clients]\nusd = 0.25\ncalls = 10\n"
     with open_forum(tmp_path, ceiling + PROJECT) as forum:
         both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
-        with hall(House([Desk(forum)], keyless=False)) as client:
+        with hall(House([Desk(forum)])) as client:
             run = forum.submit(Order("Name three rivers.", one_task("Name three rivers.")))
             first = f"{run}/main/0"
             eventually(lambda: forum.ledger.find(first).index is not None)
@@ -109,7 +133,7 @@ def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: 
     }
     with open_forum(tmp_path, PROJECT + TOOLS) as forum:
         mere, approver = (forum.grant("one", {scope}) for scope in (Scope.SUBMIT, Scope.APPROVE))
-        with hall(House([Desk(forum, forum.working)], keyless=False)) as client:
+        with hall(House([Desk(forum, forum.working)])) as client:
             run = client.post(RUNS, json=ask, headers=showing(mere)).json()["run"]
             eventually(lambda: bool(forum.waiting_gates()))
             found = {}

@@ -199,7 +199,7 @@ def test_a_plan_that_a_policy_can_carry_out_is_not_refused(gates: tuple[str, ...
     policy = Policy(agents=AGENTS, gates=gates)
     policy.check(PLAN)
 
-    assert policy.guards("a") == ("tasks" in gates or "task:a" in gates)
+    assert policy.guards(PLAN.by_id["a"]) == ("tasks" in gates or "task:a" in gates)
 
 
 def test_what_is_spent_call_by_call_is_capped_call_by_call() -> None:

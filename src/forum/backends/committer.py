@@ -10,7 +10,15 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from forum.backends.forking import ForkAware, watch_forks
-from forum.errors import AlreadyAsked, Backlogged, OverBudget, PositionTaken, StoreFailed, StoreLost
+from forum.errors import (
+    AlreadyAsked,
+    Backlogged,
+    OverBudget,
+    PositionTaken,
+    SliceSpent,
+    StoreFailed,
+    StoreLost,
+)
 from forum.ledger import Record, Store
 
 _MOST_ENTRIES = 4000
@@ -114,7 +122,7 @@ class Committer(ForkAware):
     def _commit(self, group: list[_Handed]) -> None:
         try:
             self._persist([record for handed in group for record in handed.records])
-        except (AlreadyAsked, PositionTaken, OverBudget) as error:
+        except (AlreadyAsked, PositionTaken, OverBudget, SliceSpent) as error:
             if len(group) == 1:
                 _tell(group, error)
                 return

@@ -104,9 +104,18 @@ def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _FILE)
             os.close(folder)
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that only its owner can enter, with the folders above it that are missing.
+
+    `Path.mkdir` gives its mode to the last folder alone; those above it would be open to others.
+    """
+    for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
+        missing.mkdir(exist_ok=True, mode=0o700)
+
+
 def write_key(path: Path, key: SigningKey) -> None:
     """Keep a private key, readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     material = b64encode(bytes([key.algorithm]) + key.seed).decode()
     text = f"{_PRIVATE}+{key.name}+{key.verifier().key_id.hex()}+{material}\n"
     write_durably(path, text.encode())
@@ -133,7 +142,7 @@ def read_key(path: Path) -> SigningKey:
 
 def write_write_keys(path: Path, keys: WriteKeys) -> None:
     """Keep the write keys of a log, readable by their owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     write_durably(path, keys.encode())
 
 
@@ -156,7 +165,7 @@ def _beside(path: Path, ending: str) -> Path:
 def locked(path: Path, what: str = _FILE) -> Iterator[None]:
     """Let one process at a time do something about a file; the folder is made if need be."""
     with _typed("locking", path, what):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         file = _beside(path, ".lock").open("ab")
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)

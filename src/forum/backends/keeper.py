@@ -9,6 +9,8 @@ from forum.errors import Overtaken, StoreFailed
 from forum.ledger import Publication, Publisher, Sequencer, Store
 
 SEQUENCE_SECONDS = 0.1
+FOLLOW_SECONDS = 1.0
+"""How often a process that does not lead asks whether it may: many workers share one log."""
 PUBLISH_SECONDS = 0.8
 
 
@@ -30,6 +32,7 @@ class Keeper(ForkAware):
         self._heard = heard
         self._stop, self._caught_up = Event(), Event()
         self._signed = self._published = -1
+        self._leads = False
         self.failure: Exception | None = None
         """Why this log is not kept any more, if something is wrong with it."""
         self._troubles: dict[str, StoreFailed] = {}
@@ -59,6 +62,7 @@ class Keeper(ForkAware):
         self.check()
         self._sequencer.drain()
         self._caught_up.set()
+        self._leads = self._store.lead()
         self._publish()
 
     def check(self) -> None:
@@ -87,14 +91,17 @@ class Keeper(ForkAware):
             self._stop.wait(max(0.0, pause - (monotonic() - begun)))
 
     def _sequence(self) -> None:
-        if self._store.lead():
-            while self._sequencer.step() and not self._stop.is_set():
-                pass
-            self._caught_up.set()
+        self._leads = self._store.lead()
+        if not self._leads:
+            self._stop.wait(FOLLOW_SECONDS)
+            return
+        while self._sequencer.step() and not self._stop.is_set():
+            pass
+        self._caught_up.set()
 
     def _sign(self) -> None:
         size = self._store.head().size
-        if size != self._signed and self._store.lead():
+        if size != self._signed and self._leads:
             self._publisher.sign()
             self._signed = size
 
@@ -103,7 +110,7 @@ class Keeper(ForkAware):
         # is cosigned only now, they would seem to have been written after that.
         if not self._caught_up.is_set():
             return
-        if self._store.lead() and self._store.head().size != self._published:
+        if self._leads and self._store.head().size != self._published:
             publication = self._publisher.publish()
             # Ask again as long as a witness is missing.
             missing = publication.unreachable or publication.refused

@@ -5,6 +5,7 @@ the only statement that changes a shared row of the log.  Beside the log, an acc
 the strands of one run: whoever charges it holds it from then on to the end of the transaction.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -39,7 +40,18 @@ from forum.errors import (
     StoreFailed,
     StoreLost,
 )
-from forum.ledger import Alarm, Amount, Head, OpenAccount, Position, Reader, Record, Row, Waiting
+from forum.ledger import (
+    Alarm,
+    Amount,
+    Head,
+    OpenAccount,
+    Position,
+    Reader,
+    Record,
+    Row,
+    TimerClaim,
+    Waiting,
+)
 from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("postgres")
@@ -51,6 +63,10 @@ _MOST_HELD = 1 << 20
 """How many bytes of bodies are sent at once."""
 _IN_THE_WAY = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """What others can do to a transaction: all of it was taken back, and it can be made again."""
+
+# The pool warns of every attempt to connect.  Whoever waits for a connection is told in an error,
+# and the operator by `StoreMonitor`, once.
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 Connection = psycopg.Connection[TupleRow]
 StrandKey = tuple[str, str]
@@ -109,6 +125,9 @@ class PostgresStore(SqlStore, ForkAware):
             min_size=1,
             max_size=self._connections,
             timeout=_PATIENCE_SECONDS,
+            # After this long the pool begins anew with short pauses.  Left as it comes, it would
+            # look for a server that was away for minutes only every two minutes.
+            reconnect_timeout=_PATIENCE_SECONDS,
             kwargs={"autocommit": True},
             configure=_opened.add,
             open=False,
@@ -401,6 +420,20 @@ class PostgresStore(SqlStore, ForkAware):
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
                 execute(query, log=self._log, runs=runs, strands=strands, ats=ats)
 
+    def _claim_due(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Alarm]:
+        with self._connection("claiming timers") as db:
+            rows = _execute(
+                db,
+                "claim_due",
+                log=self._log,
+                worker=claim.worker,
+                limit=claim.limit,
+                anew=claim.anew,
+                own=list(claim.own),
+                **pauses,
+            ).fetchall()
+        return [Alarm(*row) for row in rows]
+
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index: neighbours are written to the same page.
         rows = sorted((prefix_of(leaf), idx) for idx, leaf in enumerate(leaves, first))
@@ -509,11 +542,28 @@ def _alive(db: Connection) -> bool:
     return True
 
 
+_REMEDIES = {
+    "53100": "Free some space on the disk of the database server",
+    "53300": "Raise max_connections of the server, or run fewer processes",
+    "25006": "This server is read-only: name the primary as the database",
+    "42501": "Grant this user the right to do that",
+}
+"""What to do about an error of Postgres, by its SQLSTATE."""
+_UNREACHABLE = "See that the server runs, and that address and password are right"
+"""What to do where the server did not even answer."""
+
+
+def _remedy(error: psycopg.Error) -> str:
+    if error.sqlstate is None:
+        return _UNREACHABLE if isinstance(error, psycopg.OperationalError) else ""
+    return _REMEDIES.get(error.sqlstate, "")
+
+
 @contextmanager
 def _typed(doing: str) -> Iterator[None]:
     try:
         yield
     except (psycopg.OperationalError, PoolTimeout) as error:
-        raise StoreLost(doing, str(error).strip()) from error
+        raise StoreLost(doing, str(error), _remedy(error)) from error
     except psycopg.Error as error:
-        raise StoreFailed(doing, str(error).strip()) from error
+        raise StoreFailed(doing, str(error), _remedy(error)) from error

@@ -132,6 +132,10 @@ class Registry:
         with locked(path):
             path.unlink(missing_ok=True)
 
+    def token_file(self, place: Place) -> Path:
+        """Return where the token of the operator of a project is kept."""
+        return self._file(place.path, place.database).with_suffix(".token")
+
     def _all(self) -> Iterator[Project]:
         for path in sorted(self._folder.glob("*.json")):
             with suppress(FileNotFoundError):  # forgotten by another process at this moment

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from forum.backends.files import make_private_folder
 from forum.errors import StoreFailed
 from forum.verify import KnownRun, LastVerified, StrandHead
 
@@ -130,7 +131,7 @@ class RunStateFile:
 def open_run_state(path: Path) -> Iterator[RunStateFile]:
     """Open a state for one process at a time; what is not committed at the end is forgotten."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(path.parent)
         path.touch(mode=0o600)
     except OSError as error:
         raise StoreFailed(f"opening {path}", error.strerror or str(error)) from None

@@ -13,14 +13,26 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
-from forum.errors import AlreadyAsked, Altered, OverBudget, SchemaTooNew, StoreFailed
+from forum.errors import (
+    AlreadyAsked,
+    Altered,
+    CapReached,
+    OverBudget,
+    SchemaTooNew,
+    SliceSpent,
+    StoreFailed,
+)
 from forum.ledger import (
+    MAIN,
+    NO_LIMIT,
     Account,
     Alarm,
     Amount,
+    BudgetUse,
     Charge,
     Effect,
     Head,
+    InterruptedRun,
     Once,
     OpenAccount,
     Position,
@@ -29,9 +41,13 @@ from forum.ledger import (
     Record,
     Row,
     RowCheck,
+    Slice,
+    SliceCharge,
+    Spend,
     StoredBody,
     TableCounts,
     TaggedHead,
+    TimerClaim,
 )
 from forum.tlog import Hash, TileId, hash_leaf
 
@@ -49,6 +65,9 @@ _SMALL_BODY = 8192
 
 _SAMPLE = 1000
 """How many waiting commits are counted at each end: between them, a backlog is estimated."""
+
+_SHARE = 8
+"""A process takes what it needs of a shared cap, and up to one of so many parts of the rest."""
 
 _ATTEMPTS = 5
 """How often a charge is tried while others give back what it needs."""
@@ -113,6 +132,28 @@ def _estimate_pending(oldest: _PendingSample, newest: _PendingSample) -> int:
     sampled = oldest.entries + newest.entries
     span = oldest.last - oldest.first + newest.last - newest.first + 2
     return max(oldest.entries, sampled * (newest.last - oldest.first + 1) // span)
+
+
+class _Periods(NamedTuple):
+    """The day and the month that it is in UTC, by the clock of the database."""
+
+    day: str
+    month: str
+    day_until: int
+    month_until: int
+    now: int
+
+    def find(self, per: str) -> tuple[str, int]:
+        """Return the period that it is now, and when it ends."""
+        return (self.day, self.day_until) if per == "day" else (self.month, self.month_until)
+
+
+class _SliceRow(NamedTuple):
+    """A slice as it is stored."""
+
+    owner: str
+    held: Spend
+    used: Spend
 
 
 class _Strand(NamedTuple):
@@ -396,10 +437,27 @@ class SqlReader(ABC):
             rows = self._rows("alarms", log=self._log, **place)
         return [Alarm(*row) for row in rows]
 
+    def interrupted_runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs that are listed as interrupted, in the order of their names."""
+        rows = self._rows("interrupted_runs", log=self._log, run=after, limit=limit)
+        return [row[0] for row in rows]
+
     def idempotency_rows(self, after: str, limit: int) -> list[Once]:
         """Return what was asked for under names, in the order of the names."""
         rows = self._rows("idempotency_rows", log=self._log, name=after, limit=limit)
         return [Once(*row) for row in rows]
+
+    def budget_use(self) -> list[BudgetUse]:
+        """Return what was used of shared caps in the day and the month that it is now."""
+        clock = _Periods(*self._rows("periods")[0])
+        rows = [
+            row
+            for period in (clock.day, clock.month)
+            for row in self._rows("budget_use", log=self._log, period=period)
+        ]
+        return [
+            BudgetUse(scope, period, until, Spend(*used)) for scope, period, until, *used in rows
+        ]
 
     def quarantined(self) -> int:
         """Count the rows that were set aside."""
@@ -481,14 +539,69 @@ class SqlStore(SqlReader):
         """Return what a run may spend and has used."""
         return _first_account(self._rows("account", log=self._log, run=run))
 
+    def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> Slice:
+        """Take enough of a shared cap that a process can spend so much now, in its own commit."""
+        with self._writing("taking a slice") as execute:
+            clock = _Periods(*execute("periods").fetchall()[0])
+            period, until = clock.find(per)
+            place = {"log": self._log, "period": period, "scope": scope}
+            for name in ("", owner):
+                execute("add_slice", **place, owner=name, until=until)
+            execute("lock_budget", **place)
+            held = _share_out(_slices(execute, place), owner, need, cap)
+            if held is None:
+                # Nothing is left to give.  What others hold and have not spent is taken back: a
+                # process that is gone leaves it behind, and one that lives takes another slice.
+                execute("take_back", **place, owner=owner)
+                rows = _slices(execute, place)
+                held = _share_out(rows, owner, need, cap)
+                if held is None:
+                    raise _cap_reached(scope, per, need, cap, rows, until - clock.now)
+            execute("hold_slice", **place, owner=owner, **held._asdict())
+        return Slice(scope, period, owner)
+
+    def return_slice(self, taken: Slice) -> None:
+        """Give back what a process has not spent of a slice; what it has spent stays counted."""
+        with self._writing("returning a slice") as execute:
+            place = {"log": self._log, "period": taken.period, "scope": taken.scope}
+            execute("lock_budget", **place)
+            for row in execute("remove_slice", **place, owner=taken.owner).fetchall():
+                used = Spend(*row)._asdict()
+                execute("charge_slice", **place, owner="", guarded=False, **used)
+
     def alarm(self, run: str, strand: str) -> Alarm | None:
         """Return one alarm."""
         rows = self._rows("alarm", log=self._log, run=run, strand=strand)
         return Alarm(*rows[0]) if rows else None
 
+    def gates_waiting(self, limit: int) -> int:
+        """Count the gates that wait for a decision, up to a limit."""
+        return int(self._one("gates_waiting", log=self._log, limit=limit))
+
     def now(self) -> int:
         """Return the time by the store's own clock, in microseconds since 1970."""
         return int(self._one("now"))
+
+    def pending_span(self) -> tuple[int, int] | None:
+        """Return the first and the last place in the order in which entries wait for an index."""
+        first, last = self._rows("pending_span", log=self._log)[0]
+        return None if first is None else (first, last)
+
+    def claim_due(self, claim: TimerClaim) -> list[Alarm]:
+        """Return timers whose time has come, longest due first, each put off for a while."""
+        # Where nothing is due nothing is locked: idle workers look ten times a second.
+        pauses = {"shortest": _micros(claim.shortest), "longest": _micros(claim.longest)}
+        claimed = self._claim_due(claim, pauses)
+        return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
+
+    @abstractmethod
+    def _claim_due(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Alarm]:
+        """Claim timers with these pauses, in any order."""
+
+    def mark_driver(self, run: str, worker: str) -> None:
+        """Leave the timer of a run to the worker that drives it, for as long as that one lives."""
+        with self._writing("marking a driver") as execute:
+            execute("mark_driver", log=self._log, run=run, strand=MAIN, worker=worker)
 
     def snooze(self, alarms: Sequence[Alarm], seconds: float | None) -> None:
         """Let these ring after some seconds, or never, unless they were changed since then."""
@@ -554,8 +667,13 @@ class SqlStore(SqlReader):
             self._charge(execute, effect)
         elif isinstance(effect, Once):
             self._ask_once(execute, effect)
+        elif isinstance(effect, SliceCharge):
+            self._charge_slice(execute, effect)
         elif isinstance(effect, TaggedHead):
             execute("set_strand_head", log=self._log, **effect._asdict())
+        elif isinstance(effect, InterruptedRun):
+            query = "list_interrupted" if effect.listed else "unlist_interrupted"
+            execute(query, log=self._log, run=effect.run)
 
     def _charge(self, execute: Execute, charge: Charge) -> None:
         account = {"log": self._log, "run": charge.run}
@@ -567,6 +685,15 @@ class SqlStore(SqlReader):
             _check_room(_first_account(execute("account", **account).fetchall()), charge)
         raise StoreFailed("charging", f"the account of run {charge.run} does not hold still")
 
+    def _charge_slice(self, execute: Execute, charge: SliceCharge) -> None:
+        parameters = {"log": self._log, **charge.slice._asdict(), **charge.amount._asdict()}
+        if execute("charge_slice", **parameters, guarded=charge.guarded).rowcount == 1:
+            return
+        if charge.guarded:
+            raise SliceSpent(charge.slice.scope, charge.slice.period)
+        # Its process has given the slice back meanwhile: it is counted where that is counted.
+        execute("charge_slice", **(parameters | {"owner": ""}), guarded=False)
+
     def _ask_once(self, execute: Execute, once: Once) -> None:
         if execute("ask_once", log=self._log, **once._asdict()).rowcount == 1:
             return
@@ -574,15 +701,57 @@ class SqlStore(SqlReader):
         raise AlreadyAsked(run, digest, tag)
 
 
-def _place(effect: Effect) -> tuple[bool, str, str, bool]:
+def _place(effect: Effect) -> tuple[int, str, str, bool]:
     """Return where an effect stands among others; charges of one account stay as they came."""
     match effect:
-        case Once(name, _, _, _) | TaggedHead(name, _, _, _):
-            return True, name, "", True
-        case Alarm(run, strand, _):
-            return True, run, strand, False
         case OpenAccount(run, _) | Charge(run, _, _):
-            return False, run, "", isinstance(effect, Charge)
+            return 0, run, "", isinstance(effect, Charge)
+        case Once(name, _, _, _) | TaggedHead(name, _, _, _):
+            return 1, name, "", True
+        case InterruptedRun(run, _):
+            return 1, run, "", True
+        case Alarm(run, strand, _):
+            return 1, run, strand, False
+        case SliceCharge(taken, _, _):
+            return 2, taken.scope, taken.period, False
+
+
+def _slices(execute: Execute, place: dict[str, object]) -> list[_SliceRow]:
+    rows = execute("slices", **place).fetchall()
+    return [_SliceRow(row[0], Spend(*row[1:4]), Spend(*row[4:])) for row in rows]
+
+
+def _share_out(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) -> Spend | None:
+    """Return what a process holds when it has taken enough, or nothing where that is too much.
+
+    All slices together never hold more than the cap; an overrun counts as if it were held.
+    """
+    own = next(row for row in rows if row.owner == owner)
+    held = []
+    for at, (wanted, most) in enumerate(zip(need, cap, strict=True)):
+        mine, least = own.held[at], own.used[at] + wanted
+        left = most - sum(max(row.held[at], row.used[at]) for row in rows if row is not own)
+        if most == NO_LIMIT:
+            held.append(NO_LIMIT)
+        elif not wanted or mine >= least:
+            held.append(mine)
+        elif least <= left:
+            held.append(least + (left - least) // _SHARE)
+        else:
+            return None
+    return Spend(*held)
+
+
+def _cap_reached(
+    scope: str, per: str, need: Spend, cap: Spend, rows: list[_SliceRow], micros: int
+) -> CapReached:
+    """Name the first limit that would be passed."""
+    seconds = max(1, -(-micros // 1_000_000))
+    totals = [sum(row.used[at] for row in rows) for at in range(len(need))]
+    asked = [part for part in zip(Spend._fields, need, totals, cap, strict=True) if part[1]]
+    # What was given back a moment ago may leave room by now: then whatever was asked for is named.
+    limit, more, used, most = next((a for a in asked if a[1] + a[2] > a[3]), asked[0])
+    return CapReached(scope, per, limit, (more, used, most), seconds)
 
 
 def _row(columns: Sequence[Any]) -> Row | None:

@@ -26,7 +26,17 @@ from forum.backends.sql import (
     queries,
 )
 from forum.errors import NoSuchLog, NotDurable, Overtaken, PositionTaken, StoreFailed
-from forum.ledger import Alarm, Head, OpenAccount, Position, Reader, Record, Row, Waiting
+from forum.ledger import (
+    Alarm,
+    Head,
+    OpenAccount,
+    Position,
+    Reader,
+    Record,
+    Row,
+    TimerClaim,
+    Waiting,
+)
 from forum.tlog import EMPTY_ROOT, TileId
 
 _SQL = queries("sqlite")
@@ -44,6 +54,8 @@ CREATE TEMP VIEW head AS SELECT 0 AS log, '' AS strand, 0 AS n, x'' AS leaf, x''
 CREATE TEMP VIEW quarantine AS
 SELECT 0 AS id, 0 AS log, '' AS run, '' AS strand, 0 AS n, x'' AS bytes, x'' AS tag, 0 AS at
 WHERE 0;
+CREATE TEMP VIEW budget AS
+SELECT 0 AS log, '' AS period, '' AS scope, 0 AS until, 0 AS usd, 0 AS tokens, 0 AS runs WHERE 0;
 """
 """How a reader that may not write sees a file of release 0.1.0: nothing is in what is new.
 
@@ -287,6 +299,19 @@ class SqliteStore(SqliteReader, SqlStore):
             else:
                 execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
 
+    def _claim_due(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Alarm]:
+        look = {"log": self._log, "worker": claim.worker, "limit": claim.limit}
+        # Looked at first without the lock that writers wait for.
+        if not self._rows("claimable", **look):
+            return []
+        own = frozenset(claim.own)
+        with self._writing("claiming timers") as execute:
+            claimed = [Alarm(*row) for row in execute("claimable", **look).fetchall()]
+            for run, strand, _ in claimed:
+                place = {"log": self._log, "run": run, "strand": strand}
+                execute("put_off", **place, own=run in own, anew=claim.anew, **pauses)
+        return claimed
+
     def _execute(self, query: str, **parameters: object) -> sqlite3.Cursor:
         return self._db.execute(_SQL[query], parameters)
 
@@ -424,7 +449,8 @@ def _make_private(path: Path) -> None:
         if not path.exists():
             path.touch(mode=0o600)
     except OSError as error:
-        raise StoreFailed(f"opening {path}", error.strerror or str(error)) from None
+        remedy = "See that its disk has free space, and that this user may write there"
+        raise StoreFailed(f"opening {path}", error.strerror or str(error), remedy) from None
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
@@ -514,9 +540,24 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "Free some space on its disk, then try again",
+    # Also what SQLite says where there is not even room for its smallest file.
+    sqlite3.SQLITE_IOERR: "See that its disk has free space and no faults, then try again",
+    sqlite3.SQLITE_READONLY: "Let this user write the file and its folder",
+    sqlite3.SQLITE_PERM: "Let this user write the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "See that its folder is there, and that this user may write there",
+    sqlite3.SQLITE_BUSY: "Another process keeps it locked: try again when that one is done",
+    sqlite3.SQLITE_CORRUPT: "Restore a backup of it: forum restore",
+    sqlite3.SQLITE_NOTADB: "Restore a backup of it: forum restore",
+}
+"""What to do about an error of SQLite, by its primary code."""
+
+
 @contextmanager
 def _typed(doing: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreFailed(doing, str(error)) from error
+        code: int = getattr(error, "sqlite_errorcode", None) or 0
+        raise StoreFailed(doing, str(error), _REMEDIES.get(code & 0xFF, "")) from error

@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import sqlite3
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,14 +21,21 @@ from time import monotonic, sleep
 from typing import Any
 
 import msgspec
-from dbos import DBOS, DBOSConfig, EnqueueOptions, Serializer
+from dbos import DBOS, DBOSConfig, EnqueueOptions, Queue, Serializer
 from sqlalchemy.exc import SQLAlchemyError
 
 from forum.backends.files import locked
+from forum.backends.queue_errors import queue_failure
+from forum.backends.queue_metrics import queue_ages
 from forum.config import Capacity
-from forum.engine import Engine
+from forum.engine import MAX_CLAIMED, Engine
 from forum.errors import NotDurable, StateFailed, StoreFailed, StoreLost
 from forum.ledger import Store
+from forum.metrics import TAKEOVERS, Sample
+
+# DBOS leaves what it was about to begin when it is closed in that moment: nothing of it has begun,
+# and its timer rings again.
+warnings.filterwarnings("ignore", "coroutine 'execute_dequeued_workflow", RuntimeWarning)
 
 PROTOCOL = "1"
 """The version of what workflows expect of each other: not that of the package, or a deploy would
@@ -40,6 +48,9 @@ _AGAIN_SECONDS = 0.5
 _ATTEND_SECONDS = 0.1
 _DRAIN_SECONDS = 0.02
 _POLL_SECONDS = 0.1
+_SHARE_SECONDS = 1.0
+_MAX_SHARING = 10
+"""By how much the polling interval grows at most: a queue must not wait for one slow worker."""
 KEEP_SECONDS = 86_400.0
 """How long DBOS remembers what has ended: of use to nobody but those who debug it."""
 _CLEAN_SECONDS = 600
@@ -81,11 +92,20 @@ class Worker:
         self._version = f"{self.name}-{PROTOCOL}"
         self._stop, self._gone = Event(), Event()
         self._threads: list[Thread] = []
+        self._queues: list[Queue] = []
+        self._looks = self._workers = 0
+        """How many workers the queues were last told that poll them."""
         self._closing = False
         self._sure = -inf
         """Since when the lease has been held without a gap, on the clock of this process."""
+        self._takeovers = 0
         self.trouble: Exception | None = None
         """What went wrong last; it is tried again all the time."""
+
+    def carries_out(self, run: str) -> bool:
+        """Tell whether a run is carried out here, or would be: no other worker lives."""
+        others = set(self._store.workers()) - {*self._store.lost_workers(), self.id}
+        return not others or self._engine.drives(run)
 
     async def enqueue_run(self, run: str) -> None:
         """Have a run driven, unless that is going on somewhere."""
@@ -114,7 +134,15 @@ class Worker:
 
     async def drive_run(self, run: str) -> None:
         """Drive a run; what goes wrong is tried again when its alarm rings."""
-        await self._drive(lambda: self._engine.drive_run(run, self))
+
+        async def drive() -> None:
+            if self._workers > 1:
+                # Before anything is read: what is recorded later rings here, and not at a worker
+                # that could tell nobody.
+                await asyncio.to_thread(self._store.mark_driver, run, self.id)
+            await self._engine.drive_run(run, self)
+
+        await self._drive(drive)
 
     async def drive_task(self, run: str, task: str) -> None:
         """Drive a task: it may cost money, so closing waits for it."""
@@ -131,8 +159,10 @@ class Worker:
                 return self._tell(error)
 
     def _tell(self, error: Exception) -> None:
-        self.trouble = error
-        self._report(error)
+        # DBOS talks to the same database through another library.
+        told = queue_failure("working on the queues", error)
+        self.trouble = told
+        self._report(told)
 
     # Serving
 
@@ -148,6 +178,7 @@ class Worker:
         except BaseException:
             self.close()
             raise
+        self._begin("polling", self._share_polling, _SHARE_SECONDS, self._stop)
         self._begin("heir", self._inherit, _RENEW_SECONDS, self._stop)
         self._begin("guardian", self._adopt, _ADOPT_SECONDS, self._stop)
         self._begin("alarm", self._attend, _ATTEND_SECONDS, self._stop)
@@ -157,11 +188,13 @@ class Worker:
         DBOS(config=self._config(url))
         DBOS.launch()
         for queue, most in (("runs", self._capacity.runs), ("tasks", self._capacity.tasks)):
-            DBOS.register_queue(
-                f"{self.name}-{queue}",
-                worker_concurrency=most,
-                polling_interval_sec=_POLL_SECONDS,
-                on_conflict="always_update",
+            self._queues.append(
+                DBOS.register_queue(
+                    f"{self.name}-{queue}",
+                    worker_concurrency=most,
+                    polling_interval_sec=_POLL_SECONDS,
+                    on_conflict="always_update",
+                )
             )
 
     def _begin(self, name: str, step: Callable[[], None], pause: float, stop: Event) -> None:
@@ -184,7 +217,9 @@ class Worker:
         self._stop.set()
         for thread in self._threads[1:]:
             thread.join()
-        DBOS.destroy(workflow_completion_timeout_sec=0)
+        # On a full disk it fails to say that it is gone; its lease runs out, and says the same.
+        with suppress(SQLAlchemyError):
+            DBOS.destroy(workflow_completion_timeout_sec=0)
         self._gone.set()
         for thread in self._threads[:1]:
             thread.join()
@@ -222,6 +257,17 @@ class Worker:
             # others have been, and they need a moment to say that they are back.
             self._sure = monotonic()
 
+    def _share_polling(self) -> None:
+        """Poll less often the more workers there are: together, they look as often as one does.
+
+        The interval is kept with the queues, so that all workers follow it.
+        """
+        workers = max(1, len(self._store.workers()))
+        if workers != self._workers:
+            for queue in self._queues:
+                queue.set_polling_interval_sec(_POLL_SECONDS * min(workers, _MAX_SHARING))
+            self._workers = workers
+
     def _inherit(self) -> None:
         """Hand on what those left behind who live no more."""
         lost = self._store.lost_workers()
@@ -232,7 +278,8 @@ class Worker:
     def _take_over(self, worker: str) -> None:
         if self._closing:
             return
-        DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
+        taken = DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
+        self._takeovers += len(taken)
         # DBOS keeps what went wrong to itself.  As long as anything is left, so is the lease.
         if not self._pending(executor_id=worker, limit=1):
             self._store.drop_lease(worker)
@@ -257,11 +304,21 @@ class Worker:
             load_output=False,
         )
 
+    def samples(self) -> list[Sample]:
+        """Return what this worker has taken over, and how long work waits for a free place."""
+        return [Sample(TAKEOVERS, self._takeovers), *queue_ages(self.name, self._store.now())]
+
     def _attend(self) -> None:
         self._engine.watch()
-        more = bool(self._store.alarms(None, 1, due=True))
-        while more and not self._stop.is_set():
-            more = asyncio.run(self._engine.attend(self))
+        self._looks += 1
+        # Runs that are driven here are told by nobody else.
+        share = 1 if self._engine.is_driving else min(max(self._workers, 1), _MAX_SHARING)
+        full = self._looks % share == 0
+        while full and not self._stop.is_set():
+            claimed = self._engine.claim_due(self.id)
+            full = len(claimed) == MAX_CLAIMED
+            if claimed:
+                asyncio.run(self._engine.hand_on(claimed, self))
 
     def _clean(self) -> None:
         """Delete what DBOS remembers of work that ended long ago."""
@@ -345,6 +402,15 @@ def _typed(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def _typed_queues(doing: str) -> Iterator[None]:
+    """Turn what SQLAlchemy says of a database into an error of ours."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise queue_failure(doing, error) from error
+
+
+@contextmanager
 def _alone(url: str) -> Iterator[None]:
     """Let one process at a time prepare a file: DBOS makes its tables whoever else is at it."""
     if url.startswith(_SQLITE):
@@ -352,7 +418,8 @@ def _alone(url: str) -> Iterator[None]:
         with locked(path), _typed(path):
             yield
     else:
-        yield
+        with _typed_queues("preparing the queues"):
+            yield
 
 
 _FULL = 2

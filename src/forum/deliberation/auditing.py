@@ -57,7 +57,9 @@ from forum.work import (
     Answered,
     CancelAsked,
     ControlClosed,
+    Interruption,
     Policy,
+    Resumption,
     Routed,
     TaskRun,
     UseOfTool,
@@ -129,8 +131,12 @@ class _Audit:
         main = self._main = self._strands.get(MAIN, [])
         self._joins = {o.entry.step: o for o in reversed(main) if isinstance(o.entry.facts, Join)}
         joins = {one.leaf for one in self._joins.values()}
+        self._pauses = [o for o in main if isinstance(o.entry.facts, Interruption | Resumption)]
         self._notes = [
-            o for o in main if o.leaf not in joins and not isinstance(o.entry.facts, ONCE)
+            o
+            for o in main
+            if o.leaf not in joins
+            and not isinstance(o.entry.facts, (*ONCE, Interruption, Resumption))
         ]
         self._frame = Frame(look, self._strands, self._state)
         self._asked = {MAIN, CONTROL}
@@ -335,7 +341,12 @@ class _Audit:
         control = self._strands.get(CONTROL, [])
         wishes = (CancelAsked, ControlClosed)
         beside = [o for n, o in enumerate(control) if n or not isinstance(o.entry.facts, wishes)]
-        for one in [*self._notes, *self._joins.values(), *again, *beside]:
+        pauses = [
+            one
+            for n, one in enumerate(self._pauses)
+            if isinstance(one.entry.facts, Resumption if n % 2 == 0 else Interruption)
+        ]
+        for one in [*self._notes, *self._joins.values(), *again, *beside, *pauses]:
             self._look.find(Breach.SURPLUS, f"{one.entry.step}: nothing leads to it", one)
 
     def _check_minutes(self) -> None:

@@ -10,7 +10,17 @@ import msgspec
 
 from forum.deliberation.steps import NOTHING
 from forum.ledger import Amount
-from forum.work import NAMELESS, Call, Source, Stopped, StopReason, TaskRun, Why, total
+from forum.work import (
+    NAMELESS,
+    Call,
+    Source,
+    Stopped,
+    StopReason,
+    TaskRun,
+    Why,
+    read_limit_name,
+    total,
+)
 
 _tables = msgspec.json.Decoder(dict[str, Amount])
 
@@ -45,6 +55,9 @@ class Spending(msgspec.Struct):
         return self.least.exceeds(self.cap.plus(self.overrun))
 
     def _is_due(self, turn: TaskRun, stop: Stopped, turns: Sequence[TaskRun]) -> bool:
+        if read_limit_name(stop.limit) is not None:
+            # A cap over many runs: what the others have used is not in the record of this one.
+            return stop.used + stop.asked > stop.cap
         if stop.limit not in Amount._fields:
             return False
         beside = [call for other in turns if other is not turn for call in other.calls]

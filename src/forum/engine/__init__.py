@@ -2,12 +2,14 @@
 
 from forum.engine.accepting import Order, RouteTaken, Ticket, accept, accept_async, cancel
 from forum.engine.aloud import MOST_A_SECOND, Veiled
+from forum.engine.budgets import SharedBudgets
 from forum.engine.case import ENGINE, Case, read_body, read_case, read_run
 from forum.engine.effects import DIGEST
-from forum.engine.engine import Engine
+from forum.engine.engine import MAX_CLAIMED, Engine
 from forum.engine.gates import decide, edit, find_gate
+from forum.engine.interrupting import interrupt, resume
 from forum.engine.local import LocalRunner
-from forum.engine.past import order_of, steps_of
+from forum.engine.past import check_fork, order_of, steps_of
 from forum.engine.ports import (
     FREE,
     MOST_USES,
@@ -34,6 +36,7 @@ __all__ = [
     "DIGEST",
     "ENGINE",
     "FREE",
+    "MAX_CLAIMED",
     "MOST_A_SECOND",
     "MOST_USES",
     "NOTHING",
@@ -53,6 +56,7 @@ __all__ = [
     "Reply",
     "RouteTaken",
     "Runner",
+    "SharedBudgets",
     "Ticket",
     "ToolPort",
     "Tools",
@@ -61,14 +65,17 @@ __all__ = [
     "accept",
     "accept_async",
     "cancel",
+    "check_fork",
     "decide",
     "edit",
     "find_gate",
+    "interrupt",
     "nobody",
     "order_of",
     "read_body",
     "read_case",
     "read_run",
     "replay",
+    "resume",
     "steps_of",
 ]

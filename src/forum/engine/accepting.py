@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from forum.engine.interrupting import resume
 from forum.errors import AlreadyAsked, NoSuchRun, Overtaken, RunEnded
 from forum.ledger import (
     MAIN,
@@ -14,6 +15,7 @@ from forum.ledger import (
     Once,
     OpenAccount,
     RunClose,
+    SliceCharge,
     at_once,
     entries_of,
     text,
@@ -68,22 +70,31 @@ class Order:
     budget: Budget = field(default_factory=Budget)
     route: RouteTaken | None = None
 
+    @property
+    def lanes(self) -> frozenset[str]:
+        """The lanes that it is known to be for."""
+        tasks = self.plan.all_tasks if self.plan else ()
+        routed = {self.route.facts.lane} if self.route else set()
+        return frozenset({task.lane for task in tasks} | routed)
 
-def accept(
+
+def accept(  # noqa: PLR0913  the last three have a default
     ledger: Ledger,
     run: str,
     order: Order,
     actor: str,
     origin: Accepted | None = None,
     ticket: Ticket | None = None,
+    *,
+    charges: tuple[SliceCharge, ...] = (),
 ) -> str:
     """Take a request on: when this returns, the run will be carried out, whatever happens.
 
     Request, policy, route, plan, account and the alarm that has it begun are one commit.  What was
     asked for with the same ticket before is not taken on again: that run is returned, or
-    `AlreadyAsked` raised if it was something else.
+    `AlreadyAsked` raised if it was something else.  Raises `SliceSpent` where a charge is refused.
     """
-    drafts = _beginning(ledger, run, order, actor, origin or Accepted(), ticket)
+    drafts = _beginning(ledger, run, order, actor, origin or Accepted(), ticket, charges)
     try:
         ledger.open_run(run, actor, *drafts, new=True)
     except AlreadyAsked as asked:
@@ -91,16 +102,18 @@ def accept(
     return run
 
 
-async def accept_async(
+async def accept_async(  # noqa: PLR0913  the last two have a default
     ledger: Ledger,
     run: str,
     order: Order,
     actor: str,
     past: Checkpoint | None,
     ticket: Ticket | None = None,
+    *,
+    charges: tuple[SliceCharge, ...] = (),
 ) -> str:
     """Do the same for a task that knows a checkpoint and must not wait for the store to read."""
-    drafts = _beginning(ledger, run, order, actor, Accepted(), ticket)
+    drafts = _beginning(ledger, run, order, actor, Accepted(), ticket, charges)
     try:
         await ledger.open_new_run_async(run, actor, past, *drafts)
     except AlreadyAsked as asked:
@@ -115,13 +128,14 @@ def _the_same(ledger: Ledger, asked: AlreadyAsked, ticket: Ticket | None) -> str
     return asked.run
 
 
-def _beginning(
+def _beginning(  # noqa: PLR0913, PLR0917  all that the first commit of a run says
     ledger: Ledger,
     run: str,
     order: Order,
     actor: str,
     origin: Accepted,
     ticket: Ticket | None,
+    charges: tuple[SliceCharge, ...],
 ) -> list[Draft]:
     """Return the first steps of a run."""
     order = _as_recorded(ledger, order)
@@ -143,6 +157,7 @@ def _beginning(
     effects: tuple[Effect, ...] = (
         OpenAccount(run, budget.cap),
         at_once(run, MAIN, ledger.now()),
+        *charges,
     )
     if ticket is not None:
         effects += (Once(ticket.name, run, ticket.digest),)
@@ -189,6 +204,8 @@ def cancel(ledger: Ledger, run: str, actor: str) -> None:
     if control.length == 0:
         with suppress(Overtaken):
             control.claim(draft)
+            # Nobody would bring an interrupted run to its end.
+            resume(ledger, run, actor)
             return
     ends = (ledger.store.last(run, strand) for strand in (CONTROL, MAIN))
     if any(

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TypeVar
 
 from forum.engine.places import Place
+from forum.errors import Overtaken
 
 T = TypeVar("T")
 
@@ -32,16 +33,21 @@ class Attention:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._tasks: set[str] = set()
-        self._anything = False
+        self._anything = self._left = False
 
     async def wait(self, seconds: float) -> Heard | None:
-        """Wait until something happens, but no longer than this."""
+        """Wait until something happens, but no longer than this.
+
+        Raises `Overtaken` where nobody is to go on with the run.
+        """
         try:
             # Not asyncio.wait_for: until Python 3.12 it can swallow a cancellation.
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         except TimeoutError:
             return None
+        if self._left:
+            raise Overtaken("a run that was interrupted")
         self._event.clear()
         heard = Heard(frozenset(self._tasks), self._anything)
         self._tasks.clear()
@@ -58,6 +64,11 @@ class Attention:
         # At once, and not when the loop gets round to it: by then the driver may have left.
         self._anything |= task is None
         self._loop.call_soon_threadsafe(self._hear, task)
+
+    def leave(self) -> None:
+        """Have the driver go no further, from any thread."""
+        self._left = True
+        self._loop.call_soon_threadsafe(self._event.set)
 
     def _hear(self, task: str | None) -> None:
         if task is not None:
@@ -115,10 +126,10 @@ class Switchboard:
         with self._lock:
             return list(self._stops)
 
-    def drives(self, run: str) -> bool:
-        """Tell whether a run is driven in this process."""
+    def driven(self) -> list[str]:
+        """Return the runs that are driven in this process."""
         with self._lock:
-            return run in self._ears
+            return list(self._ears)
 
     def tell(self, run: str, task: str | None = None) -> bool:
         """Let whoever drives a run know that something happened; tell whether anybody does."""
@@ -127,6 +138,13 @@ class Switchboard:
         for ear in ears:
             ear.tell(task)
         return bool(ears)
+
+    def leave(self, run: str) -> None:
+        """Have whoever drives a run in this process go no further."""
+        with self._lock:
+            ears = list(self._ears.get(run, ()))
+        for ear in ears:
+            ear.leave()
 
     def stop(self, run: str, *, cut: bool) -> None:
         """Let nothing new be begun for a run in this process, and if wanted, end its calls."""

@@ -16,6 +16,7 @@ import msgspec
 
 from forum.engine.aloud import aloud
 from forum.engine.attention import Stop
+from forum.engine.budgets import SharedBudgets, settle
 from forum.engine.case import (
     ENGINE,
     Case,
@@ -24,8 +25,10 @@ from forum.engine.case import (
     position_of,
     read_body,
     read_run,
+    submitter_of,
 )
 from forum.engine.child import RUN
+from forum.engine.gates import rules_of
 from forum.engine.ports import (
     MOST_USES,
     Call,
@@ -42,6 +45,7 @@ from forum.engine.ports import (
 from forum.errors import (
     Backlogged,
     BodyGone,
+    CapReached,
     ForumError,
     Malformed,
     OverBudget,
@@ -58,10 +62,13 @@ from forum.ledger import (
     Bytes,
     Charge,
     Draft,
+    Effect,
     Facts,
     Ledger,
     Outcome,
     Recorded,
+    SliceCharge,
+    Spend,
     Strand,
     at_once,
 )
@@ -71,6 +78,8 @@ from forum.work import (
     MOST_READ,
     MOST_THROTTLED,
     Called,
+    GateRule,
+    Limit,
     Prompt,
     Quoted,
     Replied,
@@ -82,6 +91,7 @@ from forum.work import (
     Why,
     find_loop,
     fold,
+    limit_name,
     plain,
     task_strand,
 )
@@ -113,6 +123,10 @@ class World:
     """Whether pauses are made: a replay makes none."""
     whispers: Whispers | None = None
     """Who listens to calls while they are made."""
+    gate_rules: tuple[GateRule, ...] = ()
+    """What the operator wants approved today, beside what the policies of runs say."""
+    budgets: SharedBudgets | None = None
+    """Caps over many runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +192,17 @@ class Caller:
 
     def __init__(self, world: World, intake: Intake, task: str, stop: Stop) -> None:
         self.world, self.ledger, self.intake, self.task = world, world.ledger, intake, task
-        self.policy, self.stop, self.prior = intake.policy, stop, world.prior(intake)
+        self.policy = rules_of(intake.policy, world.gate_rules)
+        self.stop, self.prior = stop, world.prior(intake)
         self.allowed_by = intake.plan_entry if isinstance(intake, Case) else intake.cause
         self._said: list[tuple[str, bytes]] = []
         self._answered: dict[str, int] = {}
         self._lost = self._throttled = 0
         self.spent = Amount()
         """What its calls have cost so far."""
+        self._limits: tuple[Limit, ...] | None = None
+        self._charged: tuple[SliceCharge, ...] = ()
+        """What the call that is under way has been charged to, of caps over many runs."""
 
     async def drive(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Go on with the work until it has ended, or waits for somebody."""
@@ -354,10 +372,15 @@ class Caller:
         """Record a call before it is made, in one commit with what it can cost."""
         charges = (charge,) if any(charge.amount) else ()
         draft = Draft(step, ask.agent or ENGINE, facts, ask.causes, _bodies(ask), charges)
+        # What a run within may use is not spent yet: its own calls are charged.
+        within = ask.agent == RUN == facts.model
+        limits = () if within else await self._find_limits()
         others = True
         while True:
             try:
-                return await self.strand.claim_async(*before, draft)
+                return await self._claim_charged(limits, charge.amount, *before, draft)
+            except CapReached as refused:
+                raise Halt(_cap_reached(refused, self.task)) from None
             except OverBudget as refused:
                 if not others:
                     raise Halt(_over_budget(refused, self.task)) from None
@@ -366,6 +389,36 @@ class Caller:
             others = await asyncio.to_thread(self._others_are_calling)
             if others:
                 await self._wait_for_change()
+
+    async def _claim_charged(
+        self, limits: tuple[Limit, ...], amount: Amount, *drafts: Draft
+    ) -> tuple[Recorded, ...]:
+        """Record these with what they can cost at most, also against caps over many runs."""
+        budgets = self.world.budgets
+        if budgets is None or not limits:
+            return await self.strand.claim_async(*drafts)
+
+        async def claim(charges: tuple[SliceCharge, ...]) -> tuple[Recorded, ...]:
+            *before, last = drafts
+            last = msgspec.structs.replace(last, effects=(*last.effects, *charges))
+            recorded = await self.strand.claim_async(*before, last)
+            self._charged = charges
+            return recorded
+
+        return await budgets.spend_async(limits, Spend(amount.usd, amount.tokens), claim)
+
+    async def _find_limits(self) -> tuple[Limit, ...]:
+        """Return the caps over many runs that hold for this task."""
+        if self.world.budgets is None:
+            return ()
+        if self._limits is None:
+            actor = await asyncio.to_thread(submitter_of, self.ledger, self.intake.run)
+            self._limits = self.world.budgets.limits(actor, [self._lane()])
+        return self._limits
+
+    def _lane(self) -> str:
+        tasks = self.intake.plan.by_id if isinstance(self.intake, Case) else {}
+        return (tasks[self.task].lane if self.task in tasks else "") or self.intake.lane
 
     async def _wait_for_change(self) -> None:
         """Wait a moment, without a place: whoever gives something back may be waiting for one."""
@@ -414,7 +467,10 @@ class Caller:
             bodies.append(Attachment("uses", encoded, "application/json"))
         if reply.error.size:
             bodies.append(Attachment("error", reply.error, "application/octet-stream"))
-        effects = (charge,) if any(settled) else ()
+        effects: tuple[Effect, ...] = ()
+        if any(settled):
+            effects = (charge, *settle(self._charged, Spend(settled.usd, settled.tokens)))
+        self._charged = ()
         draft = Draft(step, agent or ENGINE, facts, (), tuple(bodies), effects)
         model = facts.model or called.model
         head, size = beginning(reply.output.chunks(), MOST_READ), reply.output.size
@@ -570,3 +626,9 @@ def _bodies(ask: Ask) -> tuple[Attachment, ...]:
 def _over_budget(refused: OverBudget, task: str) -> Stopped:
     used = min(refused.used, NO_LIMIT)  # a provider may have billed whatever it likes
     return Stopped(StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task)
+
+
+def _cap_reached(refused: CapReached, task: str) -> Stopped:
+    limit = plain(limit_name(refused.limit, refused.per, refused.scope))
+    used = min(refused.used, NO_LIMIT)
+    return Stopped(StopReason.BUDGET, limit, refused.asked, used, refused.cap, task)

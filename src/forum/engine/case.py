@@ -121,6 +121,15 @@ def read_case(ledger: Ledger, run: str) -> Case:
     return case
 
 
+def submitter_of(ledger: Ledger, run: str) -> str:
+    """Return who has submitted a run; of a run within a run, who has submitted the outermost."""
+    for _, entry in entries_of(ledger, run, MAIN):
+        if isinstance(entry.facts, Accepted):
+            parent = entry.facts.parent_run
+            return submitter_of(ledger, parent) if parent else entry.actor
+    raise NoSuchEntry(f"run {run} has no request")
+
+
 def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
     """Return what was asked for, or its beginning."""
     for _, entry in entries_of(ledger, run, MAIN):

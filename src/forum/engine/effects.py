@@ -38,6 +38,8 @@ from forum.work import (
     Why,
     opening,
     plain,
+    rule_for_use,
+    use_subject,
 )
 
 DIGEST = "forum:digest"
@@ -68,12 +70,35 @@ class _Wish:
     """Whether it changes nothing, so that nobody is asked in doubt."""
 
 
+class _ShownUse(msgspec.Struct, frozen=True):
+    """What a person is shown who has to approve the use of a tool."""
+
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """What came of the gate before an effect, if there is one."""
+
+    causes: tuple[Hash, ...] = ()
+    """The decision that allows or denies it."""
+    refusal: str = ""
+    """Why it is denied, in one word."""
+
+
 class Hands:
     """Has the effects that the agents of one task want, and those that its checks need."""
 
-    def __init__(self, caller: Caller, allowed: tuple[str, ...]) -> None:
+    def __init__(
+        self, caller: Caller, allowed: tuple[str, ...], lane: str = "", *, may_wait: bool = True
+    ) -> None:
+        """Take the tools that an agent may use, and the lane whose gates hold.
+
+        One that may not wait for a person is denied what a person has to approve.
+        """
         self._caller, self._policy, self._ledger = caller, caller.policy, caller.ledger
-        self._allowed = allowed
+        self._allowed, self._lane, self._may_wait = allowed, lane, may_wait
         self._first: dict[tuple[Use, int], Hash] = {}
         self._known: dict[str, Recorded] = {}
         self._used = 0
@@ -130,21 +155,28 @@ class Hands:
         # What only looks is had anew each time: the world may be another one by then.
         first = None if wish.is_look else self._first.get((use, wish.number))
         intent = strand.recorded(step)
-        fresh = intent is None
+        fresh, denials = intent is None, list[Recorded]()
         if intent is None:
             if self._caller.prior is not None:
                 await asyncio.to_thread(self._caller.prior.reach, self._caller.task, step)
             self._caller.check_time()
+            gate = await self._pass_gate(
+                wish, is_new=first is None or first.hex() not in self._known
+            )
             body = Attachment("arguments", Bytes(use.arguments.encode(errors="replace")))
             # What an agent wrote is not for a leaf, which cannot be erased.
             name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
             facts = Intended(name, first.hex() if first else "")
-            (intent,) = await strand.claim_async(
-                Draft(step, wish.actor, facts, wish.causes, (body,))
-            )
+            causes = gate.causes or wish.causes
+            drafts = [Draft(step, wish.actor, facts, causes, (body,))]
+            if gate.refusal:
+                # In the commit of the intent: nobody has to be asked whether it happened.
+                denied = Happened(Outcome.DENIED, Why.ERROR, gate.refusal)
+                drafts.append(Draft(f"{step}/outcome", ENGINE, denied))
+            intent, *denials = await strand.claim_async(*drafts)
         own = intent.leaf
         key = (own if wish.is_look else self._first.setdefault((use, wish.number), own)).hex()
-        outcome = strand.recorded(f"{step}/outcome")
+        outcome = denials[0] if denials else strand.recorded(f"{step}/outcome")
         if outcome is None and fresh:
             outcome = await self._effect(wish, key)
         elif outcome is None:
@@ -154,6 +186,31 @@ class Hands:
         if outcome.entry.facts.outcome is Outcome.OK and not outcome.entry.facts.known:
             self._known[key] = outcome
         return outcome
+
+    async def _pass_gate(self, wish: "_Wish", *, is_new: bool) -> "_Passage":
+        """Have a use of a tool approved where a rule says so, before it is even intended.
+
+        What is not had a second time needs no second approval.
+        """
+        caller, use = self._caller, wish.use
+        if wish.tool is None or use.tool == DIGEST or not is_new:
+            return _Passage()
+        subject = use_subject(caller.task, self._used)
+        rule = rule_for_use(self._policy.gate_rules, use.tool, self._lane, use.arguments)
+        if rule is None and not (caller.prior and caller.prior.has_gate(subject)):
+            return _Passage()
+        if not self._may_wait:
+            return _Passage(refusal="needs-approval")
+        arguments = use.arguments.encode(errors="replace").decode()
+        shown = msgspec.json.encode(_ShownUse(use.tool, arguments))
+        causes = wish.causes or (caller.strand.head or caller.allowed_by,)
+        decision = await pass_gate(
+            self._ledger, caller.intake.run, subject, shown, self._policy.rejecting(), *causes
+        )
+        if decision is None:
+            raise Waiting
+        refusal = "" if decision.answer is Answer.APPROVE else "rejected"
+        return _Passage((decision.entry,), refusal)
 
     async def _effect(self, wish: "_Wish", key: str) -> Recorded:
         before, caller, step = self._known.get(key), self._caller, wish.step

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from threading import Lock
 
 from forum.config import Capacity
 from forum.engine.attention import Stop, Switchboard
+from forum.engine.budgets import SharedBudgets
 from forum.engine.calls import World
-from forum.engine.case import Case, Intake, last_of, read_case, read_intake
+from forum.engine.case import Case, Intake, last_of, read_case, read_intake, refresh
 from forum.engine.local import LocalRunner
 from forum.engine.past import Fork
 from forum.engine.places import Place
@@ -19,14 +20,15 @@ from forum.engine.run import RunDriver
 from forum.engine.sitting import Agenda, TurnDriver
 from forum.engine.task import TaskDriver
 from forum.errors import Overtaken
-from forum.ledger import (
-    Alarm,
-    Ledger,
-)
+from forum.ledger import MAIN, Alarm, Facts, Ledger, TimerClaim
 from forum.work import (
     CONTROL,
     ROLE,
     TURN,
+    GateRule,
+    Interruption,
+    Resumption,
+    Run,
     Stopped,
 )
 
@@ -37,17 +39,15 @@ HEARTBEAT_SECONDS = 15.0
 """How long a run that is being driven may go without anybody looking whether it still is."""
 
 _ELSEWHERE_SECONDS = 1.0
-_MOST_RUNG = 100_000
-_MOST_DOUBLED = 4
-"""How often a pause is doubled: by then it is a heartbeat, and an alarm may ring for days."""
-_ALARMS_AT_ONCE = 200
-"""How many alarms are looked after before whoever does it looks up: it may have to stop."""
+MAX_CLAIMED = 50
+"""How many timers are claimed at once: they are handed on before the first rings again, and a
+worker that has to stop does not first hand on a whole backlog."""
 
 
 class Engine:
     """Carries out runs and tasks of one ledger, in one process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it works with, and the operator's rules
         self,
         ledger: Ledger,
         models: Models,
@@ -56,16 +56,25 @@ class Engine:
         *,
         unhurried: bool = True,
         whispers: Whispers | None = None,
+        gate_rules: tuple[GateRule, ...] = (),
+        budgets: SharedBudgets | None = None,
     ) -> None:
         self._ledger = ledger
-        self._world = World(ledger, models, tools, prior or self._forked, unhurried, whispers)
+        self._world = World(
+            ledger,
+            models,
+            tools,
+            prior or self._forked,
+            unhurried=unhurried,
+            whispers=whispers,
+            gate_rules=gate_rules,
+            budgets=budgets,
+        )
         self._board, self._agenda = Switchboard(), Agenda()
         self._cases: OrderedDict[str, Case] = OrderedDict()
         self._lock = Lock()
         self.admit(Capacity().tasks)
         self._resting, self._working = False, 0
-        self._rung: dict[str, int] = {}
-        """How often the alarms of runs have rung that are not driven here."""
 
     def admit(self, most: int) -> None:
         """Carry out at most so many tasks at once; to be said before the first one begins."""
@@ -97,7 +106,8 @@ class Engine:
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task until it has ended, or waits for somebody."""
         with self._board.working(run, self._places) as stop:
-            await asyncio.to_thread(self._watch, run)
+            if isinstance(await asyncio.to_thread(self._watch, run), Interruption):
+                return  # nobody goes on with it
             async with self._at(stop.place):
                 try:
                     driver = await asyncio.to_thread(self._driver_of, run, task, stop)
@@ -132,6 +142,15 @@ class Engine:
             return RoleDriver(self._world, read_intake(self._ledger, run), task, stop)
         return TaskDriver(self._world, self._case(run), task, stop)
 
+    @property
+    def is_driving(self) -> bool:
+        """Whether any run is driven in this process."""
+        return bool(self._board.driven())
+
+    def drives(self, run: str) -> bool:
+        """Tell whether a run is driven in this process."""
+        return run in self._board.driven()
+
     def rest(self) -> None:
         """Let no more work begin here: whoever takes it over begins it."""
         self._resting = True
@@ -146,12 +165,24 @@ class Engine:
         for run in self._board.worked_on():
             self._watch(run)
 
-    def _watch(self, run: str) -> None:
+    def _watch(self, run: str) -> Facts | None:
+        """Stop what is done here for a run that was stopped, and return what was said of it last.
+
+        Whoever drives an interrupted run goes no further.  Tasks of it that are under way come to
+        their end: they are recorded, and need not be done again.
+        """
         last = last_of(self._ledger, run)
         if self._ledger.store.last(run, CONTROL) is not None:
             self._board.stop(run, cut=True)
-        elif isinstance(last, Stopped):
+        elif isinstance(last, Interruption):
+            self._board.leave(run)
+        elif isinstance(last, Stopped) or (isinstance(last, Resumption) and self._is_stopped(run)):
             self._board.stop(run, cut=False)
+        return last
+
+    def _is_stopped(self, run: str) -> bool:
+        """Tell whether a run was stopped before it was interrupted and resumed."""
+        return refresh(self._ledger, run, Run(), [MAIN]).stopped is not None
 
     def _case(self, run: str) -> Case:
         """Read a case, or remember it: tasks run only after their plan was settled."""
@@ -166,38 +197,34 @@ class Engine:
         return known
 
     async def attend(self, runner: Runner) -> bool:
-        """Look after some of the runs whose time has come, and tell whether there may be more.
+        """Look after some of the runs whose time has come, and tell whether there may be more."""
+        claimed = await asyncio.to_thread(self.claim_due)
+        await self.hand_on(claimed, runner)
+        return len(claimed) == MAX_CLAIMED
 
-        A run that is driven here is told; any other is handed to the runner, which drops what is
-        going on elsewhere.  The alarm stays, and rings again, soon where the one who drives the
-        run may not have heard it: only the run itself puts it out.
+    def claim_due(self, worker: str = "") -> list[Alarm]:
+        """Claim timers whose time has come: no other worker gets them for a while.
+
+        A timer is put off in the commit that claims it.  It rings again, soon where the driver of
+        its run may not have heard it, and later each time: a run may wait in a queue for long,
+        behind many others, and handing it on again and again would keep everybody from working.
+        Only the driver of a run clears its timer.
         """
-        store = self._ledger.store
-        page = await asyncio.to_thread(store.alarms, None, _ALARMS_AT_ONCE, due=True)
-        here = [alarm for alarm in page if self._board.drives(alarm.run)]
-        elsewhere = [alarm for alarm in page if alarm not in here]
-        # Snooze first: what a run does with its alarm once it was called must stand.
-        await asyncio.to_thread(store.snooze, here, HEARTBEAT_SECONDS)
-        for seconds, some in self._by_patience(elsewhere).items():
-            await asyncio.to_thread(store.snooze, some, seconds)
-        for run in dict.fromkeys(alarm.run for alarm in page):
+        claim = TimerClaim(
+            worker=worker,
+            limit=MAX_CLAIMED,
+            anew=self._ledger.now() >> 3,  # see `at_once`: no timer that was put off is that early
+            own=self._board.driven(),
+            shortest=_ELSEWHERE_SECONDS,
+            longest=HEARTBEAT_SECONDS,
+        )
+        return self._ledger.store.claim_due(claim)
+
+    async def hand_on(self, claimed: Sequence[Alarm], runner: Runner) -> None:
+        """Tell the drivers of runs that are driven here, and hand all others to the runner.
+
+        The runner drops what is going on elsewhere.
+        """
+        for run in dict.fromkeys(alarm.run for alarm in claimed):
             if not self._board.tell(run):
                 await runner.enqueue_run(run)
-        return len(page) == _ALARMS_AT_ONCE
-
-    def _by_patience(self, alarms: list[Alarm]) -> dict[float, list[Alarm]]:
-        """Return for how long to leave alarms alone: longer each time that one rings unchanged.
-
-        A run may wait in a queue for long, behind many others: handing it on again and again would
-        keep everybody from working.  An alarm that was set anew rings at once, and soon again.
-        """
-        found: dict[float, list[Alarm]] = {}
-        if len(self._rung) > _MOST_RUNG:
-            self._rung.clear()
-        anew = self._ledger.now() >> 3  # see `at_once`: no snoozed alarm is that early
-        for alarm in alarms:
-            before = 0 if (alarm.at or 0) < anew else self._rung.get(alarm.run, 0)
-            self._rung[alarm.run] = min(before + 1, _MOST_DOUBLED)
-            seconds = min(_ELSEWHERE_SECONDS * 2**before, HEARTBEAT_SECONDS)
-            found.setdefault(seconds, []).append(alarm)
-        return found

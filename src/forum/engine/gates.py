@@ -6,6 +6,7 @@ anything else is refused.  What waits at a gate is rows: no process waits with i
 """
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,12 +15,15 @@ from forum.errors import GateClosed, GateMoved, Malformed, NoSuchGate, Overtaken
 from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand, at_once, entries_of
 from forum.tlog import Hash
 from forum.work import (
+    IDENTITY,
     Answer,
     Decider,
     Gate,
     GateDecided,
+    GateDecision,
     GateEdited,
     GateOpened,
+    GateRule,
     Policy,
     fold,
     gate_strand,
@@ -40,6 +44,15 @@ class Decision:
     entry: Hash
 
 
+def rules_of(policy: Policy, rules: Iterable[GateRule]) -> Policy:
+    """Return a policy under all rules that hold: those of its acceptance, and those of today.
+
+    A rule that an operator adds holds for runs that are under way, and one that was removed still
+    holds for runs that were accepted under it.
+    """
+    return policy.ruled(dict.fromkeys((*policy.gate_rules, *rules)))
+
+
 def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
     """Return a gate as it stands."""
     strand = gate_strand(subject)
@@ -50,7 +63,12 @@ def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
 
 
 async def pass_gate(
-    ledger: Ledger, run: str, subject: str, shown: bytes, policy: Policy, cause: Hash
+    ledger: Ledger,
+    run: str,
+    subject: str,
+    shown: bytes,
+    policy: Policy,
+    *causes: Hash,
 ) -> Decision | None:
     """Return what was decided; nothing as long as nobody has.  Opens the gate if it is new."""
     strand = await asyncio.to_thread(ledger.end_of, run, gate_strand(subject))
@@ -64,7 +82,7 @@ async def pass_gate(
             Alarm(run, strand.name, now + 1000 * policy.gate_milliseconds + _MOMENT),
             at_once(run, MAIN, now),
         )
-        await strand.claim_async(Draft("open", ENGINE, facts, (cause,), (body,), alarms))
+        await strand.claim_async(Draft("open", ENGINE, facts, causes, (body,), alarms))
         return None
     return await asyncio.to_thread(_decision, ledger, run, subject)
 
@@ -77,13 +95,24 @@ def _decision(ledger: Ledger, run: str, subject: str) -> Decision | None:
     return Decision(gate.decided.answer, shown, gate.entry)
 
 
-def decide(ledger: Ledger, run: str, subject: str, decided: GateDecided, actor: str) -> None:
-    """Record the first decision about what has its digest.  A person's must come in time."""
-    if decided.by is Decider.PERSON:
+def decide(
+    ledger: Ledger,
+    run: str,
+    subject: str,
+    decided: GateDecision,
+    actor: str,
+    identity: bytes | None = None,
+) -> None:
+    """Record the first decision about what has its digest.
+
+    What is not decided by the deadline, or by the end of the run, must come in time.
+    """
+    if decided.by not in (Decider.DEADLINE, Decider.END):
         expire(ledger, run, find_gate(ledger, run, subject))
     strand = _take_up(ledger, run, subject, decided.digest)
     effects = (Alarm(run, strand.name, None), at_once(run, MAIN, ledger.now()))
-    draft = Draft("decision", actor, decided, effects=effects)
+    bodies = [Attachment(IDENTITY, Bytes(identity), "application/json")] if identity else []
+    draft = Draft("decision", actor, decided, bodies=tuple(bodies), effects=effects)
     _claim(ledger, strand, subject, decided.digest, draft)
 
 
@@ -127,6 +156,10 @@ def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
     """Refuse what nobody could carry out once it is approved."""
     if subject == "plan":
         read_case(ledger, run).policy.check(read_new_plan(shown))
+    elif subject.startswith("use/"):
+        raise Malformed(
+            "edit", "the arguments of a tool cannot be edited; reject them, and the agent is told"
+        )
     elif not subject.startswith("task/"):
         raise Malformed("edit", "what was done, or not done, cannot be edited")
     else:

@@ -16,6 +16,7 @@ from forum.ledger import (
     Amount,
     Content,
     Entry,
+    Facts,
     Join,
     Ledger,
     Position,
@@ -28,6 +29,7 @@ from forum.ledger import (
 from forum.tlog import Hash
 from forum.work import (
     CONTROL,
+    IDENTITY,
     ROLE,
     Accepted,
     Basis,
@@ -37,8 +39,10 @@ from forum.work import (
     Delegated,
     Happened,
     Intended,
+    Interruption,
     Planned,
     Replied,
+    Resumption,
     Routed,
     Skipped,
     Source,
@@ -47,14 +51,15 @@ from forum.work import (
     Use,
     Why,
     facts_of,
+    gate_strand,
     read_claims,
     read_plan,
     task_strand,
 )
 
 _uses = msgspec.json.Decoder(tuple[Use, ...])
-_FRAME = (RunOpen, RunClose, Join)
-"""What every run has, and no two runs have alike."""
+_FRAME = (RunOpen, RunClose, Join, Interruption, Resumption)
+"""What says nothing of the work: no two runs have it alike."""
 
 
 class Past:
@@ -113,13 +118,10 @@ class Past:
         return self._body(entry, "prompt")
 
     def content(self, entry: Entry[Any], name: str) -> Content:
-        """Return a recorded body, or nothing where there was none."""
+        """Return a recorded body, or nothing where there was none.  Raises `BodyGone`."""
         if name not in entry.bodies:
             return NOTHING
-        try:
-            return stored(self._ledger, _at(entry), name)
-        except BodyGone:
-            raise ReplayMiss(entry.strand, f"{entry.step} any more: {name} was erased") from None
+        return stored(self._ledger, _at(entry), name)
 
     def _body(self, entry: Entry[Any], name: str) -> bytes:
         return b"".join(self.content(entry, name).chunks())
@@ -131,10 +133,22 @@ class Past:
         return self._strands[task]
 
 
+class _Record(Past):
+    """The recorded steps of a run that is played from them alone."""
+
+    def content(self, entry: Entry[Any], name: str) -> Content:
+        """Return a recorded body, or nothing where there was none.  Raises `ReplayMiss`."""
+        try:
+            return super().content(entry, name)
+        except BodyGone:
+            raise ReplayMiss(entry.strand, f"{entry.step} any more: {name} was erased") from None
+
+
 class Fork:
     """Takes replies from the run that is forked, up to an index, and leaves the rest to be made.
 
     They were paid there.  A call whose prompt is another one than it was then is another call.
+    Where a body was erased since the fork was accepted, `BodyGone` ends the task.
     """
 
     def __init__(self, ledger: Ledger, run: str, most: int) -> None:
@@ -163,6 +177,10 @@ class Fork:
             return None
         return self._past.outcome(found[1])
 
+    def has_gate(self, subject: str) -> bool:  # noqa: ARG002
+        """Leave it to be decided: what was approved there is not approved here."""
+        return False
+
     def allotment(self, task: str) -> Delegated | None:  # noqa: ARG002
         """Leave it to be decided."""
         return None
@@ -190,7 +208,7 @@ class Replay:
     """Takes everything from the record: what is not there is an error, and nothing is done."""
 
     def __init__(self, ledger: Ledger, run: str) -> None:
-        self._ledger, self._run, self._past = ledger, run, Past(ledger, run)
+        self._ledger, self._run, self._past = ledger, run, _Record(ledger, run)
         self.over = False
         """Whether everything was played that came before the end."""
 
@@ -242,12 +260,39 @@ class Replay:
         source = reply[1].facts.source
         return Known(self._past.reply(reply[1]), called.reserved, source, called.model)
 
+    def has_gate(self, subject: str) -> bool:
+        """Tell whether a person was asked: by a rule of a worker, the policy may not say so."""
+        return self._ledger.store.last(self._run, gate_strand(subject)) is not None
+
     def outcome(self, deed: Deed) -> Reply:
         """Return the recorded outcome of an effect."""
         found = self._past.step(deed.task, deed.step)
         if found is None:
             raise ReplayMiss(deed.task, deed.step)
         return self._past.outcome(found[1])
+
+
+_TAKEN_OVER: dict[type[Facts], frozenset[str]] = {
+    Called: frozenset({"prompt"}),
+    Replied: frozenset({"output", "uses", "error"}),
+    Intended: frozenset({"arguments"}),
+    Happened: frozenset({"result", "error"}),
+}
+"""The bodies that a fork reads of the run that it forks."""
+
+
+def check_fork(ledger: Ledger, run: str, most: int) -> None:
+    """Raise `BodyGone` where a fork would need a body that was erased.
+
+    Nobody could go on with such a fork: what it takes over is neither there nor to be made again.
+    """
+    there = {(position, name) for position, name, _ in ledger.store.bodies_of_run(run)}
+    for strand in ledger.store.strands(run):
+        for leaf, entry in entries_of(ledger, run, strand):
+            needed = _TAKEN_OVER.get(type(entry.facts), frozenset()) & entry.bodies.keys()
+            for name in sorted(needed):
+                if (_at(entry), name) not in there and is_before(ledger.store, leaf, most):
+                    raise BodyGone(str(_at(entry)), name)
 
 
 def order_of(ledger: Ledger, run: str) -> Order:
@@ -292,7 +337,9 @@ def steps_of(
 def _step(
     ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
 ) -> Step:
-    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in entry.bodies)
+    # Who the person was that decided is nothing that the run says, and may be erased.
+    said = (name for name in entry.bodies if name != IDENTITY)
+    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in said)
     facts = facts_of(entry.facts, ignoring=ignoring)
     return Step(entry.strand, entry.step, entry.kind, facts, bodies)
 

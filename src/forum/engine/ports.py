@@ -184,6 +184,10 @@ class Prior(Protocol):
         """Return what became of an effect; without that it is had.  Raises `ReplayMiss`."""
         ...
 
+    def has_gate(self, subject: str) -> bool:
+        """Tell whether a person was asked about this, where the record decides that."""
+        ...
+
     def begun(self) -> int | None:
         """Return when the run was taken on, where that counts and not when this one was."""
         ...

@@ -5,6 +5,8 @@ every decision too; nobody is asked, nothing is paid, nothing happens.  What the
 must be what was recorded: the same facts and bodies under the same strands and steps.
 """
 
+from msgspec.structs import replace
+
 from forum.engine.accepting import accept
 from forum.engine.case import read_body, read_run
 from forum.engine.engine import Engine
@@ -18,7 +20,7 @@ from forum.work import (
     Accepted,
     Decider,
     Divergence,
-    GateDecided,
+    GateDecision,
     GateEdited,
     compare,
 )
@@ -58,8 +60,8 @@ def _decide_again(record: Ledger, run: str, scratch: Ledger) -> bool:
             if isinstance(entry.facts, GateEdited):
                 shown = read_body(record, at, "shown")
                 digest = edit(scratch, run, subject, digest, shown, entry.actor)
-            elif isinstance(entry.facts, GateDecided) and entry.facts.by is not Decider.END:
-                again = GateDecided(entry.facts.answer, digest, entry.facts.by)
+            elif isinstance(entry.facts, GateDecision) and entry.facts.by is not Decider.END:
+                again = replace(entry.facts, digest=digest)
                 decide(scratch, run, subject, again, entry.actor)
                 decided = True
     return decided

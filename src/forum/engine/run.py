@@ -31,7 +31,7 @@ from forum.engine.case import (
     steps_in,
 )
 from forum.engine.effects import receipts_of
-from forum.engine.gates import decide, expire, pass_gate
+from forum.engine.gates import decide, expire, pass_gate, rules_of
 from forum.engine.local import LocalRunner
 from forum.engine.ports import Ending, Runner
 from forum.engine.sitting import Agenda, Sitting
@@ -62,6 +62,7 @@ from forum.work import (
     ControlClosed,
     Decider,
     GateDecided,
+    Interruption,
     Plan,
     Planned,
     Role,
@@ -86,6 +87,7 @@ from forum.work import (
     task_of_role,
     task_strand,
     unverified,
+    use_subject,
     write_plan,
 )
 
@@ -111,6 +113,7 @@ class RunDriver:
         self._ledger, self._attention = world.ledger, attention
         self._runner, self._here = runner, here
         self._board, self._find_prior, self._agenda = board, world.prior, agenda
+        self._gate_rules = world.gate_rules
         self._ending: Ending | None = None
         self._started: set[str] = set()
 
@@ -121,7 +124,8 @@ class RunDriver:
             # the alarm, and then it is not put out; what is recorded takes our position.
             alarm = await asyncio.to_thread(self._ledger.store.alarm, run, MAIN)
             self._main: Strand = await asyncio.to_thread(self._ledger.end_of, run, MAIN)
-            if isinstance(await asyncio.to_thread(last_of, self._ledger, run), RunClose):
+            last = await asyncio.to_thread(last_of, self._ledger, run)
+            if isinstance(last, RunClose | Interruption):
                 await asyncio.to_thread(self._silence, run)
                 return
             self._state = await asyncio.to_thread(self._look, run)
@@ -146,11 +150,13 @@ class RunDriver:
         return before <= left.at - micros <= store.now()
 
     def _silence(self, run: str) -> None:
-        """Put out what a worker has set that did not know that the run had ended."""
+        """Clear timers that were set by those who did not know that nobody goes on with the run."""
         store = self._ledger.store
         strands = (MAIN, *self._gates(run))
         alarms = [alarm for strand in strands if (alarm := store.alarm(run, strand))]
-        store.snooze(alarms, None)
+        # Looked at once more: the timers may be those of somebody who has resumed it meanwhile.
+        if isinstance(last_of(self._ledger, run), RunClose | Interruption):
+            store.snooze(alarms, None)
 
     def _look(self, run: str) -> Run:
         """Fold the run, having let the default hold where nobody decided in time."""
@@ -344,16 +350,22 @@ class RunDriver:
                 self._started.discard(name)
 
     def _was_let_in(self, task: str) -> bool:
-        """Tell whether a task that was left at its gate may begin, and has not."""
-        decided = self._state.decision(gate_strand(task_strand(task)))
-        return decided is not None and self._task(task).state is TaskState.PENDING
+        """Tell whether a task that was left at a gate may go on, and has not."""
+        left = self._task(task)
+        if left.state not in (TaskState.PENDING, TaskState.RUNNING):
+            return False
+        subjects = [use_subject(task, len(left.uses) + 1)]
+        if left.state is TaskState.PENDING:
+            subjects.append(task_strand(task))
+        return any(self._state.decision(gate_strand(subject)) is not None for subject in subjects)
 
     def _read_on(self, case: Case, tasks: tuple[str, ...], *, others: bool) -> Run:
         strands = [task_strand(name) for name in tasks]
         if others:
             strands.append(CONTROL)
             self._expire(case.run, self._state)
-        if case.policy.gates or case.policy.tools:
+        policy = rules_of(case.policy, self._gate_rules)
+        if policy.gates or policy.tools or policy.gate_rules:
             strands += self._gates(case.run)
         return refresh(self._ledger, case.run, self._state, strands)
 
@@ -446,10 +458,10 @@ class RunDriver:
 
     async def _bar(self, case: Case, task: str) -> None:
         """Take the place in which a worker that was thought dead could still open the gate."""
-        if case.policy.guards(task):
-            gate = await asyncio.to_thread(
-                self._ledger.end_of, case.run, gate_strand(f"task/{task}")
-            )
+        subject, prior = f"task/{task}", self._find_prior(case)
+        policy = rules_of(case.policy, self._gate_rules)
+        if policy.guards(case.plan.by_id[task]) or (prior and prior.has_gate(subject)):
+            gate = await asyncio.to_thread(self._ledger.end_of, case.run, gate_strand(subject))
             if gate.length == 0:
                 moot = GateDecided(Answer.REJECT, "", Decider.END)
                 await gate.claim_async(Draft("decision", ENGINE, moot, (case.plan_entry,)))

@@ -243,7 +243,7 @@ class TurnDriver:
             raise
 
     async def _probe(self, probe: Probe, cause: Hash) -> None:
-        hands = Hands(self._caller, ())
+        hands = Hands(self._caller, (), may_wait=False)
         use = Use(probe.tool, probe.given.decode(errors="replace"))
         outcome, _ = await hands.check("check", use, (cause,))
         if outcome is Outcome.INDETERMINATE:

@@ -74,10 +74,11 @@ class TaskDriver:
     """Carries out one task of one run."""
 
     def __init__(self, world: World, case: Case, task: str, stop: Stop) -> None:
-        self._case, self._task, self._policy = case, case.plan.by_id[task], case.policy
+        self._case, self._task = case, case.plan.by_id[task]
         self._caller = Caller(world, case, task, stop)
+        self._policy = self._caller.policy
         self._ledger, self._prior = world.ledger, self._caller.prior
-        self._hands = Hands(self._caller, case.policy.tools_of(self._task))
+        self._hands = Hands(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
         self._verdicts: tuple[Judged, ...] = ()
 
@@ -110,19 +111,24 @@ class TaskDriver:
 
     async def _approved(self) -> tuple[str, Hash]:
         """Return the instruction that may be carried out, and the entry that allows it."""
-        case = self._case
-        if not self._policy.guards(self._task.id):
+        case, subject = self._case, f"task/{self._task.id}"
+        if not self._is_guarded(subject):
             return self._task.instruction, case.plan_entry
         shown = self._task.instruction.encode()
-        decision = await pass_gate(
-            self._ledger, case.run, f"task/{self._task.id}", shown, self._policy, case.plan_entry
-        )
+        asked = self._policy.ruled(()).guards(self._task)
+        ruled = not asked or any(r.holds_for_task(self._task.lane) for r in self._policy.gate_rules)
+        policy = self._policy.rejecting() if ruled else self._policy
+        decision = await pass_gate(self._ledger, case.run, subject, shown, policy, case.plan_entry)
         if decision is None:
             raise Waiting
         self._caller.allowed_by = decision.entry
         if decision.answer is Answer.REJECT:
             raise Halt(Stopped(StopReason.REJECTED, by=self._task.id))
         return decision.shown.decode(), decision.entry
+
+    def _is_guarded(self, subject: str) -> bool:
+        prior = self._prior
+        return self._policy.guards(self._task) or (prior is not None and prior.has_gate(subject))
 
     async def _attempt(
         self, instruction: str, first: Prompt, causes: tuple[Hash, ...]
@@ -309,7 +315,8 @@ class TaskDriver:
         if self._caller.stop.halt.is_set() and not self._ledger.store.strands(delegated.run):
             return Reply(Outcome.CANCELLED, why=Why.CANCELLED)
         request = prompt.decode(errors="replace")  # what is quoted in it may be no text, or cut
-        open_child(self._ledger, self._case, self._task, delegated, request)
+        case = replace(self._case, policy=self._policy)
+        open_child(self._ledger, case, self._task, delegated, request)
         reply = child_reply(self._ledger, delegated)
         if reply is None:
             raise Waiting

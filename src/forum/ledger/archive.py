@@ -33,7 +33,15 @@ _VERSION, _WIDE_VERSION = 20, 45
 _UTF8_NAMES = 1 << 11
 _EARLIEST = (1 << 5) | 1  # 1 January 1980, in the calendar of DOS
 _PIECE = 1 << 20
-_NOT_THE_ONLY_FORM = "its bytes are not the only form of its files"
+_NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
+_TRUNCATED = "truncated: it ends before its directory does; copy or download it again"
+_REZIPPED = (
+    "re-zipped: another program has packed its files again; "
+    "ask for the file as forum ledger export wrote it"
+)
+_ALTERED = "altered: its bytes are not those that were packed"
+_MOST_BEHIND = _END.size + 0xFFFF
+"""How far before its last byte the end of a zip file can begin."""
 
 
 class Source(Protocol):
@@ -94,11 +102,13 @@ class Archive:
                 name = self._source[at + _LOCAL.size : start].decode()
             except UnicodeDecodeError:
                 raise Malformed("archive", "a file name that is not UTF-8") from None
-            if start + size > len(self._source) or (self.members and name <= before):
-                raise Malformed("archive", _NOT_THE_ONLY_FORM)
+            if start + size > len(self._source):
+                raise Malformed("archive", self._fault(_ALTERED))
+            if self.members and name <= before:
+                raise Malformed("archive", _REZIPPED)
             member = self._read_member(start, size)
             if _local_header(name.encode(), member) != header:
-                raise Malformed("archive", _NOT_THE_ONLY_FORM)
+                raise Malformed("archive", self._fault(_header_fault(name, member, header)))
             self.members[name] = member
             at, before = start + size, name
         return at
@@ -114,10 +124,28 @@ class Archive:
         """Compare the directory with the only one that these files can have."""
         for piece in _directory(self.members, at, wide=self.is_wide):
             if self._source[at : at + len(piece)] != piece:
-                raise Malformed("archive", _NOT_THE_ONLY_FORM)
+                raise Malformed("archive", self._fault(_ALTERED))
             at += len(piece)
         if at != len(self._source):
-            raise Malformed("archive", _NOT_THE_ONLY_FORM)
+            raise Malformed("archive", self._fault(_ALTERED))
+
+    def _fault(self, otherwise: str) -> str:
+        """Say what became of a file that is not an archive in its only form."""
+        source = self._source
+        if source[:4] not in (b"PK\3\4", b"PK\5\6"):
+            return _NOT_A_ZIP
+        end = source[max(0, len(source) - _MOST_BEHIND) :].rfind(b"PK\5\6")
+        rest = min(len(source), _MOST_BEHIND) - end
+        return _TRUNCATED if end < 0 or rest < _END.size else otherwise
+
+
+def _header_fault(name: str, member: Member, header: bytes) -> str:
+    """Say whether a file was altered where it stands, or packed again by another program."""
+    here = _LOCAL.unpack(header)
+    ours = _LOCAL.unpack(_local_header(name.encode(), member))
+    checksum = 6
+    same = here[:checksum] + here[checksum + 1 :] == ours[:checksum] + ours[checksum + 1 :]
+    return f"{_ALTERED} ({name[:80]!r})" if same else _REZIPPED
 
 
 def is_wide(files: Iterable[tuple[str, int]]) -> bool:

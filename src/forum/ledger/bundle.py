@@ -189,7 +189,7 @@ class BundleReader:
         wide = manifest.v == WIDE_FORMAT
         same = wide == self._archive.is_wide and msgspec.json.encode(manifest) == data
         if not same or not self._is_listing(bytes(manifest.files)):
-            raise Malformed("bundle", "its files are not those that its manifest lists")
+            raise Malformed("bundle", "altered: its files are not those that its manifest lists")
         return manifest
 
     def _is_listing(self, listed: bytes) -> bool:

@@ -236,6 +236,28 @@ class Scope(StrEnum):
     """Read the log itself: entries, bodies, proofs, bundles."""
     ADMIN = "admin"
     """Everything, and who may do what."""
+    METRICS = "metrics"
+    """Read what processes count and measure, and nothing else."""
+
+
+class GrantScope(StrEnum):
+    """The scopes that release 0.1.0 knows: it could not read a grant of any other."""
+
+    SUBMIT = "submit"
+    READ = "read"
+    APPROVE = "approve"
+    AUDIT = "audit"
+    ADMIN = "admin"
+
+
+class MetricsGranted(Facts, frozen=True):
+    """The same as `AccessGranted`, for scopes that were added later."""
+
+    key: str
+    name: str
+    scopes: tuple[Scope, ...]
+    digest: str
+    expires: Count = 0
 
 
 class AccessGranted(Facts, frozen=True):
@@ -244,7 +266,7 @@ class AccessGranted(Facts, frozen=True):
     key: str
     """The part of the key that is no secret."""
     name: str
-    scopes: tuple[Scope, ...]
+    scopes: tuple[GrantScope, ...]
     digest: str
     """SHA-256 of the secret: 32 random bytes, so that nobody finds it by trying."""
     expires: Count = 0
@@ -267,7 +289,7 @@ class Denial(StrEnum):
     SCOPE = "scope"
     """A good key that does not open this door."""
     ELSEWHERE = "elsewhere"
-    """The Host or Origin is not ours, or the caller is not on this machine."""
+    """The Host or Origin is not ours."""
 
 
 class AccessDenied(Facts, frozen=True):
@@ -304,6 +326,7 @@ LEDGER_KINDS = Kinds(
         Kind("join/1", Join),
         Kind("note/1", Remark, frozenset({"text"})),
         Kind("access.grant/1", AccessGranted),
+        Kind("access.grant/2", MetricsGranted),
         Kind("access.revoke/1", AccessRevoked),
         Kind("access.deny/1", AccessDenied),
         Kind("notice/1", Notified),

@@ -84,6 +84,46 @@ class Charge(NamedTuple):
     guarded: bool = True
 
 
+class Spend(NamedTuple):
+    """What counts against a cap over many runs: nano-dollars, tokens, runs."""
+
+    usd: int = 0
+    tokens: int = 0
+    runs: int = 0
+
+
+class Slice(NamedTuple):
+    """A part of a shared cap that one process has taken, and spends from in its own commits."""
+
+    scope: str
+    period: str
+    """A day (`2026-11-16`) or a month (`2026-11`), in UTC by the clock of the database."""
+    owner: str
+    """The process; empty: what processes have used that have ended."""
+
+
+class SliceCharge(NamedTuple):
+    """An amount is added to what was used of a slice, or, where negative, given back.
+
+    A guarded one is refused, with `SliceSpent`, when the slice does not hold it or its period is
+    over; one that settles what was already spent is not.
+    """
+
+    slice: Slice
+    amount: Spend
+    guarded: bool = True
+
+
+class BudgetUse(NamedTuple):
+    """What was used, or is reserved, in one scope and period."""
+
+    scope: str
+    period: str
+    until: int
+    """When the period ends, in microseconds since 1970."""
+    used: Spend
+
+
 class Alarm(NamedTuple):
     """Somebody must look at a run at a time (in microseconds since 1970), or need not any more."""
 
@@ -99,6 +139,22 @@ def at_once(run: str, strand: str, now: int) -> Alarm:
     time: whoever snoozes the alarm can tell whether it was set again.
     """
     return Alarm(run, strand, now >> 4)
+
+
+class TimerClaim(NamedTuple):
+    """How many due timers a worker claims at once, and for how long each is put off."""
+
+    worker: str
+    """Who claims: timers of runs that another live worker drives are left to that one."""
+    limit: int
+    anew: int
+    """Below this time a timer was set to ring at once: no claimed timer is that early."""
+    own: Sequence[str]
+    """The runs that this worker drives: their timers are put off for the longest pause."""
+    shortest: float
+    """Seconds until a timer that was set anew is claimed again."""
+    longest: float
+    """Seconds until a timer is claimed again at most; each pause is twice the one before."""
 
 
 class Once(NamedTuple):
@@ -123,7 +179,14 @@ class TaggedHead(NamedTuple):
     tag: bytes | None = None
 
 
-Effect = OpenAccount | Charge | Alarm | Once | TaggedHead
+class InterruptedRun(NamedTuple):
+    """A run is listed among those that were interrupted, or is not any more."""
+
+    run: str
+    listed: bool
+
+
+Effect = OpenAccount | Charge | Alarm | Once | TaggedHead | SliceCharge | InterruptedRun
 """What is changed beside the log, in the very transaction that commits an entry."""
 
 
@@ -362,8 +425,16 @@ class Reader(Protocol):
         """
         ...
 
+    def interrupted_runs(self, after: str, limit: int) -> list[str]:
+        """Return the next runs that are listed as interrupted, in the order of their names."""
+        ...
+
     def idempotency_rows(self, after: str, limit: int) -> list[Once]:
         """Return what was asked for under names, in the order of the names."""
+        ...
+
+    def budget_use(self) -> list[BudgetUse]:
+        """Return what was used of shared caps in the day and the month that it is now."""
         ...
 
     def quarantined(self) -> int:
@@ -381,7 +452,7 @@ class Store(Reader, Protocol):
     def append(self, records: Sequence[Record]) -> None:
         """Commit all of these or none, durably.
 
-        Raises `PositionTaken`, `OverBudget`, `AlreadyAsked`.
+        Raises `PositionTaken`, `OverBudget`, `AlreadyAsked`, `SliceSpent`.
         """
         ...
 
@@ -393,8 +464,36 @@ class Store(Reader, Protocol):
         """Return one alarm."""
         ...
 
+    def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> Slice:
+        """Take enough of a shared cap that a process can spend so much now, in its own commit.
+
+        `per` is `day` or `month`.  What other processes hold and have not spent is taken back
+        where the cap has no more to give, whether they live or not.  Raises `CapReached`.
+        """
+        ...
+
+    def return_slice(self, taken: Slice) -> None:
+        """Give back what a process has not spent of a slice; what it has spent stays counted."""
+        ...
+
+    def gates_waiting(self, limit: int) -> int:
+        """Count the gates that wait for a decision, up to a limit."""
+        ...
+
     def now(self) -> int:
         """Return the time by the store's own clock, in microseconds since 1970."""
+        ...
+
+    def claim_due(self, claim: "TimerClaim") -> list[Alarm]:
+        """Return timers whose time has come by the store's own clock, longest due first.
+
+        Each is put off in the same transaction, so that no other worker gets it meanwhile.  Who
+        dies with a claim delays a run by one pause: the timer stays until its run clears it.
+        """
+        ...
+
+    def mark_driver(self, run: str, worker: str) -> None:
+        """Leave the timer of a run to the worker that drives it, for as long as that one lives."""
         ...
 
     def snooze(self, alarms: Sequence[Alarm], seconds: float | None) -> None:
@@ -422,6 +521,13 @@ class Store(Reader, Protocol):
 
     def waiting(self, limit: int) -> Waiting:
         """Return some entries without an index, in an order that keeps parents first."""
+        ...
+
+    def pending_span(self) -> tuple[int, int] | None:
+        """Return the first and the last place in the order in which entries wait for an index.
+
+        Nothing where no entry waits.  Whatever is appended later has a later place.
+        """
         ...
 
     def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:

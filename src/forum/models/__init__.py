@@ -12,19 +12,20 @@ from forum.engine import DIGEST, Model, ToolPort
 from forum.models.command import CommandModel, CommandTool
 from forum.models.digest import DigestTool
 from forum.models.mcp import McpTool
+from forum.models.sandbox import Sandbox
 from forum.models.scripted import ScriptedModel
 from forum.work import Agent, Chat, Command, Library, Scripted, Tool
 
 __all__ = ["make_model", "make_tool"]
 
 
-def make_model(agent: Agent) -> Model:
-    """Return who answers for an agent."""
+def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
+    """Return who answers for an agent; a program is confined where there is a sandbox."""
     match agent:
         case Scripted():
             return ScriptedModel(agent)
         case Command():
-            return CommandModel(agent)
+            return CommandModel(agent, sandbox)
         case Chat():
             return _remote(agent)
         case Library():
@@ -43,10 +44,10 @@ def _remote(agent: Chat) -> Model:
     return RemoteModel(agent, wire_of(agent.api))
 
 
-def make_tool(tool: Tool) -> ToolPort:
-    """Return what has the effects of a tool."""
+def make_tool(tool: Tool, sandbox: Sandbox | None = None) -> ToolPort:
+    """Return what has the effects of a tool; a program is confined where there is a sandbox."""
     if tool.server is not None:
-        return McpTool(tool, tool.server)
+        return McpTool(tool, tool.server, sandbox)
     if tool.argv == (DIGEST,):
         return DigestTool(tool)
-    return CommandTool(tool)
+    return CommandTool(tool, sandbox)

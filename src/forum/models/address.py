@@ -15,6 +15,11 @@ def host_of(url: str) -> str:
     return _split(url).hostname or ""
 
 
+def path_of(url: str) -> str:
+    """Return what follows the server."""
+    return _split(url).path
+
+
 def is_loopback(url: str) -> bool:
     """Tell whether an address is on this machine."""
     host = host_of(url)

@@ -107,6 +107,8 @@ def _messages(call: Call) -> list[dict[str, Any]]:
 class _Block(msgspec.Struct):
     type: str = ""
     name: str = ""
+    text: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Delta(msgspec.Struct):
@@ -118,6 +120,9 @@ class _Delta(msgspec.Struct):
 class _Message(msgspec.Struct):
     model: str = ""
     usage: msgspec.Raw = msgspec.Raw(b"null")
+    type: str = ""
+    content: list[_Block] = []
+    stop_reason: str | None = None
 
 
 class _Error(msgspec.Struct):
@@ -143,6 +148,7 @@ class _Usage(msgspec.Struct):
 
 # Made once, here: two threads that let msgspec take in a type at the same time crash the process.
 _event = msgspec.json.Decoder(_Event)
+_message = msgspec.json.Decoder(_Message)
 _usage = msgspec.json.Decoder(_Usage)
 
 
@@ -175,12 +181,33 @@ class _Reading:
                 self.said.tokens = _tokens(self._usage)
                 return True
             case "error":
-                busy = told.error is not None and told.error.type in _OVERLOADED
-                self.said.fail(Finish.OVERLOADED if busy else Finish.FAILED, event.data)
+                self._fail(told.error, event.data)
                 return True
             case _:
                 pass  # signs of life, the ends of blocks, and whatever comes to be
         return False
+
+    def take_whole(self, body: bytes) -> bool:
+        """Take in an answer that came in one piece: a `message`."""
+        message = _message.decode(body)
+        if message.type == "error":
+            self._fail(_event.decode(body).error, body)
+            return True
+        if message.type != "message":
+            return False
+        self.said.model = message.model
+        for index, block in enumerate(message.content):
+            self._begin(index, block)
+            given = bytes(block.input).decode() if block.type == "tool_use" else ""
+            self._go_on(index, _Delta(block.text, given))
+        self.said.finish = _FINISHES.get(message.stop_reason or "", Finish.COMPLETE)
+        self._count(bytes(message.usage))
+        self.said.tokens = _tokens(self._usage)
+        return True
+
+    def _fail(self, error: _Error | None, told: bytes) -> None:
+        busy = error is not None and error.type in _OVERLOADED
+        self.said.fail(Finish.OVERLOADED if busy else Finish.FAILED, told)
 
     def _begin(self, index: int, block: _Block) -> None:
         if block.type != "tool_use":

@@ -121,6 +121,8 @@ class _Delta(msgspec.Struct):
 
 class _Choice(msgspec.Struct):
     delta: _Delta = msgspec.field(default_factory=_Delta)
+    message: _Delta | None = None
+    """All that was said, where it is not streamed."""
     finish_reason: str | None = None
 
 
@@ -157,7 +159,9 @@ class _Reading:
         """Take in an event, and tell whether it was the last one."""
         if event.data == b"[DONE]":
             return True
-        chunk = _chunk.decode(event.data)
+        return self._take(_chunk.decode(event.data))
+
+    def _take(self, chunk: _Chunk) -> bool:
         if bytes(chunk.error) != b"null":
             self.said.fail(Finish.FAILED, bytes(chunk.error))
             return True
@@ -166,6 +170,21 @@ class _Reading:
         for choice in chunk.choices[:1]:
             self._choice(choice)
         return False
+
+    def take_whole(self, body: bytes) -> bool:
+        """Take in an answer that came in one piece: a `chat.completion`."""
+        completion = _chunk.decode(body)
+        choice = completion.choices[0] if completion.choices else _Choice()
+        message = choice.message
+        if message is not None:
+            # Only in a stream do calls say which of them they continue.
+            for number, call in enumerate(message.tool_calls or ()):
+                call.index = number
+            choice.delta = message
+        elif bytes(completion.error) == b"null":
+            return False
+        self._take(completion)
+        return True
 
     def _choice(self, choice: _Choice) -> None:
         delta = choice.delta

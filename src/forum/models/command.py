@@ -7,6 +7,7 @@ from forum.engine import Call, Deed, Reply
 from forum.ledger import Amount
 from forum.models.environment import most_of_it, without_secrets
 from forum.models.program import Program, run_program
+from forum.models.sandbox import Sandbox
 from forum.work import Command, Tool
 
 TOOL_BYTES = 1 << 30
@@ -18,8 +19,8 @@ _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 class CommandModel:
     """An agent that is a program."""
 
-    def __init__(self, spec: Command) -> None:
-        self._spec = spec
+    def __init__(self, spec: Command, sandbox: Sandbox | None = None) -> None:
+        self._spec, self._sandbox = spec, sandbox
         self._price = Amount(spec.usd, spec.tokens, 1)
 
     @property
@@ -34,13 +35,16 @@ class CommandModel:
 
     async def reply(self, call: Call) -> Reply:
         """Run the program.  FORUM_RUN and FORUM_TASK tell whoever finds it whose it is."""
+        told = {"FORUM_RUN": call.run, "FORUM_TASK": call.task}
+        sandbox = self._sandbox
         return await run_program(
             Program(
                 self._spec.argv,
-                most_of_it(FORUM_RUN=call.run, FORUM_TASK=call.task),
+                sandbox.environment((), **told) if sandbox else most_of_it(**told),
                 call.seconds,
                 self._spec.output_bytes,
                 self._price,
+                sandbox,
             ),
             call.prompt,
             call.hear,
@@ -50,13 +54,19 @@ class CommandModel:
 class CommandTool:
     """A tool that is a program."""
 
-    def __init__(self, spec: Tool) -> None:
-        self._spec = spec
+    def __init__(self, spec: Tool, sandbox: Sandbox | None = None) -> None:
+        self._spec, self._sandbox = spec, sandbox
 
     async def use(self, deed: Deed) -> Reply:
         """Run the program.  It finds the key in FORUM_KEY, and can tell a repetition by it."""
         told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
         # Agents decide what a tool is given, and it may be a program of theirs that it runs.
-        environment = without_secrets(self._spec.env, **told)
-        program = Program(self._spec.argv, environment, self._spec.seconds, TOOL_BYTES)
+        known = self._sandbox.environment if self._sandbox else without_secrets
+        program = Program(
+            self._spec.argv,
+            known(self._spec.env, **told),
+            self._spec.seconds,
+            TOOL_BYTES,
+            sandbox=self._sandbox,
+        )
         return await run_program(program, deed.arguments)

@@ -8,14 +8,14 @@ call is cancelled.  Redirects are not followed: a key goes where it was meant to
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import httpx2
 import msgspec
@@ -34,6 +34,8 @@ MOST_PAUSE: Final = 600_000
 """The longest pause that a provider can ask for, in milliseconds."""
 
 CONNECT_SECONDS: Final = 10.0
+
+_UNREADABLE: Final = (Malformed, msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,22 @@ class Answer:
     error: bytes = b""
 
 
-async def post(request: Post, seconds: float, take: Callable[[Event], bool]) -> Answer:
-    """Send a request, and hand over its events until `take` says that one was the last.
+class Taker(Protocol):
+    """Reads an answer as it comes in.  Both methods may raise `TooMuch`, `Malformed`."""
 
-    `take` may raise `TooMuch` and `Malformed`.  When cancelled, the connection is closed.
+    def take(self, event: Event) -> bool:
+        """Take in an event, and tell whether it was the last one."""
+        ...
+
+    def take_whole(self, body: bytes) -> bool:
+        """Take in an answer that came in one piece, and tell whether it is a complete one."""
+        ...
+
+
+async def post(request: Post, seconds: float, taker: Taker) -> Answer:
+    """Send a request, and hand over its answer: event by event, or in one piece.
+
+    When cancelled, the connection is closed.
     """
     try:
         client = _client(request.url, seconds)
@@ -99,7 +113,7 @@ async def post(request: Post, seconds: float, take: Callable[[Event], bool]) -> 
             response = await stack.enter_async_context(
                 client.stream("POST", request.url, headers=request.headers, content=request.body)
             )
-            return await _answer(response, take)
+            return await _answer(response, taker)
     except TimeoutError:
         return Answer(End.LATE)
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
@@ -112,39 +126,56 @@ async def post(request: Post, seconds: float, take: Callable[[Event], bool]) -> 
         return Answer(End.EARLY, error=type(error).__name__.encode())
 
 
-async def _answer(response: httpx2.Response, take: Callable[[Event], bool]) -> Answer:
+async def _answer(response: httpx2.Response, taker: Taker) -> Answer:
     if response.status_code != 200:
         body = await _beginning(response)
         return Answer(End.REFUSED, response.status_code, pause_of(response.headers), body)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     # What is compressed could be a thousand times as long as what we count; we ask for none.
     plain = response.headers.get("content-encoding", "identity") == "identity"
-    if kind != "text/event-stream" or not plain:
+    if not plain:
         return Answer(End.MALFORMED, 200, error=await _beginning(response))
-    return await _read(response, take)
+    if kind != "text/event-stream":
+        return await _read_whole(response, taker)
+    return await _read(response, taker)
 
 
-async def _read(response: httpx2.Response, take: Callable[[Event], bool]) -> Answer:
+async def _read(response: httpx2.Response, taker: Taker) -> Answer:
     events, size = Events(), 0
     try:
         async for chunk in response.aiter_raw():
             size += len(chunk)
             if size > MOST_STREAMED:
                 return Answer(End.OVERSIZE, 200)
-            if any(take(event) for event in events.feed(chunk)):
+            if any(taker.take(event) for event in events.feed(chunk)):
                 return Answer(End.DONE, 200)
     except TooMuch:
         return Answer(End.OVERSIZE, 200)
-    except (Malformed, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         return Answer(End.MALFORMED, 200, error=_short(str(error)))
     return Answer(End.EARLY, 200)
 
 
-async def _beginning(response: httpx2.Response) -> bytes:
+async def _read_whole(response: httpx2.Response, taker: Taker) -> Answer:
+    """Read an answer that is not streamed: some servers ignore that a stream was asked for."""
+    body = await _beginning(response, MOST_IN_EVENT + 1)
+    if len(body) > MOST_IN_EVENT:
+        return Answer(End.OVERSIZE, 200)
+    try:
+        if taker.take_whole(body):
+            return Answer(End.DONE, 200)
+    except TooMuch:
+        return Answer(End.OVERSIZE, 200)
+    except _UNREADABLE:
+        pass  # what the server said instead explains more than why it could not be read
+    return Answer(End.MALFORMED, 200, error=body[:MOST_ERRORS])
+
+
+async def _beginning(response: httpx2.Response, most: int = MOST_ERRORS) -> bytes:
     body = bytearray()
     async for chunk in response.aiter_raw():
-        body += chunk[: MOST_ERRORS - len(body)]
-        if len(body) == MOST_ERRORS:
+        body += chunk[: most - len(body)]
+        if len(body) == most:
             break
     return bytes(body)
 

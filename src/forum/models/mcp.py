@@ -22,6 +22,7 @@ import msgspec
 from forum.engine import Deed, Reply
 from forum.errors import Malformed, MissingExtra, ServerUnusable
 from forum.ledger import Bytes, Content, Outcome
+from forum.models.sandbox import Sandbox
 from forum.work import Server, Tool, Why
 
 MOST_ARGUMENTS: Final = 1 << 24
@@ -39,8 +40,8 @@ _arguments = msgspec.json.Decoder(dict[str, Any])
 class McpTool:
     """A tool of an MCP server."""
 
-    def __init__(self, spec: Tool, server: Server) -> None:
-        self._spec, self._server = spec, server
+    def __init__(self, spec: Tool, server: Server, sandbox: Sandbox | None = None) -> None:
+        self._spec, self._server, self._sandbox = spec, server, sandbox
 
     async def use(self, deed: Deed) -> Reply:
         """Have the server use the tool.  It finds the key in `_meta`, as `forum/key`.
@@ -59,13 +60,16 @@ class McpTool:
             told = Bytes(str(error).encode(errors="replace"))
             # The agent reads the output: it can put its arguments right.
             return Reply(Outcome.FAILED, told, why=Why.ERROR, code=code, error=told)
-        from forum.models.mcp_client import call  # noqa: PLC0415  # it is loaded by now
+        from forum.models.mcp_client import Peer, call  # noqa: PLC0415  # it is loaded by now
 
-        return await call(self._spec, self._server, arguments, deed, deadline)
+        peer = Peer(self._server, self._sandbox)
+        return await call(self._spec, peer, arguments, deed, deadline)
 
 
 async def list_tools(
-    servers: Mapping[str, Server], seconds: float = LIST_SECONDS
+    servers: Mapping[str, Server],
+    seconds: float = LIST_SECONDS,
+    sandbox: Sandbox | None = None,
 ) -> dict[str, Tool]:
     """Ask servers what they offer; each may take so long.
 
@@ -74,11 +78,11 @@ async def list_tools(
     if not servers:
         return {}
     await _load()
-    from forum.models.mcp_client import offers_of  # noqa: PLC0415  # it is loaded by now
+    from forum.models.mcp_client import Peer, offers_of  # noqa: PLC0415  # it is loaded by now
 
     found: dict[tuple[str, str], Tool] = {}
     for name, server in servers.items():
-        for offer in await offers_of(name, server, seconds):
+        for offer in await offers_of(name, Peer(server, sandbox), seconds):
             if (name, offer.name) in found:
                 raise ServerUnusable(name, f"it offers two tools with the name {offer.name!r}")
             if len(msgspec.json.encode(offer.input_schema)) > MOST_SCHEMA:

@@ -49,6 +49,7 @@ from forum.ledger import Bytes, Outcome
 from forum.models.address import is_loopback
 from forum.models.environment import named_only
 from forum.models.mcp_pipes import MOST_ERRORS, MOST_HEARD, Heard, piped
+from forum.models.sandbox import Sandbox
 from forum.work import Server, Tool, Why
 
 KEY: Final = "forum/key"
@@ -73,6 +74,14 @@ class NoKey(Exception):
     """The variable that should hold the token does not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A server, and what it is confined by if it is a program."""
+
+    server: Server
+    sandbox: Sandbox | None = None
+
+
 @dataclass(slots=True)
 class _Talk:
     """What is known of a conversation, whatever becomes of it."""
@@ -86,7 +95,7 @@ class _Talk:
 
 
 async def call(
-    tool: Tool, server: Server, arguments: dict[str, Any], deed: Deed, deadline: float
+    tool: Tool, peer: Peer, arguments: dict[str, Any], deed: Deed, deadline: float
 ) -> Reply:
     """Have a tool called, once; the deadline is one by the clock of the event loop."""
     began, talk, failed = time.monotonic_ns(), _Talk(), Reply(Outcome.INDETERMINATE)
@@ -94,7 +103,7 @@ async def call(
     meta = cast("RequestParamsMeta", {KEY: deed.key})
     params = CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
     try:
-        async with asyncio.timeout_at(deadline), _session(server, told, talk) as session:
+        async with asyncio.timeout_at(deadline), _session(peer, told, talk) as session:
             if _HEADER_MARK in msgspec.json.encode(tool.schema):
                 await _offered(session)  # the SDK learns from it what goes into headers
             talk.asked, talk.status = True, 0
@@ -107,16 +116,16 @@ async def call(
     return replace(reply, error=Bytes(said[:MOST_ERRORS]), milliseconds=milliseconds)
 
 
-async def offers_of(name: str, server: Server, seconds: float) -> list[Offered]:
+async def offers_of(name: str, peer: Peer, seconds: float) -> list[Offered]:
     """Return the tools of a server.  Raises `ServerUnusable`."""
     talk = _Talk()
     try:
-        async with asyncio.timeout(seconds), _session(server, {}, talk) as session:
+        async with asyncio.timeout(seconds), _session(peer, {}, talk) as session:
             return await _offered(session)
     except Exception as error:  # noqa: BLE001  # raised again, as ours
         failed = _failure(_root(error), talk)
     said = b"; ".join(filter(None, (b"".join(failed.error.chunks()), bytes(talk.heard.errors))))
-    advice = "check its url and key_env" if server.url else "run its argv by hand to see more"
+    advice = "check its url and key_env" if peer.server.url else "run its argv by hand to see more"
     why = " ".join(said[-1000:].decode(errors="replace").split())
     raise ServerUnusable(name, f"{failed.code}: {why}; {advice}")
 
@@ -139,9 +148,8 @@ async def _offered(session: ClientSession) -> list[Offered]:
 
 
 @asynccontextmanager
-async def _session(
-    server: Server, told: dict[str, str], talk: _Talk
-) -> AsyncIterator[ClientSession]:
+async def _session(peer: Peer, told: dict[str, str], talk: _Talk) -> AsyncIterator[ClientSession]:
+    server, sandbox = peer.server, peer.sandbox
     async with AsyncExitStack() as stack:
         if server.url:
             http = await stack.enter_async_context(_http(server, talk))
@@ -150,8 +158,9 @@ async def _session(
             )
             client = Client(streams, cache=None)
         else:
-            environment = named_only(server.env, **told)
-            client = Client(piped(server.argv, environment, talk.heard), cache=None)
+            known = sandbox.environment if sandbox else named_only
+            argv = sandbox.command(server.argv) if sandbox else server.argv
+            client = Client(piped(argv, known(server.env, **told), talk.heard), cache=None)
         yield (await stack.enter_async_context(client)).session
 
 

@@ -25,6 +25,7 @@ from typing import IO, NamedTuple
 from forum.engine import FREE, NOTHING, Hear, Reply, nobody
 from forum.ledger import Amount, Bytes, Content, Outcome, text
 from forum.models.content import FileContent
+from forum.models.sandbox import Sandbox
 from forum.work import Why
 
 GRACE = 0.3
@@ -45,6 +46,8 @@ class Program:
     seconds: float
     output_bytes: int
     price: Amount = FREE
+    sandbox: Sandbox | None = None
+    """What it is confined by."""
 
 
 class _Verdict(NamedTuple):
@@ -100,8 +103,9 @@ def _start(program: Program) -> tuple[Popen[bytes], int]:
     """Start a program; return it, and a descriptor that can be read as soon as it has ended."""
     if not program.argv:
         raise FileNotFoundError(errno.ENOENT, "its argv is empty")
+    argv = program.sandbox.command(program.argv) if program.sandbox else program.argv
     process = Popen(  # noqa: S603  # what was configured, and no shell reads it
-        program.argv,
+        argv,
         bufsize=0,
         stdin=PIPE,
         stdout=PIPE,
@@ -339,5 +343,7 @@ def _not_started(argv: tuple[str, ...], error: OSError | ValueError) -> _Verdict
             code, advice = errno.errorcode.get(error.errno or 0, "error"), "try again later"
         case ValueError():
             code, advice = "not-executable", "take what is not text out of its argv"
+    # A program that is missing is missing a moment later too: denied, it is not tried again.
+    permanent = code in ("not-found", "not-executable")
     told = f"cannot start the program {name}: {error}; {advice}"
-    return _Verdict(Outcome.FAILED, Why.ERROR, code, text(told))
+    return _Verdict(Outcome.DENIED if permanent else Outcome.FAILED, Why.ERROR, code, text(told))

@@ -19,7 +19,7 @@ from forum.models.address import server_of
 from forum.models.http import Answer, End, Post, post
 from forum.models.prices import Price, bound_of, price_of
 from forum.models.rategate import Gate, gate_of
-from forum.models.verdict import Told, label, refusal
+from forum.models.verdict import Told, label, refusal, suggest_version
 from forum.models.wire import Finish, Said, Wire
 from forum.work import Chat, Use, Why
 
@@ -69,7 +69,7 @@ class RemoteModel:
             async with self._gate.place(self._spec.at_once, call.seconds) as place:
                 reading = self._wire.read(call)
                 left = call.seconds - (self._clock() - began)
-                answer = await post(request, left, reading.take)
+                answer = await post(request, left, reading)
                 reply = self._verdict(call, answer, reading.said)
                 if reply.why is Why.THROTTLED:
                     self._gate.refused(place, reply.retry_milliseconds)
@@ -82,13 +82,13 @@ class RemoteModel:
 
     def _verdict(self, call: Call, answer: Answer, said: Said) -> Reply:
         if answer.end in (End.REFUSED, End.CONNECT, End.TLS):
-            return refusal(answer)
+            return suggest_version(self._spec.url, refusal(answer))
         told = Told(self._price, self.bound(call), call, said)
         # Some servers forget the last mark.  All was said by one who has said why it stopped.
         ended = answer.end is End.EARLY and answer.status and said.finish is not Finish.NONE
         if answer.end is End.DONE or ended:
             return told.whole()
-        return told.part(answer)
+        return suggest_version(self._spec.url, told.part(answer))
 
 
 # Keys and names

@@ -97,10 +97,18 @@ def _items(call: Call) -> list[dict[str, Any]]:
     return items
 
 
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    refusal: str = ""
+
+
 class _Item(msgspec.Struct):
     type: str = ""
     name: str = ""
     arguments: str = ""
+    content: list[_Part] | None = None
+    """What was said, where it is not streamed."""
 
 
 class _Incomplete(msgspec.Struct):
@@ -112,6 +120,9 @@ class _Response(msgspec.Struct):
     usage: msgspec.Raw = msgspec.Raw(b"null")
     error: msgspec.Raw = msgspec.Raw(b"null")
     incomplete_details: _Incomplete | None = None
+    object: str = ""
+    status: str = ""
+    output: list[_Item] = []
 
 
 class _Event(msgspec.Struct):
@@ -134,6 +145,7 @@ class _Usage(msgspec.Struct):
 
 # Made once, here: two threads that let msgspec take in a type at the same time crash the process.
 _event = msgspec.json.Decoder(_Event)
+_response = msgspec.json.Decoder(_Response)
 _text = msgspec.json.Decoder(str)
 _usage = msgspec.json.Decoder(_Usage)
 
@@ -154,8 +166,8 @@ class _Reading:
             case "response.refusal.delta":
                 self.said.add(_text.decode(told.delta))
                 self._refused = True
-            case "response.output_item.done" if told.item and told.item.type == "function_call":
-                self.said.wish(len(self.said.wishes), told.item.name, told.item.arguments)
+            case "response.output_item.done" if told.item:
+                self._use(told.item)
             case "response.completed":
                 return self._end(told.response, Finish.COMPLETE)
             case "response.incomplete":
@@ -169,6 +181,26 @@ class _Reading:
             case _:
                 pass  # the beginnings and ends of parts, and whatever comes to be
         return False
+
+    def take_whole(self, body: bytes) -> bool:
+        """Take in an answer that came in one piece: a `response`."""
+        response = _response.decode(body)
+        if bytes(response.error) != b"null":
+            self.said.fail(Finish.FAILED, bytes(response.error))
+            return True
+        if response.object != "response" or response.status not in ("completed", "incomplete"):
+            return False
+        for item in response.output:
+            for part in item.content or () if item.type == "message" else ():
+                self.said.add(part.refusal or part.text)
+                self._refused = self._refused or part.type == "refusal"
+            self._use(item)
+        ended = Finish.COMPLETE if response.status == "completed" else Finish.FAILED
+        return self._end(response, ended)
+
+    def _use(self, item: _Item) -> None:
+        if item.type == "function_call":
+            self.said.wish(len(self.said.wishes), item.name, item.arguments)
 
     def _end(self, response: _Response | None, finish: Finish) -> bool:
         if response is not None:

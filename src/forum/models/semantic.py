@@ -12,15 +12,12 @@ decide.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
-import numpy as np
-from numpy.typing import NDArray
-
+from forum.models.arrays import NDArray, np
+from forum.models.cache import write_cached, write_whole
 from forum.models.embedding import DIMENSIONS, WEIGHTS, Floats, MiniLM, find_weights
 from forum.work import Roster
 
@@ -67,8 +64,7 @@ def open_rung(roster: Roster, cache: Path) -> SemanticRung | None:
 def fit_rung(roster: Roster, cache: Path) -> SemanticRung:
     """Make the rung of a roster, and keep it: to read an example takes about 25 ms."""
     signs = signs_of(roster, MiniLM())
-    with suppress(OSError):  # a cache that cannot be written is no reason to stop
-        write_signs(cache / file_name(roster), signs)
+    write_cached(cache / file_name(roster), signs.tobytes())
     return SemanticRung(roster, signs)
 
 
@@ -84,12 +80,8 @@ def signs_of(roster: Roster, model: MiniLM) -> Bits:
 
 
 def write_signs(file: Path, signs: Bits) -> None:
-    """Write a file whole or not at all: another process may be doing the same."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=file.parent, delete=False) as fresh:
-        fresh.write(signs.tobytes())
-    Path(fresh.name).chmod(0o644)
-    Path(fresh.name).replace(file)
+    """Write what is remembered of a roster."""
+    write_whole(file, signs.tobytes())
 
 
 def read_signs(data: bytes) -> Bits:

@@ -10,13 +10,17 @@ from typing import Final
 
 from forum.engine import FREE, NOTHING, Call, Reply
 from forum.ledger import Amount, Bytes, Outcome, text
+from forum.models.address import path_of
 from forum.models.http import Answer, End
 from forum.models.prices import Price, Tokens
 from forum.models.wire import Finish, Said, uses_of
 from forum.work import Why, plain
 
 _BUSY: Final = frozenset({429, 503, 529})
-_NOT_LET_IN: Final = frozenset({401, 403})
+_PASSING: Final = frozenset({408, 409, 421, 423, 425})
+"""Refusals that the same request may not meet again, beside those of the busy."""
+_NEVER: Final = frozenset({501, 505})
+_VERSIONED = re.compile(r"/v\d")
 _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 
 
@@ -88,11 +92,31 @@ def refusal(answer: Answer) -> Reply:
     code = f"http {answer.status}" if answer.end is End.REFUSED else answer.end.value
     error = Bytes(answer.error)
     reply = Reply(Outcome.FAILED, spent=FREE, why=Why.ERROR, code=code, error=error)
-    if answer.status in _NOT_LET_IN:
-        return replace(reply, outcome=Outcome.DENIED)
     if answer.status in _BUSY:
         return replace(reply, why=Why.THROTTLED, retry_milliseconds=answer.pause)
+    if _is_permanent(answer.status):
+        return replace(reply, outcome=Outcome.DENIED)
     return reply
+
+
+def _is_permanent(status: int) -> bool:
+    """Tell whether the same request would be refused again: it is denied, not tried again."""
+    return status in _NEVER or (300 <= status < 500 and status not in _PASSING)
+
+
+def suggest_version(url: str, reply: Reply) -> Reply:
+    """Return a reply that ends in the address that was probably meant, where /v1 is missing.
+
+    A server that knows the model by name, or does not, has the API at this address.
+    """
+    told = b"".join(reply.error.chunks())
+    if _VERSIONED.search(path_of(url)) or b"model" in told.lower():
+        return reply
+    if reply.code not in ("http 404", "http 405", "malformed"):
+        return reply
+    advice = f"there is no model API at {url}; did you mean {url.rstrip('/')}/v1?"
+    lines = [told.rstrip(), advice.encode(errors="replace")]
+    return replace(reply, error=Bytes(b"\n".join(filter(None, lines))))
 
 
 def label(name: str) -> str:

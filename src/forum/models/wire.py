@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from forum.engine import MOST_USES, Call, Hear, Offer, nobody
-from forum.models.http import Event, TooMuch
+from forum.models.http import Taker, TooMuch
 from forum.models.prices import Tokens
 from forum.work import Chat, Turn, Use, Who
 
@@ -87,14 +87,10 @@ class Said:
             raise TooMuch
 
 
-class Reading(Protocol):
+class Reading(Taker, Protocol):
     """An answer that is coming in."""
 
     said: Said
-
-    def take(self, event: Event) -> bool:
-        """Take in an event, and tell whether it was the last one.  Raises what msgspec raises."""
-        ...
 
 
 class Wire(Protocol):

@@ -19,13 +19,17 @@ from forum.work import (
     TURN,
     Call,
     Check,
+    Judged,
     Plan,
     Run,
+    RunState,
     Stopped,
     StopReason,
     TaskRun,
     TaskState,
     Why,
+    demands_of,
+    read_limit_name,
     total,
 )
 
@@ -105,6 +109,23 @@ class Status(IntEnum):
     FAILED = 1
     OVER_BUDGET = 5
     WAITING = 6
+    INTERRUPTED = 130
+
+
+RUN_WORDS = tuple(
+    dict.fromkeys(str(word) for kind in (RunState, Outcome, StopReason) for word in kind)
+)
+"""Every word by which a run can be filtered: how far it has come, how it ended, what stopped it."""
+
+
+def run_words(state: Run) -> frozenset[str]:
+    """Return the words that are true of a run."""
+    found = {str(state.state)}
+    if state.outcome is not None:
+        found.add(str(state.outcome))
+    if state.stopped is not None:
+        found.add(str(state.stopped.reason))
+    return frozenset(found)
 
 
 def exit_status(view: RunView) -> Status | None:
@@ -113,6 +134,8 @@ def exit_status(view: RunView) -> Status | None:
     if state.outcome is Outcome.OK:
         return Status.OK
     if state.outcome is None:
+        if state.interrupted:
+            return Status.INTERRUPTED
         return Status.WAITING if view.gates else None
     closed = session_end(view)
     over = (state.stopped and state.stopped.reason in _LIMITS) or (
@@ -137,9 +160,13 @@ def stop_words(stopped: Stopped) -> str:
     if stopped.reason is StopReason.DEADLINE:
         return f"out of time after {stopped.cap / 1000:g} s"
     if stopped.reason is StopReason.BUDGET:
-        amounts = (_of_limit(stopped.limit, n) for n in (stopped.asked, stopped.used, stopped.cap))
-        asked, used, cap = amounts
-        return f"over budget: {asked} more, with {used} of {cap} used"
+        shared = read_limit_name(stopped.limit)
+        limit = shared[0] if shared else stopped.limit
+        asked, used, cap = (
+            _of_limit(limit, number) for number in (stopped.asked, stopped.used, stopped.cap)
+        )
+        whose = f" per {shared[1]} for {shared[2]}" if shared else ""
+        return f"over budget: {asked} more, with {used} of {cap}{whose} used"
     return _STOPS[stopped.reason].format(used=stopped.used, cap=stopped.cap)
 
 
@@ -150,6 +177,8 @@ def _of_limit(limit: str, number: int) -> str:
 def run_reason(view: RunView) -> str:
     """Say why a run did not end well, or what it waits for."""
     state, closed = view.state, session_end(view)
+    if state.interrupted and state.outcome is None:
+        return f"interrupted; go on with: forum resume {view.run[:SHORT]}"
     if state.stopped is not None:
         by = f" (at {turn_name(state.stopped.by)})" if state.stopped.by else ""
         return f"{stop_words(state.stopped)}{by}"
@@ -188,8 +217,84 @@ def _verdict_words(view: RunView, task: TaskRun) -> str:
     facts = ["no reply in the form that was asked for" if formless else verdict.reason]
     if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
         facts = [call.replied.code or call.replied.why.value or verdict.reason]
-    said = view.errors.get(task.id)
-    return ": ".join([*facts, *([said.split("\n")[-1]] if said else [])])
+    said = _last_line(view.errors.get(task.id, ""))
+    return ": ".join([*facts, *([said] if said else [])])
+
+
+def _last_line(error: str) -> str:
+    """Return the last line of what a system said of an error; of JSON, all of it on one line."""
+    is_json = error.startswith(("{", "[")) and error.endswith(("}", "]"))
+    return " ".join(error.split()) if is_json else error.rsplit("\n", maxsplit=1)[-1]
+
+
+_REJECTIONS = {
+    "empty": "the reply is empty",
+    "not-contained": "the reply does not contain what was demanded",
+    "no-match": "the reply does not match the pattern",
+    "not-json": "the reply is not JSON",
+    "schema": "the reply does not fit the JSON schema",
+    "tests-failed": "tests failed",
+    "no-tests": "no test was run",
+    "other-digest": "the file has another content",
+    "not-accepted": "the judge did not accept it",
+    "form": "no reply in the form that was asked for",
+    "failed": "the call failed",
+    "denied": "the call was refused",
+    "timeout": "the call took too long",
+    "cancelled": "the call was cancelled",
+    "indeterminate": "nobody knows whether the call was answered",
+}
+
+
+def rejection_words(verdict: Judged, demand: str = "") -> str:
+    """Say why an attempt was not accepted, and what was demanded."""
+    why = _REJECTIONS.get(verdict.reason, verdict.reason or "it did not pass")
+    return f"{why} ({demand})" if demand else why
+
+
+def demand_of(view: RunView, task: str, verdict: Judged) -> str:
+    """Return the line of `done_when` by which an attempt was not accepted, if the plan has it."""
+    if view.plan is None or task not in view.plan.by_id:
+        return ""
+    demands = demands_of(view.plan.by_id[task].done_when)
+    line = next((one for one in demands if one.check is verdict.check), None)
+    if line is None or verdict.check is Check.OUTCOME:
+        return ""
+    return first_line(line.what if line.check is Check.MODEL else f"{line.check} {line.what}", 80)
+
+
+_MOST_QUOTED = 300
+
+
+def why_failed(view: RunView) -> str:
+    """Say in one sentence why a run failed, with the last reply; nothing of one that did not."""
+    state = view.state
+    if state.outcome in (None, Outcome.OK):
+        return ""
+    names = [*tasks_of(state), *(task.id for task in turns_of(state)), *state.tasks]
+    failed = [name for name in names if state.task(name).state in _BAD]
+    blamed = state.stopped.by if state.stopped and state.stopped.by in state.tasks else ""
+    task = state.task(blamed or failed[0]) if blamed or failed else None
+    if state.stopped is not None or session_end(view) is not None or task is None:
+        why = run_reason(view) or "no answer came about"
+    else:
+        why = _given_up(view, task)
+    words = view.replies.get(task.id, "") if task else next(iter(view.replies.values()), "")
+    quoted = first_line(words, _MOST_QUOTED)
+    last = f'the last reply was "{quoted}"' if quoted else "there was no reply"
+    return f"It failed: {plain(why).rstrip('.')}; {last}."
+
+
+def _given_up(view: RunView, task: TaskRun) -> str:
+    tries = f"after {plural(task.attempts, 'attempt')}"
+    verdict, call = task.verdict, task.result
+    if verdict is None:
+        return f"{turn_name(task.id)} did not pass: {task_reason(view, task) or 'it was stopped'}"
+    if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
+        why = " ".join(_verdict_words(view, task).split())
+    else:
+        why = rejection_words(verdict, demand_of(view, task.id, verdict))
+    return f"{turn_name(task.id)} was given up {tries}, because {why}"
 
 
 # What it did

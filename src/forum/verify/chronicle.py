@@ -36,9 +36,10 @@ from forum.verify.times import FOREVER, TOLERANCE
 _RECENT = 200_000
 _STRUCTURAL = frozenset(
     {b"run.open/1", b"run.close/1", b"redact/1", b"accepted/1"}
+    | {b"run.interrupted/1", b"run.resumed/1"}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS}
 )
-"""Kinds that say something about other entries, or tell of a session."""
+"""Kinds that say something about other entries or timers, or tell of a session."""
 
 _ends = msgspec.json.Decoder(list[StrandEnd])
 _NO_LIST = {"": (0, "")}

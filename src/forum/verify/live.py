@@ -645,6 +645,7 @@ class LedgerAudit:
                 *chronicle.not_checked,
                 *not_checked,
                 *self._sessions.not_checked,
+                *self._tables.not_checked,
             ),
             entries=chronicle.entries,
             runs=chronicle.runs,

@@ -38,7 +38,7 @@ def verify_bundle(
         return _Check(BundleReader(source), kinds, trust).run(progress)
     except Malformed as error:
         findings = Findings()
-        findings.add(Problem.BUNDLE_ALTERED, str(error))
+        findings.add(Problem.BUNDLE_ALTERED, error.why)
         unknown = Answer(State.NOT_CHECKED, "the bundle could not be read")
         return empty_report("", findings.answer(Claim.INTACT, ""), unknown, findings)
 

@@ -509,7 +509,9 @@ BASIS = ("given", "lexical", "semantic", "classifier")
 INDEPENDENCE = ("", "independent", "not-independent")
 ANSWER = ("approve", "reject")
 DECIDER = ("person", "deadline", "end")
-SCOPE = ("submit", "read", "approve", "audit", "admin")
+AUTHORITY = ("person", "key", "operator")
+GRANT_SCOPE = ("submit", "read", "approve", "audit", "admin")
+SCOPE = (*GRANT_SCOPE, "metrics")
 DENIAL = ("unknown", "expired", "revoked", "scope", "elsewhere")
 PASSAGE = ("agreed", "deliberate", "open")
 COUNCIL_END = ("gate", "unanimous", "stable", "exhausted", "rounds", "stopped", "silent")
@@ -557,6 +559,16 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     "join/1": ({}, set()),
     "note/1": ({}, {"text"}),
     "access.grant/1": (
+        {
+            "key": (TEXT,),
+            "name": (TEXT,),
+            "scopes": ([GRANT_SCOPE],),
+            "digest": (TEXT,),
+            "expires": (COUNT, 0),
+        },
+        set(),
+    ),
+    "access.grant/2": (
         {
             "key": (TEXT,),
             "name": (TEXT,),
@@ -684,8 +696,14 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
     ),
     "gate.edit/1": ({"replaces": (TEXT,)}, {"shown"}),
     "gate.decision/1": ({"answer": (ANSWER,), "digest": (TEXT,), "by": (DECIDER,)}, set()),
+    "gate.decision/2": (
+        {"answer": (ANSWER,), "digest": (TEXT,), "by": (AUTHORITY,)},
+        {"identity"},
+    ),
     "cancel/1": ({}, set()),
     "control.close/1": ({}, set()),
+    "run.interrupted/1": ({}, set()),
+    "run.resumed/1": ({}, set()),
     "delegate/1": (
         {
             "run": (TEXT,),

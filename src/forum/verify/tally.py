@@ -9,7 +9,17 @@ from typing import Any
 import msgspec
 
 from forum.ledger import MAIN, Amount, Entry, RunClose
-from forum.work import Accepted, Called, GateDecided, GateOpened, Replied, Source
+from forum.work import (
+    Accepted,
+    Called,
+    GateDecided,
+    GateDecidedBy,
+    GateOpened,
+    Interruption,
+    Replied,
+    Resumption,
+    Source,
+)
 
 _RUN_AGENT = "run"
 """The agent of a call that another run answers: its calls are counted there."""
@@ -27,6 +37,8 @@ class RunTally(msgspec.Struct):
     delegates: bool = False
     """Whether another run answered one of its calls: the calls made there are not told apart."""
     closed: bool = False
+    interrupted: bool | None = None
+    """Whether nobody is to go on with it; None where these entries do not say."""
     reserved: dict[str, tuple[int, int, bool]] = {}
     """By strand, the call that has no reply yet: dollars, tokens, whether another run answers."""
     settled: list[str] = []
@@ -48,13 +60,17 @@ class RunTally(msgspec.Struct):
                 self._settle(entry.strand, facts)
             case GateOpened() as facts:
                 self.gates[entry.strand] = entry.ts + 1000 * facts.milliseconds
-            case GateDecided():
+            case GateDecided() | GateDecidedBy():
                 if self.gates.pop(entry.strand, None) is None:
                     self.decided.append(entry.strand)
             case RunClose() if entry.strand == MAIN:
                 self.closed = True
-            case _:
-                pass
+            case facts:
+                self._pause(entry.strand, facts)
+
+    def _pause(self, strand: str, facts: object) -> None:
+        if strand == MAIN and isinstance(facts, Interruption | Resumption):
+            self.interrupted = isinstance(facts, Interruption)
 
     def _reserve(self, strand: str, called: Called) -> None:
         delegates = called.agent == _RUN_AGENT == called.model
@@ -84,6 +100,8 @@ class RunTally(msgspec.Struct):
         self.usd, self.tokens = self.usd + later.usd, self.tokens + later.tokens
         self.calls += later.calls
         self.delegates, self.closed = self.delegates or later.delegates, self.closed or later.closed
+        if later.interrupted is not None:
+            self.interrupted = later.interrupted
         self.reserved |= later.reserved
         self.gates |= later.gates
 
@@ -149,4 +167,7 @@ class Tallies:
         return self._runs.setdefault(run, RunTally(reserved={}, settled=[], gates={}, decided=[]))
 
 
-_COUNTED = (Accepted, Called, Replied, GateOpened, GateDecided, RunClose)
+_COUNTED = (
+    *(Accepted, Called, Replied, GateOpened, GateDecided, GateDecidedBy),
+    *(Interruption, Resumption, RunClose),
+)

@@ -6,12 +6,21 @@ from enum import StrEnum
 import msgspec
 
 from forum.ledger import Facts
-from forum.work.kinds import Accepted, Delegated, GateDecided, GateEdited, Happened, Intended
+from forum.work.kinds import (
+    Accepted,
+    Delegated,
+    GateDecided,
+    GateDecidedBy,
+    GateEdited,
+    Happened,
+    Intended,
+)
 
 _OWN: Mapping[type[Facts], frozenset[str]] = {
     Accepted: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
     Delegated: frozenset({"run"}),
     GateDecided: frozenset({"digest"}),
+    GateDecidedBy: frozenset({"digest"}),
     GateEdited: frozenset({"replaces"}),
     Happened: frozenset({"known"}),
     Intended: frozenset({"again"}),

@@ -6,6 +6,8 @@ stays visibly failed, and a stranger's verifier needs no more to read them.
 
 from enum import StrEnum
 
+import msgspec
+
 from forum.ledger import NO_LIMIT, Amount, Count, Facts, Kind, Kinds, Outcome
 from forum.work.demands import Check
 from forum.work.policy import Answer
@@ -50,6 +52,11 @@ def task_of(strand: str) -> str | None:
 def gate_strand(subject: str) -> str:
     """Return the strand of a gate."""
     return f"gate/{subject}"
+
+
+def use_subject(task: str, number: int) -> str:
+    """Return the subject of the gate before the n-th use of a tool in a task."""
+    return f"use/{task}/{number}"
 
 
 class Accepted(Facts, frozen=True):
@@ -302,9 +309,10 @@ class GateEdited(Facts, frozen=True):
 
 
 class Decider(StrEnum):
-    """Who decided at a gate."""
+    """Who decided at a gate, where nobody showed a credential."""
 
     PERSON = "person"
+    """Somebody; release 0.1 recorded no more than that."""
     DEADLINE = "deadline"
     END = "end"
     """The run ended before anybody had decided."""
@@ -318,12 +326,57 @@ class GateDecided(Facts, frozen=True):
     by: Decider
 
 
+class Authority(StrEnum):
+    """By what somebody was allowed to decide at a gate."""
+
+    PERSON = "person"
+    """A token of an identity provider, which names a person."""
+    KEY = "key"
+    """A key of the ledger; the actor of the entry names it."""
+    OPERATOR = "operator"
+    """The operator's token, or a user of the operating system who may write to the ledger."""
+
+
+IDENTITY = "identity"
+"""The body of a decision that says who the person was."""
+
+
+class GateDecidedBy(Facts, frozen=True):
+    """The same as `GateDecided`, by somebody who had to show that they may.
+
+    Body: of a person, whom the token names, and who issued it.
+    """
+
+    answer: Answer
+    digest: str
+    by: Authority
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The body `identity` of a decision: whom a token names, and who issued it."""
+
+    subject: str
+    issuer: str
+
+
+GateDecision = GateDecided | GateDecidedBy
+"""What is recorded at the end of a gate."""
+
+
 class CancelAsked(Facts, frozen=True):
     """Somebody wants a run to end."""
 
 
 class ControlClosed(Facts, frozen=True):
     """The run has ended; nobody can ask for it any more."""
+
+
+class Interruption(Facts, frozen=True):
+    """Whoever carried a run out was told to stop: nobody goes on with it until it is resumed."""
+
+
+class Resumption(Facts, frozen=True):
+    """An interrupted run is to be carried out again."""
 
 
 class Delegated(Facts, frozen=True):
@@ -367,8 +420,11 @@ WORK_KINDS = Kinds(
         Kind("gate.open/1", GateOpened, frozenset({"shown"})),
         Kind("gate.edit/1", GateEdited, frozenset({"shown"})),
         Kind("gate.decision/1", GateDecided),
+        Kind("gate.decision/2", GateDecidedBy, frozenset({IDENTITY})),
         Kind("cancel/1", CancelAsked),
         Kind("control.close/1", ControlClosed),
+        Kind("run.interrupted/1", Interruption),
+        Kind("run.resumed/1", Resumption),
         Kind("delegate/1", Delegated),
         Kind("check/1", Checked, frozenset({"detail"})),
         Kind("answer/1", Answered, frozenset({"answer", "claims"})),

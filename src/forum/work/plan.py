@@ -95,11 +95,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     def _check(self, task: Task) -> None:
         step()
-        if not _NAME(task.id):
-            raise BadPlan(
-                f"{task.id!r} is no name for a task: letters, digits, and _.- between them, "
-                "up to 40 of them"
-            )
+        check_task_name(task.id)
         if not task.instruction.strip():
             raise BadPlan(f"task {task.id!r} has no instruction")
         for name in task.upstream:
@@ -146,6 +142,15 @@ class RolePlan(Plan, frozen=True):
 
     def __post_init__(self) -> None:
         pass
+
+
+def check_task_name(name: str) -> None:
+    """Refuse what is no name for a task.  Raises `BadPlan`."""
+    if not _NAME(name):
+        raise BadPlan(
+            f"{name!r} is no name for a task: letters, digits, and _.- between them, "
+            "up to 40 of them"
+        )
 
 
 def one_task(request: str, lane: str = "") -> Plan:

@@ -13,6 +13,7 @@ import msgspec
 from forum.errors import BadPlan, Malformed
 from forum.ledger import Count
 from forum.work.demands import Check, Demand, demands_of
+from forum.work.gate_rules import GateRule
 from forum.work.panel import MOST_ROUNDS, MOST_SEATS, MOST_SHARE, Council, Panel, position
 from forum.work.plan import Plan, Task
 
@@ -224,6 +225,8 @@ class Policy(_Recorded, frozen=True):
     gate_milliseconds: Count = 86_400_000
     gate_default: Answer = Answer.REJECT
     """What holds when nobody decides in time."""
+    gate_rules: tuple[GateRule, ...] = ()
+    """What the operator wants approved; set when the run is accepted, whatever was asked for."""
     panel: Panel | None = None
     """Who deliberates on the request; without one it is planned and carried out."""
 
@@ -263,8 +266,19 @@ class Policy(_Recorded, frozen=True):
             raise BadPlan("options: an empty one, or two that differ in nothing but their writing")
         if not 1 <= panel.threshold <= MOST_SHARE:
             raise BadPlan(f"a threshold of {panel.threshold} thousandths; from 1 to {MOST_SHARE}")
-        if panel.check and panel.check not in self.tools:
-            raise BadPlan(f"no tool is called {panel.check!r}; known: {_names(self.tools)}")
+        if panel.check:
+            self._check_panel_tool(panel.check)
+
+    def _check_panel_tool(self, tool: str) -> None:
+        """Refuse a tool that a panel cannot have its answer checked by."""
+        if tool not in self.tools:
+            raise BadPlan(f"no tool is called {tool!r}; known: {_names(self.tools)}")
+        for rule in self.gate_rules:
+            if rule.holds_for_tool(tool, ""):
+                raise BadPlan(
+                    f"the tool {tool!r} needs approval ([gates.{rule.name}]), and a panel "
+                    "cannot wait for one: name another check, or leave it out"
+                )
 
     def _check_agents(self, wanted: set[str]) -> None:
         for name in sorted(wanted):
@@ -301,9 +315,18 @@ class Policy(_Recorded, frozen=True):
         lane = self.lanes.get(task.lane, Brief())
         return tuple(name for name in lane.tools if name in self.tools)
 
-    def guards(self, task: str) -> bool:
+    def guards(self, task: Task) -> bool:
         """Tell whether a task has to be approved."""
-        return "tasks" in self.gates or f"task:{task}" in self.gates
+        asked = "tasks" in self.gates or f"task:{task.id}" in self.gates
+        return asked or any(rule.holds_for_task(task.lane) for rule in self.gate_rules)
+
+    def ruled(self, rules: Iterable[GateRule]) -> "Policy":
+        """Return the policy under these rules of the operator, and no others."""
+        return msgspec.structs.replace(self, gate_rules=tuple(rules))
+
+    def rejecting(self) -> "Policy":
+        """Return the policy for a gate of the operator: silence approves nothing there."""
+        return msgspec.structs.replace(self, gate_default=Answer.REJECT)
 
     def ladder_of(self, name: str) -> tuple[str, ...]:
         """Return all who may work on a task, weakest first; nobody comes after himself."""

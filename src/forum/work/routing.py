@@ -22,6 +22,7 @@ from typing import Protocol
 
 import msgspec
 
+from forum.work.feature_table import FeatureTable, pack_features
 from forum.work.roster import ELSEWHERE, Lane, Roster
 
 MOST_READ = 4000
@@ -121,12 +122,15 @@ class Router:
     """Finds the lane of a request, by its words alone or with the opinion of another rung."""
 
     def __init__(
-        self, roster: Roster, semantic: Rung | None = None, calibration: Calibration | None = None
+        self,
+        roster: Roster,
+        semantic: Rung | None = None,
+        calibration: Calibration | None = None,
+        features: FeatureTable | None = None,
     ) -> None:
+        """Take a roster, and its features if somebody has kept them: counting them takes long."""
         self._names = (*(lane.name for lane in roster.lanes), ELSEWHERE)
-        self._lexicon = Lexicon(
-            [*map(_count_lane, roster.lanes), _count(roster.elsewhere.examples)]
-        )
+        self._lexicon = Lexicon(features or FeatureTable(count_features(roster)))
         self._semantic = semantic
         self._calibration = calibration or (SEMANTIC if semantic else LEXICAL)
 
@@ -174,9 +178,9 @@ _UNKNOWN: _Learned = (0.0, ())
 class Lexicon:
     """What each feature says for each class, as learned from how often the classes have it."""
 
-    def __init__(self, counts: Sequence[Counter[str]]) -> None:
-        self._counts = counts
-        sizes = [max(1, counter.total()) for counter in counts]
+    def __init__(self, features: FeatureTable) -> None:
+        self._features = features
+        sizes = [max(1, size) for size in features.sizes]
         # A class with more examples has every feature more often; only the share counts.
         mean = sum(sizes) / len(sizes)
         self._scales = [mean / (size * _SMOOTHING) for size in sizes]
@@ -208,14 +212,11 @@ class Lexicon:
 
     def _learn(self, feature: str) -> "_Learned":
         """Return what is true of a feature in every text, and keep it for the next one."""
-        rates = [
-            (place, 1 + counter[feature] * scale)
-            for place, (counter, scale) in enumerate(zip(self._counts, self._scales, strict=True))
-            if feature in counter
-        ]
+        found = self._features.find(feature)
+        rates = [(place, 1 + count * self._scales[place]) for place, count in found]
         if not rates:
             return _UNKNOWN
-        clarity = _clarity([rate for _, rate in rates], len(self._counts))
+        clarity = _clarity([rate for _, rate in rates], len(self._scales))
         learned = (clarity, tuple((place, math.log(rate)) for place, rate in rates))
         self._learned[feature] = learned
         return learned
@@ -250,6 +251,12 @@ def _pieces(word: str) -> list[str]:
     """Return every two and three neighbouring characters."""
     pieces = [word[n : n + size] for size in (2, 3) for n in range(len(word) - size + 1)]
     return pieces or [word]
+
+
+def count_features(roster: Roster) -> bytes:
+    """Return how often the lanes of a roster, and elsewhere, have each feature: a packed table."""
+    counts = [*map(_count_lane, roster.lanes), _count(roster.elsewhere.examples)]
+    return pack_features(counts)
 
 
 def _count_lane(lane: Lane) -> Counter[str]:

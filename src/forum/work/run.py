@@ -32,14 +32,18 @@ from forum.work.kinds import (
     Checked,
     Delegated,
     GateDecided,
+    GateDecidedBy,
+    GateDecision,
     GateEdited,
     GateOpened,
     Happened,
     Intended,
+    Interruption,
     Judged,
     Next,
     Planned,
     Replied,
+    Resumption,
     Routed,
     Skipped,
     Stopped,
@@ -47,6 +51,7 @@ from forum.work.kinds import (
     gate_strand,
     task_of,
     task_strand,
+    use_subject,
 )
 from forum.work.policy import Answer
 
@@ -155,7 +160,7 @@ class Gate(msgspec.Struct, frozen=True):
     begun: int
     entry: Hash
     """The last entry about it."""
-    decided: GateDecided | None = None
+    decided: GateDecision | None = None
 
     @property
     def deadline(self) -> int:
@@ -169,6 +174,7 @@ class RunState(StrEnum):
     ACCEPTED = "accepted"
     RUNNING = "running"
     WAITING = "waiting"
+    INTERRUPTED = "interrupted"
     STOPPED = "stopped"
     ENDED = "ended"
 
@@ -188,6 +194,10 @@ class Run(msgspec.Struct, frozen=True):
     gates: Mapping[str, Gate] = {}
     """By strand."""
     cancelled: bool = False
+    interruptions: int = 0
+    """How often it was interrupted."""
+    interrupted: bool = False
+    """Whether it was not resumed since then."""
     stopped: Stopped | None = None
     checks: tuple[tuple[Hash, Checked], ...] = ()
     """How the answer was looked at before it was given."""
@@ -202,6 +212,8 @@ class Run(msgspec.Struct, frozen=True):
         """How far it has come."""
         if self.outcome is not None:
             return RunState.ENDED
+        if self.interrupted:
+            return RunState.INTERRUPTED
         if self.stopped is not None or self.cancelled:
             return RunState.STOPPED
         running = any(self.task(name).state is TaskState.RUNNING for name in self.tasks)
@@ -246,7 +258,12 @@ class Run(msgspec.Struct, frozen=True):
 
     def _is_waiting(self, task: TaskRun) -> bool:
         """Tell whether a person, or a run of its own, has the word."""
-        subjects = (task_strand(task.id), f"effect/{task.id}/{len(task.uses)}")
+        uses = len(task.uses)
+        subjects = (
+            task_strand(task.id),
+            use_subject(task.id, uses + 1),
+            f"effect/{task.id}/{uses}",
+        )
         gates = (self.gates.get(gate_strand(subject)) for subject in subjects)
         return any(gate is not None and gate.decided is None for gate in gates) or (
             task.delegated is not None and any(call.replied is None for call in task.calls)
@@ -256,6 +273,13 @@ class Run(msgspec.Struct, frozen=True):
         """Return what was decided at a gate."""
         gate = self.gates.get(strand)
         return gate.decided.answer if gate and gate.decided else None
+
+
+def last_reply(task: TaskRun) -> Position | None:
+    """Return where the last reply of a task's own work is, if one came that said something."""
+    own = [call for call in task.calls if call.replied is not None and not call.called.role]
+    good = [call for call in own if call.replied and call.replied.outcome is Outcome.OK]
+    return (good or own)[-1].reply_at if own else None
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
@@ -336,8 +360,8 @@ class _Folding:
                 self._run = replace(run, answered=facts, answer_at=_at(entry))
             case RunClose() as facts:
                 self._run = replace(run, outcome=facts.outcome, ended=entry.ts)
-            case _:
-                pass
+            case facts:
+                self._run = _paused(run, facts)
 
     def _gate(self, leaf: Hash, entry: Entry[Any]) -> None:
         gate = self._gates.get(entry.strand)
@@ -346,12 +370,23 @@ class _Folding:
                 gate = Gate(entry.strand, facts, _at(entry), _shown(entry), entry.ts, leaf)
             case GateEdited() if gate is not None and gate.decided is None:
                 gate = replace(gate, shown_at=_at(entry), digest=_shown(entry), entry=leaf)
-            case GateDecided() as facts if gate is not None and gate.decided is None:
+            case (GateDecided() | GateDecidedBy()) as facts if gate and gate.decided is None:
                 gate = replace(gate, decided=facts, entry=leaf)
             case _:
                 pass
         if gate is not None:
             self._gates[entry.strand] = gate
+
+
+def _paused(run: Run, facts: object) -> Run:
+    """Return the run as interrupted or resumed, if these facts say so."""
+    match facts:
+        case Interruption():
+            return replace(run, interruptions=run.interruptions + 1, interrupted=True)
+        case Resumption():
+            return replace(run, interrupted=False)
+        case _:
+            return run
 
 
 def _task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:

@@ -15,6 +15,8 @@ import msgspec
 
 from forum.errors import BadSettings
 from forum.ledger import NO_LIMIT
+from forum.work.budgets import UNCAPPED, Period, SharedCap
+from forum.work.gate_rules import GateRule
 from forum.work.plan import Budget
 from forum.work.policy import Agent, Api, Chat, Command, Library, Role, Scripted, Server, Tool
 from forum.work.roster import Tier
@@ -71,6 +73,8 @@ _KINDS: Mapping[str, tuple[type[Agent], frozenset[str]]] = {
 }
 _TOOL = frozenset({"cmd", "argv", "seconds", "description", "schema"})
 _SERVER = frozenset({"cmd", "argv", "url", "env", "key_env"})
+_BUDGET = frozenset({"per", "key", "lane", "usd", "tokens", "runs"})
+_GATE = frozenset({"tool", "lane", "argument", "above"})
 
 
 class Configured(msgspec.Struct, frozen=True):
@@ -113,6 +117,18 @@ def read_configured(file: str, tables: Mapping[str, Table]) -> Configured:
         rung=roster.rung(),
         ceiling=_Section(file, "clients", tables.get("clients", {})).budget(),
     )
+
+
+def read_gate_rules(file: str, tables: Mapping[str, Table]) -> tuple[GateRule, ...]:
+    """Return the gates that the sections [gates.NAME] force, by name.  Raises `BadSettings`."""
+    found = sorted(tables.get("gates", {}).items())
+    return tuple(_Section(file, f"gates.{name}", table).gate_rule(name) for name, table in found)
+
+
+def read_shared_caps(file: str, tables: Mapping[str, Table]) -> tuple[SharedCap, ...]:
+    """Return the caps over many runs of the sections [budgets.NAME].  Raises `BadSettings`."""
+    found = sorted(tables.get("budgets", {}).items())
+    return tuple(_Section(file, f"budgets.{name}", table).shared_cap(name) for name, table in found)
 
 
 def chat_agent(given: Table) -> Chat:
@@ -271,6 +287,48 @@ class _Section(msgspec.Struct, frozen=True):
         if "seconds" in given:
             given["milliseconds"] = given.pop("seconds")
         return msgspec.structs.replace(Budget(), **given)
+
+    def shared_cap(self, name: str) -> SharedCap:
+        given = self._known(_BUDGET)
+        per, periods = self.one("per", default=""), [period.value for period in Period]
+        if per not in periods:
+            raise self._wrong(f"per: {per!r} is none of {', '.join(periods)}")
+        key, lane = self.one("key", default=""), self.one("lane", default="")
+        if key and lane:
+            raise self._wrong("a cap is for keys or for lanes: write two sections")
+        units = {"usd": NANO, "tokens": 1, "runs": 1}
+        try:
+            caps = {n: _exactly(n, given[n], unit) for n, unit in units.items() if n in given}
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        if not caps:
+            raise self._wrong("it caps nothing: say usd, tokens or runs")
+        return SharedCap(name, Period(per), key, lane, UNCAPPED._replace(**caps))
+
+    def gate_rule(self, name: str) -> GateRule:
+        given = self._known(_GATE)
+        tool, lane = self.one("tool", default=""), self.one("lane", default="")
+        argument = self.one("argument", default="")
+        if not tool and not lane:
+            raise self._wrong("it says neither tool nor lane: name what has to be approved")
+        if bool(argument) != ("above" in given) or (argument and not tool):
+            raise self._wrong(
+                "an amount needs three settings: the tool, the argument that holds it, and above"
+            )
+        above = self._amount(given["above"]) if argument else ""
+        return GateRule(name, tool, lane, argument, above)
+
+    def _amount(self, value: object) -> str:
+        """Return an amount as it is recorded: a decimal number of any unit."""
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+                raise ValueError  # noqa: TRY004, TRY301  a user's mistake, not ours
+            amount = Decimal(value)
+        except (ValueError, InvalidOperation):
+            raise self._wrong(f"above: {value!r} is not a number") from None
+        if not amount.is_finite() or amount < 0:
+            raise self._wrong(f"above: {value} is out of range")
+        return format(amount, "f")
 
     def rung(self) -> str:
         wished = self.one("rung", default="auto")

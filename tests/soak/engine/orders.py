@@ -41,7 +41,7 @@ class Point(StrEnum):
     DRIVE_TASK = "drive task"
     CHECKPOINT = "engine checkpoint"
     # Looking after runs, and after each other.
-    ALARMS = "alarms"
+    CLAIM_DUE = "claim_due"
     SNOOZE = "snooze"
     HOLD_LEASE = "hold_lease"
     LOST_WORKERS = "lost_workers"
@@ -49,7 +49,7 @@ class Point(StrEnum):
     DROP_LEASE = "drop_lease"
 
 
-IF_FOUND = frozenset({Point.DEQUEUE, Point.ALARMS, Point.LOST_WORKERS})
+IF_FOUND = frozenset({Point.DEQUEUE, Point.CLAIM_DUE, Point.LOST_WORKERS})
 """What is asked for all the time: it counts only where something was found."""
 
 

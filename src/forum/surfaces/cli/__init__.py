@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import TextIOWrapper
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from forum import __version__
-from forum.errors import Altered, ForumError
+from forum.errors import Altered, CapReached, ForumError
+from forum.surfaces.cli.failures import explain
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-FAILED, REJECTED, MISMATCH = 1, 3, 4
+FAILED, REJECTED, MISMATCH, OVER = 1, 3, 4, 5
 
 ALOUD = "forum.aloud"
 """Under this name a context keeps the stderr of those who want no talk, for what must be said."""
@@ -41,8 +43,10 @@ _SECTIONS = {
         "runs": ("runs", "List runs, the newest first."),
         "show": ("runs", "Show a run on one screen, now or at any past entry."),
         "why": ("ledger", "Show in words what led to an entry."),
-        "diff": ("runs", "Show where two runs part."),
+        "watch": ("runs", "Watch a run that others carry out."),
+        "diff": ("runs", "Compare the answers of two runs, and show where they part."),
         "bench": ("runs", "Measure two runs side by side."),
+        "budgets": ("budgets", "See what was used of caps over many runs, and what is left."),
     },
     "Steer": {
         "gate": ("gates", "See what waits for approval, and decide."),
@@ -60,6 +64,7 @@ _SECTIONS = {
         "up": ("up", "Serve and work on this machine, in one process."),
         "serve": ("server", "Serve the ledger over HTTP."),
         "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
+        "token": ("token", "Print the operator's token for programs on this machine."),
         "keys": ("keys", "Let others in: make, list, revoke keys; rotate the signing key."),
         "webhooks": ("webhooks", "See who is told when runs end or gates wait, and try it out."),
         "worker": ("worker", "Carry out runs until stopped."),
@@ -71,12 +76,40 @@ _SECTIONS = {
 _COMMANDS = {name: found for section in _SECTIONS.values() for name, found in section.items()}
 
 
+Resolved = tuple[str | None, click.Command | None, list[str]]
+
+
+def suggest_command(
+    resolve: Callable[[click.Context, list[str]], Resolved],
+    ctx: click.Context,
+    args: list[str],
+    known: list[str],
+) -> Resolved:
+    """Resolve a command; where there is none, name those that are spelled nearly like it."""
+    try:
+        return resolve(ctx, args)
+    except click.UsageError as error:
+        from difflib import get_close_matches
+
+        near = get_close_matches(args[0].casefold(), known, 3, 0.6) if args else []
+        if not near or args[0] in known:
+            raise
+        names = " or ".join(near)
+        raise click.UsageError(f"{error.message} Did you mean {names}?", ctx) from None
+
+
 class Lazy(click.Group):
     """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name the commands in the order in which a newcomer meets them."""
         return list(_COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant; of a typo, say what may have been meant."""
+        return suggest_command(super().resolve_command, ctx, args, list(_COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command by its name."""
@@ -119,7 +152,7 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
 
     Exit status: 0 answered, or all is well; 1 failed; 2 usage; 3 verification found something;
     4 a replay says something else; 5 budget or time used up; 6 waiting for approval; 7 a session
-    cannot be carried out again as it was.
+    cannot be carried out again as it was; 130 stopped by Ctrl-C; 143 stopped by SIGTERM.
     """
     if quiet:
         ctx.meta[ALOUD] = sys.stderr
@@ -143,5 +176,12 @@ def main() -> None:
         click.echo("stopped", err=True)
         sys.exit(130)
     except (ForumError, OSError) as error:  # the latter: a file that the user named, or a full disk
-        click.echo(f"{click.style('error', fg='red')}: {error}", err=True, color=color)
-        sys.exit(REJECTED if isinstance(error, Altered) else FAILED)
+        told = explain(error) if isinstance(error, OSError) else error
+        click.echo(f"{click.style('error', fg='red')}: {told}", err=True, color=color)
+        sys.exit(_status_of(error))
+
+
+def _status_of(error: Exception) -> int:
+    if isinstance(error, CapReached):
+        return OVER
+    return REJECTED if isinstance(error, Altered) else FAILED

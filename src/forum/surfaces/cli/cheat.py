@@ -26,6 +26,7 @@ from forum.ledger import (
     Denial,
     Draft,
     Facts,
+    GrantScope,
     Ledger,
     Outcome,
     Position,
@@ -322,14 +323,14 @@ def _forge(scene: Scene, strand: str, facts: Facts) -> bytes:
 
 def _forged_grant(scene: Scene) -> None:
     _grant_and_revoke(scene)
-    _forge(scene, ACCESS, AccessGranted("0badc0de0bad", "me", (Scope.ADMIN,), "0" * 64))
+    _forge(scene, ACCESS, AccessGranted("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64))
     scene.forum.settle()
 
 
 def _hidden_grant(scene: Scene) -> None:
     """Add an admin key that is in no tree, and have a server use it."""
     _grant_and_revoke(scene)
-    facts = AccessGranted("0badc0de0bad", "me", (Scope.ADMIN,), "0" * 64)
+    facts = AccessGranted("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64)
     entry = KINDS.read(_forge(scene, ACCESS, facts))
     scene.forum.tamper().hide_row(Position(LOG_RUN, ACCESS, entry.n))
     _use_access(scene)

@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from forum.config import Settings, user_path
+from forum.config import AgentRules, Settings, user_path
 from forum.ledger import names_a_secret
 from forum.surfaces.cli import options
-from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import width
+from forum.surfaces.cli.output import print_json, width
 from forum.surfaces.telling import first_line, plain
 
 _PASSWORD = re.compile(
@@ -86,6 +85,8 @@ def settings_of(settings: Settings) -> Iterator[Setting]:
         "keys.public": settings.public_key_file,
         "keys.write": settings.write_key_file,
         "witness.policy": settings.policy,
+        "agents.confine": settings.agents.confine,
+        **dict(_agent_lists(settings.agents)),
     }
     for section, table in (*settings.team.items(), *settings.doors.items()):
         values |= {f"{section}.{name}": value for name, value in table.items()}
@@ -94,6 +95,17 @@ def settings_of(settings: Settings) -> Iterator[Setting]:
         for part, one in _parts(name, value):
             said = None if one is None else _words(part.rpartition(".")[2], one)
             yield Setting(part, said, _origin(settings, where), where)
+
+
+def _agent_lists(rules: AgentRules) -> Iterator[tuple[str, object]]:
+    """Yield what confined programs may use, as far as something was named."""
+    lists = {
+        "read": [str(path) for path in rules.read],
+        "write": [str(path) for path in rules.write],
+        "connect": [f"{host}:{port}" for host, port in rules.connect],
+        "env": list(rules.env),
+    }
+    yield from ((f"agents.{name}", named) for name, named in lists.items() if named)
 
 
 def _parts(name: str, value: object) -> Iterator[tuple[str, object]]:

@@ -258,6 +258,7 @@ how_options = options.gathered(
 @file_options
 @wish_options
 @how_options
+@options.confine
 def ask(question: str | None, *, chairs: Chairs, files: Files, wishes: Wishes, how: How) -> None:
     """Have a panel answer a QUESTION.  `-` reads it from standard input, `@FILE` from a file.
 

@@ -10,9 +10,8 @@ import click
 import msgspec
 
 from forum.surfaces.cli import FAILED, REJECTED, options
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.output import print_json, width
 from forum.surfaces.cli.panelview import panel_lines
-from forum.surfaces.cli.runview import width
 from forum.surfaces.forms.deliberations import deliberation_form
 from forum.surfaces.forms.runs import run_form
 from forum.surfaces.telling import SHORT, dollars, plain

@@ -8,12 +8,13 @@ from itertools import zip_longest
 import click
 import msgspec
 
-from forum.surfaces.cli.runview import width
+from forum.surfaces.cli.output import width
 from forum.surfaces.forms.comparison import step_form
-from forum.surfaces.telling import first_line, plural
+from forum.surfaces.telling import SHORT, first_line, plain, plural
 from forum.work import Divergence, Parting
 
 _NEXT = 10
+_ANSWER_LINES = 12
 
 
 def print_divergences(
@@ -42,6 +43,33 @@ def print_divergences(
         click.echo(f"  {further.strand}, {further.step}: {further.parting.value}")
     if len(found) > 1 + _NEXT:
         click.echo(f"  and {len(found) - 1 - _NEXT} more (--json lists them)")
+
+
+def print_answers(
+    sides: tuple[str, str], runs: tuple[str, str], answers: tuple[bytes | None, bytes | None]
+) -> None:
+    """Print what two runs answered, above where they part."""
+    if answers[0] == answers[1]:
+        told = "no answer" if answers[0] is None else "the same answer"
+        click.echo(f"both gave {told}" if answers[0] is not None else f"both gave {told} yet")
+        _print_answer(" ", answers[0])
+    else:
+        for sign, side, run, answer in zip("-+", sides, runs, answers, strict=True):
+            click.echo(f"answer of {side} ({run[:SHORT]})")
+            _print_answer(sign, answer)
+    click.echo("")
+
+
+def _print_answer(sign: str, answer: bytes | None) -> None:
+    if answer is None:
+        return
+    lines = plain(answer.decode(errors="replace").expandtabs(4)).strip().split("\n")
+    for line in lines[:_ANSWER_LINES]:
+        _print_side(sign, line)
+    if len(lines) > _ANSWER_LINES:
+        click.echo(
+            f"    … {plural(len(lines) - _ANSWER_LINES, 'more line')}: forum show RUN --answer"
+        )
 
 
 def _print_bodies(
@@ -77,7 +105,7 @@ def _print_lines(name: str, mine: str, other: str) -> None:
 
 
 def _print_side(sign: str, text: str) -> None:
-    color = "red" if sign == "-" else "green"
+    color = {"-": "red", "+": "green"}.get(sign)
     click.echo(click.style(f"    {sign} {first_line(text, width() - 6)}", fg=color))
 
 

@@ -25,8 +25,8 @@ import click
 import msgspec
 
 from forum import __version__
-from forum.app import KINDS, Forum, now
-from forum.config import FILE, Settings
+from forum.app import KINDS, Forum, now, password_in
+from forum.config import FILE, Settings, secret_files
 from forum.errors import (
     BadRoster,
     BadSettings,
@@ -37,6 +37,7 @@ from forum.errors import (
     MissingExtra,
     NoLedger,
     NoSuchLog,
+    NotConfined,
     NotDurable,
     SchemaTooNew,
     SchemaTooOld,
@@ -46,16 +47,15 @@ from forum.errors import (
     extra,
 )
 from forum.ledger import Reader, Store
-from forum.staff import configured, inspect_agent, load_roster
+from forum.staff import check_confinement, configured, inspect_agent, load_roster
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.configuration import masked
-from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import width
+from forum.surfaces.cli.output import print_json, width
 from forum.surfaces.cli.units import age
 from forum.surfaces.telling import plain, plural
 from forum.tlog import KnownWitness, Note, SigningKey, checkpoint_of, is_witnessed
 from forum.witness import over_http
-from forum.work import Server, Tool
+from forum.work import Command, Server, Tool
 
 _MINUTE = 60_000_000
 _APART = 5_000_000
@@ -91,6 +91,7 @@ _STEPS: tuple[tuple[type[ForumError], str], ...] = (
     (BadRoster, "correct the roster; which one it is: forum config show"),
     (LogKeyMissing, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
     (LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
+    (NotConfined, "apt install bubblewrap, then: forum doctor"),
     (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
 )
 """What to do about an error that does not say so itself; the first that fits."""
@@ -306,7 +307,28 @@ def _folder(name: str, folder: Path) -> Finding:
         first = _short(open_files[0])
         said = f"{first} is open to others" + (", and more are" if open_files[1:] else "")
         return _problem(name, said, f"chmod -R go= {shlex.quote(str(folder))}")
+    if name == "state" and not _is_private(folder):
+        said = f"{_short(folder)} can be entered by other users"
+        return _problem(name, said, f"chmod 700 {shlex.quote(str(folder))}")
     return _ok(name, f"{_short(folder)}, for this user only")
+
+
+def _secrets(house: House) -> Iterator[Finding]:
+    """Look at the modes of files that hold passwords, keys of others and tokens."""
+    for path, what in _secret_files(house.settings):
+        if path.is_file() and not _is_private(path):
+            mode = f"{stat.S_IMODE(path.stat().st_mode):04o}"
+            said = f"{_short(path)} holds {what}, and other users may read it (mode {mode})"
+            yield _problem("secrets", said, f"chmod 600 {shlex.quote(str(path))}")
+
+
+def _secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Yield the files that hold a secret, and what it is."""
+    if settings.database and password_in(settings.database):
+        said_in = settings.origins.get("database.url", "")
+        own = (file for file in (settings.file, settings.user_file) if file is not None)
+        yield from ((file, "the password of the database") for file in own if str(file) == said_in)
+    yield from secret_files(settings)
 
 
 def _exposed(folder: Path) -> Iterator[Path]:
@@ -559,6 +581,25 @@ def _roster(house: House) -> Iterator[Finding]:
     yield _ok("roster", f"{place}, {plural(len(lanes), 'lane')}")
 
 
+def _confinement(house: House) -> Iterator[Finding]:
+    """Say what programs of agents can reach."""
+    settings, known = house.settings, configured(house.settings)
+    # One that works for tasks without an agent is there twice: by its name, and without one.
+    agents = {a: name for name, a in sorted(known.agents.items()) if isinstance(a, Command)}
+    programs = [f"the agent {name or 'default'}" for name in agents.values()]
+    programs += [f"the tool {name}" for name, tool in known.tools.items() if tool.argv]
+    programs += [f"the server {name}" for name, server in known.servers.items() if server.argv]
+    if not settings.agents.confine and programs:
+        said = (
+            f"{', '.join(programs)}: not confined, and so able to do what you can: read the keys "
+            "of this project and its operator's token, approve at gates, make keys"
+        )
+        yield _warn("confined", said, f"set confine = true in [agents] of {FILE}")
+    elif check_confinement(settings):
+        places = ", ".join(f"{host}:{port}" for host, port in settings.agents.connect)
+        yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
+
+
 # Who comes in, and who is told
 
 
@@ -583,6 +624,7 @@ def _doors(house: House) -> Iterator[Finding]:
 _CHECKS: dict[str, Callable[[House], Iterable[Finding]]] = {
     "project": _project,
     "data": _folders,
+    "secrets": _secrets,
     "disk": _disk,
     "key": _key,
     "database": _database,
@@ -593,6 +635,7 @@ _CHECKS: dict[str, Callable[[House], Iterable[Finding]]] = {
     "clock": _clock,
     "model": _models,
     "roster": _roster,
+    "confined": _confinement,
     "doors": _doors,
 }
 

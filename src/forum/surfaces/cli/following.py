@@ -5,11 +5,10 @@ import signal
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from time import monotonic
-from types import FrameType
 from typing import NoReturn
 
 import click
@@ -19,9 +18,11 @@ from msgspec.structs import replace
 from forum.app import Forum, RunView, now
 from forum.ledger import Outcome
 from forum.surfaces.cli import FAILED, options
-from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.announcing import announce_runs
+from forum.surfaces.cli.output import print_json, width, wrapped
 from forum.surfaces.cli.panelview import dissent_lines
-from forum.surfaces.cli.runview import gate_advice, progress, status, used, width
+from forum.surfaces.cli.runview import gate_advice, progress, status, used
+from forum.surfaces.cli.stopping import stopping
 from forum.surfaces.cli.units import count, duration, price
 from forum.surfaces.cli.worker import trouble_lines
 from forum.surfaces.forms.deliberations import deliberation_form
@@ -42,6 +43,7 @@ from forum.surfaces.telling import (
     turns_of,
     turns_words,
     who,
+    why_failed,
 )
 from forum.work import ROLE, Run, TaskRun, TaskState, total
 
@@ -60,24 +62,77 @@ def carry_out(
     """Begin a run beside a worker in this process, follow it, and exit as it did.
 
     What is to be done `after` it has ended is done before anything is printed; it returns what
-    went wrong with that.  If it is interrupted, whoever resumes it is told what to do `later`.
+    went wrong with that.  Ctrl-C and SIGTERM interrupt the run: whoever resumes it is told what
+    to do `later`.
     """
     telling = _progress(forum)
-    run = None
+    run, left = "", ""
+    number = signal.SIGINT
     try:
         # The worker first: the time of a run counts from when it is accepted.
-        with _interruptible(), forum.working(report=telling.trouble, patience=_PATIENCE_SECONDS):
+        with (
+            forum.working(report=telling.trouble, patience=_PATIENCE_SECONDS) as worker,
+            stopping() as stop,
+        ):
             run = begin()
             telling.begin(run)
-            forum.follow(run, telling.show)
+            announce_runs(forum, worker.id, run)
+            forum.follow(run, telling.show, wait=stop.wait)
             telling.end()
-    except KeyboardInterrupt as stop:
-        if run is None:
+            if stop.number is not None:
+                number = signal.Signals(stop.number)
+                left = _leave(forum, worker.carries_out, run, later)
+            _check_left(left)
+    except _LeftRun:
+        pass  # the worker was closed without waiting for its calls
+    except KeyboardInterrupt:
+        # A second one, or one that came while the worker waited for calls of other runs.
+        if not run:
             raise
-        on = f"forum resume {run[:SHORT]}{later(run)}"
-        click.echo(f"\nstopped; the run stays, go on with: {on}", err=True)
-        raise SystemExit(128 + _number(stop)) from None
+    if left:
+        click.echo(f"\n{left}", err=True)
+        raise SystemExit(128 + number)
     finish(forum, run, as_json=as_json, trouble=after(run))
+
+
+def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
+    """Follow a run that others carry out, and exit as it did; Ctrl-C ends the watching only."""
+    telling = _progress(forum)
+    telling.begin(run)
+    if forum.read_run(run).outcome is None and not forum.has_workers:
+        options.complain(f"no worker is running; carry it out: forum resume {run[:SHORT]}")
+    try:
+        forum.follow(run, telling.show)
+    except KeyboardInterrupt:
+        click.echo(f"\nstopped watching; the run goes on: forum watch {run[:SHORT]}", err=True)
+        raise SystemExit(128 + signal.SIGINT) from None
+    telling.end()
+    finish(forum, run, as_json=as_json)
+
+
+def _leave(
+    forum: Forum, carries_out: Callable[[str], bool], run: str, later: Callable[[str], str]
+) -> str:
+    """Interrupt a run that this process carries out; one that another does is only left.
+
+    Return what to say; nothing if the run has ended meanwhile.
+    """
+    short = run[:SHORT]
+    if carries_out(run):
+        gone_on = f"interrupted; go on with: forum resume {short}{later(run)}"
+        return gone_on if forum.interrupt(run) else ""
+    if forum.read_run(run).outcome is not None:
+        return ""
+    return f"stopped following; another process carries run {short} on: forum show {short}"
+
+
+class _LeftRun(Exception):
+    """The command ends before its run does."""
+
+
+def _check_left(left: str) -> None:
+    if left:
+        raise _LeftRun
 
 
 def hand_over(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
@@ -135,6 +190,9 @@ def _print_end(view: RunView) -> None:
         lines.append(f"then go on: forum resume {view.run[:SHORT]}")
     well = view.state.outcome is Outcome.OK
     (options.talk if well else options.complain)("\n".join(lines))
+    why = why_failed(view)
+    if why:
+        options.complain("\n".join(wrapped(why, width())))
     click.echo(f"see all of it: forum show {view.run[:SHORT]}", err=True)
 
 
@@ -144,31 +202,6 @@ def _so_far(view: RunView) -> str:
     if turns:
         done = turns_words(turns)
     return f"{done}, {used(view)}"
-
-
-# Ctrl-C
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, which is to be heard as politely as Ctrl-C: agents have to be ended too."""
-
-
-def _number(stop: KeyboardInterrupt) -> int:
-    return signal.SIGTERM if isinstance(stop, _Terminated) else signal.SIGINT
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-
-    def heard(_number: int, _frame: FrameType | None) -> None:
-        raise _Terminated
-
-    signal.signal(signal.SIGTERM, heard)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # How it goes

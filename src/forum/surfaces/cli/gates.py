@@ -1,5 +1,6 @@
 """`forum gate`: what waits for a person, and the person's word."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,13 +11,15 @@ from forum.errors import GateMoved
 from forum.surfaces.cli import options
 from forum.surfaces.cli.following import print_bytes
 from forum.surfaces.cli.orders import as_usage
-from forum.surfaces.cli.output import print_json, print_publication
+from forum.surfaces.cli.output import print_json, print_publication, width, wrapped
 from forum.surfaces.cli.units import duration
-from forum.surfaces.forms.gates import DecisionForm, GateEditForm, gates_form, shown_gate_form
-from forum.surfaces.telling import SHORT
+from forum.surfaces.forms.gates import DecisionForm, GateEditForm, explained_gate_form, gates_form
+from forum.surfaces.telling import SHORT, plain, plural
 from forum.work import Answer, Gate
 
 _FEWEST_DIGITS = 8
+_MOST_SHOWN = 20_000
+"""How many characters of a result are printed."""
 
 digest_option = click.option(
     "--digest", help="Only if this is still what is shown (8 digits or more)."
@@ -27,8 +30,9 @@ digest_option = click.option(
 def gate() -> None:
     """See what waits for approval, and approve, edit or reject it.
 
-    SUBJECT is `plan`, `task/NAME`, or `effect/NAME/N` for an effect of which nobody knows whether
-    it happened: approve it if it did.  A decision names the digest of what it is about.
+    SUBJECT is `plan`, `task/NAME`, `use/NAME/N` for a use of a tool that [gates] in forum.toml
+    wants approved, or `effect/NAME/N` for an effect of which nobody knows whether it happened:
+    approve it if it did.  A decision names the digest of what it is about.
     """
 
 
@@ -61,13 +65,20 @@ def list_(*, as_json: bool) -> None:
 @click.argument("subject")
 @options.as_json
 def show(run: str, subject: str, *, as_json: bool) -> None:
-    """Print what waits at a gate of a RUN, as it is; its digest goes to standard error."""
+    """Print what waits at a gate of a RUN, as it is, with the results that it is about.
+
+    What waits goes to standard output alone, so that it can be edited; the request, the results
+    before it and the digest go to standard error.
+    """
     with options.forum() as forum:
         found, subject = forum.run_of(run), _subject(subject)
         waiting, shown = forum.gate(found, subject)
+        results, request = forum.gate_results(found, subject), forum.request_of(found)
     if as_json:
-        print_json("forum.gate/1", shown_gate_form(found, waiting, shown))
+        print_json("forum.gate/1", explained_gate_form(found, waiting, shown, request, results))
         return
+    _print_context(request, results)
+    click.echo(click.style(f"waits at {subject}", bold=True), err=True)
     print_bytes(_readable(subject, shown))
     click.echo(f"digest {waiting.digest}", err=True)
     if waiting.decided is not None:
@@ -76,6 +87,21 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
     for word in ("approve", "reject"):
         name = f"forum gate {word:<7} {found[:SHORT]} {subject}"
         click.echo(f"{name} --digest {waiting.digest[:16]}", err=True)
+
+
+def _print_context(request: str | None, results: Sequence[tuple[str, bytes]]) -> None:
+    """Print on standard error what somebody has to know who decides."""
+    told = [("request", "(erased)" if request is None else request)]
+    told += [(f"result of {task}", said.decode(errors="replace")) for task, said in results]
+    for title, words in told:
+        click.echo(click.style(plain(title), bold=True), err=True)
+        text = plain(words.expandtabs(4)).strip()
+        for line in text[:_MOST_SHOWN].split("\n"):
+            for part in wrapped(line, width(), "  ") or [""]:
+                click.echo(part, err=True)
+        if len(text) > _MOST_SHOWN:
+            rest = plural(len(text) - _MOST_SHOWN, "more character")
+            click.echo(f"  … {rest}: forum show RUN --transcript", err=True)
 
 
 def _readable(subject: str, shown: bytes) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from forum.app import Forum
+from forum.app import Approver, Forum
 from forum.ledger import Scope as Right
 from forum.staff import Staff
 from forum.surfaces.http.door import Door
@@ -57,6 +57,11 @@ class Visitor:
     def name(self) -> str:
         """As entries have it."""
         return self.visit.principal.name
+
+    @property
+    def approver(self) -> Approver:
+        """Who decides at a gate, if this one does."""
+        return self.visit.principal.approver
 
     @property
     def scopes(self) -> frozenset[Right]:

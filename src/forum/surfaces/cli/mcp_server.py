@@ -13,6 +13,7 @@ from forum.errors import extra
 from forum.ledger import Scope
 from forum.staff import Staff
 from forum.surfaces.cli import options
+from forum.surfaces.cli.announcing import announce_runs
 from forum.surfaces.cli.worker import PATIENCE_SECONDS, trouble_lines
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ _RUNS, _TASKS = 50, 16
     show_default=True,
     help="What the client may do; `approve` lets it decide at gates.",
 )
+@options.confine
 def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
     """Serve this folder's ledger to one MCP client, over standard input and output.
 
@@ -61,6 +63,8 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
         opened = frozenset(map(Scope, scopes))
         server = make_server(lambda _: caller)
         caller = Local(forum, Staff(forum.settings), opened)
+        if work:
+            announce_runs(forum)
         with _working(forum) if work else forum.writing():
             options.talk(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))

@@ -12,8 +12,7 @@ from forum.ledger import Outcome
 from forum.staff import ask_agent, configured
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.orders import Agents, agent_options, read_roster_file, with_agents
-from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import width
+from forum.surfaces.cli.output import print_json, width
 from forum.surfaces.forms.models import (
     AgentView,
     agent_view,
@@ -63,7 +62,8 @@ def check(agents: Agents, *, call: bool, as_json: bool) -> None:
     roster = read_roster_file(None, known)
     team = team_policy(policy, roster, roster.by_name, roles=True)
     lines = [_line(team, name, agents, settings) for name in shown_agents(policy)]
-    lines = [_asked(line, policy.agents[line.name]) for line in lines] if call else lines
+    if call:
+        lines = [_asked(line, policy.agents[line.name], settings) for line in lines]
     apart = is_independent(team, Role.VALIDATOR)
     if as_json:
         print_json("forum.models/1", models_form(lines, independent=apart))
@@ -91,9 +91,11 @@ def _line_in(settings: Settings, name: str) -> str:
     return f"{FILE}:{number}" if number else FILE
 
 
-def _asked(line: AgentView, agent: Agent) -> AgentView:
+def _asked(line: AgentView, agent: Agent, settings: Settings) -> AgentView:
     """Ask an agent, if it can be asked."""
-    return line if line.found.problem else replace(line, reply=ask_agent(agent, _CALL_SECONDS))
+    if line.found.problem:
+        return line
+    return replace(line, reply=ask_agent(agent, _CALL_SECONDS, settings))
 
 
 def _block(line: AgentView) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,7 +13,7 @@ from forum.app import Forum
 from forum.config import Settings, load_settings
 from forum.errors import Malformed
 from forum.ledger import Bytes
-from forum.surfaces.cli import ALOUD
+from forum.surfaces.cli import ALOUD, suggest_command
 from forum.surfaces.forms.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.tlog import Policy, VerifierKey
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _WHOLE_SENTENCE = 200
+_CONFINE = "forum.confine"
+"""Under this name a context keeps that programs of agents are to be confined."""
 
 
 class WithExamples(click.Command):
@@ -41,6 +43,12 @@ class WithExamples(click.Command):
 
 class Spelled(click.Group):
     """A group whose help says all of what a command does, on two lines where it takes two."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant; of a typo, say what may have been meant."""
+        return suggest_command(super().resolve_command, ctx, args, list(self.commands))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the first sentence of each command."""
@@ -74,14 +82,40 @@ idempotency_key: Decorator = click.option(
 )
 
 
+def _remember_confine(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001  as click has it
+    if value:
+        context.meta[_CONFINE] = True
+
+
+confine: Decorator = click.option(
+    "--confine",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_confine,
+    help="Run programs of agents under bubblewrap, as [agents] confine = true does.",
+)
+
+
 def settings() -> Settings:
     """Return the settings that hold where the command was called."""
-    return load_settings(Path.cwd(), os.environ)
+    found = load_settings(Path.cwd(), os.environ)
+    context = click.get_current_context(silent=True)
+    if context is not None and _CONFINE in context.meta:
+        return replace(found, agents=replace(found.agents, confine=True))
+    return found
 
 
 def forum() -> Forum:
     """Return the ledger of this folder."""
     return Forum(settings(), warn)
+
+
+def say_where(settings: Settings) -> None:
+    """Say outside of every project which ledger is meant: it is the user's own."""
+    if settings.file is None:
+        where = "the database" if settings.database else str(settings.ledger_file)
+        talk(f"no forum.toml here or above; the ledger is {where}")
+        talk("to keep one in this folder: forum init")
 
 
 def talk(line: str) -> None:

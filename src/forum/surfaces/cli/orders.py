@@ -31,6 +31,8 @@ from forum.staff import (
 )
 from forum.surfaces.asking import PanelAsk, council_of
 from forum.surfaces.cli import options
+from forum.surfaces.cli.plan_faults import plan_faults, told
+from forum.surfaces.cli.positions import Positions
 from forum.surfaces.cli.units import seconds, usd, usd_per_million
 from forum.work import (
     NANO,
@@ -340,14 +342,46 @@ def wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_order(request: str | None, file: Path | None, wishes: Wishes, settings: Settings) -> Order:
-    """Return what is wanted, by settings, plan file and options; what comes last counts most."""
+    """Return what is wanted, by settings, plan file and options; what comes last counts most.
+
+    Of a plan file that cannot be used, everything is told that is wrong with it.
+    """
+    try:
+        return _read_order(request, file, wishes, settings)
+    except click.UsageError as error:
+        faults = _faults(file) if file else ""
+        if not faults:
+            raise
+        raise click.UsageError(f"{file}: {faults}") from error
+
+
+def _faults(file: Path) -> str:
+    """Say all that is wrong with a plan file, line by line; nothing if that is elsewhere."""
+    try:
+        content = file.read_text()
+        table = _parse(file, content)
+    except (ValueError, RecursionError):
+        return ""  # it cannot be read at all, and the parser says where
+    if not isinstance(table, dict):
+        return ""
+    try:
+        policy = _in_units(table).get("policy", {})
+    except (ValueError, RecursionError):
+        policy = table.get("policy", {})
+    faults = plan_faults(table, policy)
+    return told(faults, Positions(content, is_json=_is_json(file, content))) if faults else ""
+
+
+def _read_order(
+    request: str | None, file: Path | None, wishes: Wishes, settings: Settings
+) -> Order:
     table, source = _read(file) if file else {}, str(file)
     words = _words(request, table, source)
     known, said = configured(settings), _with_models(source, table.get("policy", {}))
     policy = _convert(f"{source}: policy", said, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), Budget)
     policy = with_agents(wishes.terms.rule(policy), known, wishes.agents, own="agents" in said)
-    order = Order(words, None, pin_tools(policy), wishes.terms.limit(budget))
+    order = Order(words, None, pin_tools(policy, settings), wishes.terms.limit(budget))
     if "tasks" in table:
         said = _with_panels(source, table["tasks"])
         tasks = _convert(source, {"tasks": said}, _Tasks).tasks
@@ -373,7 +407,7 @@ def panel_order(
     as_usage(lambda: text(request))
     policy = with_agents(Policy(), configured(settings), agents, own=False)
     policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
-    order = Order(request, None, pin_tools(policy), limits.limit(Budget()))
+    order = Order(request, None, pin_tools(policy, settings), limits.limit(Budget()))
     order = as_usage(lambda: seat_order(order, panel))
     as_usage(lambda: _check(order))
     return order
@@ -477,6 +511,9 @@ def read_roster_file(file: Path | None, known: Configured) -> Roster:
 def _routed(order: Order, wishes: Wishes, known: Configured) -> Order:
     roster = read_roster_file(wishes.team.roster, known)
     whole, lane = _is_for_team(wishes, known), wishes.team.lane or ""
+    if not lane:
+        # The first time on a machine it takes a second or two.
+        options.talk("routing: looking for the lane that the request belongs to")
     return as_usage(lambda: route_order(order, roster, lane=lane, team=whole, rung=known.rung))
 
 
@@ -550,17 +587,22 @@ class _Tasks(msgspec.Struct):
 def _read(file: Path) -> dict[str, Any]:
     """Read a JSON or TOML file: by its suffix, or by how it begins."""
     try:
-        content = file.read_text()
-        if file.suffix == ".json" or (file.suffix != ".toml" and content.lstrip()[:1] == "{"):
-            table = json.loads(content, parse_float=Decimal, parse_constant=_no_number)
-        else:
-            table = tomllib.loads(content, parse_float=Decimal)
-        table = _in_units(table)
+        table = _in_units(_parse(file, file.read_text()))
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file}: {error}") from None
     if not isinstance(table, dict):
         raise click.UsageError(f"{file}: it is not an object")
     return table
+
+
+def _is_json(file: Path, content: str) -> bool:
+    return file.suffix == ".json" or (file.suffix != ".toml" and content.lstrip()[:1] == "{")
+
+
+def _parse(file: Path, content: str) -> Any:  # noqa: ANN401  what a file holds
+    if _is_json(file, content):
+        return json.loads(content, parse_float=Decimal, parse_constant=_no_number)
+    return tomllib.loads(content, parse_float=Decimal)
 
 
 def _no_number(name: str) -> NoReturn:

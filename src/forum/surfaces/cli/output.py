@@ -1,7 +1,9 @@
 """How things look: reports and entries for people, one JSON object for programs."""
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from time import monotonic
@@ -12,13 +14,31 @@ import msgspec
 
 from forum.ledger import Located, Publication
 from forum.surfaces.forms.reports import report_form
-from forum.verify import Finding, Report, State
+from forum.verify import Answer, Finding, Report, State
 
 _MARKS = {
     State.HOLDS: ("✓", "green"),
     State.FAILS: ("✗", "red"),
     State.NOT_CHECKED: ("?", "yellow"),
 }
+
+
+def width() -> int:
+    """Return how wide the screen is, as far as one wants to read across it."""
+    return max(60, min(120, shutil.get_terminal_size((80, 24)).columns))
+
+
+def wrapped(words: str, columns: int, lead: str = "") -> list[str]:
+    """Return words on lines that fit the screen, each with a lead; none for no words."""
+    return textwrap.wrap(
+        words,
+        columns - 1,
+        initial_indent=lead,
+        subsequent_indent=lead,
+        replace_whitespace=False,
+        break_on_hyphens=False,
+        break_long_words=True,
+    )
 
 
 def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
@@ -34,32 +54,30 @@ def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  what t
     if as_json:
         print_json("forum.report/1", report_form(report))
         return
-    click.echo(f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}")
-    answers = {
-        "Intact": report.intact,
-        "Complete": report.complete,
-        "Independent": report.independent,
-    }
-    for word, answer in answers.items():
-        mark, color = _MARKS[answer.state]
-        state = "" if answer.state is State.HOLDS else f"{answer.state}: "
-        click.echo(f"{click.style(f'{mark} {word:<12}', fg=color)} {state}{answer.reason}")
-    for line in _epochs(report):
+    for line in _report_lines(report):
         click.echo(line)
+
+
+def _report_lines(report: Report) -> Iterator[str]:
+    yield f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}"
+    yield from _answer("Intact", report.intact)
+    yield from _answer("Complete", report.complete)
+    yield from _answer("Independent", report.independent)
+    yield from _epochs(report)
     for finding in report.findings[:20]:
-        click.echo(f"  {_finding(finding)}")
+        yield from _finding(finding)
     if report.found > 20:
-        click.echo(f"  and {report.found - 20} more (--json lists the first thousand)")
-    for line in _remarks(report):
-        click.echo(line)
+        yield f"  and {report.found - 20} more (--json lists the first thousand)"
+    yield from _remarks(report)
 
 
 def _remarks(report: Report) -> Iterator[str]:
     """Yield what a reader should know beside the findings."""
-    yield from (
-        click.style(f"  not checked: {missing}", fg="yellow") for missing in report.not_checked
-    )
-    yield from (f"  note: {notice}" for notice in report.notices)
+    for missing in report.not_checked:
+        lines = wrapped(f"not checked: {missing}", width(), "  ")
+        yield from (click.style(line, fg="yellow") for line in lines)
+    for notice in report.notices:
+        yield from wrapped(f"note: {notice}", width(), "  ")
     if report.pending:
         yield f"  pending: {report.pending} entries newer than the checkpoint"
 
@@ -72,8 +90,18 @@ def _epochs(report: Report) -> Iterator[str]:
         yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
 
 
-def _finding(finding: Finding) -> str:
-    return f"{click.style(finding.problem, fg='red')}{str(finding)[len(finding.problem) :]}"
+def _answer(word: str, answer: Answer) -> Iterator[str]:
+    mark, color = _MARKS[answer.state]
+    state = "" if answer.state is State.HOLDS else f"{answer.state}: "
+    first, *more = wrapped(f"{state}{answer.reason}", width(), " " * 15) or [""]
+    yield f"{click.style(f'{mark} {word:<12}', fg=color)} {first.strip()}"
+    yield from more
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    first, *more = wrapped(str(finding), width() - 2, "  ")
+    yield first.replace(finding.problem, click.style(finding.problem, fg="red"), 1)
+    yield from (f"  {line}" for line in more)
 
 
 def entry_line(located: Located) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 from click.formatting import wrap_text
 
-from forum.errors import BadRoster
-from forum.staff import load_roster, make_router
+from forum.staff import configured, make_router
 from forum.surfaces.cli import options
+from forum.surfaces.cli.orders import read_roster_file
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.forms.lanes import route_form
 from forum.surfaces.telling import first_line, plain
@@ -33,20 +33,20 @@ _SHOWN = 6
     "--roster",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A roster of your own (TOML) in place of the one that comes with Forum.",
+    help="A roster of your own (TOML) in place of the one that would be used here.",
 )
 @click.option(
     "--rung",
     type=click.Choice(RUNGS),
-    default="auto",
-    help="Go by words, by words and meaning, or (auto) by whatever is installed.",
+    help="Go by words, by words and meaning, or (auto) by whatever is installed; without this, "
+    "as [roster] rung in forum.toml says, or auto.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each request.")
-def route(text: str, file: Path | None, rung: str, *, as_json: bool) -> None:
+def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> None:
     """Say which lane of the roster a request belongs to, and why.
 
     TEXT is one request; `-` reads many from standard input, one on each line.  Nobody is asked and
-    nothing is recorded.
+    nothing is recorded.  Roster and rung are those of `forum submit`: of [roster] in forum.toml.
 
     A lane is named only if that is sure enough.  Otherwise the request is left to the Classifier,
     which is a model; with `--json`, `lane` is then null.  The evidence says how much each word
@@ -54,11 +54,9 @@ def route(text: str, file: Path | None, rung: str, *, as_json: bool) -> None:
 
     Exit status: 0 routed or left to the Classifier, 1 failed, 2 usage.
     """
-    try:
-        roster = load_roster(file)
-    except BadRoster as error:
-        raise click.UsageError(f"{file}: {error}") from None
-    router = make_router(roster, rung, lambda line: click.echo(line, err=True))
+    known = configured(options.settings())
+    roster = read_roster_file(file, known)
+    router = make_router(roster, rung or known.rung, options.talk)
     for request in _requests(text):
         found = router.route(request)
         if as_json:

@@ -1,22 +1,79 @@
 """`forum runs`, `show`, `diff` and `bench`: reading what was done."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
 import click
 
-from forum.app import Forum, RunView, now
+from forum.app import Forum, RunView, now, open_bundle, view_record
 from forum.errors import NoSuchRun
 from forum.surfaces.cli import FAILED, options
-from forum.surfaces.cli.divergence import print_divergences
-from forum.surfaces.cli.following import print_bytes
-from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.runview import screen, status, width
-from forum.surfaces.cli.units import age, price
+from forum.surfaces.cli.divergence import print_answers, print_divergences
+from forum.surfaces.cli.following import print_bytes, watch_run
+from forum.surfaces.cli.output import print_json, width
+from forum.surfaces.cli.runview import screen, status
+from forum.surfaces.cli.transcript import transcript_form, transcript_lines
+from forum.surfaces.cli.units import age, price, read_moment
 from forum.surfaces.forms.comparison import BenchForm, MeasureForm, diff_form, measure_form
 from forum.surfaces.forms.runs import run_form, runs_form
-from forum.surfaces.telling import SHORT, first_line, share_of_work
-from forum.work import Run
+from forum.surfaces.telling import RUN_WORDS, SHORT, first_line, run_words, share_of_work
+from forum.work import Run, RunRecord
 
 
-@click.command(cls=options.WithExamples, examples=("forum runs", "forum runs --limit 5 --json"))
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are wanted, as the options say."""
+
+    states: tuple[str, ...] = ()
+    since: str | None = None
+    text: str | None = None
+    lane: str | None = None
+
+    def test(self, forum: Forum) -> Callable[[str, Run], bool] | None:
+        """Return what tells whether a run is wanted, or nothing if all are, by what they are."""
+        if not (self.states or self.text or self.lane):
+            return None
+        return lambda run, state: self._matches(forum, run, state)
+
+    def _matches(self, forum: Forum, run: str, state: Run) -> bool:
+        """Tell whether a run is wanted; what costs least is asked first."""
+        if self.states and not run_words(state) & set(self.states):
+            return False
+        if self.text and self.text.casefold() not in (forum.request_of(run) or "").casefold():
+            return False
+        return not self.lane or self.lane in forum.lanes_of(run, state)
+
+
+filter_options = options.gathered(
+    RunFilter,
+    click.option(
+        "--state",
+        "states",
+        multiple=True,
+        metavar="WORD",
+        type=click.Choice(RUN_WORDS),
+        help=f"Only runs of which this is true; may be repeated: {', '.join(RUN_WORDS)}.",
+    ),
+    click.option(
+        "--since",
+        metavar="WHEN",
+        help="Only runs begun since: 90m, 12h, 2d, 1w ago, or 2026-11-16, or 2026-11-16T08:00.",
+    ),
+    click.option("--text", metavar="WORDS", help="Only runs whose request has these words in it."),
+    click.option("--lane", metavar="NAME", help="Only runs that this lane of the roster did."),
+)
+
+
+@click.command(
+    cls=options.WithExamples,
+    examples=(
+        "forum runs",
+        "forum runs --state failed --since 2d",
+        'forum runs --text "checkout" --lane backend --json',
+    ),
+)
+@filter_options
 @click.option(
     "--limit",
     default=20,
@@ -27,18 +84,29 @@ from forum.work import Run
 @click.option("--before", metavar="RUN", help="Only runs that are older than this one.")
 @click.option("--all", "every", is_flag=True, help="Also the runs within runs.")
 @options.as_json
-def runs(limit: int, before: str | None, *, every: bool, as_json: bool) -> None:
+def runs(
+    limit: int, before: str | None, *, runfilter: RunFilter, every: bool, as_json: bool
+) -> None:
     """List runs, the newest first."""
+    begun = read_moment(runfilter.since, now()) if runfilter.since else 0
     with options.forum() as forum:
         before = forum.run_of(before) if before else None
-        found = forum.recent_runs(before, limit, within=every)
+        found = forum.recent_runs(
+            before,
+            limit,
+            within=every,
+            since=begun,
+            matches=runfilter.test(forum),
+        )
         requests = {run: forum.request_of(run) for run, _ in found}
     if as_json:
         print_json("forum.runs/1", runs_form(found, requests))
         return
     for line in _table(found, requests):
         click.echo(line)
-    if not found:
+    if not found and runfilter != RunFilter():
+        click.echo("no run is like that; forum runs lists all", err=True)
+    elif not found:
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     elif len(found) == limit:
         click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT]}", err=True)
@@ -74,29 +142,78 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
 
 @click.command(
     cls=options.WithExamples,
-    examples=("forum show", "forum show 0199c0de-1234-7abc", "forum show 57 --until 57"),
+    examples=(
+        "forum show",
+        "forum show 0199c0de-1234-7abc --transcript",
+        "forum show run.zip --transcript",
+        "forum show 57 --until 57",
+    ),
 )
 @click.argument("run", required=False)
 @click.option("--until", metavar="ENTRY", help="As it stood when this entry was the last.")
 @click.option("--answer", is_flag=True, help="Print the answer alone, as it is.")
+@click.option(
+    "--transcript",
+    is_flag=True,
+    help="Print prompts, replies, tool calls and verdicts in their order.",
+)
 @click.option("--all", "every", is_flag=True, help="Show every task of a large plan.")
 @options.as_json
-def show(run: str | None, until: str | None, *, answer: bool, every: bool, as_json: bool) -> None:
+def show(
+    run: str | None,
+    until: str | None,
+    *,
+    answer: bool,
+    transcript: bool,
+    every: bool,
+    as_json: bool,
+) -> None:
     """Show a RUN on one screen: its tasks with state, agent, tokens, cost and time.
 
-    RUN is its name, the beginning of it, or any entry of it; without one, the newest run.
+    RUN is its name, the beginning of it, or any entry of it; without one, the newest run.  It may
+    also be an evidence bundle (a file); whether that is genuine says `forum verify`.
     A task is drawn under the last one that it waits for; `(+ a)` names the others.
     """
+    if transcript and (answer or until):
+        raise click.UsageError("--transcript prints all of a run: leave out --answer and --until")
+    if run is not None and _is_file(run):
+        if until:
+            raise click.UsageError("--until is for runs of the ledger, not for a bundle")
+        with open_bundle(Path(run)) as record:
+            _print_run(view_record(record), record if transcript else None, answer, every, as_json)
+        options.talk(f"\nshown as it is; is it genuine? forum verify {run} --policy POLICY")
+        return
     with options.forum() as forum:
         found = forum.run_of(run) if run else _newest(forum)
         view = forum.view(found, forum.ledger.find(until) if until else None)
-    if view.state.accepted is None:
-        raise NoSuchRun(f"{found} had no request at that time" if until else found)
-    if as_json:
+        if view.state.accepted is None:
+            raise NoSuchRun(f"{found} had no request at that time" if until else found)
+        _print_run(view, forum.record(found) if transcript else None, answer, every, as_json)
+    if not (answer or transcript or as_json):
+        _print_hints(view)
+
+
+def _is_file(named: str) -> bool:
+    """Tell whether a bundle is meant; entries are named with slashes, and may look like paths."""
+    return named.endswith(".zip") or (bool({".", "/"} & set(named)) and Path(named).is_file())
+
+
+def _print_run(
+    view: RunView,
+    record: RunRecord | None,
+    answer: bool,  # noqa: FBT001  what the flags said
+    every: bool,  # noqa: FBT001
+    as_json: bool,  # noqa: FBT001
+) -> None:
+    if record is not None and as_json:
+        print_json("forum.transcript/1", transcript_form(record, view))
+    elif record is not None:
+        for line in transcript_lines(record, view):
+            click.echo(line)
+    elif as_json:
         print_json("forum.run/1", run_form(view))
     elif not answer:
         click.echo("\n".join(screen(view, every=every)))
-        _print_hints(view)
     elif view.answer is None:
         raise click.ClickException("it has no answer, or that was erased")
     else:
@@ -108,6 +225,19 @@ def _print_hints(view: RunView) -> None:
     if last is not None:
         past = f"forum show {view.run[:SHORT]} --until {last}"
         click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
+
+
+@click.command(cls=options.WithExamples, examples=("forum watch", "forum watch 0199c0de-1234-7abc"))
+@click.argument("run", required=False)
+@options.as_json
+def watch(run: str | None, *, as_json: bool) -> None:
+    """Watch a RUN that others carry out, until it has ended or waits for approval.
+
+    Without a RUN, the newest one.  It only reads: Ctrl-C ends the watching, not the run.  Its exit
+    status is that of `forum submit`.
+    """
+    with options.forum() as forum:
+        watch_run(forum, forum.run_of(run) if run else _newest(forum), as_json=as_json)
 
 
 def _newest(forum: Forum) -> str:
@@ -122,23 +252,25 @@ def _newest(forum: Forum) -> str:
 @click.argument("b")
 @options.as_json
 def diff(a: str, b: str, *, as_json: bool) -> None:
-    """Show where two runs A and B part: the first step that they do not share.
+    """Show the answers of two runs A and B, and where they part: the first step not shared.
 
     How long something took is no difference.  Exit status 0 if they say the same, 1 if not.
     """
     with options.forum() as forum:
         first, second = forum.run_of(a), forum.run_of(b)
         found = forum.diff(first, second)
+        answers = (forum.view(first).answer, forum.view(second).answer)
         bodies = [
             forum.bodies_at(run, one.strand, one.step)
             for one in found[:1]
             for run in (first, second)
         ]
     if as_json:
-        print_json("forum.diff/1", diff_form(first, second, found))
+        print_json("forum.diff/1", diff_form(first, second, found, answers))
     elif not found:
         click.echo("the runs say the same")
     else:
+        print_answers(("A", "B"), (first, second), answers)
         print_divergences(found, ("A", "B"), bodies)
     raise SystemExit(FAILED if found else 0)
 

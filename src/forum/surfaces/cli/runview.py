@@ -3,13 +3,13 @@
 What agents and users wrote is shown without the characters by which a terminal can be steered.
 """
 
-import shutil
 from collections.abc import Iterable, Sequence
 
 import click
 
 from forum.app import RunView
 from forum.ledger import NO_LIMIT, UNLIMITED, Outcome
+from forum.surfaces.cli.output import width, wrapped
 from forum.surfaces.cli.panelview import panel_lines
 from forum.surfaces.cli.units import age, count, duration, moment, price
 from forum.surfaces.forms.deliberations import deliberation_form
@@ -30,13 +30,13 @@ from forum.surfaces.telling import (
     task_time,
     tasks_of,
     who,
+    why_failed,
 )
 from forum.tlog import Hash
 from forum.work import (
     ELSEWHERE,
     Basis,
     Checked,
-    Decider,
     Gate,
     Independence,
     Judged,
@@ -62,17 +62,14 @@ _MARKS = {
 }
 
 
-def width() -> int:
-    """Return how wide the screen is, as far as one wants to read across it."""
-    return max(60, min(120, shutil.get_terminal_size((80, 24)).columns))
-
-
 def status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
     """Return a mark, a word and a colour for what a run has come to."""
     if state.outcome is Outcome.OK:
         return "✓", "ok", "green"
     if state.outcome is not None:
         return "✗", state.stopped.reason.value if state.stopped else state.outcome.value, "red"
+    if state.interrupted:
+        return "■", "interrupted", "yellow"
     if state.open_gates or waiting:
         return "!", "waiting", "yellow"
     if not state.tasks:
@@ -175,7 +172,13 @@ def screen(view: RunView, *, every: bool = False) -> list[str]:
         *_agent_lines(view.state),
         *_answer_lines(view, columns),
         *_claim_lines(view, columns),
+        *_why_lines(view, columns),
     ]
+
+
+def _why_lines(view: RunView, columns: int) -> list[str]:
+    lines = wrapped(why_failed(view), columns)
+    return ["", *(click.style(line, fg="red") for line in lines)] if lines else []
 
 
 def head_lines(view: RunView, columns: int) -> list[str]:
@@ -256,10 +259,15 @@ def _gate_lines(view: RunView) -> list[str]:
 def _decision(gate: Gate) -> str:
     if gate.decided is None:
         return "open"
-    by = {Decider.PERSON: "by a person", Decider.DEADLINE: "because nobody decided in time"}
+    by = {
+        "person": "by a person",
+        "key": "by a key",
+        "operator": "by the operator",
+        "deadline": "because nobody decided in time",
+    }
     edited = "edited, and " if gate.shown_at.n else ""
     past = f"{gate.decided.answer.value}d".replace("rejectd", "rejected")
-    return f"{edited}{past} {by.get(gate.decided.by, 'because the run ended')}"
+    return f"{edited}{past} {by.get(gate.decided.by.value, 'because the run ended')}"
 
 
 def gate_advice(run: str, gate: Gate, at: int) -> list[str]:

@@ -11,6 +11,7 @@ from forum.app import Forum
 from forum.config import FILE, Settings, load_settings
 from forum.errors import BadSettings, MissingExtra, extra
 from forum.surfaces.cli import options
+from forum.surfaces.cli.logging_options import log_format, log_line, logging_to_stderr
 
 if TYPE_CHECKING:
     from forum.surfaces.http.door import Bearer, House
@@ -48,6 +49,7 @@ class Rules:
     """What holds for whoever comes in."""
 
     allow_host: tuple[str, ...]
+    open_loopback: bool
     require_keys: bool
     rate: float
     max_body: int
@@ -63,11 +65,31 @@ class Place:
     tls_key: Path | None
 
 
+open_loopback = click.option(
+    "--open-loopback",
+    is_flag=True,
+    help="For demos: whoever reaches the loopback address may submit and read, without a key.",
+)
+require_keys = click.option("--require-keys", is_flag=True, hidden=True)
+"""An option of release 0.1: it says what holds anyway."""
+
+
+def check_open(host: str, *, open_loopback: bool, require_keys: bool) -> None:
+    """Refuse to open what others could reach, or what was said to need keys."""
+    if open_loopback and require_keys:
+        raise click.UsageError("--open-loopback and --require-keys contradict each other")
+    if open_loopback and host not in _LOOPBACK:
+        raise click.UsageError(
+            f"--open-loopback is for a loopback address, and --host is {host}; "
+            "make keys instead: forum keys create"
+        )
+
+
 @click.command(
     cls=Configured,
     examples=(
         "forum serve",
-        "forum serve --port 8080 --require-keys",
+        "forum serve --port 8080",
         "forum serve --host 0.0.0.0 --allow-host forum.example.com",
     ),
 )
@@ -88,9 +110,8 @@ class Place:
         metavar="NAME",
         help="A name by which clients know this server.",
     ),
-    click.option(
-        "--require-keys", is_flag=True, help="Let nobody in without a key, not even here."
-    ),
+    open_loopback,
+    require_keys,
     click.option(
         "--rate",
         default=200.0,
@@ -110,13 +131,13 @@ class Place:
 @click.option(
     "--tenant", multiple=True, type=_FOLDER, help="Another project whose ledger is served too."
 )
-def serve(place: Place, rules: Rules, tenant: tuple[Path, ...]) -> None:
+@log_format
+def serve(place: Place, rules: Rules, tenant: tuple[Path, ...], log_format: str) -> None:
     """Serve the ledger over HTTP until stopped by SIGTERM or Ctrl-C.
 
-    On this machine no key is needed, unless you want one.  Whoever is elsewhere needs a key
-    (`forum keys create`), or a token of the issuer in [oidc].  Runs are carried out by
-    `forum worker`; any number of servers and workers may share one Postgres.  When stopped, it
-    lets requests end, for 10 seconds.
+    Clients need a key (`forum keys create`), or a token of the issuer in [oidc], wherever they
+    are; the operator uses `forum token`.  Runs are carried out by `forum worker`; any number of
+    servers and workers may share one Postgres.  When stopped, it lets requests end, for 10 seconds.
 
     Defaults come from [server] in forum.toml, or from variables like FORUM_SERVER_PORT.
     """
@@ -125,6 +146,7 @@ def serve(place: Place, rules: Rules, tenant: tuple[Path, ...]) -> None:
 
     if bool(place.tls_cert) != bool(place.tls_key):
         raise click.UsageError("--tls-cert and --tls-key: one does not work without the other")
+    check_open(place.host, open_loopback=rules.open_loopback, require_keys=rules.require_keys)
     settings = [options.settings()]
     settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
     # Nothing is made here: a key that was not mounted must not be replaced by a new one.
@@ -138,7 +160,8 @@ def serve(place: Place, rules: Rules, tenant: tuple[Path, ...]) -> None:
             "make a key first: forum keys create"
         )
     at = Listening(place.host, place.port, place.tls_cert, place.tls_key)
-    run_server(house, at, options.talk, annexes(house))
+    with logging_to_stderr(log_format):
+        run_server(house, at, log_line, annexes(house))
 
 
 def annexes(house: "House") -> "tuple[Annex, ...]":
@@ -169,7 +192,7 @@ def _house(forums: list[Forum], place: Place, rules: Rules) -> "House":
     house = House(
         [Desk(forum) for forum in forums],
         LOCAL_NAMES | own | {name.lower() for name in rules.allow_host},
-        keyless=place.host in _LOOPBACK and not rules.require_keys,
+        open_loopback=rules.open_loopback,
         bearer=_bearer(forums[0].settings),
         rate=rules.rate,
         most_bytes=rules.max_body,

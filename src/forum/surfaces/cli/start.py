@@ -62,15 +62,32 @@ _TEMPLATE = """\
 # cmd = "mcp-server-files ."
 # env = ["HOME"]                     # names of the variables that it is given
 
+# [gates.payments]                   # what a person has to approve, whoever submits the run
+# tool = "pay*"                      # before a tool with such a name is used
+# argument = "amount"                # and this argument of it
+# above = 100                        # is more than that, or cannot be read
+
+# [budgets.daily]                    # what all runs of the ledger together may use in a day
+# per = "day"                        # or a month: UTC, by the clock of the database
+# usd = 20                           # also tokens, and runs
+# [budgets.each-key]                 # what each key may use for itself; or lane = "*"
+# per = "month"
+# key = "*"
+# usd = 50
+
+[agents]
+# confine = true                     # programs of agents see no key, and no network: bubblewrap
+# write = ["work"]                   # what confined programs may change; also read, connect, env
+
 [clients]
 # usd = 0.50                         # what one run may use at most that a client of the server
 # seconds = 600                      # asks for, whatever the client says; also tokens, calls, depth
 
 [server]
-# host = "127.0.0.1"                 # elsewhere, clients need keys: forum keys create
+# host = "127.0.0.1"                 # where to listen; clients need keys: forum keys create
 # port = 8080
 # allow_hosts = ["forum.example.com"]
-# require_keys = true                # let nobody in without a key, not even on this machine
+# open_loopback = true               # for demos: whoever reaches 127.0.0.1 may submit and read
 
 # [oidc]                             # whose tokens are taken beside keys
 # issuer = "https://login.example.com"
@@ -103,6 +120,7 @@ def init(*, new_log: bool, as_json: bool) -> None:
         if new_log:
             forum.start_over()
         fresh = forum.initialise() or new_log
+        forum.operator_token()
         facts = {
             "made": fresh,
             "origin": forum.origin,

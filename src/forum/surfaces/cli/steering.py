@@ -28,11 +28,13 @@ detached = click.option(
 @click.command(cls=options.WithExamples, examples=("forum resume 0199c0de-1234-7abc",))
 @click.argument("run")
 @detached
+@options.confine
 @options.as_json
 def resume(run: str, *, detach: bool, as_json: bool) -> None:
     """Go on with a RUN, and print its answer.  Its exit status is that of `forum submit`.
 
-    What is recorded is not done again.  A run that has ended already prints what came of it.
+    A run that was interrupted is carried on by nobody before this.  What is recorded is not done
+    again.  A run that has ended already prints what came of it.
     """
     with options.forum() as forum:
         found = forum.run_of(run)
@@ -91,6 +93,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
 @click.option("--at", required=True, metavar="ENTRY", help="The last entry that is taken over.")
 @agent_options
 @detached
+@options.confine
 @options.as_json
 def fork(run: str | None, at: str, *, agents: Agents, detach: bool, as_json: bool) -> None:
     """Begin a new run that takes over the replies of a RUN up to an entry, and goes on from there.

@@ -43,6 +43,7 @@ from forum.work import write_plan, write_policy
 )
 @wish_options
 @click.option("--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out.")
+@options.confine
 @options.idempotency_key
 @options.as_json
 def submit(
@@ -56,8 +57,10 @@ def submit(
 ) -> None:
     """Have a REQUEST answered, and print the answer.  `-` reads it from standard input.
 
-    Every step is recorded before the next begins.  Whatever stops this command, the run stays and
-    `forum resume` goes on with it; for a reply that was recorded nobody is asked again.
+    Every step is recorded before the next begins.  Ctrl-C and SIGTERM interrupt the run: nobody
+    goes on with it before `forum resume` does.  If this command is killed instead, the next one
+    that works on the ledger carries the run on.  For a reply that was recorded nobody is asked
+    again.
 
     Where a model is named, here or in forum.toml, the request is given to the lane of the roster
     that it belongs to; with --team several agents plan, judge and put together.  `forum models
@@ -71,7 +74,8 @@ def submit(
     `judge`).  It may also hold `policy` and `budget`: what the options below say, for those who
     want to keep it.
 
-    Exit status: 0 answered, 1 failed, 2 usage, 5 budget or time used up, 6 waiting for approval.
+    Exit status: 0 answered, 1 failed, 2 usage, 5 budget or time used up, 6 waiting for approval,
+    130 interrupted by Ctrl-C, 143 by SIGTERM.
     """
     if request == "-":
         words = as_usage(lambda: options.read_text(sys.stdin.buffer))
@@ -91,6 +95,7 @@ def submit(
             err=True,
         )
     with options.forum() as forum:
+        options.say_where(forum.settings)
         forum.initialise()
 
         ticket = _ticket(order, idempotency_key) if idempotency_key else None

@@ -26,6 +26,22 @@ def seconds(value: str) -> int:
     return _typed(value, 1000)
 
 
+_AGO = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def read_moment(value: str, at: int) -> int:
+    """Read how long ago something was, or a date, as microseconds since 1970."""
+    number, unit = value[:-1], value[-1:]
+    if number.isascii() and number.isdigit() and unit in _AGO:
+        return at - 1_000_000 * int(number) * _AGO[unit]
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        told = "write 90m, 12h, 2d or 1w, or a date such as 2026-11-16 or 2026-11-16T08:00"
+        raise click.BadParameter(f"{value!r}: {told}", param_hint="--since") from None
+    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
+
+
 def _typed(value: str, unit: int) -> int:
     try:
         return exactly(value, unit)

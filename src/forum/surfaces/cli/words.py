@@ -47,14 +47,18 @@ from forum.work import (
     ControlClosed,
     Delegated,
     GateDecided,
+    GateDecidedBy,
+    GateDecision,
     GateEdited,
     GateOpened,
     Happened,
     Intended,
+    Interruption,
     Judged,
     Next,
     Planned,
     Replied,
+    Resumption,
     Routed,
     Skipped,
     Stopped,
@@ -137,9 +141,11 @@ def _skipped(entry: Entry[Skipped]) -> str:
     return f"skipped, because {'the run was stopped' if cause == STOP else f'{cause} did not pass'}"
 
 
-def _decided(entry: Entry[GateDecided]) -> str:
+def _decided(entry: Entry[GateDecision]) -> str:
     subject = entry.strand.partition("/")[2]
-    return f"{subject}: {entry.facts.answer.value}, by {entry.actor} ({entry.facts.by.value})"
+    by = entry.facts.by.value
+    named = "" if entry.actor == by else f" ({by})"
+    return f"{subject}: {entry.facts.answer.value}, by {entry.actor}{named}"
 
 
 def _opened(entry: Entry[GateOpened]) -> str:
@@ -200,7 +206,10 @@ _WORDS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     GateOpened: _opened,
     GateEdited: _edited,
     GateDecided: _decided,
+    GateDecidedBy: _decided,
     CancelAsked: lambda e: f"{e.actor} asked the run to end",
+    Interruption: lambda e: f"{e.actor} interrupted the run",
+    Resumption: lambda e: f"{e.actor} resumed the run",
     ControlClosed: lambda _: "nobody can ask the run to end any more",
     Delegated: lambda e: f"handed to run {e.facts.run}",
     Checked: _checked,

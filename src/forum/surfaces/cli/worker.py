@@ -1,18 +1,26 @@
 """`forum worker`: a process that carries out runs, beside all others that do."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Event, Lock
+from collections.abc import Callable
+from threading import Lock
 from time import monotonic
-from types import FrameType
 from urllib.parse import urlsplit, urlunsplit
 
 import click
 
+from forum.app import Forum
 from forum.config import Capacity, Settings
 from forum.surfaces.cli import options
+from forum.surfaces.cli.announcing import announce_runs
+from forum.surfaces.cli.logging_options import (
+    log_format,
+    log_line,
+    log_trouble,
+    log_warning,
+    logging_to_stderr,
+)
+from forum.surfaces.cli.metrics_port import MetricsAddress, metrics_options, serving_metrics
 from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.stopping import stopping
 
 PATIENCE_SECONDS = 10
 _AGAIN_SECONDS = 30.0
@@ -39,46 +47,36 @@ at_once = click.option(
     help="At most so many runs at once.",
 )
 @at_once
+@metrics_options
+@log_format
+@options.confine
 @options.as_json
-def worker(runs: int, tasks: int, *, as_json: bool) -> None:
-    """Carry out runs until stopped by SIGTERM or Ctrl-C.
+def worker(
+    runs: int, tasks: int, metricsaddress: MetricsAddress, log_format: str, *, as_json: bool
+) -> None:
+    """Carry out runs until stopped by SIGTERM or Ctrl-C; a second one ends it at once.
 
     Takes on what `forum submit --detach` left, and what another worker left that died.  Any number
     of workers may serve one ledger.  When stopped, it lets what is going on end, for 10 seconds;
-    others, or the next one, take over the rest.
+    others, or the next one, take over the rest.  A run that was interrupted is only listed:
+    `forum resume` has it carried out again.
     """
-    with options.forum() as forum:
+    with logging_to_stderr(log_format), Forum(options.settings(), log_warning) as forum:
         place = _place(forum.settings)
         with (
             stopping() as stop,
-            forum.working(Capacity(runs, tasks), trouble_lines(), PATIENCE_SECONDS) as serving,
+            forum.monitor.watching(),
+            forum.working(Capacity(runs, tasks), log_trouble(forum), PATIENCE_SECONDS) as serving,
+            serving_metrics(forum, metricsaddress),
         ):
             if as_json:
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
                 print_json("forum.worker/1", facts)
-            click.echo(f"worker {serving.id} serves {forum.origin} ({place})", err=True)
+            log_line(f"worker {serving.id} serves {forum.origin} ({place})")
+            announce_runs(forum, serving.id)
             stop.wait()
-            click.echo(f"stopping; work in hand gets {PATIENCE_SECONDS} s", err=True)
-
-
-@contextmanager
-def stopping() -> Iterator[Event]:
-    """Turn the first SIGTERM or SIGINT into an event; the second one ends the process."""
-    stop = Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def heard(_number: int, _frame: FrameType | None) -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        stop.set()
-
-    for number in before:
-        signal.signal(number, heard)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+            stop.end_at_next()
+            log_line(f"stopping; work in hand gets {PATIENCE_SECONDS} s")
 
 
 def trouble_lines() -> Callable[[Exception], None]:

@@ -107,11 +107,16 @@ class DiffForm(Struct, frozen=True):
     equal: bool
     count: Differing
     divergences: tuple[DivergenceForm, ...]
+    answer_a: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    answer_b: str | None
 
 
-def diff_form(a: str, b: str, found: Sequence[Divergence]) -> DiffForm:
+def diff_form(
+    a: str, b: str, found: Sequence[Divergence], answers: tuple[bytes | None, bytes | None]
+) -> DiffForm:
     """Return where two runs part, in its form."""
-    return DiffForm(a, b, not found, len(found), _divergence_forms(found))
+    told = (None if one is None else one.decode(errors="replace") for one in answers)
+    return DiffForm(a, b, not found, len(found), _divergence_forms(found), *told)
 
 
 class ReplayForm(Struct, frozen=True):

@@ -1,18 +1,19 @@
 """Gates: what waits for a person, and what was decided."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from forum.surfaces.forms.fields import Moment, RunId
 from forum.surfaces.telling import iso
-from forum.work import Answer, Decider, Gate
+from forum.work import Answer, Gate
 
 Subject = Annotated[
     str,
     Meta(
-        description="What waits at a gate: `plan`, `task/NAME` or `effect/NAME/N`.",
+        description="What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
         examples=["plan", "task/announce"],
     ),
 ]
@@ -22,6 +23,16 @@ Digest = Annotated[
 ]
 
 
+class DecidedBy(StrEnum):
+    """By whose word, or by what, a gate was decided."""
+
+    PERSON = "person"
+    KEY = "key"
+    OPERATOR = "operator"
+    DEADLINE = "deadline"
+    END = "end"
+
+
 class GateForm(Struct, frozen=True):
     """Something that waits, or waited, for a decision."""
 
@@ -29,7 +40,7 @@ class GateForm(Struct, frozen=True):
     subject: Subject
     digest: Digest
     decided: Answer | None
-    by: Decider | None
+    by: DecidedBy | None
     default: Annotated[Answer, Meta(description="What holds when nobody decides in time.")]
     deadline: Moment
 
@@ -50,13 +61,39 @@ def shown_gate_form(run: str, gate: Gate, shown: bytes) -> ShownGateForm:
     return ShownGateForm(run, *_gate_facts(gate), shown.decode(errors="replace"))
 
 
-def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, Decider | None, Answer, str]:
+class GateResult(Struct, frozen=True):
+    """What a task has said that a decision is about."""
+
+    task: str
+    result: str
+
+
+class ExplainedGateForm(ShownGateForm, frozen=True):
+    """A gate with what waits at it, and with what the decision is about."""
+
+    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    results: Annotated[
+        tuple[GateResult, ...],
+        Meta(description="Of the tasks that it waits for; of an effect, also what its agent said."),
+    ]
+
+
+def explained_gate_form(
+    run: str, gate: Gate, shown: bytes, request: str | None, results: Iterable[tuple[str, bytes]]
+) -> ExplainedGateForm:
+    """Return a gate of a run with all that whoever decides should see."""
+    told = tuple(GateResult(task, said.decode(errors="replace")) for task, said in results)
+    words = shown.decode(errors="replace")
+    return ExplainedGateForm(run, *_gate_facts(gate), words, request, told)
+
+
+def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, Answer, str]:
     decided, opened = gate.decided, gate.opened
     return (
         opened.subject,
         gate.digest,
         decided.answer if decided else None,
-        decided.by if decided else None,
+        DecidedBy(decided.by.value) if decided else None,
         opened.default,
         iso(gate.deadline),
     )

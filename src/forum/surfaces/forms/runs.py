@@ -31,6 +31,7 @@ from forum.surfaces.telling import (
     run_reason,
     run_time,
     share_of_work,
+    why_failed,
 )
 from forum.tlog import Hash
 from forum.work import (
@@ -168,6 +169,10 @@ class RunForm(Struct, frozen=True):
     waits_for: tuple[WaitForm, ...]
     fork_of: Annotated[RunId | None, Meta(description="The run that this one parted from.")]
     within: Annotated[RunId | None, Meta(description="The run that has this one done.")]
+    why: Annotated[
+        str | None,
+        Meta(description="Why it failed, in one sentence with the last reply; null if it did not."),
+    ] = None
 
 
 def run_form(view: RunView) -> RunForm:
@@ -200,6 +205,7 @@ def run_form(view: RunView) -> RunForm:
         waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
         fork_of=accepted.fork_run or None if accepted else None,
         within=accepted.parent_run or None if accepted else None,
+        why=why_failed(view) or None,
     )
 
 

@@ -6,7 +6,6 @@ first, so that processes share the work without knowing each other.
 """
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -29,6 +28,7 @@ from forum.surfaces.http.webhooks import (
     read_secrets,
     read_webhooks,
 )
+from forum.surfaces.logs import LOG, one_line
 from forum.tlog import Hash
 from forum.work import Accepted
 
@@ -211,10 +211,9 @@ async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
 
 
 def _complain(task: "asyncio.Task[None]") -> None:
-    """Say on stderr why somebody is not told any more."""
+    """Write down why somebody is not told any more."""
     error = None if task.cancelled() else task.exception()
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if error is not None:
-        line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-        print(f"trouble: {task.get_name()}: {line}", file=sys.stderr)  # noqa: T201
+        LOG.error("%s ended: %s", task.get_name(), one_line(error))

@@ -11,6 +11,7 @@ from forum.engine import Order, Ticket
 from forum.staff import Ask, Staff
 from forum.surfaces.http.deltas import Deltas
 from forum.surfaces.http.tail import Tail
+from forum.surfaces.logs import LOG, one_line
 from forum.surfaces.preparing import prepare
 
 _A_TURN = 8
@@ -42,6 +43,30 @@ class Desk:
         self.tail = Tail(forum.store)
         self.deltas = Deltas()
         self.turnstile = Turnstile(_A_TURN)
+        self.monitor = forum.monitor
+        self.unprepared = "the router is being loaded"
+        """Why requests would have to wait for something else than the database; empty if not."""
+
+    @property
+    def unready(self) -> str:
+        """Why no request should be sent here; empty if requests can be."""
+        if self.tail.closed:
+            return "this process is about to end"
+        if not self.monitor.answers:
+            return "the database does not answer"
+        return self.unprepared
+
+    def make_ready(self) -> None:
+        """Load what the first request would have to wait for; without it, none is asked for."""
+        try:
+            self.staff.make_ready()
+        except Exception as error:  # noqa: BLE001  the log has it, and `unready` tells of it
+            self.unprepared = "the router cannot be loaded"
+            LOG.error(
+                "%s: %s. Repair it and restart this process", self.unprepared, one_line(error)
+            )
+        else:
+            self.unprepared = ""
 
     async def order(self, ask: Callable[[], Ask]) -> Order:
         """Return what is to be carried out, of whatever size.

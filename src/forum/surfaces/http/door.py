@@ -1,15 +1,15 @@
-"""Who is let in: on this machine anybody, if the operator allows it; elsewhere keys and tokens.
+"""Who is let in: whoever shows the operator's token, a key of a ledger, or a token of an issuer.
 
-A ledger's keys are entries of its log, so that every process knows them and a revocation holds
-everywhere within a second.  Who was turned away is an entry too.
+No authority comes from an address: a program on this machine, a proxy and a stranger are the same
+until they show something.  A ledger's keys are entries of its log, so that every process knows them
+and a revocation holds everywhere within a second.  Who was turned away is an entry too.
 """
 
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import ip_address
 from math import inf
 from time import monotonic
 from typing import Protocol, TypeVar
@@ -17,34 +17,40 @@ from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 
-from forum.app import now
-from forum.errors import IssuerUnreachable, StoreFailed, TokenExpired, TokenRejected
-from forum.ledger import Access, ApiKey, Denial, Scope, opens
+from forum.app import Forum, now
+from forum.errors import ForumError, IssuerUnreachable, StoreFailed, TokenExpired, TokenRejected
+from forum.ledger import Access, ApiKey, Denial, Scope, is_operator_token, opens
 from forum.surfaces.http.denials import Denials
 from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.endpoints import ANYBODY, Endpoint, Principal
+from forum.surfaces.http.endpoints import ANYBODY, Credential, Endpoint, Principal
 from forum.surfaces.http.problems import Problem, Refusal
 
 T = TypeVar("T")
 
+_HOW_TO_ASK = "show a key: Authorization: Bearer KEY; on the machine itself: $(forum token)"
+_UNKNOWN_KEY = "this key or token is not known here"
+
 FRESH_SECONDS = 1.0
 """For how long it is believed that no key was revoked."""
 _PAUSE_SECONDS = 0.05
-"""How long the ledger is left alone, whatever names of keys strangers make up."""
+"""The least time between two readings of the keys of a ledger."""
 MOST_BYTES = 1 << 20
 """The largest body that is taken, unless the operator says otherwise."""
 _MOST_BUCKETS = 10_000
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-_FORWARDED = re.compile(
-    r"forwarded|via|x-(forwarded|original)-.*|.*-(real|client|connecting)-?ip|x-cluster-.*"
-).fullmatch
-"""Headers by which a proxy says that it asks for somebody else."""
+"""Names by which this machine is known to itself: a page elsewhere cannot have them."""
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?").fullmatch
 _LABEL = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"\\%/')
 """What stands for itself in a part of the name of a principal."""
 _MOST_IN_LABEL, _DIGITS = 128, 24
 
-LOCAL = Principal("local", frozenset(Scope), local=True)
+_GROUPS = 16
+"""How many groups of ledgers there are; strangers cause at most 20 reads a second in each."""
+_NO_KEYS = Access()
+
+OPERATOR = Principal("operator", frozenset(Scope), Credential.OPERATOR)
+OPEN = Principal("open", frozenset({Scope.SUBMIT, Scope.READ}))
+"""Anybody, where the operator has opened the loopback address."""
 STRANGER = "stranger"
 
 
@@ -85,10 +91,10 @@ class House:
     """The rules of one server: its ledgers, its names, and whom it takes at their word."""
 
     desks: Sequence[Desk]
-    """The first one is that of the project; it takes what comes without a key."""
+    """The first one is that of the project that is served."""
     hosts: frozenset[str] = LOCAL_NAMES
-    keyless: bool = True
-    """Whether somebody on this machine needs no key."""
+    open_loopback: bool = False
+    """Whether anybody may submit and read without a key; the server listens on loopback only."""
     bearer: Bearer | None = None
     rate: float = 200.0
     """How many requests a second one principal may make, in each process."""
@@ -108,19 +114,60 @@ class Bucket:
     at: float
 
 
-@dataclass
-class _Known:
-    """What a process remembers of the keys of a ledger, for a moment."""
+class _KeyGroup:
+    """Some ledgers whose keys are read together.
 
-    access: Access = field(default_factory=Access)
-    at: float = -inf
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    Every name of a ledger belongs to a group, whether or not such a ledger is served, and what is
+    done for a key that nobody knows depends on its group alone: neither the answer nor the time
+    that it takes tells a stranger which ledgers a server has.
+    """
 
-    def is_fresh(self, key: str, arrived: float) -> bool:
-        """Tell whether a key may be judged by this; one that is unknown may have been made now."""
-        if key in self.access.granted:
-            return monotonic() - self.at < FRESH_SECONDS
-        return self.at >= arrived
+    def __init__(self, forums: Sequence[Forum]) -> None:
+        self._forums = forums
+        self._known: dict[str, Access] = {}
+        self._at = -inf
+        self._failed: dict[str, ForumError] = {}
+        """Why the keys of a ledger could not be read."""
+        self._lock = asyncio.Lock()
+
+    async def access(self, key: ApiKey) -> Access:
+        """Return the keys of the ledger that a key names, as they were a moment ago.
+
+        A key that is not known may have been made now, so it is never judged from memory.
+        """
+        arrived = monotonic()
+        if not self._is_fresh(key, arrived):
+            async with self._lock:
+                if not self._is_fresh(key, arrived):
+                    # However many names of keys strangers make up, the store is left in peace.
+                    await asyncio.sleep(self._at + _PAUSE_SECONDS - monotonic())
+                    await self._read()
+        if self._failed and not self._knows(key):
+            # Of whichever ledger: that one of them cannot be read must not tell that it is here.
+            raise next(iter(self._failed.values())).with_traceback(None)
+        return self._known.get(key.ledger, _NO_KEYS)
+
+    def _is_fresh(self, key: ApiKey, arrived: float) -> bool:
+        if self._knows(key):
+            return monotonic() - self._at < FRESH_SECONDS
+        return self._at >= arrived
+
+    def _knows(self, key: ApiKey) -> bool:
+        granted = self._known.get(key.ledger, _NO_KEYS).granted
+        return key.id in granted and key.ledger not in self._failed
+
+    async def _read(self) -> None:
+        asked = monotonic()
+        await asyncio.gather(*map(self._read_one, self._forums))
+        self._at = asked
+
+    async def _read_one(self, forum: Forum) -> None:
+        tenant = forum.tenant
+        try:
+            self._known[tenant] = await asyncio.to_thread(forum.access, self._known.get(tenant))
+            self._failed.pop(tenant, None)
+        except ForumError as error:
+            self._failed[tenant] = error
 
 
 class Door:
@@ -129,9 +176,17 @@ class Door:
     def __init__(self, house: House) -> None:
         self.house = house
         self._tenants = house.by_tenant
-        self._known: dict[str, _Known] = {}
+        self._groups = [_KeyGroup(self._forums_of(number)) for number in range(_GROUPS)]
         self._buckets: dict[tuple[str, str], Bucket] = {}
         self.denials = Denials()
+
+    def _forums_of(self, group: int) -> Sequence[Forum]:
+        """Return the ledgers of a group of names; of one without any, the first of the server."""
+        here = [desk.forum for name, desk in self._tenants.items() if hash(name) % _GROUPS == group]
+        return here or [self.house.desks[0].forum]
+
+    def _group_of(self, key: ApiKey) -> _KeyGroup:
+        return self._groups[hash(key.ledger) % _GROUPS]
 
     async def admit(self, request: Request, endpoint: Endpoint) -> tuple[Desk, Principal]:
         """Return who asks, and of which ledger; or refuse."""
@@ -180,33 +235,48 @@ class Door:
     async def _identify(self, request: Request, endpoint: Endpoint) -> tuple[Desk, Principal]:
         shown = _shown(request)
         if shown is None:
-            if self.house.keyless and is_local(request):
-                return self.house.desks[0], LOCAL
-            await self._deny(self.house.desks[0], STRANGER, Denial.UNKNOWN, endpoint)
-            raise _no_key("show a key: Authorization: Bearer forum_...")
+            return await self._without_key(endpoint, _HOW_TO_ASK)
+        if is_operator_token(shown):
+            return await self._with_operator_token(shown, endpoint)
         key = ApiKey.parse(shown)
         if key is not None:
             return await self._with_key(key, endpoint)
-        if self.house.bearer is not None:
+        if shown and self.house.bearer is not None:
             return await self._with_token(self.house.bearer, shown, endpoint)
-        # Chat clients show some key, whether or not they need one.
-        if shown and self.house.keyless and is_local(request):
-            return self.house.desks[0], LOCAL
+        if shown:
+            # Chat clients show some key, whether or not they need one.
+            return await self._without_key(endpoint, _UNKNOWN_KEY)
         await self._deny(self.house.desks[0], STRANGER, Denial.UNKNOWN, endpoint)
-        raise _no_key("this is no key of ours")
+        raise _no_key(_HOW_TO_ASK)
+
+    async def _without_key(self, endpoint: Endpoint, why: str) -> tuple[Desk, Principal]:
+        first = self.house.desks[0]
+        if self.house.open_loopback:
+            return first, OPEN
+        await self._deny(first, STRANGER, Denial.UNKNOWN, endpoint)
+        raise _no_key(why)
+
+    async def _with_operator_token(self, token: str, endpoint: Endpoint) -> tuple[Desk, Principal]:
+        # Every project has a token of its own, so the token says whose ledger is meant.
+        for desk in self.house.desks:
+            if desk.forum.is_operator(token):
+                return desk, OPERATOR
+        await self._deny(self.house.desks[0], STRANGER, Denial.UNKNOWN, endpoint)
+        raise _no_key(_UNKNOWN_KEY)
 
     async def _with_key(self, key: ApiKey, endpoint: Endpoint) -> tuple[Desk, Principal]:
         desk = self._tenants.get(key.ledger)
-        if desk is None:
+        found = (await self._group_of(key).access(key)).check(key, now())
+        if desk is None or found is Denial.UNKNOWN:
+            # Whether the ledger is served must not show: not in the words, not in what is done
+            # for them.  So the ledger that it names is not where a stranger is put on record.
             await self._deny(self.house.desks[0], STRANGER, Denial.UNKNOWN, endpoint)
-            raise _no_key("this key opens nothing here")
-        found = (await self._access(desk, key.id)).check(key, now())
+            raise _no_key(_UNKNOWN_KEY)
         if isinstance(found, Denial):
-            # An unknown id is a stranger's own invention: it is not put on record.
-            who = STRANGER if found is Denial.UNKNOWN else _label("key", key.id)
-            await self._deny(desk, who, found, endpoint)
-            raise _no_key(f"this key does not hold: {found.value}")
-        return desk, Principal(_label("key", found.name, found.key), frozenset(found.scopes))
+            await self._deny(desk, _label("key", key.id), found, endpoint)
+            raise _no_key(f"this key is {found.value}")
+        name = _label("key", found.name, found.key)
+        return desk, Principal(name, frozenset(found.scopes), Credential.KEY)
 
     async def _with_token(
         self, bearer: Bearer, token: str, endpoint: Endpoint
@@ -227,7 +297,8 @@ class Door:
         if desk is None:
             await self._deny(first, name, Denial.UNKNOWN, endpoint)
             raise _no_key("this token is for a ledger that is not here")
-        return desk, Principal(name, claims.scopes)
+        subject, issuer = claims.subject, claims.issuer
+        return desk, Principal(name, claims.scopes, Credential.PERSON, subject, issuer)
 
     def _named(self, ledger: str) -> Desk | None:
         """Return the desk of a ledger that is named by its origin, or as keys do."""
@@ -235,19 +306,6 @@ class Door:
             if ledger in (desk.forum.origin, desk.forum.tenant):
                 return desk
         return None
-
-    async def _access(self, desk: Desk, key: str) -> Access:
-        """Return what is known of keys: of one that is not known, not what was known before."""
-        known, arrived = self._known.setdefault(desk.forum.tenant, _Known()), monotonic()
-        if known.is_fresh(key, arrived):
-            return known.access
-        async with known.lock:
-            if not known.is_fresh(key, arrived):
-                await asyncio.sleep(known.at + _PAUSE_SECONDS - monotonic())
-                asked = monotonic()
-                known.access = await asyncio.to_thread(desk.forum.access, known.access)
-                known.at = asked
-        return known.access
 
     # Whether it is meant for us
 
@@ -262,7 +320,7 @@ class Door:
         return origin is None or origin.lower().partition("://")[2] == authority
 
     def _slow_down(self, desk: Desk, principal: Principal) -> None:
-        if principal.local:
+        if principal.credential is Credential.OPERATOR:
             return
         at, rate = monotonic(), self.house.rate
         who = (desk.forum.tenant, principal.name)
@@ -292,24 +350,6 @@ def _shown(request: Request) -> str | None:
 
 def _no_key(why: str) -> Refusal:
     return Refusal(Problem.NO_KEY, why, {"WWW-Authenticate": 'Bearer realm="forum"'})
-
-
-def is_local(request: Request) -> bool:
-    """Tell whether somebody on this machine asks, and not a proxy for somebody elsewhere.
-
-    A proxy that hides both who asks and what for cannot be told apart from a program here: behind
-    one, keys have to be required.
-    """
-    if _host_of(request) not in LOCAL_NAMES or any(map(_FORWARDED, request.headers)):
-        return False
-    # nginx, left as it comes, names the address that it forwards to as Host, adds no header, and
-    # speaks HTTP/1.0; programs of today do not.
-    if request.scope.get("http_version") == "1.0":
-        return False
-    try:
-        return ip_address(request.client.host if request.client else "").is_loopback
-    except ValueError:
-        return False
 
 
 def _host_of(request: Request) -> str:

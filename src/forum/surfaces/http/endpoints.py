@@ -2,17 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from forum.app import Approver
 from forum.engine import Ticket
 from forum.ledger import Scope
 from forum.surfaces.forms.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.surfaces.http.problems import Problem, Refusal
+from forum.work import Authority, Identity
 
 if TYPE_CHECKING:
     from forum.surfaces.http.desk import Desk
@@ -28,6 +31,18 @@ NEVER = {"Cache-Control": "no-store"}
 UNCHANGED = {304: "The client has it already (`If-None-Match`)"}
 
 
+class Credential(StrEnum):
+    """What a client has shown.  An address is no credential."""
+
+    NONE = "none"
+    OPERATOR = "operator"
+    """The token of the project's operator."""
+    KEY = "key"
+    """A key of the ledger."""
+    PERSON = "person"
+    """A token of the issuer that `[oidc]` names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who asks, and what that one may do."""
@@ -35,8 +50,26 @@ class Principal:
     name: str
     """As entries have it."""
     scopes: frozenset[Scope]
-    local: bool = False
-    """Whether somebody on this machine is let in without a key."""
+    credential: Credential = Credential.NONE
+    subject: str = ""
+    """Whom the issuer of a token names."""
+    issuer: str = ""
+
+    @property
+    def approver(self) -> Approver:
+        """Who decides at a gate, if this one does.  Who has shown nothing cannot decide."""
+        match self.credential:
+            case Credential.OPERATOR:
+                return Approver(self.name, Authority.OPERATOR)
+            case Credential.KEY:
+                return Approver(self.name, Authority.KEY)
+            case Credential.PERSON:
+                who = Identity(self.subject, self.issuer)
+                return Approver(self.name, Authority.PERSON, who)
+            case Credential.NONE:
+                raise Refusal(Problem.FORBIDDEN, "this needs the scope approve")
+            case _:
+                assert_never(self.credential)
 
 
 def idempotency_key(request: Request) -> str | None:

@@ -5,7 +5,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from forum.metrics import (
+    LEDGER_METRICS,
+    Metric,
+    MetricType,
+    Sample,
+    describe,
+    render,
+    with_labels,
+)
 from forum.surfaces.http.desk import Desk
+
+REQUESTS = Metric(
+    "forum_http_requests_total", MetricType.COUNTER, "Requests, by operation and status."
+)
+REQUEST_SECONDS = Metric(
+    "forum_http_request_seconds",
+    MetricType.HISTOGRAM,
+    "How long requests took until the answer began.",
+)
+EVENT_STREAMS = Metric(
+    "forum_event_streams", MetricType.GAUGE, "Clients that follow a run in this process."
+)
+SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS)
+"""What only servers tell."""
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds."""
@@ -32,16 +55,14 @@ class Metrics:
         return "".join(f"{line}\n" for line in lines)
 
     def _requests(self) -> Iterable[str]:
-        yield "# HELP forum_http_requests_total Requests, by operation and status."
-        yield "# TYPE forum_http_requests_total counter"
+        yield from describe(REQUESTS)
         for (operation, status), times in sorted(self.requests.items()):
             labels = f'operation="{operation}",status="{status}"'
-            yield f"forum_http_requests_total{{{labels}}} {times}"
+            yield f"{REQUESTS.name}{{{labels}}} {times}"
 
     def _times(self) -> Iterable[str]:
-        name = "forum_http_request_seconds"
-        yield f"# HELP {name} How long requests took until the answer began."
-        yield f"# TYPE {name} histogram"
+        name = REQUEST_SECONDS.name
+        yield from describe(REQUEST_SECONDS)
         for operation, buckets in sorted(self.buckets.items()):
             total = 0
             for bound, times in zip((*_BOUNDS, "+Inf"), buckets, strict=True):
@@ -52,26 +73,6 @@ class Metrics:
 
 
 def _ledger(desk: Desk) -> Iterable[str]:
-    gauges = {
-        "forum_ledger_entries": "Entries with an index.",
-        "forum_ledger_backlog": "Entries that wait for an index.",
-        "forum_ledger_quarantined": "Rows that no writer of the log wrote, set aside.",
-        "forum_workers": "Workers that hold a lease.",
-        "forum_event_streams": "Clients that follow a run in this process.",
-    }
-    values = _values(desk)
-    for name, meaning in gauges.items():
-        yield f"# HELP {name} {meaning}"
-        yield f"# TYPE {name} gauge"
-        yield f'{name}{{ledger="{desk.forum.origin}"}} {values[name]}'
-
-
-def _values(desk: Desk) -> dict[str, int]:
-    store = desk.forum.store
-    return {
-        "forum_ledger_entries": store.head().size,
-        "forum_ledger_backlog": store.backlog(),
-        "forum_ledger_quarantined": store.quarantined(),
-        "forum_workers": len(set(store.workers()) - set(store.lost_workers())),
-        "forum_event_streams": desk.tail.listeners,
-    }
+    streams = Sample(EVENT_STREAMS, desk.tail.listeners)
+    samples = [*desk.forum.samples(), *with_labels([streams], ledger=desk.forum.origin)]
+    return render((*LEDGER_METRICS, EVENT_STREAMS), samples)

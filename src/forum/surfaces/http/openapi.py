@@ -87,8 +87,7 @@ def _operation(
             **{str(status): {"description": why} for status, why in endpoint.also.items()},
             **_problems(endpoint, refs),
         },
-        # On the machine itself no key is needed, unless the operator wants one.
-        "security": [{"bearer": []}, {}] if endpoint.scopes else [],
+        "security": [{"bearer": []}] if endpoint.scopes else [],
     }
     if endpoint.tag:
         made["tags"] = [endpoint.tag]

@@ -30,6 +30,7 @@ class Problem(Enum):
     WRONG_TYPE = ("unsupported-media-type", 415, "The body is not JSON")
     UNFIT = ("unprocessable", 422, "It can be read, but could never be carried out")
     TOO_FAST = ("too-many-requests", 429, "Too many requests")
+    CAPPED = ("cap-reached", 429, "A cap of the operator over many runs is reached")
     BROKEN = ("internal", 500, "Something went wrong on this side")
     UNAVAILABLE = ("unavailable", 503, "Not now")
     TOO_SLOW = ("timeout", 503, "It took too long")
@@ -77,6 +78,7 @@ _OF: dict[type[Exception], Problem] = {
     errors.TooCostly: Problem.UNFIT,
     errors.AgentUnusable: Problem.UNFIT,
     errors.UnknownPrice: Problem.UNFIT,
+    errors.CapReached: Problem.CAPPED,
     errors.ServerUnusable: Problem.UNAVAILABLE,
     errors.GuardMissing: Problem.UNAVAILABLE,
     errors.LogKeyMissing: Problem.UNAVAILABLE,
@@ -93,12 +95,15 @@ def refusal_of(error: Exception) -> Refusal:
     """Return what a client is told of an error; of those that are not ours, nothing."""
     if isinstance(error, Refusal):
         return error
-    problem = _OF.get(type(error), Problem.BROKEN)
+    known = (_OF[kind] for kind in type(error).__mro__ if kind in _OF)
+    problem = next(known, Problem.BROKEN)
     # What a database or a bug says may hold what a client must not see.
     told = problem.status < 500 or isinstance(error, errors.Backlogged | errors.Altered)
     # Of these it is not known whether it was done: whoever asks again may have it done twice.
     unsure = isinstance(error, errors.StoreLost | TimeoutError)
     headers = {"Retry-After": "1"} if problem.status == 503 and not unsure else {}
+    if isinstance(error, errors.CapReached):
+        headers = {"Retry-After": str(error.seconds)}
     return Refusal(problem, str(error) if told else "", headers)
 
 

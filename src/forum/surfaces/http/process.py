@@ -12,10 +12,12 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from forum.app import bind_sockets
 from forum.surfaces.http.door import House
-from forum.surfaces.http.server import Annex, make_app
+from forum.surfaces.http.server import Annex, make_app, startup_error_of
 from forum.surfaces.preparing import share_processor
 
 HEADER_SECONDS = 10.0
@@ -192,32 +194,54 @@ class Impatient(H11Protocol):
             self._watching = None
 
 
+@contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep uvicorn from logging the traceback of an error that is raised again."""
+    logger = logging.getLogger("uvicorn.error")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 class _Server(uvicorn.Server):
     """A server that lets its followers go before it waits for them."""
 
     def __init__(
-        self, config: uvicorn.Config, house: House, begun: Callable[[str, int], None]
+        self,
+        config: uvicorn.Config,
+        house: House,
+        app: Starlette,
+        begun: Callable[[str, int], None],
     ) -> None:
         super().__init__(config)
-        self._house, self._begun = house, begun
+        self._house, self._app, self._begun = house, app, begun
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Take SIGTERM and Ctrl-C for the wish to end: who ends as wished has not failed."""
-        before = {number: signal.signal(number, self.handle_exit) for number in _STOPS}
+        # By the loop, which is woken in whichever thread the system delivers the signal, and not
+        # in a handler that interrupts the loop anywhere.
+        loop = asyncio.get_running_loop()
+        handlers = {number: signal.getsignal(number) for number in _STOPS}
+        for number in _STOPS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
+                loop.remove_signal_handler(number)
                 signal.signal(number, handler)
 
     async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
         """Say where it listens once it does."""
         try:
-            await super().startup(sockets)
+            with _silenced():
+                await super().startup(sockets)
         except SystemExit:
-            # uvicorn has said why.  Its status is 3, which here is a verdict on a ledger.
-            raise SystemExit(1) from None
+            raise startup_error_of(self._app) from None
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         self._begun(host, port)
 
@@ -243,12 +267,12 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     share_processor()
+    app = make_app(house, annexes)
     config = uvicorn.Config(
-        make_app(house, annexes),
-        host=at.host,
-        port=at.port,
+        app,
         http=Impatient,
         ws="none",
+        log_config=None,  # it logs to where everything of this process does
         log_level="error",  # its warnings are about clients, who could fill a disk with them
         access_log=False,
         server_header=False,
@@ -271,10 +295,17 @@ def run_server(
             if not desk.forum.signs:
                 wait = "entries get their indexes on the machine that signs them"
                 say(f"{desk.forum.origin}: {wait}")
-        if house.keyless:
-            say("on this machine no key is needed; --require-keys asks for one")
+        if house.open_loopback:
+            say(
+                "--open-loopback: every program of every user of this machine, and whoever a proxy "
+                "or a tunnel lets in, may submit requests and read everything; nobody may approve"
+            )
+        else:
+            say("clients show a key, or on this machine: Authorization: Bearer $(forum token)")
 
-    server = _Server(config, house, begun)
-    server.run()
+    # Before the ledgers are opened: a port that cannot be had is found out at once.
+    sockets = bind_sockets(at.host, at.port)
+    server = _Server(config, house, app, begun)
+    server.run(sockets)
     for desk in house.desks:
         desk.forum.close()

@@ -130,6 +130,13 @@ def cancel(visit: Visit) -> Response:
     return _taken(run)
 
 
+def resume(visit: Visit) -> Response:
+    """Have an interrupted run carried out again; any other goes on as it does."""
+    run = visit.path("run")
+    visit.desk.forum.resume(run, visit.principal.name)
+    return _taken(run)
+
+
 def fork(visit: Visit) -> Response:
     """Begin a run that takes over another one's replies up to an entry."""
     form: ForkAsk = visit.body
@@ -159,8 +166,8 @@ def show_gate(visit: Visit) -> ShownGateForm:
 def decide(visit: Visit) -> DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
     form, run = visit.body, visit.path("run")
-    actor = visit.principal.name
-    visit.desk.forum.decide(run, form.subject, form.answer, form.digest, actor)
+    by = visit.principal.approver
+    visit.desk.forum.decide(run, form.subject, form.answer, form.digest, by)
     return DecisionForm(run, form.subject, form.answer, form.digest)
 
 
@@ -187,6 +194,7 @@ RUNS = (
         "POST", "/api/v1/runs", "create_run", _SUBMIT,
         "Have a request carried out", create,
         reply=Taken, body=AskForm, status=202, idempotent=True, tag="runs",
+        problems=(Problem.CAPPED,),
         example={"request": "Name three rivers.", "budget": {"usd": "0.50", "seconds": "600"}},
     ),
     Endpoint(
@@ -204,10 +212,15 @@ RUNS = (
         reply=Taken, status=202, problems=(Problem.ENDED,), tag="runs",
     ),
     Endpoint(
+        "POST", "/api/v1/runs/{run}/resume", "resume_run", _SUBMIT,
+        "Have an interrupted run carried out again", resume,
+        reply=Taken, status=202, problems=(Problem.ENDED,), tag="runs",
+    ),
+    Endpoint(
         "POST", "/api/v1/runs/{run}/fork", "fork_run", _SUBMIT,
         "Begin a run from the middle of another one", fork,
         reply=Taken, body=ForkAsk, status=202, idempotent=True, tag="runs",
-        problems=(Problem.GONE,), example={"at": 12},
+        problems=(Problem.GONE, Problem.CAPPED), example={"at": 12},
     ),
     Endpoint(
         "GET", "/api/v1/gates", "list_gates", READERS | _APPROVE,

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from forum.surfaces.http.budgets import BUDGETS
 from forum.surfaces.http.catalogue import CATALOGUE
 from forum.surfaces.http.courier import Courier, couriers_of, telling
 from forum.surfaces.http.desk import Desk
@@ -48,7 +49,7 @@ def make_app(house: House, annexes: Sequence[Annex] = ()) -> Starlette:
     couriers = [c for desk in house.desks for c in couriers_of(desk.forum, os.environ)]
     by_path: dict[str, dict[str, Answer]] = {}
     for endpoint in (
-        *all_endpoints(metrics.exposition),
+        *all_endpoints(metrics.exposition, house.desks),
         *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
     ):
         answer = serve(endpoint, door, metrics, house.most_bytes)
@@ -63,9 +64,12 @@ def make_app(house: House, annexes: Sequence[Annex] = ()) -> Starlette:
     return app
 
 
-def all_endpoints(exposition: Callable[[Desk], str] = str) -> tuple[Endpoint, ...]:
-    """Return every operation of the server."""
-    declared = (*RUNS, *KEYS, *RECORDS, *CATALOGUE, *TLOG, *OPENAI, *health(exposition))
+def all_endpoints(
+    exposition: Callable[[Desk], str] = str, desks: Sequence[Desk] = ()
+) -> tuple[Endpoint, ...]:
+    """Return every operation of a server that has these ledgers."""
+    watching = health(exposition, desks)
+    declared = (*RUNS, *BUDGETS, *KEYS, *RECORDS, *CATALOGUE, *TLOG, *OPENAI, *watching)
     described = msgspec.json.encode(document(declared))
 
     async def describe(_visit: Visit) -> Response:
@@ -92,24 +96,47 @@ def _lifespan(
     desks: Sequence[Desk], door: Door, annexes: Sequence[Annex], couriers: Sequence[Courier]
 ) -> Callable[[Starlette], Any]:
     @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for desk in desks:
-                await asyncio.to_thread(stack.enter_context, desk.hold())
-                desk.deltas.attach(loop)
-                stack.enter_context(desk.forum.whispers.listen(desk.deltas.hear))
-                warming = asyncio.to_thread(desk.staff.make_ready)
-                for task in (asyncio.create_task(desk.tail.watch()), asyncio.create_task(warming)):
-                    stack.callback(task.cancel)
-                stack.callback(desk.tail.close)
-            await stack.enter_async_context(door.denials.kept())
-            await stack.enter_async_context(telling(couriers))
-            for annex in annexes:
-                await stack.enter_async_context(annex.running())
+            try:
+                await _start(stack, desks, door, annexes, couriers)
+            except Exception as error:
+                app.state.startup_error = error
+                raise
             yield
 
     return lifespan
+
+
+async def _start(
+    stack: AsyncExitStack,
+    desks: Sequence[Desk],
+    door: Door,
+    annexes: Sequence[Annex],
+    couriers: Sequence[Courier],
+) -> None:
+    """Open and follow all ledgers; what has to be ended with the server is put on the stack."""
+    loop = asyncio.get_running_loop()
+    for desk in desks:
+        await asyncio.to_thread(stack.enter_context, desk.hold())
+        desk.deltas.attach(loop)
+        stack.enter_context(desk.forum.whispers.listen(desk.deltas.hear))
+        stack.enter_context(desk.monitor.watching())
+        warming = asyncio.to_thread(desk.make_ready)
+        for task in (asyncio.create_task(desk.tail.watch()), asyncio.create_task(warming)):
+            stack.callback(task.cancel)
+        stack.callback(desk.tail.close)
+    await stack.enter_async_context(door.denials.kept())
+    await stack.enter_async_context(telling(couriers))
+    for annex in annexes:
+        await stack.enter_async_context(annex.running())
+
+
+def startup_error_of(app: Starlette) -> Exception | SystemExit:
+    """Return why an application did not start."""
+    error: Exception | None = getattr(app.state, "startup_error", None)
+    # uvicorn would exit with 3, which here is a verdict on a ledger.
+    return SystemExit(1) if error is None else error
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic
@@ -17,6 +16,7 @@ from forum.surfaces.http.door import Door
 from forum.surfaces.http.endpoints import JSON, NEVER, Endpoint, Visit, idempotency_key
 from forum.surfaces.http.metrics import Metrics
 from forum.surfaces.http.problems import Problem, Refusal, refusal_of, respond
+from forum.surfaces.logs import LOG, one_line
 from forum.surfaces.preparing import prepare
 
 QUICK_BYTES = 4_096
@@ -151,7 +151,6 @@ def _problem(error: Exception, path: str) -> Response:
 
 
 def _tell(endpoint: Endpoint, error: Exception) -> None:
-    """Say on stderr what a client is not told."""
+    """Write down what a client is not told."""
     if refusal_of(error).problem.status == Problem.BROKEN.status:
-        line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-        print(f"trouble: {endpoint.name}: {line}", file=sys.stderr)  # noqa: T201
+        LOG.error("%s failed: %s", endpoint.name, one_line(error))

@@ -49,7 +49,7 @@ GateName = Annotated[
     Meta(
         min_length=1,
         max_length=128,
-        description="What waits: `plan`, `task/NAME` or `effect/NAME/N`.",
+        description="What waits: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
         examples=["plan"],
     ),
 ]

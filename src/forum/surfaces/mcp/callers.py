@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from forum.app import OPERATOR, Forum
+from forum.app import OPERATOR, Approver, Forum
 from forum.errors import ForumError
 from forum.ledger import Scope, opens
 from forum.staff import Staff
+from forum.work import Authority
 
 
 class Caller(Protocol):
@@ -15,6 +16,11 @@ class Caller(Protocol):
     @property
     def name(self) -> str:
         """As entries have it."""
+        ...
+
+    @property
+    def approver(self) -> Approver:
+        """Who decides at a gate, if this one does."""
         ...
 
     @property
@@ -60,6 +66,11 @@ class Local:
     name: str = f"{OPERATOR}/mcp"
     """Not the operator alone: what an agent did in their name should be told from what they did."""
     leaving: bool = False
+
+    @property
+    def approver(self) -> Approver:
+        """The operator, who has let this client decide."""
+        return Approver(self.name, Authority.OPERATOR)
 
     async def require(self, tool: str, scopes: frozenset[Scope]) -> None:
         """Refuse what was not opened."""

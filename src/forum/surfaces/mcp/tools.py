@@ -217,7 +217,7 @@ def gate(caller: Caller, ask: SubjectAsk) -> Reply:
 def decide(caller: Caller, ask: DecideAsk) -> Reply:
     """Approve or reject what waits."""
     run = caller.forum.run_of(ask.run)
-    caller.forum.decide(run, ask.subject, ask.answer, ask.digest, caller.name)
+    caller.forum.decide(run, ask.subject, ask.answer, ask.digest, caller.approver)
     form = DecisionForm(run, ask.subject, ask.answer, ask.digest)
     return Reply(form, f"{ask.subject} of run {run}: {ask.answer.value}. It is on record.")
 

@@ -162,6 +162,10 @@ WHERE p.log = %(log)s ORDER BY p.seq, u.place
 -- name: stored
 -- scan: counts all entries
 SELECT count(*) FROM forum.entry WHERE log = %(log)s
+-- name: pending_span
+SELECT (SELECT min(seq) FROM forum.pending WHERE log = %(log)s),
+    (SELECT max(seq) FROM forum.pending WHERE log = %(log)s)
+
 -- name: oldest_pending
 SELECT count(*), coalesce(sum(cardinality(ns)), 0)::bigint, min(seq), max(seq) FROM (
     SELECT seq, ns FROM forum.pending WHERE log = %(log)s ORDER BY seq LIMIT %(limit)s
@@ -257,6 +261,50 @@ SELECT run, usd_cap, tokens_cap, calls_cap, usd, tokens, calls
 FROM forum.account WHERE log = %(log)s AND run = ANY(%(runs)s)
 -- name: account_runs
 SELECT run FROM forum.account WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
+-- name: periods
+SELECT to_char(t, 'YYYY-MM-DD'), to_char(t, 'YYYY-MM'),
+    (extract(epoch FROM date_trunc('day', t) + interval '1 day') * 1000000)::bigint,
+    (extract(epoch FROM date_trunc('month', t) + interval '1 month') * 1000000)::bigint,
+    (extract(epoch FROM t) * 1000000)::bigint
+FROM (SELECT statement_timestamp() AT TIME ZONE 'UTC') AS clock (t)
+-- name: add_slice
+INSERT INTO forum.budget (log, period, scope, owner, until)
+VALUES (%(log)s, %(period)s, %(scope)s, %(owner)s, %(until)s) ON CONFLICT DO NOTHING
+-- name: lock_budget
+-- The row lock is held to the end of the transaction: slices are taken one after another.
+UPDATE forum.budget SET until = until
+WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = ''
+-- name: slices
+SELECT owner, usd_held, tokens_held, runs_held, usd, tokens, runs FROM forum.budget
+WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s
+-- name: take_back
+-- A charge that is under way is waited for, and then counted: the columns are those after it.
+UPDATE forum.budget SET usd_held = least(usd_held, usd), tokens_held = least(tokens_held, tokens),
+    runs_held = least(runs_held, runs)
+WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner <> %(owner)s
+    AND (usd_held > usd OR tokens_held > tokens OR runs_held > runs)
+-- name: hold_slice
+UPDATE forum.budget
+SET usd_held = %(usd)s, tokens_held = %(tokens)s, runs_held = %(runs)s
+WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = %(owner)s
+-- name: charge_slice
+UPDATE forum.budget
+SET usd = usd + %(usd)s, tokens = tokens + %(tokens)s, runs = runs + %(runs)s
+WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = %(owner)s
+    AND (NOT %(guarded)s OR (
+        until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        AND (%(usd)s <= 0 OR usd + %(usd)s <= usd_held)
+        AND (%(tokens)s <= 0 OR tokens + %(tokens)s <= tokens_held)
+        AND (%(runs)s <= 0 OR runs + %(runs)s <= runs_held)
+    ))
+-- name: remove_slice
+DELETE FROM forum.budget
+WHERE log = %(log)s AND period = %(period)s AND scope = %(scope)s AND owner = %(owner)s
+RETURNING usd, tokens, runs
+-- name: budget_use
+SELECT scope, period, max(until), sum(usd)::bigint, sum(tokens)::bigint, sum(runs)::bigint
+FROM forum.budget WHERE log = %(log)s AND period = %(period)s
+GROUP BY scope, period ORDER BY scope
 -- name: ask_once
 INSERT INTO forum.once (log, name, run, digest, tag)
 VALUES (%(log)s, %(name)s, %(run)s, %(digest)s, %(tag)s) ON CONFLICT DO NOTHING
@@ -269,6 +317,16 @@ UPDATE forum.once SET tag = %(tag)s WHERE log = %(log)s AND name = %(name)s
 -- name: idempotency_rows
 SELECT name, run, digest, tag FROM forum.once
 WHERE log = %(log)s AND name > %(name)s ORDER BY name LIMIT %(limit)s
+-- name: interrupted_runs
+SELECT run FROM forum.interrupted
+WHERE log = %(log)s AND run > %(run)s ORDER BY run LIMIT %(limit)s
+
+-- name: list_interrupted
+INSERT INTO forum.interrupted (log, run) VALUES (%(log)s, %(run)s) ON CONFLICT DO NOTHING
+
+-- name: unlist_interrupted
+DELETE FROM forum.interrupted WHERE log = %(log)s AND run = %(run)s
+
 -- name: set_alarms
 INSERT INTO forum.alarm (log, run, strand, at)
 SELECT %(log)s, run, strand, at
@@ -285,12 +343,49 @@ ORDER BY run, strand LIMIT %(limit)s
 -- name: alarm
 SELECT run, strand, at FROM forum.alarm
 WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+-- name: gates_waiting
+SELECT count(*) FROM (
+    SELECT FROM forum.alarm
+    WHERE log = %(log)s AND strand >= 'gate/' AND strand < 'gate0' LIMIT %(limit)s
+) AS gate
 -- name: due_alarms
 -- The longest due come first: in the order of the index, however many there are.
 SELECT run, strand, at FROM forum.alarm
 WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
     AND (at, run, strand) > (%(at)s, %(run)s, %(strand)s)
 ORDER BY at, run, strand LIMIT %(limit)s
+-- name: claim_due
+-- Locked rows are left to whoever has locked them: two workers that look at the same moment get
+-- different timers.  The timer of a run that a live worker drives is left to that one: it alone can
+-- tell the driver.  A time below `anew` was set to ring at once; a timer that was put off before
+-- and rings again unchanged is put off for twice as long.
+-- The planner takes a limit that it does not know for a tenth of the table, and would read all of it
+-- to find the claimed rows again: the second limit is one that it knows.
+WITH due AS (
+    SELECT timer.ctid AS place, run, strand, at, CASE
+        WHEN run = ANY(%(own)b::text[]) THEN %(longest)s::bigint
+        WHEN pause IS NULL OR at < %(anew)s::bigint THEN %(shortest)s::bigint
+        ELSE least(2 * pause, %(longest)s::bigint)
+    END AS pause
+    FROM forum.alarm AS timer
+    WHERE log = %(log)s AND at <= (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        AND (driver IS NULL OR driver = %(worker)s OR NOT EXISTS (
+            SELECT FROM forum.lease
+            WHERE log = timer.log AND worker = timer.driver
+                AND until > (extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+        ))
+    ORDER BY at LIMIT %(limit)s FOR UPDATE OF timer SKIP LOCKED
+)
+UPDATE forum.alarm AS old SET
+    at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + due.pause,
+    pause = due.pause
+FROM (SELECT * FROM due LIMIT 50) AS due WHERE old.ctid = due.place
+RETURNING due.run, due.strand, due.at
+
+-- name: mark_driver
+UPDATE forum.alarm SET driver = %(worker)s
+WHERE log = %(log)s AND run = %(run)s AND strand = %(strand)s
+
 -- name: snooze
 UPDATE forum.alarm
 SET at = (extract(epoch FROM statement_timestamp()) * 1000000)::bigint + %(micros)s

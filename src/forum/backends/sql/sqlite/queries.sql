@@ -106,6 +106,15 @@ WHERE entry.id > (SELECT last FROM log WHERE id = :log) AND strand.log = :log OR
 -- name: stored
 -- scan: counts all entries
 SELECT count(*) FROM entry JOIN strand ON strand.id = entry.strand WHERE strand.log = :log
+-- name: pending_span
+SELECT (
+    SELECT min(entry) FROM pending
+    WHERE log = :log AND entry > (SELECT last FROM log WHERE id = :log)
+), (
+    SELECT max(entry) FROM pending
+    WHERE log = :log AND entry > (SELECT last FROM log WHERE id = :log)
+)
+
 -- name: oldest_pending
 SELECT count(*), coalesce(sum(1), 0), min(entry), max(entry) FROM (
     SELECT entry FROM pending
@@ -150,7 +159,7 @@ SELECT
             SELECT log FROM leaf UNION ALL SELECT log FROM tile UNION ALL SELECT log FROM checkpoint
             UNION ALL SELECT log FROM account UNION ALL SELECT log FROM alarm
             UNION ALL SELECT log FROM once UNION ALL SELECT log FROM head
-            UNION ALL SELECT log FROM lease
+            UNION ALL SELECT log FROM lease UNION ALL SELECT log FROM budget
         ) WHERE log NOT IN (SELECT id FROM log))
 -- name: strand_head
 SELECT CAST(n AS INTEGER), CAST(leaf AS BLOB), CAST(tag AS BLOB) FROM head
@@ -217,6 +226,47 @@ SELECT run, CAST(usd_cap AS INTEGER), CAST(tokens_cap AS INTEGER), CAST(calls_ca
 FROM account WHERE log = :log AND run IN (SELECT value FROM json_each(:runs))
 -- name: account_runs
 SELECT run FROM account WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
+-- name: periods
+SELECT strftime('%Y-%m-%d', 'now'), strftime('%Y-%m', 'now'),
+    CAST(strftime('%s', 'now', 'start of day', '+1 day') AS INTEGER) * 1000000,
+    CAST(strftime('%s', 'now', 'start of month', '+1 month') AS INTEGER) * 1000000,
+    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+-- name: add_slice
+INSERT INTO budget (log, period, scope, owner, until)
+VALUES (:log, :period, :scope, :owner, :until) ON CONFLICT DO NOTHING
+-- name: lock_budget
+UPDATE budget SET until = until
+WHERE log = :log AND period = :period AND scope = :scope AND owner = ''
+-- name: slices
+SELECT owner, usd_held, tokens_held, runs_held, usd, tokens, runs FROM budget
+WHERE log = :log AND period = :period AND scope = :scope
+-- name: take_back
+UPDATE budget SET usd_held = min(usd_held, usd), tokens_held = min(tokens_held, tokens),
+    runs_held = min(runs_held, runs)
+WHERE log = :log AND period = :period AND scope = :scope AND owner <> :owner
+    AND (usd_held > usd OR tokens_held > tokens OR runs_held > runs)
+-- name: hold_slice
+UPDATE budget
+SET usd_held = :usd, tokens_held = :tokens, runs_held = :runs
+WHERE log = :log AND period = :period AND scope = :scope AND owner = :owner
+-- name: charge_slice
+UPDATE budget
+SET usd = usd + :usd, tokens = tokens + :tokens, runs = runs + :runs
+WHERE log = :log AND period = :period AND scope = :scope AND owner = :owner
+    AND (NOT :guarded OR (
+        until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+        AND (:usd <= 0 OR usd + :usd <= usd_held)
+        AND (:tokens <= 0 OR tokens + :tokens <= tokens_held)
+        AND (:runs <= 0 OR runs + :runs <= runs_held)
+    ))
+-- name: remove_slice
+DELETE FROM budget
+WHERE log = :log AND period = :period AND scope = :scope AND owner = :owner
+RETURNING usd, tokens, runs
+-- name: budget_use
+SELECT scope, period, max(until), sum(usd), sum(tokens), sum(runs)
+FROM budget WHERE log = :log AND period = :period
+GROUP BY scope, period ORDER BY scope
 -- name: ask_once
 INSERT INTO once (log, name, run, digest, tag)
 VALUES (:log, :name, :run, :digest, :tag) ON CONFLICT DO NOTHING
@@ -229,6 +279,15 @@ UPDATE once SET tag = :tag WHERE log = :log AND name = :name
 -- name: idempotency_rows
 SELECT name, run, digest, CAST(tag AS BLOB) FROM once
 WHERE log = :log AND name > :name ORDER BY name LIMIT :limit
+-- name: interrupted_runs
+SELECT run FROM interrupted WHERE log = :log AND run > :run ORDER BY run LIMIT :limit
+
+-- name: list_interrupted
+INSERT INTO interrupted (log, run) VALUES (:log, :run) ON CONFLICT DO NOTHING
+
+-- name: unlist_interrupted
+DELETE FROM interrupted WHERE log = :log AND run = :run
+
 -- name: set_alarm
 INSERT INTO alarm (log, run, strand, at) VALUES (:log, :run, :strand, :at)
 ON CONFLICT DO UPDATE SET at = excluded.at
@@ -240,12 +299,46 @@ WHERE log = :log AND (run, strand) > (:run, :strand) ORDER BY run, strand LIMIT 
 -- name: alarm
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm
 WHERE log = :log AND run = :run AND strand = :strand
+-- name: gates_waiting
+SELECT count(*) FROM (
+    SELECT 1 FROM alarm INDEXED BY alarm_gate
+    WHERE log = :log AND strand >= 'gate/' AND strand < 'gate0' LIMIT :limit
+)
 -- name: due_alarms
 -- The longest due come first: in the order of the index, however many there are.
 SELECT run, strand, CAST(at AS INTEGER) FROM alarm INDEXED BY alarm_due
 WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
     AND (at, run, strand) > (:at, :run, :strand)
 ORDER BY at, run, strand LIMIT :limit
+-- name: claimable
+-- The timer of a run that a live worker drives is left to that one: it alone can tell the driver.
+SELECT run, strand, CAST(at AS INTEGER) FROM alarm AS timer INDEXED BY alarm_due
+WHERE log = :log AND at <= CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+    AND (driver IS NULL OR driver = :worker OR NOT EXISTS (
+        SELECT 1 FROM lease WHERE log = timer.log AND worker = timer.driver
+            AND until > CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)
+    ))
+ORDER BY at LIMIT :limit
+
+-- name: mark_driver
+UPDATE alarm SET driver = :worker WHERE log = :log AND run = :run AND strand = :strand
+
+-- name: put_off
+-- A time below `anew` was set to ring at once; a timer that was put off before and rings again
+-- unchanged is put off for twice as long.
+UPDATE alarm SET
+    at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + CASE
+        WHEN :own THEN :longest
+        WHEN pause IS NULL OR at < :anew THEN :shortest
+        ELSE min(2 * pause, :longest)
+    END,
+    pause = CASE
+        WHEN :own THEN :longest
+        WHEN pause IS NULL OR at < :anew THEN :shortest
+        ELSE min(2 * pause, :longest)
+    END
+WHERE log = :log AND run = :run AND strand = :strand
+
 -- name: snooze
 UPDATE alarm SET at = CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) + :micros
 WHERE log = :log AND run = :run AND strand = :strand AND at = :at

@@ -85,10 +85,12 @@ def in_their_form(error: Exception, _path: str) -> Response:
     param, code = "", _CODES.get(problem, slug)
     if isinstance(refusal, Wrong):
         param, code = refusal.param, refusal.code or code
-    form = ErrorForm(refusal.detail or problem.title, kind, param or None, code)
     # Clients ask again after a 409, which never helps here, and after a 503, which may have been
     # taken on: then it would be done, and paid for, twice.
     hopeless = problem.status in (409, 503) and "Retry-After" not in refusal.headers
+    if problem is Problem.CAPPED:
+        kind, hopeless = "insufficient_quota", True
+    form = ErrorForm(refusal.detail or problem.title, kind, param or None, code)
     again = {"X-Should-Retry": "false"} if hopeless else {}
     headers = {**NEVER, **again, **refusal.headers}
     return Response(msgspec.json.encode(ErrorBody(form)), problem.status, headers, JSON)

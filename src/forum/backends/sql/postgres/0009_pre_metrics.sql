@@ -1,0 +1,2 @@
+-- How many gates wait is asked by every scrape of metrics; most alarms are those of runs.
+CREATE INDEX alarm_gate ON forum.alarm (log, run) WHERE strand >= 'gate/' AND strand < 'gate0';

@@ -1,0 +1,78 @@
+"""Interrupting a run and resuming it: between the two nobody goes on with it.
+
+Both are entries of `main`, at the position that the driver of the run would take next.  So a driver
+that does not know yet is overtaken at its next step, and one that comes later finds the entry.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from forum.engine.case import read_run
+from forum.errors import NoSuchRun, Overtaken, RunEnded
+from forum.ledger import MAIN, Alarm, Draft, Effect, InterruptedRun, Ledger, at_once
+from forum.work import Interruption, Resumption, Run
+
+
+def interrupt(ledger: Ledger, run: str, actor: str) -> bool:
+    """Record that nobody is to go on with a run; return False where it has ended.
+
+    The entry and the end of the run's timers are one commit.  The runs within it follow: each has
+    a timer of its own.
+    """
+    while True:
+        # The end first: whatever is recorded after it takes our position.
+        main = ledger.end_of(run, MAIN)
+        state = read_run(ledger, run)
+        if state.outcome is not None:
+            return False
+        if not state.interrupted:
+            step = f"interrupt/{state.interruptions + 1}"
+            timers = [Alarm(run, gate.strand, None) for gate in state.open_gates]
+            effects: list[Effect] = [Alarm(run, MAIN, None), *timers]
+            if _is_outer(state):
+                effects.append(InterruptedRun(run, listed=True))
+            try:
+                main.claim(Draft(step, actor, Interruption(), effects=tuple(effects)))
+            except Overtaken:
+                continue
+        for child in _open_children(ledger, state):
+            interrupt(ledger, child, actor)
+        return True
+
+
+def resume(ledger: Ledger, run: str, actor: str) -> bool:
+    """Have an interrupted run carried out again; return False where it is not interrupted.
+
+    Raises `RunEnded`, and `NoSuchRun` for what nobody has asked for.
+    """
+    while True:
+        main = ledger.end_of(run, MAIN)
+        state = read_run(ledger, run)
+        if state.accepted is None:
+            raise NoSuchRun(run)
+        if state.outcome is not None:
+            raise RunEnded(run)
+        if not state.interrupted:
+            return False
+        # The runs within first: stopped in between, this one is still listed as interrupted.
+        for child in _open_children(ledger, state):
+            with suppress(RunEnded):
+                resume(ledger, child, actor)
+        timers = [Alarm(run, gate.strand, gate.deadline) for gate in state.open_gates]
+        effects: list[Effect] = [at_once(run, MAIN, ledger.now()), *timers]
+        if _is_outer(state):
+            effects.append(InterruptedRun(run, listed=False))
+        step = f"resume/{state.interruptions}"
+        with suppress(Overtaken):
+            main.claim(Draft(step, actor, Resumption(), effects=tuple(effects)))
+            return True
+
+
+def _is_outer(state: Run) -> bool:
+    return state.accepted is None or not state.accepted.parent_run
+
+
+def _open_children(ledger: Ledger, state: Run) -> Iterator[str]:
+    for task in state.tasks.values():
+        if task.delegated and not task.state.is_end and ledger.store.strands(task.delegated.run):
+            yield task.delegated.run

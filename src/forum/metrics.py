@@ -1,0 +1,362 @@
+"""What a process counts of a ledger and measures in its store, as Prometheus reads it.
+
+Counters begin at zero with the process, and count what this process has recorded: every entry is
+recorded by one process, so the sum over all of them is what happened.  Gauges are read from the
+store when they are asked for, by statements whose cost does not grow with the log.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from math import inf
+from threading import Lock
+from typing import Final
+
+from msgspec import MsgspecError, Struct, json
+
+from forum.errors import Malformed, SignatureRejected
+from forum.ledger import MAIN, Kinds, Record, RunClose, Scope, Store, peek_kind
+from forum.tlog import Checkpoint, Note, Policy, VerifierKey, cosignatures, is_witnessed
+from forum.work import Accepted, Called, Replied, Source, Stopped
+
+READERS: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
+"""Any of these scopes lets a key read metrics."""
+MAX_GATES: Final = 10_000
+"""Up to how many waiting gates are counted."""
+_MAX_MODELS: Final = 100
+"""How many names of models are told apart: each is a series in every database of metrics."""
+_MAX_OPEN_CALLS: Final = 10_000
+_OTHER: Final = "other"
+_NANO: Final = 1e9
+_MICRO: Final = 1e6
+
+
+class MetricType(StrEnum):
+    """The types of Prometheus that are used here."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(Struct, frozen=True):
+    """A metric: what it is called and what it means."""
+
+    name: str
+    type: MetricType
+    help: str
+
+
+class Sample(Struct, frozen=True):
+    """A value of a metric."""
+
+    metric: Metric
+    value: float
+    labels: "Labels" = ()
+
+
+Labels = tuple[tuple[str, str], ...]
+_Series = tuple[Metric, Labels]
+
+RUNS_ACCEPTED = Metric("forum_runs_accepted_total", MetricType.COUNTER, "Runs that were accepted.")
+RUNS_ENDED = Metric("forum_runs_ended_total", MetricType.COUNTER, "Runs that ended, by outcome.")
+RUN_STOPS = Metric(
+    "forum_run_stops_total", MetricType.COUNTER, "Runs that were stopped, by reason."
+)
+CALLS = Metric("forum_calls_total", MetricType.COUNTER, "Calls that ended, by model and outcome.")
+TOKENS = Metric("forum_tokens_total", MetricType.COUNTER, "Tokens that calls used, by model.")
+DOLLARS = Metric("forum_dollars_total", MetricType.COUNTER, "Dollars that calls cost, by model.")
+TAKEOVERS = Metric(
+    "forum_takeovers_total",
+    MetricType.COUNTER,
+    "Runs and tasks taken over from workers that died.",
+)
+QUEUE_AGE = Metric(
+    "forum_queue_age_seconds",
+    MetricType.GAUGE,
+    "How long the oldest work has waited: due for a worker, or in a queue for a free place.",
+)
+GATES_WAITING = Metric(
+    "forum_gates_waiting",
+    MetricType.GAUGE,
+    f"Gates that wait for a decision; at most {MAX_GATES} are counted.",
+)
+SEQUENCING_LAG = Metric(
+    "forum_sequencing_lag_seconds",
+    MetricType.GAUGE,
+    "How long the oldest entry without an index has waited for it.",
+)
+WITNESS_AGE = Metric(
+    "forum_witness_age_seconds",
+    MetricType.GAUGE,
+    "How long ago a witness last cosigned a checkpoint.",
+)
+UNWITNESSED = Metric(
+    "forum_unwitnessed_entries",
+    MetricType.GAUGE,
+    "Entries that no checkpoint covers which enough witnesses cosigned.",
+)
+ENTRIES = Metric("forum_ledger_entries", MetricType.GAUGE, "Entries with an index.")
+BACKLOG = Metric("forum_ledger_backlog", MetricType.GAUGE, "Entries that wait for an index.")
+QUARANTINED = Metric(
+    "forum_ledger_quarantined",
+    MetricType.GAUGE,
+    "Rows that no writer of the log wrote, set aside.",
+)
+WORKERS = Metric("forum_workers", MetricType.GAUGE, "Workers that hold a lease.")
+
+LEDGER_METRICS: Final = (
+    RUNS_ACCEPTED,
+    RUNS_ENDED,
+    RUN_STOPS,
+    CALLS,
+    TOKENS,
+    DOLLARS,
+    TAKEOVERS,
+    QUEUE_AGE,
+    GATES_WAITING,
+    SEQUENCING_LAG,
+    WITNESS_AGE,
+    UNWITNESSED,
+    ENTRIES,
+    BACKLOG,
+    QUARANTINED,
+    WORKERS,
+)
+"""What is told of a ledger, by servers and by workers."""
+
+
+# Counting
+
+
+class EntryCounters:
+    """Counts what the entries say that this process has recorded."""
+
+    def __init__(self, kinds: Kinds) -> None:
+        self._kinds, self._lock = kinds, Lock()
+        self._counts: defaultdict[_Series, float] = defaultdict(float)
+        self._models: OrderedDict[tuple[str, str], str] = OrderedDict()
+        """Who was called in a strand whose reply is not here yet."""
+        self._known: set[str] = set()
+
+    def count(self, records: Sequence[Record]) -> None:
+        """Count entries that have become durable."""
+        for record in records:
+            if peek_kind(record.data) in _COUNTED:
+                self._count(record)
+
+    def samples(self) -> list[Sample]:
+        """Return everything that was counted."""
+        with self._lock:
+            return [
+                Sample(metric, value, labels) for (metric, labels), value in self._counts.items()
+            ]
+
+    def _count(self, record: Record) -> None:
+        facts = self._kinds.read(record.data).facts
+        place = (record.position.run, record.position.strand)
+        with self._lock:
+            match facts:
+                case Accepted():
+                    self._add(RUNS_ACCEPTED)
+                case RunClose():
+                    self._add(RUNS_ENDED, outcome=facts.outcome)
+                case Stopped() if place[1] == MAIN:
+                    self._add(RUN_STOPS, reason=facts.reason)
+                case Called():
+                    self._models[place] = facts.model
+                    if len(self._models) > _MAX_OPEN_CALLS:
+                        self._models.popitem(last=False)
+                case Replied():
+                    self._count_reply(facts, self._models.pop(place, facts.model))
+                case _:
+                    pass
+
+    def _count_reply(self, reply: Replied, model: str) -> None:
+        if reply.source is Source.RECORDED:
+            return  # it was made, and paid, in another run
+        if model not in self._known and len(self._known) >= _MAX_MODELS:
+            model = _OTHER
+        self._known.add(model)
+        self._add(CALLS, model=model, outcome=reply.outcome)
+        self._add(TOKENS, reply.tokens, model=model)
+        self._add(DOLLARS, reply.usd / _NANO, model=model)
+
+    def _add(self, metric: Metric, amount: float = 1, **labels: str) -> None:
+        self._counts[metric, tuple((name, str(value)) for name, value in labels.items())] += amount
+
+
+_COUNTED: Final = frozenset({b"accepted/1", b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
+
+
+# Measuring
+
+
+class _Timed(Struct):
+    """When an entry was written, and nothing else of it."""
+
+    ts: int
+
+
+class LedgerGauges:
+    """Measures a store, remembering what cannot change any more."""
+
+    def __init__(self, store: Store, policy: Policy | None) -> None:
+        self._store, self._policy = store, policy
+        self._witnessed: dict[str, bytes] = {}
+        """The newest checkpoint that was found with a cosignature, by whose."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Measure everything.  Raises `StoreFailed`."""
+        store = self._store
+        now, size = store.now(), store.head().size
+        yield Sample(ENTRIES, size)
+        yield Sample(BACKLOG, store.backlog())
+        yield Sample(QUARANTINED, store.quarantined())
+        yield Sample(WORKERS, len(set(store.workers()) - set(store.lost_workers())))
+        yield Sample(GATES_WAITING, store.gates_waiting(MAX_GATES))
+        yield Sample(QUEUE_AGE, self._due_age(now), (("queue", "due"),))
+        yield Sample(SEQUENCING_LAG, self._sequencing_lag(now))
+        if self._policy is not None:
+            yield from self._witness_samples(self._policy, now, size)
+
+    def _due_age(self, now: int) -> float:
+        """Return for how long nobody has looked after the run that is due for the longest time."""
+        due = self._store.alarms(None, 1, due=True)
+        if not due or due[0].at is None:
+            return 0.0
+        at = due[0].at
+        # See `forum.ledger.at_once`: such an alarm keeps its time divided by 16.
+        set_at = at << 4 if at < now >> 3 else at
+        return max(0.0, (now - set_at) / _MICRO)
+
+    def _sequencing_lag(self, now: int) -> float:
+        rows = self._store.waiting(1).rows
+        if not rows:
+            return 0.0
+        try:
+            written = json.decode(rows[0].data, type=_Timed).ts
+        except MsgspecError:
+            return 0.0  # no writer of ours wrote it: the sequencer sets it aside
+        return max(0.0, (now - written) / _MICRO)
+
+    def _witness_samples(self, policy: Policy, now: int, size: int) -> Iterator[Sample]:
+        for key in policy.witness_keys:
+            note = self._newest(key.name, partial(_is_cosigned, key=key))
+            age = inf if note is None else max(0.0, now / _MICRO - _time_of(note, key))
+            yield Sample(WITNESS_AGE, age, (("witness", key.name),))
+        note = self._newest("", lambda note: _is_witnessed(note, policy))
+        yield Sample(UNWITNESSED, max(0, size - (0 if note is None else _size_of(note))))
+
+    def _newest(self, whose: str, holds: Callable[[bytes], bool]) -> bytes | None:
+        known = self._witnessed.get(whose)
+        found = find_newest(self._store, holds, known)
+        if found is not None:
+            self._witnessed[whose] = found
+        return found
+
+
+def find_newest(
+    store: Store, holds: Callable[[bytes], bool], known: bytes | None = None
+) -> bytes | None:
+    """Return the newest checkpoint of which something holds, or nothing.
+
+    It looks back in steps that double, and then halves the last one: some forty look-ups in the
+    longest log.  Where it held of single checkpoints in between, an older one may be returned,
+    never a newer one.  `known` is one of which it held before.
+    """
+    newest = store.checkpoint()
+    if newest is None or holds(newest):
+        return newest
+    above, below, step = _size_of(newest), 0 if known is None else _size_of(known), 1
+    while above - step > below:
+        note = store.checkpoint(above - step)
+        if note is None or holds(note):
+            known, below = note, above - step
+            break
+        above, step = _size_of(note), 2 * step
+    return _narrow(store, holds, known, below, above)
+
+
+def _narrow(
+    store: Store, holds: Callable[[bytes], bool], found: bytes | None, below: int, above: int
+) -> bytes | None:
+    """Return the newest checkpoint of which something holds, between two sizes.
+
+    `found` is the newest one up to the lower size; at the upper size it does not hold.
+    """
+    while above - below > 1:
+        middle = (above + below) // 2
+        note = store.checkpoint(middle)
+        if note is None or holds(note):
+            found, below = note, middle
+        else:
+            above = _size_of(note)
+    return found
+
+
+def _size_of(note: bytes) -> int:
+    return Checkpoint.parse(Note.parse(note).text).size
+
+
+def _time_of(note: bytes, key: VerifierKey) -> int:
+    """Return when a witness cosigned a checkpoint, in seconds; 0 if it did not."""
+    try:
+        return max((c.time for c in cosignatures(Note.parse(note), [key])), default=0)
+    except (Malformed, SignatureRejected):
+        return 0
+
+
+def _is_cosigned(note: bytes, key: VerifierKey) -> bool:
+    return _time_of(note, key) > 0
+
+
+def _is_witnessed(note: bytes, policy: Policy) -> bool:
+    try:
+        return is_witnessed(Note.parse(note), policy)
+    except (Malformed, SignatureRejected):
+        return False
+
+
+# Telling
+
+
+def with_labels(samples: Iterable[Sample], **labels: str) -> list[Sample]:
+    """Return samples with labels before those that they have."""
+    added = tuple(labels.items())
+    return [Sample(sample.metric, sample.value, added + sample.labels) for sample in samples]
+
+
+def render(metrics: Iterable[Metric], samples: Iterable[Sample]) -> Iterator[str]:
+    """Yield the lines of some metrics, each with all of its samples."""
+    by_metric: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_metric.setdefault(sample.metric.name, []).append(sample)
+    for metric in metrics:
+        yield from describe(metric)
+        for sample in sorted(by_metric.get(metric.name, []), key=lambda sample: sample.labels):
+            yield f"{metric.name}{render_labels(dict(sample.labels))} {render_value(sample.value)}"
+
+
+def describe(metric: Metric) -> tuple[str, str]:
+    """Return the lines that stand above the samples of a metric."""
+    return f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"
+
+
+def render_labels(labels: Mapping[str, str]) -> str:
+    """Return labels as they stand behind a name; their values may be anything."""
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def render_value(value: float) -> str:
+    """Return a number as Prometheus reads it."""
+    if value == inf:
+        return "+Inf"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

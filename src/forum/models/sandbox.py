@@ -1,0 +1,258 @@
+"""Programs of agents behind bubblewrap: what they see of files and of the network.
+
+A confined program sees the system's programs and libraries, the folder of the project and what was
+named, all of it read-only unless it was named to be written; a folder for temporary files and a
+home of its own, both empty at first; no other process, and no network but the addresses that were
+named.  What holds secrets of Forum is hidden wherever it lies.
+
+The network is a new one without a way out.  For each address that was named, the worker listens at
+a Unix socket in a folder of its own and connects to that one address; `relay` listens for it in the
+new network, under the name of the address.  No proxy has to be spoken to, and no name can be
+looked up that was not named.
+"""
+
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingUnixStreamServer
+from threading import Lock, Thread
+from weakref import finalize
+
+from forum.config import Settings, secret_files
+from forum.errors import NotConfined
+from forum.models import relay
+from forum.models.environment import named_only
+
+BUBBLEWRAP = "bwrap"
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+_ETC = (
+    "alternatives", "ca-certificates", "crypto-policies", "group", "ld.so.cache", "ld.so.conf",
+    "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols",
+    "services", "ssl", "timezone",
+)  # fmt: skip
+"""What programs need of /etc; the rest may hold passwords, and is not there."""
+_SCRATCH = ("/tmp", "/var/tmp", "/run")  # noqa: S108  new and empty ones
+_CONNECT_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+_LISTENERS = "127.77.0."
+"""In the network of a program, each name that was named leads to an address that begins so."""
+_LISTENING = Lock()
+"""Held by whoever begins to listen: programs are started by several threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Somewhere that confined programs may connect to."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it means the machine of the worker, by the name that every program has for it."""
+        return self.host == "localhost" or self.host.startswith("127.")
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What confined programs may use.  Paths are absolute."""
+
+    folder: Path | None
+    """The folder of the project."""
+    hidden: tuple[Path, ...]
+    """Files and folders with secrets of Forum."""
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+    connect: tuple[Address, ...] = ()
+    env: tuple[str, ...] = ()
+    """Variables of the worker's environment that every confined program is given."""
+
+    def environment(self, names: Iterable[str], **told: str) -> dict[str, str]:
+        """Return what a confined program knows of the environment: what was named for it."""
+        return named_only({*names, *self.env}, **told)
+
+    def command(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that runs a program confined.
+
+        Raises `FileNotFoundError` if there is no such program where the confined one could see it.
+        """
+        program = (self._find(argv[0]), *argv[1:])
+        inner = (
+            BUBBLEWRAP, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc",
+            "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL",
+            *(() if self.connect else ("--unshare-net",)),
+            *self._files, *self._places,
+        )  # fmt: skip
+        if not self.connect:
+            return (*inner, "--", *program)
+        # The network is made by a first bubblewrap, in which only our relay runs: it may listen at
+        # any port there.  The second one takes all rights away, and confines the program.
+        user = ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
+        return (
+            BUBBLEWRAP, "--unshare-user", "--uid", "0", "--gid", "0", "--unshare-net",
+            "--unshare-pid", "--die-with-parent", "--cap-add", "ALL", "--dev-bind", "/", "/", "--",
+            sys.executable, "-I", "-S", relay.__file__, *self._relayed(), "--",
+            *inner, *user, "--", *program,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Have something run confined.  Raises `NotConfined` where that cannot be done."""
+        if shutil.which(BUBBLEWRAP) is None:
+            raise NotConfined("bubblewrap is not installed", "apt install bubblewrap")
+        try:
+            done = subprocess.run(  # noqa: S603  no word of it is foreign
+                self.command(("true",)), stdin=subprocess.DEVNULL, capture_output=True,
+                text=True, timeout=30, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            raise NotConfined(str(error), "see docs/guides/confine-agents.md") from None
+        if done.returncode:
+            why = " ".join(done.stderr.split()) or f"exit {done.returncode}"
+            raise NotConfined(why, "allow user namespaces; see docs/guides/confine-agents.md")
+
+    # Files
+
+    @cached_property
+    def _shown(self) -> tuple[tuple[str, Path], ...]:
+        """What is bound into the sandbox, and how: the wider before what is in it."""
+        own = {Path(sys.prefix), Path(sys.base_prefix)}
+        folders = (*sorted(own), *((self.folder,) if self.folder else ()), *self.read)
+        shown = [("--ro-bind", path.resolve()) for path in folders]
+        shown += [("--bind", path.resolve()) for path in self.write]
+        return tuple(sorted(shown, key=lambda one: (len(one[1].parts), one[0] == "--bind")))
+
+    @property
+    def _files(self) -> tuple[str, ...]:
+        """What is seen of files; asked for each time, for a secret may be there since a moment."""
+        words: list[str] = []
+        for path in map(Path, _SYSTEM):
+            if path.is_symlink():
+                words += ["--symlink", str(path.readlink()), str(path)]
+            elif path.is_dir():
+                words += ["--ro-bind", str(path), str(path)]
+        for path in (Path("/etc") / name for name in _ETC):
+            if path.exists():
+                words += ["--ro-bind", str(path.resolve()), str(path)]
+        words += ["--proc", "/proc", "--dev", "/dev"]
+        home = os.environ.get("HOME", "")
+        for name in (*_SCRATCH, *([home] if len(Path(home).parts) > 1 else [])):
+            words += ["--tmpfs", name]
+        for how, path in self._shown:
+            words += [how, str(path), str(path)]
+        return (*words, *self._covers)
+
+    @property
+    def _covers(self) -> Iterable[str]:
+        """Yield what lies over secrets that would be seen: bound last, over everything else."""
+        covered: list[Path] = []
+        for path in sorted({path.resolve() for path in self.hidden}):
+            if not self._would_see(path) or any(map(path.is_relative_to, covered)):
+                continue
+            if path.is_dir():
+                covered.append(path)
+                yield from ("--tmpfs", str(path), "--remount-ro", str(path))
+            elif path.exists():
+                yield from ("--ro-bind", str(self._room / "empty"), str(path))
+
+    def _would_see(self, path: Path) -> bool:
+        bound = (*(path for _, path in self._shown), *map(Path, _SYSTEM))
+        return any(path.is_relative_to(folder) for folder in bound)
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        """Where the program begins, and under which names it finds addresses."""
+        wanted = [Path.cwd(), *([self.folder.resolve()] if self.folder else [])]
+        where = next((path for path in wanted if self._would_see(path)), Path(_SCRATCH[0]))
+        return ("--ro-bind", str(self._room / "hosts"), "/etc/hosts", "--chdir", str(where))
+
+    @cached_property
+    def _room(self) -> Path:
+        """A folder that only this user can enter, for as long as the sandbox is in use."""
+        room = Path(tempfile.mkdtemp(prefix="forum-"))
+        finalize(self, shutil.rmtree, room, ignore_errors=True)
+        lines = ["127.0.0.1 localhost", "::1 localhost"]
+        lines += [f"{ip} {address.host}" for address, ip in self._ips if not address.is_loopback]
+        (room / "hosts").write_text("\n".join(dict.fromkeys(lines)) + "\n")
+        (room / "empty").touch()
+        return room
+
+    def _find(self, name: str) -> str:
+        """Return the path of a program, if the confined one can see it."""
+        found = shutil.which(name)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "no such program", name)
+        path = Path(os.path.abspath(found))  # noqa: PTH100  a link stays one: it may be a launcher
+        seen = all(self._would_see(part) for part in (path, path.resolve()))
+        if not seen or any(path.is_relative_to(secret) for secret in self.hidden):
+            why = "confined programs cannot see it; name its folder in [agents] read"
+            raise FileNotFoundError(errno.ENOENT, why, name)
+        return str(path)
+
+    # The network
+
+    @property
+    def _ips(self) -> list[tuple[Address, str]]:
+        names = list(dict.fromkeys(a.host for a in self.connect if not a.is_loopback))
+        given = {name: f"{_LISTENERS}{number}" for number, name in enumerate(names, 1)}
+        given["localhost"] = "127.0.0.1"
+        return [(address, given.get(address.host, address.host)) for address in self.connect]
+
+    def _relayed(self) -> Iterable[str]:
+        """Yield where the relay listens, and the socket for each: the worker listens there."""
+        room = self._room
+        for number, (address, ip) in enumerate(self._ips):
+            path = room / str(number)
+            with _LISTENING:
+                if not path.exists():
+                    finalize(self, _stop, _listen(address, path))
+            yield f"{ip},{address.port},{path}"
+
+
+def make_sandbox(settings: Settings) -> Sandbox | None:
+    """Return what confines the programs of a project; nothing where they are not confined."""
+    rules = settings.agents
+    if not rules.confine:
+        return None
+    own = (settings.data, settings.state, settings.key_file, settings.write_key_file)
+    files = (settings.file, settings.user_file)
+    secrets = (path for path, _ in secret_files(settings))
+    return Sandbox(
+        folder=settings.file.parent if settings.file else None,
+        hidden=(*own, *(file for file in files if file), *secrets),
+        read=rules.read,
+        write=rules.write,
+        connect=tuple(Address(host, port) for host, port in rules.connect),
+        env=rules.env,
+    )
+
+
+def _listen(address: Address, path: Path) -> ThreadingUnixStreamServer:
+    """Connect whoever comes to a Unix socket with one address, and no other."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                where = (address.host, address.port)
+                with socket.create_connection(where, _CONNECT_SECONDS) as outside:
+                    outside.settimeout(None)
+                    relay.exchange(self.request, outside)
+
+    server = ThreadingUnixStreamServer(str(path), Handler)
+    server.daemon_threads = True
+    path.chmod(0o600)
+    Thread(target=server.serve_forever, args=(_POLL_SECONDS,), daemon=True).start()
+    return server
+
+
+def _stop(server: ThreadingUnixStreamServer) -> None:
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,34 @@
+"""`forum token`: the secret by which the operator of a project is known over HTTP."""
+
+import click
+
+from forum.surfaces.cli import options
+from forum.surfaces.cli.output import print_json
+
+
+@click.command(
+    cls=options.WithExamples,
+    examples=(
+        "forum token",
+        'curl -H "Authorization: Bearer $(forum token)" http://127.0.0.1:8080/api/v1/runs',
+        "forum token --rotate",
+    ),
+)
+@click.option("--rotate", is_flag=True, help="Replace it; the old one opens nothing any more.")
+@options.as_json
+def token(*, rotate: bool, as_json: bool) -> None:
+    """Print the token of this project's operator.
+
+    It opens everything in this project's ledger at the servers of this machine: `forum up` and
+    `forum serve`.  Commands of `forum` need none.  It is made when it is first needed, and kept in
+    the state directory in a file that only you can read.  Give others keys: `forum keys create`.
+    """
+    with options.forum() as forum:
+        forum.verifier  # noqa: B018  raises where there is no ledger: its token opens nothing
+        made = forum.operator_token(rotate=rotate)
+    if as_json:
+        print_json("forum.token/1", {"token": made})
+    else:
+        click.echo(made)
+    if rotate:
+        options.talk("servers take the new token from now on, and the old one no more")

@@ -1,0 +1,18 @@
+"""Caps over many runs: what was used, and what is left."""
+
+from forum.surfaces.forms.budgets import BudgetsForm, budgets_form
+from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
+
+
+def list_budgets(visit: Visit) -> BudgetsForm:
+    """List the accounts under caps over many runs."""
+    return budgets_form(visit.desk.forum.budget_status())
+
+
+BUDGETS = (
+    Endpoint(
+        "GET", "/api/v1/budgets", "list_budgets", READERS,
+        "List what was used of caps over many runs, and what is left", list_budgets,
+        reply=BudgetsForm, tag="work",
+    ),
+)  # fmt: skip

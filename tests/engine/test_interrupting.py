@@ -1,0 +1,191 @@
+"""Runs that were interrupted: nobody goes on with them until they are resumed."""
+
+import asyncio
+
+import pytest
+
+from forum.engine import LocalRunner, Order, accept, cancel, check_fork, interrupt, read_run, resume
+from forum.errors import BodyGone, NoSuchRun, RunEnded
+from forum.ledger import Alarm, Outcome, Record, RedactReason
+from forum.work import Accepted, Answer, Budget, Move, RunState, Scripted, StopReason, Task
+from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
+from tests.support import StoreFactory
+
+ONE_AT_A_TIME = quick(parallel=1)
+
+
+async def interrupt_at_first_call(office: Office) -> None:
+    """Let a run begin, and interrupt it."""
+    await until(lambda: bool(office.hands.calls))
+    interrupt(office.ledger, RUN, PERSON)
+    office.engine.watch()
+
+
+def test_an_interrupted_run_is_gone_on_with_by_nobody_until_it_is_resumed(
+    factory: StoreFactory,
+) -> None:
+    """Whoever presses Ctrl-C wants no agent called, and none paid, by whatever is started next."""
+    office = Office(factory())
+    office.accept(Order("x", chain("a", "b", "c"), ONE_AT_A_TIME))
+    interrupted = office.work(meanwhile=interrupt_at_first_call)
+    timers, listed = office.alarms(), office.store.interrupted_runs("", 9)
+    other = Office(factory())
+    other.work()  # another process, which looks after all runs
+
+    assert interrupted.state is RunState.INTERRUPTED
+    assert (timers, listed) == ([], [RUN])
+    assert (other.hands.calls, other.alarms()) == ([], [])
+    assert other.findings() == ()
+    assert resume(other.ledger, RUN, PERSON)
+    run = other.work()
+    assert (run.outcome, run.state) == (Outcome.OK, RunState.ENDED)
+    assert other.store.interrupted_runs("", 9) == []
+    kinds = [entry.kind for entry in other.entries() if entry.kind.startswith("run.")]
+    assert kinds == ["run.open/1", "run.interrupted/1", "run.resumed/1", "run.close/1"]
+    assert (other.alarms(), other.findings()) == ([], ())
+
+
+def test_an_interruption_is_one_commit_with_the_end_of_the_timers(office: Office) -> None:
+    """A crash between the two would leave a run that is called interrupted and carried on."""
+    office.accept(Order("x", chain("a"), quick(gates=("plan",))))
+    office.work()
+    before = office.alarms()
+    records: list[list[Record]] = []
+    other = Office(office.store, append=lambda some: records.append(list(some)))
+    interrupt(other.ledger, RUN, PERSON)
+
+    assert before == [(RUN, "gate/plan")]
+    ((record,),) = records
+    timers = sorted(effect for effect in record.effects if isinstance(effect, Alarm))
+    assert timers == [Alarm(RUN, "gate/plan", None), Alarm(RUN, "main", None)]
+
+
+def test_a_gate_of_an_interrupted_run_is_decided_and_waits(office: Office) -> None:
+    """A decision is recorded, and changes nothing before somebody resumes the run."""
+    office.accept(Order("x", chain("a"), quick(gates=("plan",))))
+    office.work()
+    interrupt(office.ledger, RUN, PERSON)
+    office.decide("plan", Answer.APPROVE)
+    waiting = office.work()
+    called = list(office.hands.calls)
+    resume(office.ledger, RUN, PERSON)
+
+    assert (waiting.state, called, office.store.interrupted_runs("", 9)) == (
+        RunState.INTERRUPTED,
+        [],
+        [],
+    )
+    assert office.work().outcome is Outcome.OK
+
+
+def test_the_timer_of_a_gate_is_set_again(office: Office) -> None:
+    """Its deadline was said when it was opened, and holds."""
+    office.accept(Order("x", chain("a"), quick(gates=("plan",))))
+    deadline = office.work().gates["gate/plan"].deadline
+    interrupt(office.ledger, RUN, PERSON)
+    resume(office.ledger, RUN, PERSON)
+    alarm = office.store.alarm(RUN, "gate/plan")
+
+    assert alarm is not None
+    assert alarm.at == deadline
+
+
+def test_the_runs_within_are_interrupted_and_resumed_with_it(factory: StoreFactory) -> None:
+    """They call agents, too, and have timers of their own."""
+    slow = {"": Scripted({"*": (Move("x", milliseconds=100),)}, usd=10)}
+    inner = Task("n", "x", tasks=chain("x", "y", "z").tasks, budget=Budget(usd=50))
+    office, other = Office(factory()), Office(factory())
+    order = Order("x", plan(inner), quick(agents=slow, parallel=1), Budget(usd=100))
+    office.accept(order)
+    office.work(meanwhile=interrupt_at_first_call)
+    (child,) = [name for name in office.store.runs("", 10) if name not in ("log", RUN)]
+    states = [read_run(office.ledger, run).state for run in (RUN, child)]
+    timers = office.alarms()
+    resume(other.ledger, RUN, PERSON)
+    run = other.work()
+
+    assert (states, timers) == ([RunState.INTERRUPTED] * 2, [])
+    assert (run.outcome, read_run(other.ledger, child).outcome) == (Outcome.OK, Outcome.OK)
+    assert (other.alarms(), other.findings()) == ([], ())
+
+
+def test_an_interrupted_run_can_be_cancelled(office: Office) -> None:
+    """Whoever wants it to end need not resume it first."""
+    office.accept(Order("x", chain("a"), quick()))
+    interrupt(office.ledger, RUN, PERSON)
+    cancel(office.ledger, RUN, PERSON)
+    run = office.work()
+
+    assert (run.outcome, office.hands.calls) == (Outcome.CANCELLED, [])
+    assert (office.alarms(), office.findings()) == ([], ())
+
+
+def test_a_task_of_an_interrupted_run_is_not_begun(office: Office) -> None:
+    """A queue may hand it on for long after that, from a worker that is gone."""
+    office.accept(Order("x", chain("a"), quick()))
+    interrupt(office.ledger, RUN, PERSON)
+
+    async def drive() -> None:
+        runner = LocalRunner(office.engine)
+        await runner.enqueue_tasks(RUN, ("a",))
+        await runner.finish()
+
+    asyncio.run(drive())
+
+    assert office.hands.calls == []
+
+
+def test_a_run_that_is_not_interrupted_is_not_resumed(office: Office) -> None:
+    """Nothing is recorded, and what has ended stays as it is."""
+    office.accept(Order("x", chain("a"), quick()))
+    going = resume(office.ledger, RUN, PERSON)
+    office.work()
+    before = office.entries()
+
+    assert (going, interrupt(office.ledger, RUN, PERSON)) == (False, False)
+    with pytest.raises(RunEnded):
+        resume(office.ledger, RUN, PERSON)
+    with pytest.raises(NoSuchRun):
+        resume(office.ledger, "no-such-run", PERSON)
+    assert office.entries() == before
+
+
+# Forks of what was erased
+
+
+def erase(office: Office, body: str) -> None:
+    """Erase a body of the first task of a run."""
+    told = [(leaf, entry) for leaf, entry in office.told() if entry.strand == "task/a"]
+    (leaf,) = [leaf for leaf, entry in told if body in entry.bodies]
+    office.findings()  # what is erased was signed
+    target = office.ledger.find(leaf.hex())
+    office.ledger.request_redaction(target, body, PERSON, RedactReason.REQUEST)
+    office.findings()
+    assert office.ledger.erase_redacted()
+
+
+@pytest.mark.parametrize("body", ["output", "prompt"])
+def test_a_fork_that_would_take_over_what_was_erased_is_refused(office: Office, body: str) -> None:
+    """What it takes over is not there, and not to be made again: nobody could go on with it."""
+    office.do(Order("x", chain("a", "b"), quick()))
+    whole = len(office.entries())
+    check_fork(office.ledger, RUN, whole)
+    erase(office, body)
+
+    with pytest.raises(BodyGone, match=f"task/a.*{body}"):
+        check_fork(office.ledger, RUN, whole)
+    check_fork(office.ledger, RUN, 2)  # before that entry, nothing is missing
+
+
+def test_a_fork_ends_if_what_it_takes_over_is_erased_later(office: Office) -> None:
+    """It was accepted before that: without an end, every worker would try it again for ever."""
+    office.do(Order("x", chain("a", "b"), quick()))
+    origin = Accepted(fork_run=RUN, fork_index=len(office.entries()))
+    accept(office.ledger, "fork", Order("x", chain("a", "b"), quick()), PERSON, origin)
+    erase(office, "output")
+    run = office.work("fork")
+
+    stopped = run.tasks["a"].stopped
+    assert stopped is not None
+    assert (stopped.reason, run.outcome) == (StopReason.ERROR, Outcome.FAILED)
+    assert office.alarms() == []

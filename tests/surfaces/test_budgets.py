@@ -1,0 +1,114 @@
+"""Caps over many runs, as an operator sets and sees them and as clients meet them."""
+
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from forum.errors import BadSettings
+from forum.ledger import NO_LIMIT, Scope, Spend
+from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.door import House
+from forum.work import Period, SharedCap, read_shared_caps
+from tests.surfaces.halls import PROJECT, hall, open_forum, showing
+from tests.surfaces.terminal import Terminal
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Terminal:
+    """Return a terminal in a folder with a ledger."""
+    made = Terminal(tmp_path)
+    made.call("init")
+    return made
+
+
+RUNS, CHAT, BUDGETS = "/api/v1/runs", "/v1/chat/completions", "/api/v1/budgets"
+TWO_RUNS = f"""{PROJECT}
+[budgets.each-key]
+per = "day"
+key = "*"
+runs = 2
+"""
+
+
+def test_a_submission_over_the_cap_is_refused_until_the_day_is_over(tmp_path: Path) -> None:
+    """Other keys go on, and asking again for what was taken on is no new run."""
+    ask = {"request": "Name a river.", "route": False}
+    with open_forum(tmp_path, TWO_RUNS) as forum, hall(House([Desk(forum)])) as client:
+        one, other = (showing(forum.grant(n, {Scope.SUBMIT})) for n in ("one", "other"))
+        reader = showing(forum.grant("reader", {Scope.READ}))
+        named = {**one, "Idempotency-Key": "first"}
+        taken = [
+            client.post(RUNS, json=ask, headers=named),
+            client.post(RUNS, json=ask, headers=one),
+        ]
+        refused = client.post(RUNS, json=ask, headers=one)
+        talk = {"model": "forum", "messages": [{"role": "user", "content": "Hello."}]}
+        spoken = client.post(CHAT, json=talk, headers=one)
+        again = client.post(RUNS, json=ask, headers=named)
+        elsewhere = client.post(RUNS, json=ask, headers=other)
+        told = client.get(BUDGETS, headers=reader)
+        hidden = client.get(BUDGETS, headers=one)
+
+    assert [answer.status_code for answer in taken] == [202, 202]
+    assert refused.status_code == 429
+    assert refused.json()["type"] == "urn:forum:problem:cap-reached"
+    assert "2 runs per day" in refused.json()["detail"]
+    assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+    assert (spoken.status_code, spoken.json()["error"]["type"]) == (429, "insufficient_quota")
+    assert spoken.headers["X-Should-Retry"] == "false"
+    assert again.json() == taken[0].json()
+    assert elsewhere.status_code == 202
+    assert hidden.status_code == 403
+    used = {found["scope"]: found["used"]["runs"] for found in told.json()["budgets"]}
+    assert sorted(used.values()) == [1, 2]
+    assert all(scope.startswith("key:key/") for scope in used)
+
+
+def test_what_is_left_is_shown_and_a_command_says_what_to_do(bare: Terminal) -> None:
+    """Also before anything was used."""
+    with (bare.folder / "forum.toml").open("a") as file:
+        file.write('[budgets.daily]\nper = "day"\nusd = 0.05\nruns = 3\n')
+    (empty,) = bare.ask("budgets")["budgets"]
+    submit = ("submit", "x", "--cmd", "cat", "--price-usd", "0.02")
+    statuses = [bare.call(*submit).exit_code for _ in range(4)]
+    (full,) = bare.ask("budgets")["budgets"]
+    printed = bare.call("budgets").stdout
+    refused = bare.type(*submit)
+
+    assert empty["left"] == {"usd": "0.05", "tokens": None, "runs": 3}
+    assert statuses == [0, 0, 5, 1]
+    assert full["used"] == {"usd": "0.04", "tokens": 0, "runs": 3}
+    assert full["left"]["runs"] == 0
+    assert "daily   ledger" in printed
+    assert refused.returncode == 5
+    assert "the cap of 3 runs per day for ledger is reached" in refused.stderr
+    verified = bare.call("ledger", "verify")
+    assert verified.exit_code == 0
+    assert "1 accounts under shared caps" in verified.stdout
+
+
+def test_caps_are_read_from_the_project_file() -> None:
+    """Dollars are exact."""
+    text = '[budgets.a]\nper = "month"\nlane = "law"\nusd = 0.1\ntokens = 5'
+    caps = read_shared_caps("forum.toml", tomllib.loads(text, parse_float=Decimal))
+
+    assert caps == (SharedCap("a", Period.MONTH, lane="law", cap=Spend(100_000_000, 5, NO_LIMIT)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("usd = 1", "per: '' is none of day, month"),
+        ("per = 'week'\nusd = 1", "per: 'week' is none of"),
+        ("per = 'day'", "it caps nothing"),
+        ("per = 'day'\nkey = '*'\nlane = '*'\nruns = 1", "write two sections"),
+        ("per = 'day'\nruns = 1.5", "more exact"),
+        ("per = 'day'\ncalls = 1", "no setting 'calls'"),
+    ],
+)
+def test_a_cap_that_caps_nothing_is_refused(text: str, why: str) -> None:
+    """It would be believed to."""
+    with pytest.raises(BadSettings, match=why):
+        read_shared_caps("forum.toml", tomllib.loads(f"[budgets.x]\n{text}", parse_float=Decimal))

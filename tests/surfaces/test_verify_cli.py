@@ -1,0 +1,105 @@
+"""`forum verify`: the story of what a bundle proves, and what became of a file that is none."""
+
+import zipfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.terminal import Terminal
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """Return a user who has the bundle of a run that was answered."""
+    terminal = Terminal(tmp_path_factory.mktemp("home"))
+    terminal.environment["COLUMNS"] = "80"
+    asked = terminal.type("submit", "Name a river", "--cmd", "sed s/Name/The\\ Po,/")
+    assert asked.returncode == 0, asked.stderr
+    run = terminal.ask("runs")["runs"][0]["run"]
+    assert terminal.call("ledger", "export", run, "-o", "run.zip").exit_code == 0
+    return terminal
+
+
+def test_what_was_proven_is_told(user: Terminal) -> None:
+    """Request, answer, when, who, cost, models and witnesses with times, on 80 columns."""
+    checked = user.call("verify", "run.zip", "--policy", str(user.policy))
+    lines = checked.stdout.split("\n")
+    story = lines[lines.index("what is proven") :]
+
+    assert checked.exit_code == 0
+    assert [line.split()[0] for line in story[1:7]] == [
+        "run",
+        "request",
+        "asked",
+        "ended",
+        "cost",
+        "models",
+    ]
+    told = " ".join(" ".join(story).split())
+    for part in ("Name a river", "by operator", "ok, 20", "$0.00, 1 call", "sed (1 call)"):
+        assert part in told
+    assert " saw it 20" in told
+    assert story[story.index("answer") + 1] == "  The Po, a river"
+    assert max(map(len, lines)) <= 80
+
+
+def test_what_was_not_proven_is_not_told_as_if_it_were(user: Terminal) -> None:
+    """Without a key nothing was checked: the same story is only what the file says."""
+    checked = user.call("verify", "run.zip")
+
+    assert checked.exit_code == 3
+    assert "what it says; none of this is proven" in checked.stdout
+    assert "what is proven" not in checked.stdout
+
+
+def test_programs_are_told_too(user: Terminal) -> None:
+    """The report has the story as one object more."""
+    told = user.ask("verify", "run.zip", "--policy", str(user.policy))
+
+    assert told["schema"] == "forum.report/1"
+    assert told["ok"] is True
+    story = told["story"]
+    assert (story["request"], story["answer"]) == ("Name a river", "The Po, a river")
+    assert (story["asked_by"], story["outcome"], story["models"]) == ("operator", "ok", {"sed": 1})
+    assert [one["same_machine"] for one in story["witnesses"]] == [True]
+
+
+def _again(data: bytes, kind: int) -> bytes:
+    """Pack the files of an archive as another program would."""
+    packed = BytesIO()
+    with zipfile.ZipFile(BytesIO(data)) as old, zipfile.ZipFile(packed, "w", kind) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    return packed.getvalue()
+
+
+FAULTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "a text": ("not-a-zip", lambda _: b"hello"),
+    "nothing": ("not-a-zip", lambda _: b""),
+    "half a download": ("truncated", lambda data: data[: len(data) // 2]),
+    "all but the end": ("truncated", lambda data: data[:-1]),
+    "compressed again": ("re-zipped", lambda data: _again(data, zipfile.ZIP_DEFLATED)),
+    "stored again": ("re-zipped", lambda data: _again(data, zipfile.ZIP_STORED)),
+    "another answer": ("altered", lambda data: data.replace(b"The Po", b"The Ob")),
+    "something behind": ("altered", lambda data: data + b"x"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_became_of_a_file_is_told_apart(user: Terminal, fault: str) -> None:
+    """Whoever has half a download is not told of a fraud, and the other way round."""
+    word, spoil = FAULTS[fault]
+    data = (user.folder / "run.zip").read_bytes()
+    file = Path(user.folder / "spoiled.zip")
+    file.write_bytes(spoil(data))
+    checked = user.call("verify", "spoiled.zip", "--policy", str(user.policy))
+    told = user.ask("verify", "spoiled.zip", "--policy", str(user.policy))
+
+    assert checked.exit_code == 3
+    assert f"\n  {word}: " in checked.stdout
+    assert told["findings"][0]["detail"].startswith(f"{word}: ")
+    assert told["story"] is None

@@ -1,0 +1,124 @@
+"""What is counted is what was recorded and paid here, and looking for a witness has an end."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forum.app import KINDS
+from forum.ledger import Entry, Facts, Outcome, Position, Record, RunClose, leaf_of
+from forum.metrics import CALLS, DOLLARS, EntryCounters, Sample, find_newest, render_labels
+from forum.tlog import EMPTY_ROOT, Checkpoint, checkpoint_of, sign_checkpoint
+from forum.work import Called, Replied, Source
+from tests.support import Wrapped, key_of
+
+ORIGIN = "test.example/metrics"
+
+
+@cache
+def note(size: int) -> bytes:
+    """Return a signed checkpoint of a size."""
+    return sign_checkpoint(Checkpoint(ORIGIN, size, EMPTY_ROOT), key_of(ORIGIN)).encode()
+
+
+class Checkpoints:
+    """The checkpoints of a log, and how often somebody asked for one."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes, self.asked = sizes, 0
+
+    def checkpoint(self, most: int | None = None) -> bytes | None:
+        """Return the largest, or the largest up to a size."""
+        self.asked += 1
+        at = len(self._sizes) if most is None else bisect_right(self._sizes, most)
+        return note(self._sizes[at - 1]) if at else None
+
+
+@given(
+    st.lists(st.integers(1, 10**6), min_size=1, max_size=30, unique=True).map(sorted),
+    st.integers(0, 30),
+    st.integers(0, 30),
+)
+def test_the_last_cosigned_checkpoint_is_found(sizes: list[int], seen: int, before: int) -> None:
+    """A witness that went away long ago is found in some forty look-ups, not in a million."""
+    cosigned = set(sizes[:seen])
+    known = note(sizes[before]) if before < min(seen, len(sizes)) else None
+    store = Checkpoints(sizes)
+    found = find_newest(Wrapped(store), lambda data: checkpoint_of(data).size in cosigned, known)
+
+    assert (checkpoint_of(found).size if found else 0) == max(cosigned, default=0)
+    assert store.asked <= 45
+
+
+def record(n: int, facts: Facts, strand: str = "task/a") -> Record:
+    """Return an entry as it is appended."""
+    entry = Entry(
+        v="forum/entry/1",
+        log=ORIGIN,
+        run="run",
+        strand=strand,
+        n=n,
+        prev="0" * 64 if n else "",
+        step=f"step/{n}",
+        ts=n,
+        actor="tester",
+        kind=KINDS.of(facts).name,
+        parents=(),
+        facts=facts,
+        bodies={},
+    )
+    data = KINDS.write(entry)
+    return Record(Position("run", strand, n), data, leaf_of(data), (), ())
+
+
+def counted(*facts: Facts) -> dict[str, float]:
+    """Return what comes of entries, by name and labels."""
+    counters = EntryCounters(KINDS)
+    for n, fact in enumerate(facts):
+        counters.count([record(n, fact)])
+    return {name_of(sample): sample.value for sample in counters.samples()}
+
+
+def name_of(sample: Sample) -> str:
+    """Return the name and labels of a sample, as they are told."""
+    return sample.metric.name + render_labels(dict(sample.labels))
+
+
+def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
+    """Providers answer under names of their own; operators know what they have called."""
+    told = counted(
+        Called("writer", "small", 1, 1),
+        Replied(Outcome.OK, usd=1_500_000_000, tokens=40, model="small-2026-11-01"),
+        RunClose(Outcome.OK, 1),
+    )
+
+    assert told == {
+        'forum_calls_total{model="small",outcome="ok"}': 1,
+        'forum_tokens_total{model="small"}': 40,
+        'forum_dollars_total{model="small"}': 1.5,
+        'forum_runs_ended_total{outcome="ok"}': 1,
+    }
+
+
+def test_what_a_fork_takes_from_the_record_is_not_paid_again() -> None:
+    """It was counted where it was said."""
+    reply = Replied(Outcome.OK, usd=10**9, tokens=40, source=Source.RECORDED)
+
+    assert counted(Called("writer", "small", 1, 1), reply) == {}
+
+
+def test_names_of_models_do_not_become_series_without_end() -> None:
+    """Whoever submits may name models: a database of metrics keeps each name for months."""
+    pairs = [(Called("a", f"model-{n}", 1, 1), Replied(Outcome.OK, usd=1)) for n in range(300)]
+    told = counted(*(facts for pair in pairs for facts in pair))
+
+    assert sum(name.startswith(f"{CALLS.name}{{") for name in told) <= 101
+    assert told[f'{CALLS.name}{{model="other",outcome="ok"}}'] == 200
+    assert any(name.startswith(DOLLARS.name) for name in told)
+
+
+def test_a_label_can_hold_anything() -> None:
+    """A name with a quote or a line end must not become another line."""
+    assert render_labels({"model": 'a"b\n\\'}) == '{model="a\\"b\\n\\\\"}'
