@@ -9,7 +9,7 @@ import pytest
 
 from forum.app import KINDS, Forum, trust_log, trusted_logs
 from forum.backends import files
-from forum.config import Settings, load_settings
+from forum.config import Settings
 from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
 from forum.ledger import text
 from forum.tlog import VerifierKey
@@ -197,12 +197,9 @@ def test_a_witness_learns_another_key_of_a_log_only_from_its_operator(tmp_path: 
 
 
 def test_whoever_looks_too_early_takes_the_write_key_that_another_process_made(
-    tmp_path: Path,
+    settings: Settings,
 ) -> None:
     """Of two keys for one log, the entries of one would be set aside."""
-    settings = load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")})
-    with Forum(settings) as forum:
-        forum.initialise()
     key = settings.write_key_file.read_bytes()
     settings.write_key_file.unlink()
     with Forum(settings) as late:
