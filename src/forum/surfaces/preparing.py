@@ -6,6 +6,7 @@ bounds make them enough: no single step keeps the other threads of the process w
 """
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from forum.work import limited
 T = TypeVar("T")
 
 CPU_SECONDS: Final = 1.0
-_THREADS: Final = 4
+_THREADS: Final = 2
 _SWITCH_SECONDS: Final = 0.001
 """After how long a thread that computes makes room for another one: the event loop waits for as
 many of these as there are threads that compute."""
@@ -43,5 +44,10 @@ def _bounded(work: Callable[[], T]) -> T:
 
 
 def share_processor() -> None:
-    """Have threads that compute make room for the event loop more often than Python does."""
+    """Have threads that compute make room for the event loop more often than Python does.
+
+    What is loaded by now stays loaded: looking through it for garbage would stop all threads for
+    about 80 ms, each time that a large plan has made many objects.
+    """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.freeze()
