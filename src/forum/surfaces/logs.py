@@ -5,12 +5,35 @@ started.
 """
 
 import logging
+from threading import Lock
+from time import monotonic
 
 from forum.errors import ForumError
 
 LOG = logging.getLogger("forum")
 
 _MOST_LETTERS = 500
+_REPEAT_AFTER_S = 30.0
+"""After how long the same trouble is told again."""
+_MAX_REMEMBERED = 1000
+
+
+class RecentLines:
+    """The lines that were written a moment ago, from any thread."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, float] = {}
+        self._lock = Lock()
+
+    def add(self, line: str) -> bool:
+        """Tell whether a line is to be written now, and not a repetition."""
+        with self._lock:
+            if monotonic() - self._written.get(line, -_REPEAT_AFTER_S) < _REPEAT_AFTER_S:
+                return False
+            if len(self._written) >= _MAX_REMEMBERED:
+                self._written.clear()
+            self._written[line] = monotonic()
+            return True
 
 
 def one_line(error: BaseException) -> str:

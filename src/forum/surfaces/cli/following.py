@@ -19,12 +19,12 @@ from forum.app import Forum, RunView, now
 from forum.ledger import Outcome
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.announcing import announce_runs
+from forum.surfaces.cli.logging_options import trouble_lines
 from forum.surfaces.cli.output import print_json, width, wrapped
 from forum.surfaces.cli.panelview import dissent_lines
 from forum.surfaces.cli.runview import gate_advice, progress, status, used
 from forum.surfaces.cli.stopping import stopping
 from forum.surfaces.cli.units import count, duration, price
-from forum.surfaces.cli.worker import trouble_lines
 from forum.surfaces.forms.deliberations import deliberation_form
 from forum.surfaces.forms.runs import run_form
 from forum.surfaces.telling import (

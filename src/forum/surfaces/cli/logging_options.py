@@ -7,22 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from forum.errors import StoreLost
 from forum.surfaces.cli import ALOUD
-from forum.surfaces.logs import LOG, one_line
+from forum.surfaces.logs import LOG, RecentLines, one_line
 
 if TYPE_CHECKING:
     from forum.app import Forum
-
-REPEAT_AFTER_S = 30.0
-"""After how long the same trouble is written down again."""
-_MAX_REMEMBERED = 1000
 
 
 class LogFormat(StrEnum):
@@ -111,20 +105,24 @@ def log_trouble(forum: "Forum") -> Callable[[Exception], None]:
     That a connection to the database broke is for the monitor to tell: while the database is away,
     every thread of a worker meets it.
     """
-    written: dict[str, float] = {}
-    lock = Lock()
+    recent = RecentLines()
 
     def report(error: Exception) -> None:
         if isinstance(error, StoreLost):
             forum.monitor.note(error)
-            return
-        line = one_line(error)
-        with lock:
-            if monotonic() - written.get(line, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
-                return
-            if len(written) >= _MAX_REMEMBERED:
-                written.clear()
-            written[line] = monotonic()
-        LOG.warning("%s (it is tried again)", line)
+        elif recent.add(line := one_line(error)):
+            LOG.warning("%s (it is tried again)", line)
+
+    return report
+
+
+def trouble_lines() -> Callable[[Exception], None]:
+    """Return the same for a command that somebody looks at: it writes no log."""
+    recent = RecentLines()
+
+    def report(error: Exception) -> None:
+        line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+        if recent.add(line):
+            click.echo(f"trouble: {line} (it is tried again)", err=True)
 
     return report

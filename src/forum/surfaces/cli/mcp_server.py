@@ -14,7 +14,8 @@ from forum.ledger import Scope
 from forum.staff import Staff
 from forum.surfaces.cli import options
 from forum.surfaces.cli.announcing import announce_runs
-from forum.surfaces.cli.worker import PATIENCE_SECONDS, trouble_lines
+from forum.surfaces.cli.logging_options import trouble_lines
+from forum.surfaces.cli.worker import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from mcp.server import Server

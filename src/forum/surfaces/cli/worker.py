@@ -1,8 +1,5 @@
 """`forum worker`: a process that carries out runs, beside all others that do."""
 
-from collections.abc import Callable
-from threading import Lock
-from time import monotonic
 from urllib.parse import urlsplit, urlunsplit
 
 import click
@@ -23,7 +20,6 @@ from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.stopping import stopping
 
 PATIENCE_SECONDS = 10
-_AGAIN_SECONDS = 30.0
 _USUAL = Capacity()
 
 at_once = click.option(
@@ -77,22 +73,6 @@ def worker(
             stop.wait()
             stop.end_at_next()
             log_line(f"stopping; work in hand gets {PATIENCE_SECONDS} s")
-
-
-def trouble_lines() -> Callable[[Exception], None]:
-    """Return a callback that says on stderr what went wrong: once, and again after a while."""
-    said: dict[str, float] = {}
-    lock = Lock()
-
-    def say(error: Exception) -> None:
-        line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-        with lock:
-            if monotonic() - said.get(line, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
-                return
-            said[line] = monotonic()
-        click.echo(f"trouble: {line} (it is tried again)", err=True)
-
-    return say
 
 
 def _place(settings: Settings) -> str:
