@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import MsgspecError, Struct, json
 
 from forum.errors import Malformed, SignatureRejected
-from forum.ledger import MAIN, Kinds, Record, RunClose, Scope, Store, peek_kind
+from forum.ledger import MAIN, Kinds, Record, RunClose, Scope, Store, peek_kind, set_time
 from forum.tlog import Checkpoint, Note, Policy, VerifierKey, cosignatures, is_witnessed
 from forum.work import Accepted, Called, Replied, Source, Stopped
 
@@ -226,10 +226,7 @@ class LedgerGauges:
         due = self._store.alarms(None, 1, due=True)
         if not due or due[0].at is None:
             return 0.0
-        at = due[0].at
-        # See `forum.ledger.at_once`: such an alarm keeps its time divided by 16.
-        set_at = at << 4 if at < now >> 3 else at
-        return max(0.0, (now - set_at) / _MICRO)
+        return max(0.0, (now - set_time(due[0].at, now)) / _MICRO)
 
     def _sequencing_lag(self, now: int) -> float:
         rows = self._store.waiting(1).rows

@@ -20,7 +20,7 @@ from forum.engine.run import RunDriver
 from forum.engine.sitting import Agenda, TurnDriver
 from forum.engine.task import TaskDriver
 from forum.errors import Overtaken
-from forum.ledger import MAIN, Alarm, Facts, Ledger, TimerClaim
+from forum.ledger import MAIN, Alarm, Facts, Ledger, TimerClaim, before_any_delay
 from forum.work import (
     CONTROL,
     ROLE,
@@ -213,7 +213,7 @@ class Engine:
         claim = TimerClaim(
             worker=worker,
             limit=MAX_CLAIMED,
-            anew=self._ledger.now() >> 3,  # see `at_once`: no timer that was put off is that early
+            anew=before_any_delay(self._ledger.now()),
             own=self._board.driven(),
             shortest=_ELSEWHERE_SECONDS,
             longest=HEARTBEAT_SECONDS,

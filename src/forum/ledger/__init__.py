@@ -112,6 +112,8 @@ from forum.ledger.ports import (
     TimerClaim,
     Waiting,
     at_once,
+    before_any_delay,
+    set_time,
 )
 from forum.ledger.rows import PositionCheck, SignedTree, Unchecked, WriterCheck, is_at
 from forum.ledger.sequencer import Publication, Publisher, Sequencer
@@ -232,6 +234,7 @@ __all__ = [
     "WriteKeys",
     "WriterCheck",
     "at_once",
+    "before_any_delay",
     "causes",
     "check_body",
     "check_heads",
@@ -257,6 +260,7 @@ __all__ = [
     "read_body",
     "read_hand_over",
     "read_page",
+    "set_time",
     "stored_body",
     "text",
 ]

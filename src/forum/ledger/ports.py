@@ -141,6 +141,16 @@ def at_once(run: str, strand: str, now: int) -> Alarm:
     return Alarm(run, strand, now >> 4)
 
 
+def before_any_delay(now: int) -> int:
+    """Return a time after all that `at_once` gives, and before all to which alarms are put off."""
+    return now >> 3
+
+
+def set_time(at: int, now: int) -> int:
+    """Return when an alarm became due, where `at_once` may have set it."""
+    return at << 4 if at < before_any_delay(now) else at
+
+
 class TimerClaim(NamedTuple):
     """How many due timers a worker claims at once, and for how long each is put off."""
 
