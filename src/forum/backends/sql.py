@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from importlib.resources import files
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from forum.errors import (
@@ -229,7 +230,7 @@ class SqlReader(ABC):
             high = min(low + PAGE, stop)
             page = self._rows("entries", log=self._log, start=low, stop=high)
             if len(page) == high - low and all(row[4] and row[1] for row in page):
-                yield from [Row(*columns) for _, *columns in page]
+                yield from map(Row._make, map(_WITHOUT_INDEX, page))
             else:
                 found = {row[0]: _row(row[1:]) for row in page}
                 yield from (found.get(index) for index in range(low, high))
@@ -752,6 +753,9 @@ def _cap_reached(
     # What was given back a moment ago may leave room by now: then whatever was asked for is named.
     limit, more, used, most = next((a for a in asked if a[1] + a[2] > a[3]), asked[0])
     return CapReached(scope, per, limit, (more, used, most), seconds)
+
+
+_WITHOUT_INDEX = itemgetter(slice(1, None))
 
 
 def _row(columns: Sequence[Any]) -> Row | None:

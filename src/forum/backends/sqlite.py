@@ -121,7 +121,7 @@ class SqliteReader(SqlReader):
         stop = start + len(leaves)
         rows = self._rows("prefixes", log=self._log, start=start, stop=stop)
         own = unpack(f">{len(leaves)}q", b"".join([leaf[:8] for leaf in leaves]))
-        if rows == [(prefix,) for prefix in own]:
+        if rows == list(zip(own)):
             return []
         return super().find_misplaced(start, leaves)
 

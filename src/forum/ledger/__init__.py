@@ -27,10 +27,10 @@ from forum.ledger.entry import (
     Entry,
     Facts,
     leaf_of,
-    outline,
+    match_plain_rest,
     peek_kind,
     peek_run,
-    place_of,
+    strand_prefix,
 )
 from forum.ledger.feed import Feed, Sequenced, read_page
 from forum.ledger.hand_over import KEYS, HandOver, find_hand_overs, read_hand_over
@@ -250,17 +250,17 @@ __all__ = [
     "is_operator_token",
     "leaf_of",
     "locate_run",
+    "match_plain_rest",
     "names_a_secret",
     "opens",
-    "outline",
     "peek_kind",
     "peek_run",
-    "place_of",
     "prove",
     "read_body",
     "read_hand_over",
     "read_page",
     "set_time",
     "stored_body",
+    "strand_prefix",
     "text",
 ]

@@ -7,6 +7,7 @@ See docs/spec/entry.md.
 """
 
 import re
+from functools import lru_cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -162,25 +163,25 @@ def read_entry(
     return entry
 
 
-_PLAIN = re.compile(
-    rb'\{"v":"forum/entry/1","log":"([^"]++","run":"[^"]++","strand":"[^"]++)"'
-    rb',"n":([1-9][0-9]{0,15}+),"prev":"([^"]++)","step":"LABEL","ts":([1-9][0-9]{0,15}+)'
-    rb',"actor":"LABEL","kind":"([^"]++)","parents":\[([^\]]*+)\],"facts":(\{.*\})'
-    rb',"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
+@lru_cache(maxsize=4096)
+def strand_prefix(log: str, run: str, strand: str) -> bytes:
+    """Return how the bytes of every entry of a strand begin: all that stands before its n."""
+    place = f'"log":"{log}","run":"{run}","strand":"{strand}"'
+    return b'{"v":"forum/entry/1",' + place.encode() + b',"n":'
+
+
+_PLAIN_REST = re.compile(
+    rb'LABEL","ts":([1-9][0-9]{0,15}+),"actor":"LABEL","kind":"([^"]++)"'
+    rb',"parents":\[([^\]]*+)\],"facts":(\{.*\}),"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
 )
 
-outline = _PLAIN.fullmatch
-"""Finds place, n, prev, ts, kind, parents and facts in the bytes of a plain entry.
+match_plain_rest = _PLAIN_REST.fullmatch
+"""Finds ts, kind, parents and facts in a plain entry, from the value of its step on.
 
-For readers of very many entries.  Plain is one without bodies that is not the first of its strand.
-The members stand in the only possible order, but their values are as they come: whoever uses one
-has to compare it with one known to be right (for the place: `place_of`).
+For readers of very many entries.  Plain is one without bodies.  The members stand in the only
+possible order, but their values are as they come: whoever uses one has to compare it with one known
+to be right.
 """
-
-
-def place_of(log: str, run: str, strand: str) -> bytes:
-    """Return how the bytes of an entry name its strand."""
-    return f'{log}","run":"{run}","strand":"{strand}'.encode()
 
 
 def peek_run(data: bytes) -> str:

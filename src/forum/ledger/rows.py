@@ -6,10 +6,9 @@ a writer of this log wrote these bytes: the writer's tag, or a signed tree that 
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from forum.errors import Altered, Malformed, ProofRejected, SignatureRejected
-from forum.ledger.entry import leaf_of, place_of
+from forum.ledger.entry import leaf_of, strand_prefix
 from forum.ledger.ports import Reader, Row
 from forum.ledger.tags import ReloadKeys, WriteKeys
 from forum.tlog import (
@@ -26,18 +25,13 @@ _MAX_PROOFS = 2_000
 """Proofs taken from one view of a tree, before it is made anew: it keeps every tile it reads."""
 
 
-@lru_cache(maxsize=4096)
-def _place_prefix(origin: str, run: str, strand: str) -> bytes:
-    return b'{"v":"forum/entry/1","log":"' + place_of(origin, run, strand) + b'","n":'
-
-
 def is_at(origin: str, row: Row) -> bool:
     """Tell whether the bytes of a row name the log, run, strand and position of its columns."""
     run, strand, n, data, _ = row
     # SQLite lets any type stand in any column; a reader that asks for text finds no bytes.
     if type(run) is not str or type(strand) is not str or type(n) is not int:
         return False
-    return data.startswith(_place_prefix(origin, run, strand) + b"%d," % n)
+    return data.startswith(strand_prefix(origin, run, strand) + b"%d," % n)
 
 
 class PositionCheck:

@@ -22,12 +22,13 @@ from forum.ledger import (
     LogOpen,
     Position,
     Redact,
+    Row,
     RunClose,
     RunOpen,
     StoredBody,
     StrandEnd,
-    outline,
-    place_of,
+    match_plain_rest,
+    strand_prefix,
 )
 from forum.verify.report import Bodies, Findings, Problem
 from forum.verify.summary import SegmentSummary
@@ -79,7 +80,7 @@ class Chronicle:
         self._origin, self._findings, self._body, self._known = origin, findings, body, known
         self._whole = whole
         """The one run whose strands are here whole; None if all are."""
-        self._strands: dict[bytes, StrandHead] = {}
+        self._strands: dict[tuple[str, str], StrandHead] = {}
         self._runs: dict[str, set[str]] = {}
         self._floors: dict[str, int] = {}
         self._closed: set[str] = set()
@@ -95,23 +96,27 @@ class Chronicle:
         """The runs whose list of strands is gone."""
         self.not_checked: list[str] = []
 
-    def follow(self, leaf: bytes, data: bytes, kinds: Kinds) -> bool:
+    def follow(self, leaf: bytes, row: Row, kinds: Kinds) -> bool:
         """Take in a plain entry if it simply follows: the way of nearly all, without decoding.
 
-        Every part of it is compared with one that is known to be right.  If anything is out of
-        the ordinary nothing happens, and `take` has to tell what it is.
+        Every part of it, and its columns, are compared with what is known to be right.  If
+        anything is out of the ordinary nothing happens, and `take` has to tell what it is.
         """
-        plain = outline(data)
+        run, name, n, data, _ = row
+        strand = self._strands.get((run, name))
+        # The first of a strand has more to be checked.  1.0 equals 1, and no reader looks for it.
+        if strand is None or strand.n != n or not n or type(n) is not int:
+            return False
+        prefix = strand_prefix(self._origin, run, name)
+        start = b'%b%d,"prev":"%b","step":"' % (prefix, n, strand.head)
+        plain = match_plain_rest(data, len(start)) if data.startswith(start) else None
         if plain is None:
             return False
-        place, n, prev, ts, kind, parents, facts = plain.groups()
-        strand = self._strands.get(place)
+        ts, kind, parents, facts = plain.groups()
+        time = int(ts)
         if (
-            strand is None
-            or prev != strand.head
-            or int(n) != strand.n
-            or not strand.floor <= int(ts) <= self._latest
-            or int(ts) < self._earliest
+            not strand.floor <= time <= self._latest
+            or time < self._earliest
             or kind in _STRUCTURAL
             or not kinds.knows(kind, facts)
             or len(data) > MAX_ENTRY_SIZE
@@ -120,24 +125,32 @@ class Chronicle:
             return False
         strand.n += 1
         strand.head = leaf
-        self._remember(leaf)
+        self.entries += 1
+        if len(self._young) >= _RECENT:
+            self._age()
+        self._young.add(leaf)
         return True
 
-    def _key(self, run: str, strand: str) -> bytes:
-        return place_of(self._origin, run, strand)
-
     def _are_recent(self, parents: bytes) -> bool:
-        names = set(parents[1:-1].split(b'","'))
-        # As long as that many different hashes, and so nothing else and none of them twice.
-        if len(parents) != 67 * len(names) - 1 or len(names) > MAX_PARENTS:
+        if not parents.startswith(b'"') or not parents.endswith(b'"'):
             return False
-        return self._young.issuperset(names) or self._old.issuperset(names - self._young)
+        names = parents[1:-1].split(b'","')
+        if len(names) == 1:
+            return names[0] in self._young or names[0] in self._old
+        different = set(names)
+        # As long as that many different hashes, and so nothing else and none of them twice.
+        if len(parents) != 67 * len(different) - 1 or len(different) > MAX_PARENTS:
+            return False
+        return self._old.issuperset(different - self._young)
 
     def _remember(self, leaf: bytes) -> None:
         self.entries += 1
         if len(self._young) >= _RECENT:
-            self._old, self._young = self._young, set()
+            self._age()
         self._young.add(leaf)
+
+    def _age(self) -> None:
+        self._old, self._young = self._young, set()
 
     def take(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
         """Check one entry against all before it."""
@@ -180,7 +193,7 @@ class Chronicle:
 
     def find_strand(self, run: str, name: str) -> StrandHead | None:
         """Return how far an open strand has come."""
-        return self._strands.get(self._key(run, name))
+        return self._strands.get((run, name))
 
     def strands_of(self, run: str) -> set[str] | None:
         """Return the strands of an open run but for `main`; None if the run is not open."""
@@ -204,12 +217,12 @@ class Chronicle:
         """Take over how far a strand has come in a segment."""
         if name != MAIN:
             self._runs[run].add(name)
-        self._strands[self._key(run, name)] = strand
+        self._strands[run, name] = strand
 
     def close_run(self, run: str) -> None:
         """Take over that a run was closed in a segment."""
         for name in (MAIN, *self._runs.pop(run, ())):
-            self._strands.pop(self._key(run, name), None)
+            self._strands.pop((run, name), None)
         self._closed.add(run)
 
     def known_runs(self, sessions: Container[str]) -> Iterator[KnownRun]:
@@ -217,7 +230,7 @@ class Chronicle:
         for run in self._closed:
             yield KnownRun(run, 0, closed=True, session=False)
         for run, names in self._runs.items():
-            strands = tuple((n, self._strands[self._key(run, n)]) for n in (MAIN, *sorted(names)))
+            strands = tuple((n, self._strands[run, n]) for n in (MAIN, *sorted(names)))
             yield KnownRun(run, self.floor_of(run), False, run in sessions, strands)  # noqa: FBT003
 
     def recall(self, old: Iterable[bytes], young: Iterable[bytes]) -> None:
@@ -256,7 +269,7 @@ class Chronicle:
 
     def _follow(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
         """Check that the entry is the next of its strand."""
-        strand = self._strands.get(self._key(entry.run, entry.strand))
+        strand = self._strands.get((entry.run, entry.strand))
         if strand is None:
             strand = self._begin(index, entry)
         if entry.n != strand.n:
@@ -281,7 +294,7 @@ class Chronicle:
             if not entry.parents:
                 self._find(Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry)
         strand = StrandHead(0, b"", self._floors.get(entry.run, 0) - TOLERANCE)
-        self._strands[self._key(entry.run, entry.strand)] = strand
+        self._strands[entry.run, entry.strand] = strand
         return strand
 
     def _open(self, index: int, entry: Entry[Any]) -> None:
@@ -305,7 +318,7 @@ class Chronicle:
     def _close(self, index: int, entry: Entry[Any]) -> None:
         """Compare what a run says of its strands at its end with what was seen of them."""
         run = entry.run
-        ends = {name: self._strands[self._key(run, name)] for name in self._runs.pop(run, set())}
+        ends = {name: self._strands[run, name] for name in self._runs.pop(run, set())}
         seen = {name: (strand.n - 1, strand.head.decode()) for name, strand in ends.items()}
         self._closed.add(run)
         listed = self._read_ends(index, entry)
@@ -317,7 +330,7 @@ class Chronicle:
             detail = f"the close does not fit what is there of {', '.join(wrong) or 'its strands'}"
             self._find(Problem.STRAND_UNCLOSED, detail, index, entry)
         for name in (MAIN, *seen):
-            del self._strands[self._key(run, name)]
+            del self._strands[run, name]
 
     def _read_ends(self, index: int, entry: Entry[Any]) -> dict[str, tuple[int, str]] | None:
         """Return what a close lists, or nothing if its list is gone: others tell why it is."""

@@ -308,17 +308,18 @@ class LedgerAudit:
 
     def _take_chunk(self, start: int, stop: int) -> None:
         rows = list(self._reader.rows(start, stop))
-        leaves = hash_leaves(row.data if row else _NOTHING for row in rows)
+        leaves = hash_leaves([row.data if row else _NOTHING for row in rows])
         # The leaves first: what was altered is named before what follows from it.
         self._compare_tiles(leaves)
-        self._tables.take_rows(start, rows, leaves)
+        self._tables.check_ids(start, rows, leaves)
         follow, kinds = self._chronicle.follow, self._kinds
         for index, (row, leaf) in enumerate(zip(rows, leaves, strict=True), start):
             if row is None:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
                 continue
             name = hexlify(leaf)
-            if not follow(name, row.data, kinds):
+            if not follow(name, row, kinds):
+                self._tables.take_row(index, row)
                 self._take(index, name, row.data)
 
     def _take(self, index: int, leaf: bytes, data: bytes) -> None:

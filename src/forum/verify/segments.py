@@ -124,7 +124,7 @@ class SegmentChronicle(Chronicle):
         self._opened: list[str] = []
         self._here: set[str] = set()
         """The runs that were opened here."""
-        self._touched: dict[bytes, tuple[Entry[Any], StrandHead]] = {}
+        self._touched: dict[tuple[str, str], tuple[Entry[Any], StrandHead]] = {}
         """The first entry here of a strand of an earlier run, and how far the strand has come."""
         self._closes: list[ClosedRun] = []
 
@@ -158,7 +158,7 @@ class SegmentChronicle(Chronicle):
         names = self._runs.get(run)
         if names is None:
             return OpenedRun(run, self.floor_of(run), open=False)
-        heads = ((name, self._strands[self._key(run, name)]) for name in (MAIN, *sorted(names)))
+        heads = ((name, self._strands[run, name]) for name in (MAIN, *sorted(names)))
         ends = tuple((name, strand.n, strand.head) for name, strand in heads)
         return OpenedRun(run, self.floor_of(run), open=True, strands=ends)
 
@@ -179,12 +179,12 @@ class SegmentChronicle(Chronicle):
             if not entry.n and not entry.parents:
                 self._find(Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry)
         strand = StrandHead(entry.n, entry.prev.encode(), entry.ts)
-        key = self._key(entry.run, entry.strand)
+        key = entry.run, entry.strand
         self._strands[key], self._touched[key] = strand, (entry, strand)
         return strand
 
     def _impossible(self, index: int, entry: Entry[Any], earliest: int) -> None:
-        touched = self._touched.get(self._key(entry.run, entry.strand))
+        touched = self._touched.get((entry.run, entry.strand))
         if touched is None or not self._earliest <= entry.ts <= self._latest:
             super()._impossible(index, entry, earliest)
         else:
@@ -202,7 +202,7 @@ class SegmentChronicle(Chronicle):
         self._closes.append(ClosedRun(run, entry.facts.strands, listed))
         # Its strands are compared by whoever knows those that have no entry here.
         for name in (MAIN, *self._runs.pop(run, ())):
-            self._strands.pop(self._key(run, name), None)
+            self._strands.pop((run, name), None)
         self._closed.add(run)
 
     def _check_parents(self, index: int, entry: Entry[Any]) -> None:

@@ -57,17 +57,16 @@ class TableAudit:
         self._accounts = 0
         """How many accounts were found for the runs of these entries."""
 
-    def take_rows(self, start: int, rows: Sequence[Row | None], leaves: Sequence[bytes]) -> None:
-        """Compare the columns of some entries with their bytes."""
-        origin = self._reader.origin
-        for index, row in enumerate(rows, start):
-            if row is None:
-                continue
-            if not row.n:
-                self.strands += 1
-            if not is_at(origin, row):
-                detail = f"its row stands at {row.position}, and its bytes name another place"
-                self._findings.add(Problem.COLUMN_MISMATCH, detail, index, str(row.position))
+    def take_row(self, index: int, row: Row) -> None:
+        """Compare the columns of an entry with its bytes."""
+        if not row.n:
+            self.strands += 1
+        if not is_at(self._reader.origin, row):
+            detail = f"its row stands at {row.position}, and its bytes name another place"
+            self._findings.add(Problem.COLUMN_MISMATCH, detail, index, str(row.position))
+
+    def check_ids(self, start: int, rows: Sequence[Row | None], leaves: Sequence[bytes]) -> None:
+        """Check that consecutive entries are found by their ids."""
         for index in self._reader.find_misplaced(start, leaves):
             if row := rows[index - start]:
                 detail = "it is not found by its id"
