@@ -52,7 +52,7 @@ TESTS_OF = {
     "ledger/bundle": ["verify/test_bundle"],
     "ledger/ports": ["ledger/test_sequencer", "ledger/test_publisher"],
     "ledger/sequencer": ["ledger/test_sequencer", "ledger/test_publisher"],
-    "verify/chronicle": ["verify/test_live", "verify/test_bundle"],
+    "verify/chronicle": ["verify/test_chronicle", "verify/test_live", "verify/test_bundle"],
     "verify/offline": ["verify/test_bundle"],
     "verify/report": ["verify/test_live", "verify/test_bundle"],
     "verify/sessions": ["verify/test_deliberation"],
