@@ -1,12 +1,13 @@
 """Runs that were interrupted: nobody goes on with them until they are resumed."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from forum.engine import LocalRunner, Order, accept, cancel, check_fork, interrupt, read_run, resume
 from forum.errors import BodyGone, NoSuchRun, RunEnded
-from forum.ledger import Alarm, Outcome, Record, RedactReason
+from forum.ledger import Alarm, Ledger, Outcome, Record, RedactReason
 from forum.work import Accepted, Answer, Budget, Move, RunState, Scripted, StopReason, Task
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import StoreFactory
@@ -107,6 +108,87 @@ def test_the_runs_within_are_interrupted_and_resumed_with_it(factory: StoreFacto
     assert (states, timers) == ([RunState.INTERRUPTED] * 2, [])
     assert (run.outcome, read_run(other.ledger, child).outcome) == (Outcome.OK, Outcome.OK)
     assert (other.alarms(), other.findings()) == ([], ())
+
+
+def test_nothing_new_is_begun_for_an_interrupted_run(factory: StoreFactory) -> None:
+    """A worker that holds a task of it finishes the call under way, and makes no other."""
+    office = Office(factory())
+    never = Task("a", "x", done_when="contains NEVER")
+    slow = {"": Scripted({"*": (Move("x", milliseconds=100),)}, usd=10)}
+    office.accept(Order("x", plan(never), quick(agents=slow, retries=5), Budget(usd=1000)))
+    interrupted = office.work(meanwhile=interrupt_at_first_call)
+    calls = interrupted.task("a").calls
+
+    assert interrupted.state is RunState.INTERRUPTED
+    assert [call.replied.outcome for call in calls if call.replied] == [Outcome.OK]
+    assert (len(calls), len(office.hands.calls)) == (1, 1)
+    assert (office.alarms(), office.findings()) == ([], ())
+    assert resume(office.ledger, RUN, PERSON)
+    office.work()
+    assert len(office.hands.calls) > 1
+
+
+def test_a_task_that_was_left_goes_on_when_its_run_is_resumed_at_once(office: Office) -> None:
+    """The call under way outlasts both, and the queue does not hand the task on a second time."""
+    slow = {"": Scripted({"*": (Move("x", milliseconds=200),)})}
+    never = Task("a", "x", done_when="contains NEVER")
+    office.accept(Order("x", plan(never), quick(agents=slow, retries=1)))
+
+    async def interrupt_and_resume(office: Office) -> None:
+        await interrupt_at_first_call(office)
+        resume(office.ledger, RUN, PERSON)
+
+    run = office.work(meanwhile=interrupt_and_resume)
+
+    assert (run.outcome, len(office.hands.calls)) == (Outcome.FAILED, 2)
+
+
+def test_a_run_that_is_opened_within_an_interrupted_one_is_interrupted(
+    factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent is interrupted after the list of its children was read, or before it was made."""
+    office, other = Office(factory()), Office(factory())
+    inner = Task("n", "x", tasks=chain("x").tasks)
+    office.accept(Order("x", plan(inner), quick()))
+
+    def accept_late(ledger: Ledger, run: str, *more: Any) -> None:  # noqa: ANN401
+        interrupt(other.ledger, RUN, PERSON)
+        accept(ledger, run, *more)
+
+    monkeypatch.setattr("forum.engine.child.accept", accept_late)
+    office.work()
+    monkeypatch.undo()
+    (child,) = [name for name in office.store.runs("", 10) if name not in ("log", RUN)]
+    later = Office(factory())
+    later.work()
+
+    assert [read_run(office.ledger, run).state for run in (RUN, child)] == (
+        [RunState.INTERRUPTED] * 2
+    )
+    assert (later.hands.calls, later.alarms()) == ([], [])
+    resume(later.ledger, RUN, PERSON)
+    assert later.work().outcome is Outcome.OK
+
+
+def test_a_worker_that_stops_begins_no_other_call(office: Office) -> None:
+    """Whoever takes over makes it: a worker that retried would not end before its patience does."""
+    slow = {"": Scripted({"*": (Move("x", milliseconds=100),)})}
+    never = Task("a", "x", done_when="contains NEVER")
+    office.accept(Order("x", plan(never), quick(agents=slow, retries=5)))
+
+    async def rest() -> bool:
+        runner = LocalRunner(office.engine)
+        await runner.enqueue_run(RUN)
+        await until(lambda: bool(office.hands.calls))
+        office.engine.rest()
+        await until(lambda: not office.engine.is_working)
+        await runner.leave()
+        return True
+
+    assert asyncio.run(rest())
+    task = read_run(office.ledger, RUN).task("a")
+    assert [call.replied is not None for call in task.calls] == [True]
+    assert (len(office.hands.calls), task.state.is_end) == (1, False)
 
 
 def test_an_interrupted_run_can_be_cancelled(office: Office) -> None:

@@ -9,16 +9,20 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forum.app import Forum
+from forum.config import Settings
 from forum.errors import (
     AmbiguousRun,
     GateClosed,
@@ -686,6 +690,47 @@ def test_a_run_that_was_interrupted_is_carried_on_by_resume_alone(
     assert "interrupted" not in bare.call("runs").stdout
     assert running(str(agent)) == []
     assert bare.ask("ledger", "verify")["ok"] is True
+
+
+def test_a_second_ctrl_c_ends_a_command_whose_database_does_not_answer(
+    bare: Terminal, worker: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """Whoever holds the lock may hold it for ever; the command says what became of the run."""
+    asking = worker("submit", "wait", "--cmd", "sleep 15.3")
+    wait_for(lambda: running("sleep\x0015.3") != [])
+    (file,) = bare.folder.parent.rglob("ledger.db")
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        asking.send_signal(signal.SIGINT)
+        assert asking.stderr
+        said = next(line for line in asking.stderr if "Ctrl-C again" in line)
+        asking.send_signal(signal.SIGINT)
+        asking.wait(timeout=10)
+    (run,) = bare.ask("runs")["runs"]
+
+    assert f"run {run['run'][:18]} is not interrupted" in said
+    assert (asking.returncode, run["state"]) == (-signal.SIGINT, "running")
+    assert bare.call("cancel", run["run"]).exit_code == 0
+
+
+def test_the_gate_of_an_interrupted_run_is_decided_and_says_that_the_run_waits(
+    bare: Terminal,
+) -> None:
+    """A decision does not resume a run, and no command claims to carry it on."""
+    asked = bare.type("submit", "x", "--cmd", "cat", "--gate", "plan")
+    (run,) = bare.ask("runs")["runs"]
+    (file,) = bare.folder.parent.rglob("ledger.db")
+    settings = Settings(file.parent, bare.state, file.parent / "log.key")
+    with Forum(settings) as forum:
+        forum.interrupt(run["run"])
+    decided = bare.type("gate", "approve", run["run"], "plan")
+    other = bare.type("submit", "y", "--cmd", "cat")
+
+    assert asked.returncode
+    assert f"the run is interrupted; to continue it here: forum resume {run['run'][:18]}" in (
+        decided.stderr
+    )
+    assert "carrying on" not in other.stderr
 
 
 def test_a_run_that_another_process_carries_out_is_only_left(

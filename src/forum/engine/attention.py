@@ -82,6 +82,8 @@ class Stop:
     def __init__(self, free: asyncio.Semaphore) -> None:
         self._loop = asyncio.get_running_loop()
         self.halt, self.cut = asyncio.Event(), asyncio.Event()
+        self.left = False
+        """Whether the task is left as it is, unended: somebody may go on with it later."""
         self.place = Place(free, self.halt)
 
     def set(self, *, cut: bool) -> None:
@@ -89,6 +91,11 @@ class Stop:
         self._loop.call_soon_threadsafe(self.halt.set)
         if cut:
             self._loop.call_soon_threadsafe(self.cut.set)
+
+    def leave(self) -> None:
+        """Begin nothing new and record no end; a call under way is finished, from any thread."""
+        self.left = True
+        self._loop.call_soon_threadsafe(self.halt.set)
 
 
 class Switchboard:
@@ -140,11 +147,20 @@ class Switchboard:
         return bool(ears)
 
     def leave(self, run: str) -> None:
-        """Have whoever drives a run in this process go no further."""
+        """Stop driving a run in this process, and leave its tasks as they are."""
         with self._lock:
-            ears = list(self._ears.get(run, ()))
+            ears, stops = list(self._ears.get(run, ())), list(self._stops.get(run, ()))
         for ear in ears:
             ear.leave()
+        for stop in stops:
+            stop.leave()
+
+    def leave_tasks(self) -> None:
+        """Leave all tasks in this process as they are."""
+        with self._lock:
+            stops = [stop for run in self._stops.values() for stop in run]
+        for stop in stops:
+            stop.leave()
 
     def stop(self, run: str, *, cut: bool) -> None:
         """Let nothing new be begun for a run in this process, and if wanted, end its calls."""

@@ -560,8 +560,14 @@ class Caller:
             raise Halt(Stopped(loop, "repeats", 1, most, most, self.task))
 
     def check_time(self) -> None:
-        """Refuse to begin anything once the run is to end."""
+        """Refuse to begin anything once the run is to end.
+
+        Raises `Overtaken` where the run was interrupted or this worker stops: then the task is
+        left without an end, for whoever goes on with it.
+        """
         deadline = self.intake.deadline
+        if self.stop.left:
+            raise Overtaken(f"task {self.intake.run}/{self.task}")
         if self.stop.halt.is_set():
             raise Halt(Stopped(StopReason.CANCELLED, by=self.task))
         if deadline is None or not self.world.unhurried:

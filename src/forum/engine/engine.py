@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from threading import Lock
+from typing import NoReturn
 
 from forum.config import Capacity
 from forum.engine.attention import Stop, Switchboard
@@ -105,17 +106,27 @@ class Engine:
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task until it has ended, or waits for somebody."""
+        # A task that was left because of an interruption goes on if the run was resumed since.
+        while await self._drive_task(run, task):
+            pass
+
+    async def _drive_task(self, run: str, task: str) -> bool:
+        """Go on with a task; return True if it was left, and may have to go on."""
         with self._board.working(run, self._places) as stop:
             if isinstance(await asyncio.to_thread(self._watch, run), Interruption):
-                return  # nobody goes on with it
+                return False
+            left = False
             async with self._at(stop.place):
                 try:
                     driver = await asyncio.to_thread(self._driver_of, run, task, stop)
                     await driver.drive()
                 except Overtaken:
-                    return
+                    left = stop.left
                 finally:
                     self._board.tell(run, task)
+            if left and self._resting:
+                await _never()
+            return left
 
     @asynccontextmanager
     async def _at(self, place: Place) -> AsyncIterator[None]:
@@ -123,9 +134,8 @@ class Engine:
         try:
             await place.take()
             if self._resting:
-                # Not ours any more: it stays as it is until somebody else takes it over.
                 place.leave()
-                await asyncio.Event().wait()
+                await _never()
             self._working += 1
             try:
                 yield
@@ -152,8 +162,9 @@ class Engine:
         return run in self._board.driven()
 
     def rest(self) -> None:
-        """Let no more work begin here: whoever takes it over begins it."""
+        """Begin no more calls or effects here: the worker that takes over begins them."""
         self._resting = True
+        self._board.leave_tasks()
 
     @property
     def is_working(self) -> bool:
@@ -166,10 +177,10 @@ class Engine:
             self._watch(run)
 
     def _watch(self, run: str) -> Facts | None:
-        """Stop what is done here for a run that was stopped, and return what was said of it last.
+        """Stop what is done here for a run that was stopped, and return the last entry of `main`.
 
-        Whoever drives an interrupted run goes no further.  Tasks of it that are under way come to
-        their end: they are recorded, and need not be done again.
+        Nothing new is begun for an interrupted run.  Calls and effects that are under way are
+        finished and recorded: they are paid for, and need not be made again.
         """
         last = last_of(self._ledger, run)
         if self._ledger.store.last(run, CONTROL) is not None:
@@ -228,3 +239,12 @@ class Engine:
         for run in dict.fromkeys(alarm.run for alarm in claimed):
             if not self._board.tell(run):
                 await runner.enqueue_run(run)
+
+
+async def _never() -> NoReturn:
+    """Wait until this process ends, so that the queue hands the task to another worker then.
+
+    Returning would tell the queue that the task is done.
+    """
+    while True:
+        await asyncio.Event().wait()

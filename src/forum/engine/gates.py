@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forum.engine.case import ENGINE, read_body, read_case
+from forum.engine.case import ENGINE, last_of, read_body, read_case
 from forum.errors import GateClosed, GateMoved, Malformed, NoSuchGate, Overtaken
 from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand, at_once, entries_of
 from forum.tlog import Hash
@@ -24,6 +24,7 @@ from forum.work import (
     GateEdited,
     GateOpened,
     GateRule,
+    Interruption,
     Policy,
     fold,
     gate_strand,
@@ -110,9 +111,11 @@ def decide(
     if decided.by not in (Decider.DEADLINE, Decider.END):
         expire(ledger, run, find_gate(ledger, run, subject))
     strand = _take_up(ledger, run, subject, decided.digest)
-    effects = (Alarm(run, strand.name, None), at_once(run, MAIN, ledger.now()))
+    effects = [Alarm(run, strand.name, None)]
+    if not isinstance(last_of(ledger, run), Interruption):
+        effects.append(at_once(run, MAIN, ledger.now()))
     bodies = [Attachment(IDENTITY, Bytes(identity), "application/json")] if identity else []
-    draft = Draft("decision", actor, decided, bodies=tuple(bodies), effects=effects)
+    draft = Draft("decision", actor, decided, bodies=tuple(bodies), effects=tuple(effects))
     _claim(ledger, strand, subject, decided.digest, draft)
 
 

@@ -7,7 +7,7 @@ that does not know yet is overtaken at its next step, and one that comes later f
 from collections.abc import Iterator
 from contextlib import suppress
 
-from forum.engine.case import read_run
+from forum.engine.case import ENGINE, last_of, read_run
 from forum.errors import NoSuchRun, Overtaken, RunEnded
 from forum.ledger import MAIN, Alarm, Draft, Effect, InterruptedRun, Ledger, at_once
 from forum.work import Interruption, Resumption, Run
@@ -35,7 +35,9 @@ def interrupt(ledger: Ledger, run: str, actor: str) -> bool:
                 main.claim(Draft(step, actor, Interruption(), effects=tuple(effects)))
             except Overtaken:
                 continue
-        for child in _open_children(ledger, state):
+        # Read again: a run that was opened before the entry is found here, and one that is opened
+        # later finds the entry (`follow_parent`).
+        for child in _open_children(ledger, read_run(ledger, run)):
             interrupt(ledger, child, actor)
         return True
 
@@ -66,6 +68,15 @@ def resume(ledger: Ledger, run: str, actor: str) -> bool:
         with suppress(Overtaken):
             main.claim(Draft(step, actor, Resumption(), effects=tuple(effects)))
             return True
+
+
+def follow_parent(ledger: Ledger, parent: str, child: str) -> None:
+    """Interrupt a run within a run if its parent was interrupted while it was opened."""
+    if isinstance(last_of(ledger, parent), Interruption):
+        interrupt(ledger, child, ENGINE)
+        # The parent may have been resumed before this run was interrupted, and not seen it.
+        if not isinstance(last_of(ledger, parent), Interruption):
+            resume(ledger, child, ENGINE)
 
 
 def _is_outer(state: Run) -> bool:

@@ -237,7 +237,7 @@ class TurnDriver:
             if caller.prior is not None:
                 await asyncio.to_thread(caller.prior.reach, caller.task, VERDICT)
             caller.check_time()
-        except Halt:
+        except (Halt, Overtaken):
             if exchange is not None:
                 await caller.record(exchange)
             raise

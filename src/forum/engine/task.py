@@ -14,8 +14,10 @@ from forum.engine.case import ENGINE, Case, join, read_body, read_run
 from forum.engine.child import RUN, allot, child_reply, open_child, reserve_for
 from forum.engine.effects import DIGEST, Hands, receipts_of
 from forum.engine.gates import pass_gate
+from forum.engine.interrupting import follow_parent
 from forum.engine.judges import independence, judge_independently
 from forum.engine.ports import Call, Halt, Reply
+from forum.errors import Overtaken
 from forum.ledger import Account, Attachment, Bytes, Charge, Draft, Outcome, Recorded, entries_of
 from forum.tlog import Hash
 from forum.work import (
@@ -312,11 +314,15 @@ class TaskDriver:
             known = self._prior.answer(call)
             if known is not None:
                 return known.reply
-        if self._caller.stop.halt.is_set() and not self._ledger.store.strands(delegated.run):
+        stop = self._caller.stop
+        if stop.left:
+            raise Overtaken(f"task {self._case.run}/{self._task.id}")
+        if stop.halt.is_set() and not self._ledger.store.strands(delegated.run):
             return Reply(Outcome.CANCELLED, why=Why.CANCELLED)
         request = prompt.decode(errors="replace")  # what is quoted in it may be no text, or cut
         case = replace(self._case, policy=self._policy)
         open_child(self._ledger, case, self._task, delegated, request)
+        follow_parent(self._ledger, self._case.run, delegated.run)
         reply = child_reply(self._ledger, delegated)
         if reply is None:
             raise Waiting

@@ -5,9 +5,9 @@ import signal
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from threading import Lock
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock, Timer
 from time import monotonic
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forum.app import Forum, RunView, now
+from forum.errors import StoreFailed
 from forum.ledger import Outcome
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.announcing import announce_runs
@@ -81,7 +82,10 @@ def carry_out(
             telling.end()
             if stop.number is not None:
                 number = signal.Signals(stop.number)
-                left = _leave(forum, worker.carries_out, run, later)
+                # The database may not answer for long: a second Ctrl-C must end the process.
+                stop.end_at_next()
+                with _slow_notice(run):
+                    left = _leave(forum, worker.carries_out, run, later)
             _check_left(left)
     except _LeftRun:
         pass  # the worker was closed without waiting for its calls
@@ -120,10 +124,33 @@ def _leave(
     short = run[:SHORT]
     if carries_out(run):
         gone_on = f"interrupted; go on with: forum resume {short}{later(run)}"
-        return gone_on if forum.interrupt(run) else ""
+        try:
+            return gone_on if forum.interrupt(run) else ""
+        except StoreFailed as failure:
+            return f"{plain(str(failure))}\n{_not_interrupted(short)}"
     if forum.read_run(run).outcome is not None:
         return ""
     return f"stopped following; another process carries run {short} on: forum show {short}"
+
+
+def _not_interrupted(short: str) -> str:
+    return (
+        f"run {short} is not interrupted: the next command or worker continues it. "
+        f"To end it: forum cancel {short}"
+    )
+
+
+@contextmanager
+def _slow_notice(run: str) -> Iterator[None]:
+    """Say what a second Ctrl-C does, if interrupting the run takes longer than a second."""
+    words = f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(run[:SHORT])}"
+    timer = Timer(1.0, click.echo, (words,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _LeftRun(Exception):

@@ -170,12 +170,14 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
         forum.decide(found, subject, answer, decided)
         publication = forum.sign_or_warn()
         outer = forum.outer_run(found)
+        interrupted = forum.read_run(outer).interrupted
     if as_json:
         print_json("forum.decision/1", DecisionForm(found, subject, answer, decided))
         return
     click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
     print_publication(publication)
-    click.echo(f"a forum worker goes on with it, or: forum resume {outer[:SHORT]}", err=True)
+    state = "the run is interrupted" if interrupted else "a forum worker continues the run"
+    click.echo(f"{state}; to continue it here: forum resume {outer[:SHORT]}", err=True)
 
 
 def _subject(typed: str) -> str:
