@@ -149,6 +149,12 @@ class AskForm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     panel: PanelAsk | None = None
 
 
+class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request whose lane is wanted."""
+
+    text: Annotated[str, Meta(min_length=1, examples=["Draw the login flow."])]
+
+
 class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A key that somebody is to get."""
 

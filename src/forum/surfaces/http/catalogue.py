@@ -1,14 +1,11 @@
 """What would be done and by whom: routes, plans, models, lanes.  Nothing of it is recorded."""
 
-from typing import Annotated
-
-from msgspec import Meta, Struct
 from msgspec.json import encode
 from starlette.responses import Response
 
 from forum.config import FILE
 from forum.ledger import Scope
-from forum.surfaces.asking import AskForm, ask_of
+from forum.surfaces.asking import AskForm, RouteAsk, ask_of
 from forum.surfaces.forms.lanes import RosterForm, RouteForm, roster_form, route_form
 from forum.surfaces.forms.models import ModelsForm, agent_view, models_form, shown_agents
 from forum.surfaces.forms.plans import PlanForm, plan_form
@@ -18,12 +15,6 @@ from forum.work import Role, is_independent, team_policy
 
 _ASKING = frozenset({Scope.SUBMIT, Scope.READ})
 _ALL_BUT_APPROVERS = READERS | {Scope.SUBMIT}
-
-
-class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """What belongs to somebody."""
-
-    text: Annotated[str, Meta(min_length=1, examples=["Draw the login flow."])]
 
 
 async def route(visit: Visit) -> RouteForm:

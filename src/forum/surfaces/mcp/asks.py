@@ -281,12 +281,6 @@ class EntryAsk(Struct, frozen=True, forbid_unknown_fields=True):
     entry: EntryName
 
 
-class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request whose lane is looked for."""
-
-    text: Annotated[str, Meta(min_length=1)]
-
-
 class SubjectAsk(Struct, frozen=True, forbid_unknown_fields=True):
     """Which gate of which run."""
 

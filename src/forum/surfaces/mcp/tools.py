@@ -13,7 +13,7 @@ from msgspec import Struct
 from forum.app import KINDS, Forum
 from forum.errors import NotYetSigned
 from forum.ledger import Scope, causes, find, prove
-from forum.surfaces.asking import ask_of, check_gates
+from forum.surfaces.asking import RouteAsk, ask_of, check_gates
 from forum.surfaces.forms.gates import (
     DecisionForm,
     GatesForm,
@@ -35,7 +35,6 @@ from forum.surfaces.mcp.asks import (
     Nothing,
     PersonaAsk,
     PlanAsk,
-    RouteAsk,
     RunAsk,
     RunsAsk,
     StatusAsk,
