@@ -231,6 +231,36 @@ def test_a_stranger_cannot_learn_which_ledgers_a_server_has(tmp_path: Path) -> N
     assert written[1] == 0
 
 
+def test_a_stranger_cannot_learn_which_ledgers_a_server_has_while_a_database_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every unknown key waits as long for the same answer; a key of another ledger stays good."""
+    away = threading.Event()
+    with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
+        good, new = (one.grant(name, {Scope.READ}) for name in ("good", "new"))
+        with hall(House([Desk(one), Desk(two)])) as client:
+            assert client.get(RUNS, headers=showing(good)).status_code == 200
+            monkeypatch.setattr(two, "access", lambda _: away.wait(SOON) and None)
+            try:
+                names = [two.tenant, "0badc0de", one.tenant, "deadbeef", "12345678"]
+                keys = [f"forum_{name}_{'0' * 12}_{'0' * 64}" for name in names]
+                answers, times = [], []
+                for key in keys:
+                    began = perf_counter()
+                    answers.append(client.get(RUNS, headers=showing(key)))
+                    times.append(perf_counter() - began)
+                newer = one.grant("newer", {Scope.READ})
+                opened = [client.get(RUNS, headers=showing(key)) for key in (good, new, newer)]
+            finally:
+                away.set()
+
+    assert [answer.status_code for answer in answers] == [503] * len(names)
+    assert len({(a.text, a.headers["content-length"]) for a in answers}) == 1
+    assert max(times) < 10
+    assert max(times) - min(times) < 1, times
+    assert [answer.status_code for answer in opened] == [200] * 3
+
+
 def test_a_probe_may_call_the_server_by_any_name(lounge: TestClient) -> None:
     """Balancers go by addresses; what they ask for tells nothing of any ledger."""
     eventually(lambda: lounge.get("/readyz").status_code == 200)

@@ -5,24 +5,23 @@ until they show something.  A ledger's keys are entries of its log, so that ever
 and a revocation holds everywhere within a second.  Who was turned away is an entry too.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from math import inf
 from time import monotonic
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 
-from forum.app import Forum, now
-from forum.errors import ForumError, IssuerUnreachable, StoreFailed, TokenExpired, TokenRejected
-from forum.ledger import Access, ApiKey, Denial, Scope, is_operator_token, opens
+from forum.app import now
+from forum.errors import IssuerUnreachable, StoreFailed, TokenExpired, TokenRejected
+from forum.ledger import ApiKey, Denial, Scope, is_operator_token, opens
 from forum.surfaces.http.denials import Denials
 from forum.surfaces.http.desk import Desk
 from forum.surfaces.http.endpoints import ANYBODY, Credential, Endpoint, Principal
+from forum.surfaces.http.known_keys import KnownKeys
 from forum.surfaces.http.problems import Problem, Refusal
 
 T = TypeVar("T")
@@ -32,8 +31,6 @@ _UNKNOWN_KEY = "this key or token is not known here"
 
 FRESH_SECONDS = 1.0
 """For how long it is believed that no key was revoked."""
-_PAUSE_SECONDS = 0.05
-"""The least time between two readings of the keys of a ledger."""
 MOST_BYTES = 1 << 20
 """The largest body that is taken, unless the operator says otherwise."""
 _MOST_BUCKETS = 10_000
@@ -43,10 +40,6 @@ _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?").fullmat
 _LABEL = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"\\%/')
 """What stands for itself in a part of the name of a principal."""
 _MOST_IN_LABEL, _DIGITS = 128, 24
-
-_GROUPS = 16
-"""How many groups of ledgers there are; strangers cause at most 20 reads a second in each."""
-_NO_KEYS = Access()
 
 OPERATOR = Principal("operator", frozenset(Scope), Credential.OPERATOR)
 OPEN = Principal("open", frozenset({Scope.SUBMIT, Scope.READ}))
@@ -114,79 +107,15 @@ class Bucket:
     at: float
 
 
-class _KeyGroup:
-    """Some ledgers whose keys are read together.
-
-    Every name of a ledger belongs to a group, whether or not such a ledger is served, and what is
-    done for a key that nobody knows depends on its group alone: neither the answer nor the time
-    that it takes tells a stranger which ledgers a server has.
-    """
-
-    def __init__(self, forums: Sequence[Forum]) -> None:
-        self._forums = forums
-        self._known: dict[str, Access] = {}
-        self._at = -inf
-        self._failed: dict[str, ForumError] = {}
-        """Why the keys of a ledger could not be read."""
-        self._lock = asyncio.Lock()
-
-    async def access(self, key: ApiKey) -> Access:
-        """Return the keys of the ledger that a key names, as they were a moment ago.
-
-        A key that is not known may have been made now, so it is never judged from memory.
-        """
-        arrived = monotonic()
-        if not self._is_fresh(key, arrived):
-            async with self._lock:
-                if not self._is_fresh(key, arrived):
-                    # However many names of keys strangers make up, the store is left in peace.
-                    await asyncio.sleep(self._at + _PAUSE_SECONDS - monotonic())
-                    await self._read()
-        if self._failed and not self._knows(key):
-            # Of whichever ledger: that one of them cannot be read must not tell that it is here.
-            raise next(iter(self._failed.values())).with_traceback(None)
-        return self._known.get(key.ledger, _NO_KEYS)
-
-    def _is_fresh(self, key: ApiKey, arrived: float) -> bool:
-        if self._knows(key):
-            return monotonic() - self._at < FRESH_SECONDS
-        return self._at >= arrived
-
-    def _knows(self, key: ApiKey) -> bool:
-        granted = self._known.get(key.ledger, _NO_KEYS).granted
-        return key.id in granted and key.ledger not in self._failed
-
-    async def _read(self) -> None:
-        asked = monotonic()
-        await asyncio.gather(*map(self._read_one, self._forums))
-        self._at = asked
-
-    async def _read_one(self, forum: Forum) -> None:
-        tenant = forum.tenant
-        try:
-            self._known[tenant] = await asyncio.to_thread(forum.access, self._known.get(tenant))
-            self._failed.pop(tenant, None)
-        except ForumError as error:
-            self._failed[tenant] = error
-
-
 class Door:
     """Lets requests in, or turns them away."""
 
     def __init__(self, house: House) -> None:
         self.house = house
         self._tenants = house.by_tenant
-        self._groups = [_KeyGroup(self._forums_of(number)) for number in range(_GROUPS)]
+        self._keys = KnownKeys(house.desks)
         self._buckets: dict[tuple[str, str], Bucket] = {}
         self.denials = Denials()
-
-    def _forums_of(self, group: int) -> Sequence[Forum]:
-        """Return the ledgers of a group of names; of one without any, the first of the server."""
-        here = [desk.forum for name, desk in self._tenants.items() if hash(name) % _GROUPS == group]
-        return here or [self.house.desks[0].forum]
-
-    def _group_of(self, key: ApiKey) -> _KeyGroup:
-        return self._groups[hash(key.ledger) % _GROUPS]
 
     async def admit(self, request: Request, endpoint: Endpoint) -> tuple[Desk, Principal]:
         """Return who asks, and of which ledger; or refuse."""
@@ -266,7 +195,7 @@ class Door:
 
     async def _with_key(self, key: ApiKey, endpoint: Endpoint) -> tuple[Desk, Principal]:
         desk = self._tenants.get(key.ledger)
-        found = (await self._group_of(key).access(key)).check(key, now())
+        found = (await self._keys.access(key, FRESH_SECONDS)).check(key, now())
         if desk is None or found is Denial.UNKNOWN:
             # Whether the ledger is served must not show: not in the words, not in what is done
             # for them.  So the ledger that it names is not where a stranger is put on record.

@@ -1,0 +1,158 @@
+"""The keys of all ledgers of a server, as they were a moment ago.
+
+A key that is known is judged by a recent reading of its own ledger, whatever the other databases
+do.  For a key that is not known, all ledgers are read, together and within a bound: neither the
+answer nor the time that it takes depends on the ledger that such a key names, so that a stranger
+cannot learn which ledgers a server has, also not while one of their databases is away.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from math import inf
+from time import monotonic
+
+from forum.errors import ForumError, StoreFailed
+from forum.ledger import Access, ApiKey
+from forum.surfaces.http.desk import Desk
+
+_PAUSE_SECONDS = 0.05
+"""The least time between two readings of the keys of a ledger."""
+_PATIENCE_SECONDS = 2.0
+"""How long a round waits for a ledger."""
+_LITTLE_PATIENCE_SECONDS = 0.5
+"""The same for one whose database does not answer its monitor: it may be only slow."""
+_NO_KEYS = Access()
+
+
+class _LedgerKeys:
+    """The keys of one ledger."""
+
+    def __init__(self, desk: Desk, threads: Executor) -> None:
+        self._desk, self._threads = desk, threads
+        self.access = _NO_KEYS
+        self.failed: ForumError | None = None
+        """Why the last reading failed."""
+        self._read_at = -inf
+        """When the last reading began."""
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds a round should wait for this ledger."""
+        return _PATIENCE_SECONDS if self._desk.monitor.answers else _LITTLE_PATIENCE_SECONDS
+
+    def knows(self, key: ApiKey) -> bool:
+        """Tell whether a key of this name was granted, as far as it is known."""
+        return key.id in self.access.granted
+
+    async def check(self, fresh_seconds: float) -> Access:
+        """Return the keys, read so many seconds ago at most.  Raises what reading them raises."""
+        arrived = monotonic()
+        # After a failure the next reading may succeed: a failure is never told from memory.
+        await self.read(arrived if self.failed else arrived - fresh_seconds)
+        if self.failed:
+            raise self.failed.with_traceback(None)
+        return self.access
+
+    async def read(self, since: float) -> None:
+        """Have the keys read, unless that was begun at `since` or later and has ended."""
+        while self._read_at < since:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.create_task(self._read())
+            # One reading at a time: a database that hangs must not hold more than one thread.
+            await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        # However many names of keys strangers make up, the store is left in peace.
+        await asyncio.sleep(self._read_at + _PAUSE_SECONDS - monotonic())
+        began, loop = monotonic(), asyncio.get_running_loop()
+        try:
+            forum = self._desk.forum
+            self.access = await loop.run_in_executor(self._threads, forum.access, self.access)
+            self.failed = None
+        except ForumError as error:
+            self.failed = error
+        finally:
+            self._read_at = began
+
+
+class _Round:
+    """One reading of all ledgers, for everybody who came before it began."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.reads: dict[str, asyncio.Task[None]] = {}
+        self.task: asyncio.Task[None] | None = None
+        self.is_complete = False
+        """Whether every ledger could be read."""
+
+
+class KnownKeys:
+    """The keys of all ledgers of a server.  It belongs to one event loop."""
+
+    def __init__(self, desks: Iterable[Desk]) -> None:
+        served = {desk.forum.tenant: desk for desk in desks}
+        # A thread for each ledger: those that hang take none away from the others.
+        threads = ThreadPoolExecutor(len(served), "forum-keys")
+        self._ledgers = {name: _LedgerKeys(desk, threads) for name, desk in served.items()}
+        self._next: _Round | None = None
+        """The round that has not begun, which newcomers join."""
+        self._lock = asyncio.Lock()
+
+    async def access(self, key: ApiKey, fresh_seconds: float) -> Access:
+        """Return the keys of the ledger that a key names; none where it is not known.
+
+        Raises `StoreFailed` for a key that is not known while a ledger, whichever, cannot be read.
+        """
+        own = self._ledgers.get(key.ledger)
+        if own is not None and own.knows(key):
+            return await own.check(fresh_seconds)
+        # A key that is not known may have been made now, so it is never judged from memory.
+        turn = self._join_round()
+        await turn.begun.wait()
+        if key.ledger in turn.reads:
+            await _wait_for_first(turn.reads[key.ledger], turn.task)
+        if own is not None and own.knows(key):
+            return await own.check(fresh_seconds)
+        # All of them, and not only the one that the key names: the time must not tell it.
+        await _wait_for_first(turn.task)
+        if not turn.is_complete:
+            raise StoreFailed("reading keys", "a database of this server does not answer")
+        return _NO_KEYS
+
+    def _join_round(self) -> _Round:
+        if self._next is None:
+            self._next = _Round()
+            self._next.task = asyncio.create_task(self._carry_out(self._next))
+        return self._next
+
+    async def _carry_out(self, turn: _Round) -> None:
+        try:
+            async with self._lock:
+                self._next = None
+                since = monotonic()
+                reads = {
+                    name: asyncio.create_task(self._read_within(ledger, since))
+                    for name, ledger in self._ledgers.items()
+                }
+                turn.reads = reads
+                turn.begun.set()
+                await asyncio.wait(reads.values())
+                turn.is_complete = all(
+                    read.exception() is None and ledger.failed is None
+                    for read, ledger in zip(reads.values(), self._ledgers.values(), strict=True)
+                )
+        finally:
+            if self._next is turn:  # ended before it began: nobody else is to wait for it
+                self._next = None
+            turn.begun.set()
+
+    async def _read_within(self, ledger: _LedgerKeys, since: float) -> None:
+        async with asyncio.timeout(ledger.patience):
+            await ledger.read(since)
+
+
+async def _wait_for_first(*tasks: asyncio.Task[None] | None) -> None:
+    """Wait until one of these has ended; whoever stops waiting ends none of them."""
+    await asyncio.wait({task for task in tasks if task}, return_when=asyncio.FIRST_COMPLETED)
