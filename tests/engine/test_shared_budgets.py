@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from forum.engine import Order, accept, read_run
+import msgspec
+
+from forum.engine import Order, accept, read_body, read_run
 from forum.ledger import NO_LIMIT, Outcome, Spend
 from forum.work import (
     Brief,
@@ -17,6 +19,7 @@ from forum.work import (
     Task,
     Why,
     limits_for,
+    stop_reason,
 )
 from tests.engine.office import RUN, Cut, Office, Power, chain, plan, quick
 from tests.engine.test_replay import play
@@ -86,6 +89,26 @@ def test_keys_and_lanes_have_accounts_of_their_own(factory: StoreFactory) -> Non
     stopped = office.work("run-3").stopped
     assert stopped is not None
     assert (stopped.limit, stopped.by) == ("usd/day/lane:law", "b")
+
+
+def test_a_cap_that_is_met_within_is_told_outside(factory: StoreFactory, tmp_path: Path) -> None:
+    """However deep within: each reply of a run within has the reason and the facts of the stop."""
+    office = Office(factory(), caps=cap(25))
+    deep = Task("x", "x", tasks=(Task("deep", "x"),))
+    run = office.do(costing(30, Task("n", "x", tasks=(deep, Task("y", "x", after=("x",))))))
+    call = run.task("n").result
+    assert call is not None
+    assert call.replied is not None
+    assert call.reply_at is not None
+    told = read_body(office.ledger, call.reply_at, "error")
+
+    assert run.stopped is None
+    assert stop_reason(run) is StopReason.BUDGET
+    assert (call.replied.why, call.replied.code) == (Why.ERROR, "budget")
+    stopped = msgspec.json.decode(told, type=Stopped)
+    assert stopped == Stopped(StopReason.BUDGET, "usd/day/ledger", 30, 0, 25, "deep")
+    assert office.findings() == ()
+    assert play(office, tmp_path) == []
 
 
 def test_a_call_that_was_lost_stays_paid(factory: StoreFactory) -> None:

@@ -89,6 +89,37 @@ def test_what_is_left_is_shown_and_a_command_says_what_to_do(bare: Terminal) -> 
     assert "1 accounts under shared caps" in verified.stdout
 
 
+NESTED = """
+request = "Nested."
+[[tasks]]
+id = "n1"
+instruction = "outer"
+[[tasks.tasks]]
+id = "x"
+instruction = "inner"
+[[tasks.tasks.tasks]]
+id = "deep"
+instruction = "deepest"
+"""
+
+
+def test_a_cap_that_is_met_within_a_nested_plan_is_told_as_one(bare: Terminal) -> None:
+    """By the exit status and in words: whoever reads "error" looks for a broken agent."""
+    with (bare.folder / "forum.toml").open("a") as file:
+        file.write('[budgets.daily]\nper = "day"\nusd = 1\n')
+    (bare.folder / "nest.toml").write_text(NESTED)
+    submit = ("submit", "--plan", "nest.toml", "--cmd", "cat", "--price-usd", "0.7")
+    first, second = (bare.type(*submit) for _ in range(2))
+    told = bare.ask("show", second.stderr.split()[1])
+
+    assert (first.returncode, second.returncode) == (0, 5)
+    words = " ".join(second.stderr.split())
+    assert "n1 was given up after 1 attempt, because over budget: $0.70 more, with $0.70" in words
+    assert "of $1.00 per day for ledger used" in words
+    assert (told["status"], "over budget" in told["why"]) == (5, True)
+    assert bare.call("ledger", "verify").exit_code == 0
+
+
 def test_caps_are_read_from_the_project_file() -> None:
     """Dollars are exact."""
     text = '[budgets.a]\nper = "month"\nlane = "law"\nusd = 0.1\ntokens = 5'

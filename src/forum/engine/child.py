@@ -4,14 +4,34 @@ The run gets an allotment, which its parent has reserved, and gives back what it
 its parent when it ends; nobody waits for it meanwhile.
 """
 
+from contextlib import suppress
 from hashlib import sha256
+
+import msgspec
 
 from forum.engine.accepting import Order, accept
 from forum.engine.case import Case, read_run, stored
 from forum.engine.ports import FREE, NOTHING, Reply
-from forum.ledger import NO_LIMIT, Account, Amount, Ledger, Outcome
-from forum.work import Accepted, Budget, Delegated, Plan, Policy, Run, Task, Why
+from forum.errors import BodyGone
+from forum.ledger import NO_LIMIT, Account, Amount, Bytes, Content, Ledger, Outcome
+from forum.work import (
+    Accepted,
+    Budget,
+    Delegated,
+    Plan,
+    Policy,
+    Run,
+    StopReason,
+    Task,
+    Why,
+    inner_stop_reason,
+    stop_reason,
+)
 
+_WHYS: dict[StopReason | None, Why] = {
+    StopReason.DEADLINE: Why.DEADLINE,
+    StopReason.CANCELLED: Why.CANCELLED,
+}
 RUN = "run"
 """Who answers for a plan within a plan."""
 
@@ -61,14 +81,31 @@ def child_reply(ledger: Ledger, delegated: Delegated) -> Reply | None:
         return None
     account = ledger.store.account(delegated.run)
     output = stored(ledger, state.answer_at, "answer") if state.answer_at else NOTHING
+    # The caller of the outer run has to learn that a cap was reached, however deep within.
+    reason = None if state.outcome is Outcome.OK else stop_reason(state)
+    why = Why.NONE if state.outcome is Outcome.OK else _WHYS.get(reason, Why.ERROR)
     return Reply(
         state.outcome,
         output,
         account.used if account else FREE,
         (state.ended - state.begun) // 1000,
-        why=Why.NONE if state.outcome is Outcome.OK else Why.ERROR,
+        why=why,
+        code=reason.value if reason else "",
+        error=_stop_of(ledger, state) if reason else NOTHING,
         model=all_models(state),
     )
+
+
+def _stop_of(ledger: Ledger, state: Run) -> Content:
+    """Return the facts of the stop of a run, or of the run within that stopped it."""
+    if state.stopped is not None:
+        return Bytes(msgspec.json.encode(state.stopped))
+    stopped = (task for task in state.tasks.values() if inner_stop_reason(task))
+    call = next(stopped).result
+    with suppress(BodyGone):
+        if call and call.reply_at:
+            return stored(ledger, call.reply_at, "error")
+    return NOTHING
 
 
 def all_models(run: Run) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 
+import msgspec
 from msgspec import Struct
 
 from forum.app import RunView
@@ -29,7 +30,9 @@ from forum.work import (
     TaskState,
     Why,
     demands_of,
+    inner_stop_reason,
     read_limit_name,
+    stop_reason,
     total,
 )
 
@@ -59,6 +62,7 @@ _ENDS = {
     Reason.USER_INPUT_REQUIRED: "user_input_required: the panel has a question",
     Reason.EXTERNAL_RESEARCH_REQUIRED: "external_research_required: the panel wants to know more",
 }
+_stopped = msgspec.json.Decoder(Stopped)
 _CAPS = frozenset({Reason.BUDGET_EXCEEDED, Reason.TIMEOUT})
 _BAD = frozenset({TaskState.FAILED, TaskState.STOPPED})
 _TAKEN = frozenset({TaskState.PASSED, TaskState.FAILED})
@@ -138,9 +142,7 @@ def exit_status(view: RunView) -> Status | None:
             return Status.INTERRUPTED
         return Status.WAITING if view.gates else None
     closed = session_end(view)
-    over = (state.stopped and state.stopped.reason in _LIMITS) or (
-        closed and closed.reason in _CAPS
-    )
+    over = stop_reason(state) in _LIMITS or (closed and closed.reason in _CAPS)
     return Status.OVER_BUDGET if over else Status.FAILED
 
 
@@ -202,7 +204,8 @@ def task_reason(view: RunView, task: TaskRun) -> str:
     if task.stopped is not None:
         return stop_words(task.stopped)
     if task.delegated is not None:
-        return f"in run {task.delegated.run[:SHORT]}"
+        stopped = f": {_inner_stop_words(view, task)}" if inner_stop_reason(task) else ""
+        return f"in run {task.delegated.run[:SHORT]}{stopped}"
     if task.state is TaskState.WAITING:
         return "for approval"
     if task.state is TaskState.PASSED or not task.verdicts:
@@ -210,8 +213,18 @@ def task_reason(view: RunView, task: TaskRun) -> str:
     return _verdict_words(view, task)
 
 
+def _inner_stop_words(view: RunView, task: TaskRun) -> str:
+    """Say why the run within a task was stopped; its reply holds the facts of the stop."""
+    try:
+        return stop_words(_stopped.decode(view.errors.get(task.id, "")))
+    except (msgspec.MsgspecError, UnicodeError):  # erased, or of an earlier release
+        return f"it was stopped: {inner_stop_reason(task)}"
+
+
 def _verdict_words(view: RunView, task: TaskRun) -> str:
     """Say what was wrong with the last attempt that was judged."""
+    if inner_stop_reason(task):
+        return _inner_stop_words(view, task)
     call, verdict = task.result, task.verdicts[-1]
     formless = task.id.startswith(TURN) and verdict.check is Check.FORM
     facts = ["no reply in the form that was asked for" if formless else verdict.reason]

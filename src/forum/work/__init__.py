@@ -164,8 +164,10 @@ from forum.work.run import (
     Told,
     UseOfTool,
     fold,
+    inner_stop_reason,
     last_reply,
     outcome_of,
+    stop_reason,
     total,
 )
 from forum.work.schedule import (
@@ -361,6 +363,7 @@ __all__ = [
     "form_of",
     "gate_strand",
     "in_log_order",
+    "inner_stop_reason",
     "instruct",
     "intent_prompt",
     "is_finished",
@@ -408,6 +411,7 @@ __all__ = [
     "rung_of",
     "schema_of",
     "seat",
+    "stop_reason",
     "synthesizer_prompt",
     "synthesizer_schema",
     "task_of",

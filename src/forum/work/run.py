@@ -304,6 +304,23 @@ def outcome_of(stopped: Stopped) -> Outcome:
     return _OUTCOMES.get(stopped.reason, Outcome.FAILED)
 
 
+def stop_reason(run: Run) -> StopReason | None:
+    """Return why a run was stopped, or a run within one of its tasks that failed for it."""
+    if run.stopped is not None:
+        return run.stopped.reason
+    reasons = (inner_stop_reason(task) for task in run.tasks.values())
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def inner_stop_reason(task: TaskRun) -> StopReason | None:
+    """Return why the run within a failed task was stopped, as the reply of that run says."""
+    call = task.result
+    if task.delegated is None or task.state is not TaskState.FAILED or call is None:
+        return None
+    code = call.replied.code if call.replied else ""
+    return next((reason for reason in StopReason if reason == code), None)
+
+
 Told = tuple[Hash, Entry[Any]]
 """An entry, and its id."""
 

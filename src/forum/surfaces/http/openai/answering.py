@@ -34,7 +34,16 @@ from forum.surfaces.http.openai.errors import NoAnswer, Wrong
 from forum.surfaces.http.problems import Problem, Refusal
 from forum.surfaces.http.tail import heard
 from forum.surfaces.telling import run_reason, session_end, task_reason, tasks_of
-from forum.work import Budget, Panel, Run, RunState, StopReason, gate_strand, task_strand
+from forum.work import (
+    Budget,
+    Panel,
+    Run,
+    RunState,
+    StopReason,
+    gate_strand,
+    stop_reason,
+    task_strand,
+)
 
 if TYPE_CHECKING:
     from forum.engine import Order
@@ -275,7 +284,8 @@ def _waiting(view: RunView) -> NoAnswer:
 
 def _failure(view: RunView) -> NoAnswer:
     state, closed = view.state, session_end(view)
-    status, code = _STOPS.get(state.stopped.reason, _FAILED) if state.stopped else _FAILED
+    stop = stop_reason(state)
+    status, code = _STOPS.get(stop, _FAILED) if stop else _FAILED
     if closed is not None and state.stopped is None:
         # What a panel has to know first is for the person at the client: nobody else may answer it.
         said = (view.answer or b"").decode(errors="replace")
