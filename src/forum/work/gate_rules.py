@@ -7,12 +7,17 @@ number must not pass for a small one.
 """
 
 import json
+import re
+import unicodedata
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from typing import Any, NoReturn
 
 import msgspec
+
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?").fullmatch
+"""A number in a string that every tool reads alike: no exponent, plus sign or foreign digit."""
 
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -73,7 +78,7 @@ def _amount(arguments: str, name: str) -> Decimal | None:
             parse_constant=_no_number,
         )
         value = given[name]
-        if isinstance(value, bool) or not isinstance(value, str | Decimal):
+        if not isinstance(value, Decimal) and not (isinstance(value, str) and _DECIMAL(value)):
             return None
         amount = Decimal(value)
     except (ValueError, LookupError, TypeError, RecursionError, InvalidOperation):
@@ -82,10 +87,16 @@ def _amount(arguments: str, name: str) -> Decimal | None:
 
 
 def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) != len(members):
+    # Many tools bind arguments to their parameters without regard to case: "Amount" behind
+    # "amount" is a second one to them.
+    if len({_fold(name) for name, _ in members}) != len(members):
         raise ValueError("a member is written twice")
-    return found
+    return dict(members)
+
+
+def _fold(name: str) -> str:
+    """Return the form that names have in common which differ in case or in width only."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def _no_number(name: str) -> NoReturn:
