@@ -1,5 +1,6 @@
 """Servers that answer in one piece although a stream was asked for, and addresses without /v1."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from forum.ledger import Amount, Outcome
 from forum.work import Api, Use, Why
 from tests.models.asking import FORM, MAIL, NOTE, ask, call_of, error_of, output_of, spec_of
-from tests.models.provider import GOOD_USAGE, MODEL, in_one_piece, refuse, say, serving
+from tests.models.provider import EVENTS, GOOD_USAGE, MODEL, in_one_piece, refuse, say, serving
 
 _USES = (Use("mail", '{"to":"all"}'), Use("note", "sent"))
 
@@ -47,7 +48,9 @@ WITH_USES = {
 
 
 @pytest.mark.parametrize("api", list(Api))
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "text/plain"])
+@pytest.mark.parametrize(
+    "kind", ["application/json; charset=utf-8", "text/plain", "text/event-stream; charset=utf-8"]
+)
 def test_a_complete_answer_in_one_piece_is_an_answer(api: Api, kind: str) -> None:
     """It is what was asked for, and was paid for: text, tokens and model are taken as they are."""
     with serving(in_one_piece(WHOLE[api], kind)) as provider:
@@ -55,6 +58,15 @@ def test_a_complete_answer_in_one_piece_is_an_answer(api: Api, kind: str) -> Non
 
     assert (reply.outcome, output_of(reply), reply.model) == (Outcome.OK, b"two rivers", MODEL)
     assert reply.spent == Amount(22_000, 10, 1)
+
+
+def test_an_answer_in_one_piece_may_follow_blank_pieces() -> None:
+    """A server that keeps the connection alive with blank lines begins the object behind them."""
+    body = json.dumps(_chat()).encode()
+    with serving((EVENTS, b"\n", 0.05, b"\r\n", 0.05, body[:1], 0.05, body[1:])) as provider:
+        reply = ask(spec_of(provider))
+
+    assert (reply.outcome, output_of(reply)) == (Outcome.OK, b"two rivers")
 
 
 @pytest.mark.parametrize("api", list(Api))

@@ -8,7 +8,7 @@ call is cancelled.  Redirects are not followed: a key goes where it was meant to
 
 import asyncio
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -128,22 +128,43 @@ async def post(request: Post, seconds: float, taker: Taker) -> Answer:
 
 async def _answer(response: httpx2.Response, taker: Taker) -> Answer:
     if response.status_code != 200:
-        body = await _beginning(response)
+        body = await _beginning(response.aiter_raw())
         return Answer(End.REFUSED, response.status_code, pause_of(response.headers), body)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     # What is compressed could be a thousand times as long as what we count; we ask for none.
     plain = response.headers.get("content-encoding", "identity") == "identity"
     if not plain:
-        return Answer(End.MALFORMED, 200, error=await _beginning(response))
+        return Answer(End.MALFORMED, 200, error=await _beginning(response.aiter_raw()))
+    chunks = response.aiter_raw()
     if kind != "text/event-stream":
-        return await _read_whole(response, taker)
-    return await _read(response, taker)
+        return await _read_whole(chunks, taker)
+    first = await _read_to_text(chunks)
+    # Some servers name the kind that was asked for, and send one JSON object all the same.  No
+    # field of an event begins with a brace, so that the two cannot be confused.
+    read = _read_whole if first.lstrip().startswith(b"{") else _read
+    return await read(_chain(first, chunks), taker)
 
 
-async def _read(response: httpx2.Response, taker: Taker) -> Answer:
+async def _read_to_text(chunks: AsyncIterable[bytes]) -> bytes:
+    """Return the beginning of an answer, up to the first piece that is not blank."""
+    first = bytearray()
+    async for chunk in chunks:
+        first += chunk
+        if not chunk.isspace() or len(first) > MOST_ERRORS:
+            break
+    return bytes(first)
+
+
+async def _chain(first: bytes, rest: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for chunk in rest:
+        yield chunk
+
+
+async def _read(chunks: AsyncIterable[bytes], taker: Taker) -> Answer:
     events, size = Events(), 0
     try:
-        async for chunk in response.aiter_raw():
+        async for chunk in chunks:
             size += len(chunk)
             if size > MOST_STREAMED:
                 return Answer(End.OVERSIZE, 200)
@@ -156,9 +177,9 @@ async def _read(response: httpx2.Response, taker: Taker) -> Answer:
     return Answer(End.EARLY, 200)
 
 
-async def _read_whole(response: httpx2.Response, taker: Taker) -> Answer:
+async def _read_whole(chunks: AsyncIterable[bytes], taker: Taker) -> Answer:
     """Read an answer that is not streamed: some servers ignore that a stream was asked for."""
-    body = await _beginning(response, MOST_IN_EVENT + 1)
+    body = await _beginning(chunks, MOST_IN_EVENT + 1)
     if len(body) > MOST_IN_EVENT:
         return Answer(End.OVERSIZE, 200)
     try:
@@ -171,9 +192,9 @@ async def _read_whole(response: httpx2.Response, taker: Taker) -> Answer:
     return Answer(End.MALFORMED, 200, error=body[:MOST_ERRORS])
 
 
-async def _beginning(response: httpx2.Response, most: int = MOST_ERRORS) -> bytes:
+async def _beginning(chunks: AsyncIterable[bytes], most: int = MOST_ERRORS) -> bytes:
     body = bytearray()
-    async for chunk in response.aiter_raw():
+    async for chunk in chunks:
         body += chunk[: most - len(body)]
         if len(body) == most:
             break
