@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forum.ledger.archive import pack
 from tests.surfaces.terminal import Terminal
 
 pytestmark = pytest.mark.slow
@@ -68,12 +69,18 @@ def test_programs_are_told_too(user: Terminal) -> None:
     assert [one["same_machine"] for one in story["witnesses"]] == [True]
 
 
-def _again(data: bytes, kind: int) -> bytes:
+def _again(data: bytes, kind: int, folder: str = "") -> bytes:
     """Pack the files of an archive as another program would."""
+    with zipfile.ZipFile(BytesIO(data)) as old:
+        return _packed({f"{folder}{name}": old.read(name) for name in old.namelist()}, kind)
+
+
+def _packed(files: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Pack files as another program than ours does."""
     packed = BytesIO()
-    with zipfile.ZipFile(BytesIO(data)) as old, zipfile.ZipFile(packed, "w", kind) as new:
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
+    with zipfile.ZipFile(packed, "w", kind) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
     return packed.getvalue()
 
 
@@ -84,6 +91,11 @@ FAULTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "all but the end": ("truncated", lambda data: data[:-1]),
     "compressed again": ("re-zipped", lambda data: _again(data, zipfile.ZIP_DEFLATED)),
     "stored again": ("re-zipped", lambda data: _again(data, zipfile.ZIP_STORED)),
+    "a foreign zip": ("not-a-bundle", lambda _: _packed({"b.txt": b"b", "a.txt": b"a"})),
+    "a zip of nothing": ("not-a-bundle", lambda _: _packed({})),
+    "a foreign zip in our form": ("not-a-bundle", lambda _: pack({"a.txt": b"a"})),
+    "a bundle within a zip": ("not-a-bundle", lambda data: _packed({"run.zip": data})),
+    "packed in a folder": ("re-zipped", lambda data: _again(data, zipfile.ZIP_DEFLATED, "run/")),
     "another answer": ("altered", lambda data: data.replace(b"The Po", b"The Ob")),
     "something behind": ("altered", lambda data: data + b"x"),
 }

@@ -10,6 +10,7 @@ An archive of more than 65,535 files, or of more than 4 GiB, is *wide*: it ends 
 One that is not so large must not.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from struct import Struct
@@ -39,9 +40,14 @@ _REZIPPED = (
     "re-zipped: another program has packed its files again; "
     "ask for the file as forum ledger export wrote it"
 )
+NOT_A_BUNDLE = "not-a-bundle: it is a zip file, but none that forum ledger export wrote"
 _ALTERED = "altered: its bytes are not those that were packed"
 _MOST_BEHIND = _END.size + 0xFFFF
 """How far before its last byte the end of a zip file can begin."""
+_LISTED = re.compile(
+    rb"PK\x01\x02.{42}(?:[^\x00]{0,255}/)?(?:entries|proofs)/[0-9]{16}\.", re.DOTALL
+).search
+"""A line of the directory that names an entry or a proof: every bundle has several of them."""
 
 
 class Source(Protocol):
@@ -101,11 +107,12 @@ class Archive:
             try:
                 name = self._source[at + _LOCAL.size : start].decode()
             except UnicodeDecodeError:
-                raise Malformed("archive", "a file name that is not UTF-8") from None
+                fault = self._fault("a file name that is not UTF-8")
+                raise Malformed("archive", fault) from None
             if start + size > len(self._source):
                 raise Malformed("archive", self._fault(_ALTERED))
             if self.members and name <= before:
-                raise Malformed("archive", _REZIPPED)
+                raise Malformed("archive", self._fault(_REZIPPED))
             member = self._read_member(start, size)
             if _local_header(name.encode(), member) != header:
                 raise Malformed("archive", self._fault(_header_fault(name, member, header)))
@@ -136,7 +143,10 @@ class Archive:
             return _NOT_A_ZIP
         end = source[max(0, len(source) - _MOST_BEHIND) :].rfind(b"PK\5\6")
         rest = min(len(source), _MOST_BEHIND) - end
-        return _TRUNCATED if end < 0 or rest < _END.size else otherwise
+        if end < 0 or rest < _END.size:
+            return _TRUNCATED
+        # The directory is the last part of every zip file, whoever packed it.
+        return otherwise if _LISTED(source[max(0, len(source) - _PIECE) :]) else NOT_A_BUNDLE
 
 
 def _header_fault(name: str, member: Member, header: bytes) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.errors import Altered, Malformed, NoSuchEntry, NotYetSigned, ProofRejected
-from forum.ledger.archive import Archive, Source, is_wide, pack
+from forum.ledger.archive import NOT_A_BUNDLE, Archive, Source, is_wide, pack
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN, leaf_of, peek_kind
 from forum.ledger.hand_over import find_hand_overs, hand_over_notes
@@ -181,6 +181,8 @@ class BundleReader:
     def _read_manifest(self) -> _ManifestHead:
         """Return the manifest if it lists exactly the other files, in its only form."""
         members = self._archive.members
+        if not any(map(_ENTRY, members)):
+            raise Malformed("bundle", NOT_A_BUNDLE)
         data = self._archive.read(_MANIFEST) if _MANIFEST in members else b""
         try:
             manifest = msgspec.json.decode(data, type=_ManifestHead)
