@@ -209,6 +209,8 @@ _RUNS_AT_ONCE = 100
 _CLOCK_SKEW = 60_000_000
 """By how many microseconds clocks of writers may differ."""
 _SHORTEST_RUN = 8
+_MAX_COMPARED = 100
+"""How many runs are looked at for one whose name begins as was said."""
 _LONG_LOG = 100_000
 """From how many entries on it pays to start processes that verify."""
 _DATABASE_URL = "FORUM_DATABASE_URL"
@@ -1330,24 +1332,34 @@ class Forum:
         """Return the run that is meant: by its name, the beginning of it, or any entry of it."""
         if self.store.strands(what):
             return what
-        found = self._runs_beginning(what)
+        # A few digits are an index first: every small index is the beginning of some run.
+        is_index = what.isdecimal() and len(what) < _SHORTEST_RUN
+        if not is_index and (begun := self._run_beginning(what)):
+            return begun
+        try:
+            run = self.ledger.find(what).entry.run
+        except (Malformed, NoSuchEntry):
+            if is_index and (begun := self._run_beginning(what)):
+                return begun
+            why = f"the log has no run {what} either; forum runs lists them"
+            raise NoSuchEntry(why) from None
+        if run == LOG_RUN:
+            raise NoSuchRun(f"{what} is an entry of the log itself")
+        return run
+
+    def _run_beginning(self, prefix: str) -> str | None:
+        """Return the only run whose name begins so, if there is one.  Raises `AmbiguousRun`."""
+        if not prefix:
+            return None
+        listed = self.store.runs(prefix, _MAX_COMPARED)
+        found = [run for run in listed if run.startswith(prefix)]
         if len(found) > 1:
             # Runs within a run are named after it: whoever does not say more means the outer one.
             found = [run for run in found if not self._parent_of(run)] or found
         if len(found) > 1:
-            raise AmbiguousRun(what, len(found))
-        if found:
-            return found[0]
-        try:
-            return self.ledger.find(what).entry.run
-        except (Malformed, NoSuchEntry):
-            why = f"the log has no run {what} either; forum runs lists them"
-            raise NoSuchEntry(why) from None
-
-    def _runs_beginning(self, prefix: str) -> list[str]:
-        if len(prefix) < _SHORTEST_RUN:  # or every index would be the beginning of some run
-            return []
-        return [run for run in self.store.runs(prefix, 100) if run.startswith(prefix)]
+            more = len(listed) == _MAX_COMPARED and listed[-1].startswith(prefix)
+            raise AmbiguousRun(prefix, found, more=more)
+        return found[0] if found else None
 
     def _parent_of(self, run: str) -> str:
         accepted = self.read_run(run).accepted
@@ -1923,6 +1935,10 @@ class Forum:
     def operator_token(self, *, rotate: bool = False) -> str:
         """Return the token of this project's operator: made where there is none, or replaced."""
         return self._operator_token.rotate() if rotate else self._operator_token.make()
+
+    def check_operator_token(self) -> None:
+        """Read the token, if there is one.  Raises `KeyUnreadable` for one that opens nothing."""
+        self._operator_token.read()
 
     def is_operator(self, shown: str) -> bool:
         """Tell whether this is the token of this project's operator."""

@@ -66,7 +66,7 @@ An error is named for what happened, carries facts, and says in its text what to
 where there is something to do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -479,12 +479,19 @@ class AmbiguousEntry(ForumError):
 class AmbiguousRun(ForumError):
     """The beginning of a run's name fits more than one run."""
 
-    def __init__(self, prefix: str, count: int) -> None:
-        super().__init__(prefix, count)
-        self.prefix, self.count = prefix, count
+    MAX_NAMED = 3
+
+    def __init__(self, prefix: str, runs: Sequence[str], *, more: bool = False) -> None:
+        super().__init__(prefix, runs)
+        self.prefix, self.runs = prefix, tuple(runs)
+        self.more = more
+        """Whether there are more of them than these."""
 
     def __str__(self) -> str:
-        return f"{self.count} runs begin with {self.prefix}; give more of the name"
+        count = f"{len(self.runs)}{' or more' if self.more else ''}"
+        named = ", ".join(self.runs[: self.MAX_NAMED])
+        others = ", ..." if len(self.runs) > self.MAX_NAMED else ""
+        return f"{count} runs begin with {self.prefix}: {named}{others}; give more of the name"
 
 
 class NotYetSigned(ForumError):

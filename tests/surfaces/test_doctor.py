@@ -257,6 +257,22 @@ def test_a_file_with_a_password_that_others_can_read_is_a_problem(bare: Terminal
     assert closed == []
 
 
+def test_an_operator_token_that_others_can_read_is_a_problem(terminal: Terminal) -> None:
+    """Servers refuse such a token, and only a new one helps: the old one may have been read."""
+    terminal.call("token")
+    token = next(Path(terminal.environment["FORUM_STATE_DIR"]).rglob("*.token"))
+    token.chmod(0o644)
+    found = examined(terminal, 1)["secrets"]
+    terminal.call("token", "--rotate")
+    rotated = [one for one in all_findings(terminal) if one["check"] == "secrets"]
+
+    assert found.state is State.PROBLEM
+    assert found.next == "forum token --rotate"
+    assert token.name in found.found
+    assert "other users can read this token" in found.found
+    assert rotated == []
+
+
 def all_findings(terminal: Terminal) -> list[dict[str, str]]:
     """Return everything that is found, in the order in which it was looked at."""
     checks: list[dict[str, str]] = json.loads(terminal.call("doctor", "--json").stdout)["checks"]

@@ -4,7 +4,7 @@ import json
 import re
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,8 @@ import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from forum.app import Forum
+from forum.config import load_settings
 from forum.engine import Order
 from forum.ledger import ApiKey, Scope
 from forum.surfaces.http.desk import Desk
@@ -283,6 +285,27 @@ def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_pat
     assert others == [403] * 4
     assert told["forum_runs_accepted_total{}"] == 1
     assert told['forum_queue_age_seconds{queue="due"}'] >= 0
+
+
+@pytest.mark.parametrize("command", [("up", "--port", "0"), ("worker",)])
+def test_runs_of_before_are_told_of_in_json_too(terminal: Terminal, command: Sequence[str]) -> None:
+    """A process that keeps a log writes everything into it: which runs it finds, for example."""
+    run = terminal.call("submit", "hello", "--cmd", "cat", "--detach").stdout.strip()
+    with Forum(load_settings(terminal.folder, terminal.environment)) as forum:
+        forum.interrupt(run)
+    with subprocess.Popen(
+        [str(FORUM), *command, "--log-format", "json"],
+        cwd=terminal.folder,
+        env=terminal.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(2)]
+        stop(process)
+
+    told = [json.loads(line)["message"] for line in lines]
+    assert any(line.startswith(f"1 run is interrupted: {run[:18]}") for line in told)
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from forum.app import Forum
+from forum.config import load_settings
 from forum.surfaces.telling import RUN_WORDS
 from forum.work import RunState
 from tests.surfaces.terminal import FORUM, Terminal
@@ -120,6 +122,19 @@ def test_a_run_is_watched_until_it_waits(user: Terminal) -> None:
 
     assert watched.returncode == 6
     assert "forum gate approve" in watched.stderr
+
+
+def test_of_an_interrupted_run_is_told_how_to_go_on(user: Terminal) -> None:
+    """Nobody works on it: a task must not be told as running."""
+    run = user.type("submit", "Wait", "--cmd", "cat", "--detach").stdout.strip()
+    with Forum(load_settings(user.folder, user.environment)) as forum:
+        forum.interrupt(run)
+    watched = user.type("watch", run)
+    user.type("cancel", run)
+
+    assert watched.returncode == 130
+    assert f"interrupted; go on with: forum resume {run[:18]}\n" in watched.stderr
+    assert "running" not in watched.stderr
 
 
 def test_ctrl_c_ends_the_watching_and_not_the_run(user: Terminal) -> None:

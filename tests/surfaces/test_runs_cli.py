@@ -339,20 +339,25 @@ def test_a_run_is_found_by_its_beginning_and_by_its_entries(library: Library) ->
 
     assert {library.terminal.ask("show", name)["run"] for name in names} == {run}
     assert isinstance(library.terminal.call("show", "nosuch").exception, NoSuchEntry)
+    of_the_log = library.terminal.call("show", "0").exception
+    assert str(of_the_log) == "no such run: 0 is an entry of the log itself; forum runs lists them"
 
 
 def test_a_beginning_that_fits_several_runs_names_none(
     bare: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To guess which run is to be cancelled would be the wrong kind of help."""
-    names = iter([f"0199c0de-1234-7000-8000-00000000000{n}" for n in range(2)])
+    made = [f"01a1c0de-1234-7000-8000-00000000000{n}" for n in range(2)]
+    names = iter(made)
     monkeypatch.setattr("forum.app.new_run", lambda: next(names))
     for _ in range(2):
         bare.call("submit", "x", "--cmd", "cat", "--detach")
-    ambiguous = bare.call("cancel", "0199c0de-1234").exception
 
-    assert isinstance(ambiguous, AmbiguousRun)
-    assert str(ambiguous) == "2 runs begin with 0199c0de-1234; give more of the name"
+    for beginning in ("01a1c0de-1234", "01a1", "01a"):
+        ambiguous = bare.call("cancel", beginning).exception
+        assert isinstance(ambiguous, AmbiguousRun)
+        listed = f"{made[0]}, {made[1]}"
+        assert str(ambiguous) == f"2 runs begin with {beginning}: {listed}; give more of the name"
     assert {run["state"] for run in bare.ask("runs")["runs"]} == {"running"}
 
 

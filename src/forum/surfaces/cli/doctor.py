@@ -320,6 +320,12 @@ def _secrets(house: House) -> Iterator[Finding]:
             mode = f"{stat.S_IMODE(path.stat().st_mode):04o}"
             said = f"{_short(path)} holds {what}, and other users may read it (mode {mode})"
             yield _problem("secrets", said, f"chmod 600 {shlex.quote(str(path))}")
+    try:
+        house.forum.check_operator_token()
+    except KeyUnreadable as error:
+        # To close the file would not help: whoever has read the token keeps it.
+        said = f"the operator's token opens nothing: {_short(Path(error.path))}: {error.why}"
+        yield _problem("secrets", said.partition("; ")[0], "forum token --rotate")
 
 
 def _secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:

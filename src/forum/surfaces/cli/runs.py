@@ -10,14 +10,21 @@ from forum.app import Forum, RunView, now, open_bundle, view_record
 from forum.errors import NoSuchRun
 from forum.surfaces.cli import FAILED, options
 from forum.surfaces.cli.divergence import print_answers, print_divergences
-from forum.surfaces.cli.following import print_bytes, watch_run
+from forum.surfaces.cli.following import finish, print_bytes, watch_run
 from forum.surfaces.cli.output import print_json, width
 from forum.surfaces.cli.runview import screen, status
 from forum.surfaces.cli.transcript import transcript_form, transcript_lines
 from forum.surfaces.cli.units import age, price, read_moment
 from forum.surfaces.forms.comparison import BenchForm, MeasureForm, diff_form, measure_form
 from forum.surfaces.forms.runs import run_form, runs_form
-from forum.surfaces.telling import RUN_WORDS, SHORT, first_line, run_words, share_of_work
+from forum.surfaces.telling import (
+    RUN_WORDS,
+    SHORT,
+    first_line,
+    run_reason,
+    run_words,
+    share_of_work,
+)
 from forum.work import Run, RunRecord
 
 
@@ -237,7 +244,13 @@ def watch(run: str | None, *, as_json: bool) -> None:
     status is that of `forum submit`.
     """
     with options.forum() as forum:
-        watch_run(forum, forum.run_of(run) if run else _newest(forum), as_json=as_json)
+        found = forum.run_of(run) if run else _newest(forum)
+        state = forum.read_run(found)
+        if state.interrupted and state.outcome is None:
+            # Its tasks are where they were, but nobody works on them: there is nothing to watch.
+            options.complain(run_reason(forum.view(found)))
+            finish(forum, found, as_json=as_json)
+        watch_run(forum, found, as_json=as_json)
 
 
 def _newest(forum: Forum) -> str:

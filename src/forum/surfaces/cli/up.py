@@ -52,7 +52,7 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
     with logging_to_stderr(log_format), Forum(options.settings(), log_warning) as forum:
         forum.initialise()
         forum.operator_token()
-        announce_runs(forum)
+        announce_runs(forum, say=log_line)
         work = partial(forum.working, Capacity(tasks=tasks), log_trouble(forum), PATIENCE_SECONDS)
         house = House([Desk(forum, work)], open_loopback=open_loopback)
         run_server(house, Listening("127.0.0.1", port), log_line, annexes(house))

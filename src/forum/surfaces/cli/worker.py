@@ -69,7 +69,7 @@ def worker(
                 facts = {"worker": serving.id, "origin": forum.origin, "database": place}
                 print_json("forum.worker/1", facts)
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
-            announce_runs(forum, serving.id)
+            announce_runs(forum, serving.id, say=log_line)
             stop.wait()
             stop.end_at_next()
             log_line(f"stopping; work in hand gets {PATIENCE_SECONDS} s")
