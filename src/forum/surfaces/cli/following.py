@@ -203,7 +203,7 @@ def _print_end(view: RunView) -> None:
     said = _so_far(view)
     lines = [f"{click.style(f'{mark} {word}', fg=color)}: {said}"]
     reason = run_reason(view)
-    if reason and view.state.outcome is not None:
+    if reason and (view.state.interrupted or view.state.outcome is not None):
         lines.append(f"  {reason}")
     for name in view.state.tasks:
         task = view.state.task(name)
