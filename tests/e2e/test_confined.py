@@ -1,6 +1,7 @@
 """An agent that wants to approve its own gate, and to make itself a key: confined, and not."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import httpx2
 import pytest
 
 from forum.ledger import Outcome
-from tests.support import free_port
+from tests.support import free_port, wait_until
 from tests.surfaces.serving import started
 from tests.surfaces.terminal import FORUM, Terminal
 
@@ -67,6 +68,24 @@ NOTHING: dict[str, Any] = {
 }
 
 
+WATCH = """
+import json, sys, time
+from pathlib import Path
+
+sys.stdin.read()
+Path("work/ready").touch()
+while not Path("work/go").exists():
+    time.sleep(0.02)
+secret = (b"PRIVATE" + b"+KEY", b"[" + b"agents]")  # not found in this file
+files = [path for path in sorted(Path(".").rglob("*")) if path.is_file()]
+found = [str(file) for file in files if any(word in file.read_bytes() for word in secret)]
+Path("work/draft").write_text(json.dumps(found))
+Path("work/draft").rename("work/found")
+print("done")
+"""
+"""Look through all files of the folder for keys and settings, after a while."""
+
+
 def attacked(tmp_path: Path, *options: str) -> tuple[dict[str, Any], list[str]]:
     """Let an agent attack the server that runs it; return what it got, and which keys there are."""
     terminal, port = Terminal(tmp_path), free_port()
@@ -110,3 +129,45 @@ def test_a_program_that_is_not_confined_can_do_what_its_user_can(tmp_path: Path)
     assert len(got["tokens"]) == 1
     assert got["gates"] == {"gates": []}
     assert keys == ["me", "me"]
+
+
+@pytest.mark.slow
+def test_a_confined_program_finds_no_key_while_keys_and_settings_are_replaced(
+    tmp_path: Path,
+) -> None:
+    """Neither the new key nor the old one, nor those of a project within the project."""
+    terminal = Terminal(tmp_path)
+    (terminal.folder / "work").mkdir()
+    (terminal.folder / "agent.py").write_text(WATCH)
+    settings = f"""
+[agents]
+confine = true
+write = ["work"]
+[keys]
+log = "keys/log.key"
+[models.default]
+cmd = "{sys.executable} agent.py"
+"""
+    (terminal.folder / "forum.toml").write_text(settings)
+    inner = terminal.folder / "1/2/3/4/5/inner"
+    inner.mkdir(parents=True)
+    (inner / "forum.toml").write_text('[keys]\nlog = "keys/log.key"\n# [agents]\n')
+    terminal.call("init")
+    environment = terminal.environment
+    subprocess.run([FORUM, "init"], cwd=inner, env=environment, check=True, capture_output=True)
+    assert "PRIVATE+KEY" in (inner / "keys/log.key").read_text()
+
+    words = [str(FORUM), "submit", "Look."]
+    with subprocess.Popen(words, cwd=terminal.folder, env=environment) as submit:
+        try:
+            wait_until((terminal.folder / "work/ready").exists)
+            rotated = terminal.type("keys", "rotate-log", "--yes")
+            (terminal.folder / "new").write_text(settings)
+            (terminal.folder / "new").replace(terminal.folder / "forum.toml")
+            (terminal.folder / "work/go").touch()
+            wait_until((terminal.folder / "work/found").exists)
+        finally:
+            submit.kill()  # its log has another key now: it cannot finish
+
+    assert rotated.returncode == 0, rotated.stderr
+    assert json.loads((terminal.folder / "work/found").read_text()) == []

@@ -5,13 +5,16 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from forum.backends.projects import Epoch, Project, Registry
 from forum.config import load_settings
 from forum.engine import Deed, Reply
 from forum.errors import BadSettings, NotConfined
@@ -56,6 +59,15 @@ print(json.dumps({
 """
 
 
+WAIT = """
+import pathlib, time
+pathlib.Path("work/ready").touch()
+while not pathlib.Path("work/go").exists():
+    time.sleep(0.02)
+"""
+"""What a program does first that is to look around after something has changed outside."""
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a project with secrets in it, and go there."""
@@ -98,6 +110,42 @@ def look(sandbox: Sandbox | None, **asked: object) -> dict[str, object]:
     assert reply.outcome is Outcome.OK, b"".join(reply.error.chunks())
     seen: dict[str, object] = json.loads(b"".join(reply.output.chunks()))
     return seen
+
+
+def look_after(change: Callable[[], None], sandbox: Sandbox, reads: list[str]) -> dict[str, str]:
+    """Start a program, change something outside, and return what the program then reads."""
+    Path("late.py").write_text(WAIT + LOOK)
+    given = json.dumps({"reads": reads, "writes": [], "hears": []})
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(use, Tool((sys.executable, "late.py")), sandbox, given)
+        while not Path("work/ready").exists() and not running.done():
+            time.sleep(0.02)
+        change()
+        Path("work/go").touch()
+        reply = running.result()
+    assert reply.outcome is Outcome.OK, b"".join(reply.error.chunks())
+    seen: dict[str, str] = json.loads(b"".join(reply.output.chunks()))["reads"]
+    return seen
+
+
+def run_script(script: str, sandbox: Sandbox) -> bytes:
+    """Let a confined program run Python code, and return what it prints."""
+    reply = use(Tool((sys.executable, "-c", script)), sandbox)
+    return b"".join((*reply.output.chunks(), *reply.error.chunks()))
+
+
+def make_project(folder: Path, lines: str = "") -> None:
+    """Make a project with keys as another one would have left it, unknown to any registry."""
+    (folder / ".forum").mkdir(parents=True)
+    (folder / ".forum/log.key").write_text("PRIVATE")
+    (folder / "forum.toml").write_text(lines)
+    (folder / "notes").write_text("plain")
+
+
+def register_project(home: Path, folder: Path) -> None:
+    """Have the state directory know a project, as `forum init` does."""
+    place = (str(folder / ".forum"), "", str(folder / ".forum/log.key"))
+    Registry(home.parent / "state/projects").save(Project(*place, (Epoch("example", ("key",)),)))
 
 
 @contextmanager
@@ -236,6 +284,157 @@ def test_nothing_is_run_where_it_cannot_be_confined(
 
     with pytest.raises(NotConfined, match="apt install bubblewrap"):
         sandbox.check()
+
+
+def test_a_secret_that_is_replaced_while_a_program_runs_stays_hidden(home: Path) -> None:
+    """A mount over a file, or over a folder, is gone as soon as another takes its name."""
+
+    def replace() -> None:
+        for name in ("forum.toml", "model.key", "keys/log.key"):
+            Path(f"{name}.new").write_text("PRIVATE")
+            Path(f"{name}.new").replace(name)
+        Path(".forum").rename(".forum.old")
+        Path("keys").rename("older")
+        for name in (".forum", "keys"):
+            Path(name).mkdir()
+            Path(name, "log.key").write_text("PRIVATE")
+
+    (home / "keys").mkdir()
+    (home / "keys/log.key").write_text("PRIVATE")
+    (home / "keys/notes").write_text("plain")
+    sandbox = sandbox_of(home, 'write = ["work"]\n[keys]\nlog = "keys/log.key"')
+    secrets = ["forum.toml", "model.key", ".forum/log.key", ".forum.old/log.key"]
+    secrets += ["keys/log.key", "older/log.key"]
+    seen = look_after(replace, sandbox, [*secrets, "keys/notes"])
+
+    assert seen.pop("keys/notes") == "plain"
+    assert set(seen.values()) <= {"FileNotFoundError", "empty"}
+
+
+def test_a_confined_program_cannot_move_the_folder_of_a_secret(home: Path) -> None:
+    """The next program would find the secret under a name that nobody hides."""
+    (home / "keys/old").mkdir(parents=True)
+    (home / "keys/old/log.key").write_text("PRIVATE")
+    sandbox = sandbox_of(home, 'write = ["."]\n[keys]\nlog = "keys/old/log.key"')
+    moves = [("keys", "taken"), ("keys/old", "keys/taken"), ("keys/old", "work/taken")]
+    errors = [run_script(f"import os; os.rename{names}", sandbox) for names in moves]
+    seen = look(sandbox, reads=[f"{taken}/log.key" for _, taken in moves])["reads"]
+
+    assert all(b"OSError" in error for error in errors)
+    assert isinstance(seen, dict)
+    assert set(seen.values()) == {"FileNotFoundError"}
+    assert (home / "keys/old/log.key").read_text() == "PRIVATE"
+
+
+def test_a_folder_with_a_secret_takes_no_new_entry_and_says_so(home: Path) -> None:
+    """What a program wrote there would be lost without a word; elsewhere it is kept."""
+    seen = look(sandbox_of(home, 'write = ["."]'), writes=["new", "work/new"])
+
+    assert seen["writes"] == {"new": False, "work/new": True}
+    assert (home / "work/new").read_text() == "mine"
+
+
+def test_nothing_is_run_if_a_secret_is_not_where_it_was_named(home: Path) -> None:
+    """It may have been moved to where programs can read it."""
+    sandbox = sandbox_of(home)
+    sandbox.check()
+    (home / "model.key").rename(home / "moved")
+
+    with pytest.raises(NotConfined, match=r"model\.key does not exist.*put it back"):
+        sandbox.check()
+    refused = use(Tool(("cat", "moved")), sandbox)
+    assert (refused.outcome, refused.code) == (Outcome.FAILED, "not-confined")
+    assert b"PRIVATE" not in b"".join(refused.output.chunks())
+
+
+def test_old_versions_and_drafts_of_a_secret_are_hidden_with_it(home: Path) -> None:
+    """`forum keys rotate-log` leaves the old key beside the new one, editors leave drafts."""
+    copies = ["log.key.rotated-00", "log.key.next", "log.key.new", "log.0", ".log.key.swp"]
+    (home / "keys").mkdir()
+    for name in ("log.key", *copies):
+        (home / "keys" / name).write_text("PRIVATE")
+    (home / "keys/log.keyboard").write_text("plain")
+    sandbox = sandbox_of(home, '[keys]\nlog = "keys/log.key"')
+    seen = look(sandbox, reads=[f"keys/{name}" for name in (*copies, "log.keyboard")])["reads"]
+
+    assert isinstance(seen, dict)
+    assert seen.pop("keys/log.keyboard") == "plain"
+    assert set(seen.values()) <= {"FileNotFoundError", "empty"}
+
+
+def test_a_link_shows_nothing_that_its_target_would_not(home: Path) -> None:
+    """Neither one beside a secret nor one on the way to it."""
+    (home / "vault").mkdir()
+    (home / "vault/log.key").write_text("PRIVATE")
+    (home / "keys").symlink_to("vault")
+    (home / "out").symlink_to(home.parent / "elsewhere")
+    (home / "in").symlink_to("notes")
+    sandbox = sandbox_of(home, '[keys]\nlog = "keys/log.key"')
+    seen = look(sandbox, reads=["keys/log.key", "vault/log.key", "out", "in"])["reads"]
+
+    assert seen == {
+        "keys/log.key": "empty",
+        "vault/log.key": "empty",
+        "out": "FileNotFoundError",
+        "in": "plain",
+    }
+
+
+def test_a_secret_among_the_files_of_the_system_is_hidden(home: Path) -> None:
+    """Keys of certificates are often kept in /etc/ssl, of which programs need the rest."""
+    assert look(sandbox_of(home), reads=["/etc/passwd"])["reads"] != {"/etc/passwd": "empty"}
+    sandbox = sandbox_of(home, '[server]\ntls_key = "/etc/passwd"')
+
+    assert look(sandbox, reads=["/etc/passwd"])["reads"] == {"/etc/passwd": "FileNotFoundError"}
+
+
+def test_secrets_of_other_projects_in_the_folder_are_hidden(home: Path) -> None:
+    """Those that are known wherever they lie, and unknown ones down to some levels."""
+    near, known = home / "a/b/c", home / "work/1/2/3/4/5"
+    for folder in (near, known):
+        make_project(folder, '[keys]\nwrite = "own/write.key"\n')
+        (folder / "own").mkdir()
+        (folder / "own/write.key").write_text("PRIVATE")
+    register_project(home, known)
+    secrets = ("forum.toml", ".forum/log.key", "own/write.key")
+    sandbox = sandbox_of(home, 'read = ["work/1"]')
+    for folder in (near, known):
+        seen = look(sandbox, reads=[str(folder / name) for name in (*secrets, "notes")])["reads"]
+        assert isinstance(seen, dict)
+        assert seen.pop(str(folder / "notes")) == "plain"
+        assert set(seen.values()) <= {"FileNotFoundError", "empty"}
+
+
+@pytest.mark.parametrize("known_by", ["record", "search"])
+def test_nothing_is_run_that_could_move_another_project(home: Path, known_by: str) -> None:
+    """What is in a folder that programs may change is nowhere safe from them."""
+    child = home / ("work/1/2/3/4/5" if known_by == "record" else "work/child")
+    make_project(child)
+    if known_by == "record":
+        register_project(home, child)
+    sandbox_of(home).check()
+
+    with pytest.raises(NotConfined, match=r"another project.*\[agents\] write"):
+        sandbox_of(home, 'write = ["work"]').check()
+
+
+def test_nothing_is_run_if_the_other_projects_are_not_known(home: Path) -> None:
+    """A record that cannot be read may be of a project in the folder."""
+    sandbox = sandbox_of(home)
+    (home.parent / "state/projects/b.json").write_text("{")
+
+    with pytest.raises(NotConfined, match=r"b\.json"):
+        sandbox.check()
+
+
+def test_a_folder_with_a_secret_among_too_many_files_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is a mount; the error says what to do."""
+    monkeypatch.setattr("forum.models.mounts.MAX_ENTRIES", 5)
+
+    with pytest.raises(NotConfined, match="leave at most 5 there"):
+        sandbox_of(home).check()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from threading import Thread
 from typing import IO, NamedTuple
 
 from forum.engine import FREE, NOTHING, Hear, Reply, nobody
+from forum.errors import NotConfined
 from forum.ledger import Amount, Bytes, Content, Outcome, text
 from forum.models.content import FileContent
 from forum.models.sandbox import Sandbox
@@ -72,7 +73,7 @@ async def run_program(program: Program, given: Content, hear: Hear = nobody) -> 
         return _unspent(_not_kept(error))
     try:
         process, handle = _start(program)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, NotConfined) as error:
         return _unspent(_not_started(program.argv, error))
     errors = bytearray()
     stdin, stdout, stderr = filter(None, (process.stdin, process.stdout, process.stderr))
@@ -332,7 +333,7 @@ def _not_kept(error: OSError) -> _Verdict:
     return _Verdict(Outcome.FAILED, Why.ERROR, "not-kept", text(told))
 
 
-def _not_started(argv: tuple[str, ...], error: OSError | ValueError) -> _Verdict:
+def _not_started(argv: tuple[str, ...], error: OSError | ValueError | NotConfined) -> _Verdict:
     name = repr(argv[0]) if argv else "without a name"
     match error:
         case FileNotFoundError() | NotADirectoryError():
@@ -341,6 +342,8 @@ def _not_started(argv: tuple[str, ...], error: OSError | ValueError) -> _Verdict
             code, advice = "not-executable", "make it executable, with a #! line if it is a script"
         case OSError():
             code, advice = errno.errorcode.get(error.errno or 0, "error"), "try again later"
+        case NotConfined():
+            code, advice = "not-confined", "forum doctor tells when it is right"
         case ValueError():
             code, advice = "not-executable", "take what is not text out of its argv"
     # A program that is missing is missing a moment later too: denied, it is not tried again.

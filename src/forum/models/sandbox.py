@@ -3,7 +3,8 @@
 A confined program sees the system's programs and libraries, the folder of the project and what was
 named, all of it read-only unless it was named to be written; a folder for temporary files and a
 home of its own, both empty at first; no other process, and no network but the addresses that were
-named.  What holds secrets of Forum is hidden wherever it lies.
+named.  What holds secrets of Forum is hidden wherever it lies: `secret_paths` finds it, `mounts`
+leaves it out.
 
 The network is a new one without a way out.  For each address that was named, the worker listens at
 a Unix socket in a folder of its own and connects to that one address; `relay` listens for it in the
@@ -27,10 +28,17 @@ from socketserver import BaseRequestHandler, ThreadingUnixStreamServer
 from threading import Lock, Thread
 from weakref import finalize
 
-from forum.config import Settings, secret_files
+from forum.config import Settings
 from forum.errors import NotConfined
 from forum.models import relay
 from forum.models.environment import named_only
+from forum.models.mounts import SecretFilter, trace
+from forum.models.secret_paths import (
+    find_registered,
+    list_named_secrets,
+    list_secrets,
+    search_projects,
+)
 
 BUBBLEWRAP = "bwrap"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
@@ -69,7 +77,11 @@ class Sandbox:
     folder: Path | None
     """The folder of the project."""
     hidden: tuple[Path, ...]
-    """Files and folders with secrets of Forum."""
+    """Files and folders with secrets of this project."""
+    required: tuple[Path, ...] = ()
+    """Those of them that must exist: one that was moved away would be seen where it is now."""
+    registry: Path | None = None
+    """The folder with the records of all projects of this user."""
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     connect: tuple[Address, ...] = ()
@@ -83,14 +95,17 @@ class Sandbox:
     def command(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that runs a program confined.
 
-        Raises `FileNotFoundError` if there is no such program where the confined one could see it.
+        Raises `FileNotFoundError` if there is no such program where the confined one could see it,
+        and `NotConfined` if a secret cannot be hidden from it.
         """
-        program = (self._find(argv[0]), *argv[1:])
+        # Anew for each program: a secret or another project may have been added since the last one.
+        secrets = self._filter_secrets()
+        program = (self._find(argv[0], secrets), *argv[1:])
         inner = (
             BUBBLEWRAP, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc",
             "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL",
             *(() if self.connect else ("--unshare-net",)),
-            *self._files, *self._places,
+            *self._bind_files(secrets), *self._place(secrets),
         )  # fmt: skip
         if not self.connect:
             return (*inner, "--", *program)
@@ -130,48 +145,73 @@ class Sandbox:
         shown += [("--bind", path.resolve()) for path in self.write]
         return tuple(sorted(shown, key=lambda one: (len(one[1].parts), one[0] == "--bind")))
 
-    @property
-    def _files(self) -> tuple[str, ...]:
-        """What is seen of files; asked for each time, for a secret may be there since a moment."""
-        words: list[str] = []
+    def _bind_files(self, secrets: SecretFilter) -> Iterable[str]:
+        """Yield what is seen of files."""
         for path in map(Path, _SYSTEM):
             if path.is_symlink():
-                words += ["--symlink", str(path.readlink()), str(path)]
+                yield from ("--symlink", str(path.readlink()), str(path))
             elif path.is_dir():
-                words += ["--ro-bind", str(path), str(path)]
+                yield from secrets.bind("--ro-bind", path, path)
         for path in (Path("/etc") / name for name in _ETC):
             if path.exists():
-                words += ["--ro-bind", str(path.resolve()), str(path)]
-        words += ["--proc", "/proc", "--dev", "/dev"]
+                yield from secrets.bind("--ro-bind", path.resolve(), path)
+        yield from ("--proc", "/proc", "--dev", "/dev")
         home = os.environ.get("HOME", "")
         for name in (*_SCRATCH, *([home] if len(Path(home).parts) > 1 else [])):
-            words += ["--tmpfs", name]
+            yield from ("--tmpfs", name)
         for how, path in self._shown:
-            words += [how, str(path), str(path)]
-        return (*words, *self._covers)
+            yield from secrets.bind(how, path, path)
 
-    @property
-    def _covers(self) -> Iterable[str]:
-        """Yield what lies over secrets that would be seen: bound last, over everything else."""
-        covered: list[Path] = []
-        for path in sorted({path.resolve() for path in self.hidden}):
-            if not self._would_see(path) or any(map(path.is_relative_to, covered)):
-                continue
-            if path.is_dir():
-                covered.append(path)
-                yield from ("--tmpfs", str(path), "--remount-ro", str(path))
-            elif path.exists():
-                yield from ("--ro-bind", str(self._room / "empty"), str(path))
+    def _filter_secrets(self) -> SecretFilter:
+        """Return what hides the secrets of all projects.
 
-    def _would_see(self, path: Path) -> bool:
-        bound = (*(path for _, path in self._shown), *map(Path, _SYSTEM))
-        return any(path.is_relative_to(folder) for folder in bound)
+        Raises `NotConfined` where it could not: programs must not be able to move a secret.
+        """
+        for path in self.required:
+            if self._is_bound(trace(path)[-1]) and not path.exists():
+                why = f"{path} does not exist; if it was moved, programs could read it"
+                raise NotConfined(why, "put it back, or correct its name in the settings")
+        own = {trace(path)[-1] for path in self.hidden}
+        others = [path for path in self._find_other_secrets() if trace(path)[-1] not in own]
+        for path in others:
+            self._check_fixed(path)
+        return SecretFilter((*self.hidden, *others), self._room / "empty")
 
-    @property
-    def _places(self) -> tuple[str, ...]:
-        """Where the program begins, and under which names it finds addresses."""
+    def _find_other_secrets(self) -> Iterable[Path]:
+        """Yield the secrets of all projects that programs would see, this one among them."""
+        registered = find_registered(self.registry) if self.registry else ()
+        searched = [path.resolve() for path in (self.folder, *self.read, *self.write) if path]
+        for path in (*registered, *search_projects(searched)):
+            if path.exists() and self._is_bound(trace(path)[-1]):
+                yield path
+
+    def _check_fixed(self, path: Path) -> None:
+        """Raise `NotConfined` if programs may change the folders that lead to a secret.
+
+        What was found a moment ago may be moved by a program that already runs, and an entry beside
+        it may become a link to anywhere before it is bound.  Secrets of this project cannot: no
+        program ever had their folders.
+        """
+        folders = [folder.resolve() for folder in self.write]
+        for place in trace(path):
+            if any(map(place.is_relative_to, folders)):
+                why = f"{path} is of another project, in a folder that programs may change"
+                raise NotConfined(why, "move that project, or name other folders in [agents] write")
+
+    def _is_bound(self, path: Path) -> bool:
+        """Tell whether a path lies in what is bound, hidden or not."""
+        return any(map(path.is_relative_to, self._bound))
+
+    @cached_property
+    def _bound(self) -> tuple[Path, ...]:
+        etc = ((Path("/etc") / name).resolve() for name in _ETC)
+        return (*(path for _, path in self._shown), *map(Path, _SYSTEM), *etc)
+
+    def _place(self, secrets: SecretFilter) -> tuple[str, ...]:
+        """Return where the program begins, and under which names it finds addresses."""
         wanted = [Path.cwd(), *([self.folder.resolve()] if self.folder else [])]
-        where = next((path for path in wanted if self._would_see(path)), Path(_SCRATCH[0]))
+        seen = (path for path in wanted if self._is_bound(path) and not secrets.hides(path))
+        where = next(seen, Path(_SCRATCH[0]))
         return ("--ro-bind", str(self._room / "hosts"), "/etc/hosts", "--chdir", str(where))
 
     @cached_property
@@ -185,14 +225,14 @@ class Sandbox:
         (room / "empty").touch()
         return room
 
-    def _find(self, name: str) -> str:
+    def _find(self, name: str, secrets: SecretFilter) -> str:
         """Return the path of a program, if the confined one can see it."""
         found = shutil.which(name)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "no such program", name)
         path = Path(os.path.abspath(found))  # noqa: PTH100  a link stays one: it may be a launcher
-        seen = all(self._would_see(part) for part in (path, path.resolve()))
-        if not seen or any(path.is_relative_to(secret) for secret in self.hidden):
+        places = (path, path.resolve())
+        if not all(self._is_bound(place) and not secrets.hides(place) for place in places):
             why = "confined programs cannot see it; name its folder in [agents] read"
             raise FileNotFoundError(errno.ENOENT, why, name)
         return str(path)
@@ -222,12 +262,13 @@ def make_sandbox(settings: Settings) -> Sandbox | None:
     rules = settings.agents
     if not rules.confine:
         return None
-    own = (settings.data, settings.state, settings.key_file, settings.write_key_file)
-    files = (settings.file, settings.user_file)
-    secrets = (path for path, _ in secret_files(settings))
+    kept = (settings.data, settings.state)
+    named = list_named_secrets(settings)
     return Sandbox(
         folder=settings.file.parent if settings.file else None,
-        hidden=(*own, *(file for file in files if file), *secrets),
+        hidden=list_secrets(settings),
+        required=tuple(path for path in named if not any(map(path.is_relative_to, kept))),
+        registry=settings.state / "projects",
         read=rules.read,
         write=rules.write,
         connect=tuple(Address(host, port) for host, port in rules.connect),

@@ -91,7 +91,6 @@ _STEPS: tuple[tuple[type[ForumError], str], ...] = (
     (BadRoster, "correct the roster; which one it is: forum config show"),
     (LogKeyMissing, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
     (LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
-    (NotConfined, "apt install bubblewrap, then: forum doctor"),
     (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
 )
 """What to do about an error that does not say so itself; the first that fits."""
@@ -256,6 +255,8 @@ def _step(error: Exception) -> str:
         return f"pip install 'forumd[{error.extra}]'"
     if isinstance(error, BadSettings):
         return f"correct {error.path}, then: forum doctor"
+    if isinstance(error, NotConfined):
+        return f"{error.step}, then: forum doctor"
     return next((step for kind, step in _STEPS if isinstance(error, kind)), "forum config show")
 
 

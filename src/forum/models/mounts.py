@@ -1,0 +1,120 @@
+"""Arguments for bubblewrap that show folders without the secrets in them.
+
+A mount that covers a secret does not last: when the host renames another file onto the path, the
+kernel detaches the mount in every other mount namespace, and the program inside sees the new file.
+The same holds for a folder that is moved away and made again.  So nothing is covered.  A folder
+that leads to a secret is rebuilt: an empty file system of the sandbox's own, into which the other
+entries of the folder are bound one by one.  What appears under the name of the secret on the host,
+or beside it, never appears inside.
+
+A rebuilt folder is read-only, also where programs may write.  A program can change the entries that
+are bound there, but it cannot rename, replace or add one: what leads to a secret stays in place.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from forum.errors import NotConfined
+
+MAX_ENTRIES = 1000
+"""How many entries rebuilt folders may have: each is a mount, and each mount takes time."""
+_MAX_LINKS = 40  # as many as the kernel follows
+
+
+class SecretFilter:
+    """Knows which paths are secret, and shows folders without them."""
+
+    def __init__(self, secrets: Iterable[Path], empty: Path) -> None:
+        """Take the paths of secrets, and an empty file to be seen in place of secret files."""
+        self._empty = empty
+        self._hidden: set[Path] = set()
+        self._rebuilt: set[Path] = set()
+        self._entries = 0
+        for secret in secrets:
+            places = trace(secret)
+            self._hidden.add(places[-1])
+            # Links on the way as well: whoever exchanges one leads Forum to another file, and the
+            # old one would no longer be known as a secret.
+            self._rebuilt.update(parent for place in places for parent in place.parents)
+
+    def hides(self, path: Path) -> bool:
+        """Tell whether a path without symbolic links is a secret, or lies in one."""
+        return any(place in self._hidden or self._is_copy(place) for place in (path, *path.parents))
+
+    def bind(self, how: str, source: Path, target: Path) -> Iterator[str]:
+        """Yield the arguments that show a file or folder, bound with `--bind` or `--ro-bind`.
+
+        Raises `NotConfined` if a folder that must be rebuilt has too many entries.
+        """
+        if self.hides(source):
+            return
+        if source in self._rebuilt and source.is_dir():
+            yield from ("--tmpfs", str(target))
+            yield from self._rebuild(how, source, target)
+            yield from ("--remount-ro", str(target))
+        else:
+            yield from (how, str(source), str(target))
+
+    def _rebuild(self, how: str, source: Path, target: Path) -> Iterator[str]:
+        with os.scandir(source) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
+        self._entries += len(entries)
+        if self._entries > MAX_ENTRIES:
+            why = f"{source} leads to a secret, and has too many entries to show them one by one"
+            raise NotConfined(why, f"leave at most {MAX_ENTRIES} there, or move the secret away")
+        for entry in entries:
+            path, place = source / entry.name, str(target / entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if path in self._hidden or self._is_copy(path):
+                # The name stays, and nothing else: programs that look for a project find this one.
+                yield from ("--dir", place) if is_folder else ("--ro-bind", str(self._empty), place)
+            elif entry.is_symlink():
+                # Bound, it would show its target, wherever that is.
+                yield from ("--symlink", str(path.readlink()), place)
+            elif path in self._rebuilt and is_folder:
+                yield from ("--dir", place)
+                yield from self._rebuild(how, path, target / entry.name)
+            else:
+                # It may be gone before bubblewrap binds it, like the draft of an editor.
+                yield from (f"{how}-try", str(path), place)
+
+    def _is_copy(self, path: Path) -> bool:
+        """Tell whether a file is named like a draft or an old version of a secret beside it.
+
+        `log.key` is kept as `log.key.rotated-…` and `log.1`, editors write `.forum.toml.swp`.
+        """
+        names = (path.name, path.name.lstrip(".#"))
+        return any(
+            _is_version(name, secret)
+            for secret in self._hidden
+            if secret.parent == path.parent
+            for name in names
+        )
+
+
+def _is_version(name: str, secret: Path) -> bool:
+    rest = name.removeprefix(secret.name)
+    stem, _, number = name.rpartition(".")
+    is_longer = rest != name and not rest[:1].isalnum()
+    return is_longer or (stem == secret.stem and number.isdecimal())
+
+
+def trace(path: Path) -> tuple[Path, ...]:
+    """Return the places of the symbolic links on the way to a file, then the file's own place."""
+    links: list[Path] = []
+    here, pending = Path("/"), list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100  links are kept
+    while pending:
+        part = pending.pop()
+        if part == "..":
+            here = here.parent
+            continue
+        place = here / part
+        if not place.is_symlink() or len(links) == _MAX_LINKS:
+            here = place
+            continue
+        links.append(place)
+        target = place.readlink()
+        here = Path("/") if target.is_absolute() else here
+        pending += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    return (*links, here)
