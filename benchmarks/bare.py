@@ -18,12 +18,15 @@ from typing import Any
 from dbos import DBOS, EnqueueOptions
 
 from benchmarks.plans import Needs
-from forum.backends.worker import _POLL_SECONDS
-from forum.config import Capacity
+from forum.backends.dbos_worker import _QUEUE_POLL_INTERVAL_S
+from forum.config import WorkerCapacity
 
 VERSION = "1"
 RUNS, TASKS = "bare-runs", "bare-tasks"
-LIMITS = {RUNS: (Capacity().runs, _POLL_SECONDS), TASKS: (Capacity().tasks, _POLL_SECONDS)}
+LIMITS = {
+    RUNS: (WorkerCapacity().runs, _QUEUE_POLL_INTERVAL_S),
+    TASKS: (WorkerCapacity().tasks, _QUEUE_POLL_INTERVAL_S),
+}
 ONE_TASK: EnqueueOptions = {
     "workflow_name": "bare-task",
     "queue_name": TASKS,

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from forum.backends.postgres import PostgresStore, upgrade
-from forum.backends.sql import prefix_of
+from forum.backends.postgres import PostgresStore, upgrade_schema
+from forum.backends.sql_store import leaf_prefix
 from forum.backends.sqlite import SqliteStore
 from forum.tlog import EMPTY_ROOT
 
@@ -51,7 +51,7 @@ class LoadedLog(NamedTuple):
 
     def prefix(self, index: int) -> int:
         """Return the beginning of the leaf at an index, as a store keeps it."""
-        return prefix_of(mix(self.log, index).to_bytes(8, "big"))
+        return leaf_prefix(mix(self.log, index).to_bytes(8, "big"))
 
 
 def mix(log: int, index: int) -> int:
@@ -83,7 +83,7 @@ def load_sqlite(path: Path, entries: int) -> LoadedLog:
 
 def load_postgres(url: str, entries: int) -> LoadedLog:
     """Make a database whose measured log has so many sequenced entries, and some that wait."""
-    upgrade(url)
+    upgrade_schema(url)
     PostgresStore(url, MEASURED).close()
     PostgresStore(url, BUSY).close()
     with psycopg.connect(url, autocommit=True) as db:

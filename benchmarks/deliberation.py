@@ -42,21 +42,21 @@ from benchmarks.engine import LOOK_SECONDS, PATIENCE_SECONDS, Ours
 from benchmarks.ledger import say
 from benchmarks.seats import COORDINATOR, Decision, Honesty, Nature, Question, chance, plurality
 from forum.deliberation import (
-    Asked,
-    Closing,
-    Fate,
-    Heard,
-    Note,
-    Report,
-    Said,
+    AgentTurn,
+    BatchResult,
+    CouncilReport,
     Session,
-    advance,
-    deliberate,
+    SessionNote,
+    SessionResult,
+    TurnResult,
+    TurnStatus,
+    advance_protocol,
     read_report,
+    start_protocol,
 )
-from forum.engine import Order
-from forum.ledger import MAIN, Amount, RunClose, entries_of
-from forum.work import Agent, Council, Move, Panel, Policy, Scripted, Seat, Symposium
+from forum.engine import RunRequest
+from forum.ledger import MAIN_STRAND, Amount, RunCloseFacts, read_strand_entries
+from forum.work import Agent, Council, Panel, Policy, Scripted, ScriptStep, Seat, Symposium
 
 SEATS = 5
 TOKEN_BYTES = 4
@@ -274,26 +274,28 @@ class _Sitting:
         """Return the same, seat by seat."""
         return [seat.decisions for seat in self._seats.values()]
 
-    def deliberate(self, session: Session) -> tuple[Closing, list[Note]]:
+    def deliberate(self, session: Session) -> tuple[SessionResult, list[SessionNote]]:
         """Carry out all steps of a session."""
-        steps, heard, notes = deliberate(session), None, []
-        while not isinstance(step := advance(steps, heard), Closing):
-            if isinstance(step, Note):
+        steps, heard, notes = start_protocol(session), None, []
+        while not isinstance(step := advance_protocol(steps, heard), SessionResult):
+            if isinstance(step, SessionNote):
                 notes.append(step)
-                heard = Heard()
+                heard = BatchResult()
             else:
-                asked = [turn for turn in step.turns if isinstance(turn, Asked)]
-                heard = Heard(tuple(map(self._reply, asked)))
+                asked = [turn for turn in step.turns if isinstance(turn, AgentTurn)]
+                heard = BatchResult(tuple(map(self._reply, asked)))
         return step, notes
 
-    def _reply(self, turn: Asked) -> Said:
+    def _reply(self, turn: AgentTurn) -> TurnResult:
         said = self._words(turn)
         told = len(turn.briefing.encode()) + len(turn.prompt)
         tokens = self._setting.thought + (told + len(said)) // TOKEN_BYTES
         self.tokens += tokens
-        return Said(turn.name, Fate.SAID, said, model=turn.agent, spent=Amount(0, tokens, 1))
+        return TurnResult(
+            turn.name, TurnStatus.SAID, said, model=turn.agent, spent=Amount(0, tokens, 1)
+        )
 
-    def _words(self, turn: Asked) -> bytes:
+    def _words(self, turn: AgentTurn) -> bytes:
         if turn.agent == COORDINATOR:
             return seats.coordinate(turn.prompt, turn.schema, SYMPOSIUM_ROUNDS)
         if turn.agent not in self._seats:
@@ -383,11 +385,11 @@ def _sampled(setting: Setting, number: int, count: int) -> list[tuple[str, float
 
 # Other ways to count
 
-Recount = Callable[[Report, Question], str]
+Recount = Callable[[CouncilReport, Question], str]
 
 
 def _recounted(
-    weigh: Callable[[int, int], float], unreasoned: str, report: Report, question: Question
+    weigh: Callable[[int, int], float], unreasoned: str, report: CouncilReport, question: Question
 ) -> str:
     """Count the votes of a report in another way; all else went as it did."""
     weights: dict[str, float] = {}
@@ -609,12 +611,12 @@ def timed(ours: Ours, size: int, baseline: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def seconds_of(ours: Ours, order: Order) -> tuple[float, float]:
+def seconds_of(ours: Ours, order: RunRequest) -> tuple[float, float]:
     """Return how long a council sat, and how long that was from its submission, by the record."""
     run, deadline = ours.forum.submit(order), time.monotonic() + PATIENCE_SECONDS
     while True:
-        told = [entry for _, entry in entries_of(ours.forum.ledger, run, MAIN)]
-        if isinstance(told[-1].facts, RunClose):
+        told = [entry for _, entry in read_strand_entries(ours.forum.ledger, run, MAIN_STRAND)]
+        if isinstance(told[-1].facts, RunCloseFacts):
             break
         assert time.monotonic() < deadline, "it does not end"
         time.sleep(LOOK_SECONDS)
@@ -623,17 +625,19 @@ def seconds_of(ours: Ours, order: Order) -> tuple[float, float]:
     return (told[-1].ts - at["council"]) / MICRO, (told[-1].ts - told[0].ts) / MICRO
 
 
-def order_of(size: int, baseline: int) -> Order:
+def order_of(size: int, baseline: int) -> RunRequest:
     """Return the order to deliberate on something for two rounds, with nobody of one mind."""
-    moves: dict[str, tuple[Move, ...]] = {
-        f"~ballot.{turn}.{number}": (Move(say=_said(number, turn), milliseconds=CALL_MILLISECONDS),)
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"~ballot.{turn}.{number}": (
+            ScriptStep(say=_said(number, turn), milliseconds=CALL_MILLISECONDS),
+        )
         for number in range(1, size + 1)
         for turn in range(3)
     }
     chairs = tuple(Seat("seat") for _ in range(size))
     council = Council(chairs, TWO, baseline=baseline)
     agents: dict[str, Agent] = {"": Scripted(), "seat": Scripted(moves)}
-    return Order("Yes or no?", policy=Policy(agents=agents, parallel=size, panel=council))
+    return RunRequest("Yes or no?", policy=Policy(agents=agents, parallel=size, panel=council))
 
 
 def _said(number: int, turn: int) -> str:

@@ -33,9 +33,9 @@ from benchmarks.ledger import fill, ratio, say
 from benchmarks.plans import Needs, diamond, fan, layers
 from benchmarks.serving import settings_of
 from forum.app import Forum, upgrade_database
-from forum.backends.worker import sqlite_url
-from forum.engine import Order
-from forum.ledger import MAIN, Outcome, RunClose
+from forum.backends.dbos_worker import prepare_sqlite_queue
+from forum.engine import RunRequest
+from forum.ledger import MAIN_STRAND, Outcome, RunCloseFacts
 from forum.work import Plan, Policy, Task
 from tests.soak.cluster import scratch_database
 
@@ -206,7 +206,7 @@ class Ours(Side):
         """Carry out plans, all at once."""
         self.finish(order_of(needs) for needs in plans)
 
-    def finish(self, orders: Iterable[Order]) -> None:
+    def finish(self, orders: Iterable[RunRequest]) -> None:
         """Have orders carried out, all at once."""
         # The first to come ends first: who looks for the last one sees nothing end for long.
         runs = [self.forum.submit(order) for order in orders][::-1]
@@ -219,11 +219,11 @@ class Ours(Side):
             assert time.monotonic() < deadline, f"{len(runs)} runs do not end"
 
     def _has_ended(self, run: str) -> bool:
-        last = self.forum.store.last(run, MAIN)
+        last = self.forum.store.last_entry(run, MAIN_STRAND)
         facts = self.forum.ledger.kinds.read(last).facts if last else None
-        if isinstance(facts, RunClose):
+        if isinstance(facts, RunCloseFacts):
             assert facts.outcome is Outcome.OK, facts
-        return isinstance(facts, RunClose)
+        return isinstance(facts, RunCloseFacts)
 
     def close(self) -> None:
         """Let the processes end, and let go of the database."""
@@ -236,7 +236,7 @@ class Bare(Side):
 
     def __init__(self, folder: Path, url: str | None) -> None:
         folder.mkdir(parents=True)
-        address = url or sqlite_url(folder / "bare.db")
+        address = url or prepare_sqlite_queue(folder / "bare.db")
         # It connects when it is used: the tables are made by the process.
         self._client = DBOSClient(system_database_url=address, lazy=True)
         super().__init__(Server("benchmarks.bare", address))
@@ -271,10 +271,10 @@ def open_forum(folder: Path, url: str | None) -> Forum:
     return forum
 
 
-def order_of(needs: Needs) -> Order:
+def order_of(needs: Needs) -> RunRequest:
     """Return the order to carry out a plan, as much as possible at once."""
     tasks = (Task(task, "Do nothing.", needs=tuple(before)) for task, before in needs.items())
-    return Order("Do nothing, often.", Plan(tuple(tasks)), Policy(parallel=max(8, len(needs))))
+    return RunRequest("Do nothing, often.", Plan(tuple(tasks)), Policy(parallel=max(8, len(needs))))
 
 
 # Throughput

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from forum.backends.files import locked
+from forum.backends.state_files import lock_file
 
 HERE = Path(__file__).parent
 PATIENCE = 600.0  # seconds
@@ -42,7 +42,7 @@ class Package:
         lock = HERE / f"requirements-{self.name}.txt"
         stamp, wanted = folder / "lock.sha256", hashlib.sha256(lock.read_bytes()).hexdigest()
         # Several may want it at the same time, and the first makes it for all.
-        with locked(folder):
+        with lock_file(folder):
             if not stamp.exists() or stamp.read_text("ascii") != wanted:
                 run(sys.executable, "-m", "venv", "--clear", str(folder))
                 run(python, *_INSTALL, "-r", str(lock))

@@ -39,10 +39,12 @@ def growth_of_calls(folder: Path, url: str, entries: int, rounds: int) -> dict[s
 def _compare(stores: list[Store], loaded: list[LoadedLog], rounds: int) -> dict[str, Any]:
     prefixes = [log.prefix(log.entries // 2).to_bytes(8, "big", signed=True) for log in loaded]
     calls: dict[str, list[Callable[[], object]]] = {
-        "find": [partial(s.find, prefix) for s, prefix in zip(stores, prefixes, strict=True)],
-        "waiting": [partial(store.waiting, LIMIT) for store in stores],
+        "find": [
+            partial(s.find_by_prefix, prefix) for s, prefix in zip(stores, prefixes, strict=True)
+        ],
+        "waiting": [partial(store.pending_entries, LIMIT) for store in stores],
         "backlog": [store.backlog for store in stores],
-        "due_alarms": [partial(store.alarms, None, LIMIT, due=True) for store in stores],
+        "due_alarms": [partial(store.timers, None, LIMIT, due=True) for store in stores],
     }
     try:
         return {

@@ -38,7 +38,7 @@ from benchmarks.ledger import fill, say
 from benchmarks.load import NUMBER, Load, Told, milliseconds
 from forum.app import Forum, upgrade_database
 from forum.config import load_settings
-from forum.ledger import MAIN
+from forum.ledger import MAIN_STRAND
 from tests.soak.cluster import scratch_database
 
 MODEL_SECONDS = 0.02
@@ -297,7 +297,7 @@ class Project:
         """Return how many runs were accepted and have ended since a moment, and how fast."""
         took, accepted = [], 0
         with psycopg.connect(self._url) as db:
-            for pair in db.execute(_FIRST_AND_LAST, (MAIN,)):
+            for pair in db.execute(_FIRST_AND_LAST, (MAIN_STRAND,)):
                 first, last = (msgspec.json.decode(data, type=Step) for data in pair)
                 if first.step == "accepted" and first.ts >= since:
                     accepted += 1

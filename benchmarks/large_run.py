@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from forum.app import Forum
-from forum.backends.postgres import upgrade
+from forum.backends.postgres import upgrade_schema
 from forum.config import Settings
-from forum.ledger import Attachment, Draft, Outcome, Remark, text
+from forum.ledger import Attachment, Draft, NoteFacts, Outcome, text_content
 from tests.soak.cluster import scratch_database
 
 ENTRIES, STRANDS = 5_000, 50
@@ -32,11 +32,11 @@ def _measure(folder: Path, url: str | None, rounds: int) -> dict[str, float]:
     data, state = folder / "data", folder / "state"
     settings = Settings(data, state, data / "log.key", database=url)
     if url:
-        upgrade(url)
+        upgrade_schema(url)
     with Forum(settings) as forum:
         forum.initialise()
         run = _write(forum, ENTRIES)
-        forum.settle()
+        forum.publish()
     environment = {name: value for name, value in os.environ.items() if name[:6] != "FORUM_"}
     environment |= {"FORUM_DATA_DIR": str(data), "FORUM_STATE_DIR": str(state)}
     environment |= {"FORUM_DATABASE_URL": url} if url else {}
@@ -59,15 +59,15 @@ def _write(forum: Forum, entries: int) -> str:
     main = forum.ledger.open_run(run, "system:benchmark")
     cause = (main.head,) if main.head else ()
     for nth in range(STRANDS):
-        strand = forum.ledger.strand(run, f"task/{nth}")
+        strand = forum.ledger.open_strand(run, f"task/{nth}")
         strand.append(
             *(
                 Draft(
                     f"attempt/{n}/reply",
                     "lane:benchmark",
-                    Remark(),
+                    NoteFacts(),
                     cause,
-                    (Attachment("text", text(REPLY), "text/plain"),) if n % 2 else (),
+                    (Attachment("text", text_content(REPLY), "text/plain"),) if n % 2 else (),
                 )
                 for n in range(entries // STRANDS)
             )

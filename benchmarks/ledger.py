@@ -45,23 +45,23 @@ from benchmarks import reference, verifying
 from benchmarks.growth import growth_of_calls
 from benchmarks.large_run import large_run_figures
 from forum.app import Forum
-from forum.backends.committer import Committer
-from forum.backends.files import FileMemory
-from forum.backends.keeper import Keeper
-from forum.backends.postgres import PostgresStore, upgrade
+from forum.backends.group_commit import GroupCommitter
+from forum.backends.postgres import PostgresStore, upgrade_schema
+from forum.backends.publisher_loop import PublisherLoop
 from forum.backends.sqlite import SqliteStore, open_reader
+from forum.backends.state_files import FileCheckpointStore
 from forum.ledger import (
     LEDGER_KINDS,
     Draft,
     Ledger,
+    NoteFacts,
     Outcome,
     Publisher,
-    Remark,
     Sequencer,
     Store,
     Strand,
 )
-from forum.tlog import KnownLog, Policy, SigningKey
+from forum.tlog import KnownLog, SigningKey, WitnessPolicy
 from forum.verify import State, Trust, verify_ledger
 
 WRITERS = 200
@@ -173,11 +173,11 @@ class Bench:
         self.key = SigningKey(secrets.token_bytes(32), self.origin)
         self.store: Store
         if database == "postgres":
-            upgrade(URL)
+            upgrade_schema(URL)
             self.store = PostgresStore(URL, self.origin)
         else:
             self.store = SqliteStore(folder / "ledger.db", self.origin)
-        self.committer = Committer(self.store)
+        self.committer = GroupCommitter(self.store)
         self.ledger = Ledger(
             self.store,
             LEDGER_KINDS,
@@ -186,19 +186,19 @@ class Bench:
             self.committer.append,
             self.committer.append_async,
         )
-        self.policy = Policy((KnownLog(self.key.verifier()),), (), (), "none")
-        guard = FileMemory(folder / "guard.note")
+        self.policy = WitnessPolicy((KnownLog(self.key.verifier()),), (), (), "none")
+        guard = FileCheckpointStore(folder / "guard.note")
         self.publisher = Publisher(self.store, self.key, guard, self.policy)
-        self.ledger.begin("benchmark", self.key.verifier())
+        self.ledger.initialize("benchmark", self.key.verifier())
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
         """Sequence and sign in the background."""
-        keeper = Keeper(self.store, Sequencer(self.store), self.publisher)
+        keeper = PublisherLoop(self.store, Sequencer(self.store), self.publisher)
         yield
         keeper.close()
 
-    def settle(self) -> None:
+    def publish(self) -> None:
         """Sequence and sign what is there."""
         Sequencer(self.store).drain()
         self.publisher.publish()
@@ -218,7 +218,7 @@ def drafts(strand: Strand, count: int) -> list[Draft]:
     """Return drafts whose entries are about 500 bytes long: two causes, no bodies."""
     causes = (strand.head,) if strand.head else ()
     step = f"attempt/{strand.length}/tool/{'search' * 12}/outcome"
-    return [Draft(f"{step}/{n}", "lane:benchmark", Remark(), causes) for n in range(count)]
+    return [Draft(f"{step}/{n}", "lane:benchmark", NoteFacts(), causes) for n in range(count)]
 
 
 # Appending
@@ -254,10 +254,10 @@ def append_figures(database: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
 def sample(folder: Path) -> bytes:
     """Return the bytes of one entry as the benchmark writes them."""
     bench = Bench(folder, "sqlite")
-    strand = bench.ledger.strand(str(uuid.uuid4()))
+    strand = bench.ledger.open_strand(str(uuid.uuid4()))
     strand.append(*drafts(strand, 1))
     strand.append(*drafts(strand, 1))
-    data = bench.store.last(strand.run, strand.name)
+    data = bench.store.last_entry(strand.run, strand.name)
     bench.close()
     return data or b""
 
@@ -273,7 +273,7 @@ def append_rate(
 ) -> float:
     """Return acknowledged entries per second, and note where the time went."""
     bench = Bench(folder, database)
-    strands = [bench.ledger.strand(str(uuid.uuid4())) for _ in range(WRITERS)]
+    strands = [bench.ledger.open_strand(str(uuid.uuid4())) for _ in range(WRITERS)]
 
     async def write(strand: Strand) -> None:
         for _ in range(total // WRITERS // batch):
@@ -394,8 +394,8 @@ def fill(bench: Bench | Forum, entries: int) -> None:
         bench.ledger.close_run(run, "system:benchmark", Outcome.OK)
         if number % 200 == 0:
             # A committer takes no more while a million entries wait to be sequenced.
-            bench.settle()
-    bench.settle()
+            bench.publish()
+    bench.publish()
 
 
 def verify_figures(bench: Bench) -> dict[str, Any]:

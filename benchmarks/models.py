@@ -30,8 +30,8 @@ import httpx2
 
 from benchmarks.engine import Ours, Spent, cpu_ms, per_s
 from benchmarks.ledger import say
-from forum.engine import Call, Order
-from forum.ledger import Bytes, Outcome
+from forum.engine import ModelCall, RunRequest
+from forum.ledger import BytesContent, Outcome
 from forum.models import make_model
 from forum.work import Agent, Chat, Plan, Policy, Scripted, Task
 
@@ -125,7 +125,7 @@ Figures = dict[str, list[Spent]]
 async def compare(url: str, sizes: Sizes) -> tuple[Figures, Figures]:
     """Call in turns with the bare client and with the adapter: one by one, and many at once."""
     model = make_model(Chat(url, "instant", max_tokens=32))
-    call = Call("r", "t", "reply/1", 1, Bytes(PROMPT), 60.0)
+    call = ModelCall("r", "t", "reply/1", 1, BytesContent(PROMPT), 60.0)
 
     async def adapter() -> None:
         reply = await model.reply(call)
@@ -188,7 +188,7 @@ def record(folder: Path, url: str, sizes: Sizes) -> tuple[list[Spent], list[Spen
     return spent[0], spent[1]
 
 
-def order_of(agent: Agent, tasks: int) -> Order:
+def order_of(agent: Agent, tasks: int) -> RunRequest:
     """Return the order to call an agent once for each of many tasks."""
     plan = Plan(tuple(Task(f"t{n}", PROMPT.decode()) for n in range(tasks)))
-    return Order("Call often.", plan, Policy(agents={"": agent}, parallel=AT_ONCE))
+    return RunRequest("Call often.", plan, Policy(agents={"": agent}, parallel=AT_ONCE))

@@ -20,19 +20,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from forum.errors import MissingExtra
-from forum.staff import load_roster, make_router
+from forum.planning import load_roster, make_router
 from forum.work import (
-    CANDIDATES,
     ELSEWHERE,
-    LEXICAL,
-    SEMANTIC,
+    LEXICAL_CALIBRATION,
+    MAX_CANDIDATES,
+    SEMANTIC_CALIBRATION,
     Calibration,
     Route,
     Router,
 )
 
 FOLDS = 10
-MOST_WRONG = 0.03
+MAX_WRONG = 0.03
 """The share of wrong decisions that is aimed at: below the goals, since others will come."""
 LEAST_ALONE = 0.94
 """The share of out-of-scope requests to be left alone: above the goals, for the same reason."""
@@ -41,7 +41,7 @@ GOALS = {
     "semantic": {"right": 0.70, "wrong": 0.06, "left_alone": 0.92},
 }
 COLUMNS = ("right", "wrong", "left", "left_alone")
-SHIPPED = {"lexical": LEXICAL, "semantic": SEMANTIC}
+SHIPPED = {"lexical": LEXICAL_CALIBRATION, "semantic": SEMANTIC_CALIBRATION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def rung_figures(rung: str, router: Router, requests: Sequence[Request]) -> dict
     begun, cpu = time.perf_counter(), time.process_time()
     routes = [router.route(request.text) for request in requests]
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    near = [router.nearest(request.text, CANDIDATES) for request in requests]
+    near = [router.nearest(request.text, MAX_CANDIDATES) for request in requests]
     calibration = SHIPPED[rung]
     held_out = cross_validated(routes, requests, calibration)
     shipped = decided(routes, requests, calibration)
@@ -184,7 +184,7 @@ def calibrated(
     """Find the numbers that suit these requests.
 
     Slope and offset are those of a logistic regression of being right on the margin, by Newton's
-    method; the least confidence is the lowest that keeps to MOST_WRONG and LEAST_ALONE.
+    method; the least confidence is the lowest that keeps to MAX_WRONG and LEAST_ALONE.
     """
     known = [
         (route.margin, float(request.accepts(route.nearest)))
@@ -196,7 +196,7 @@ def calibrated(
     for step in range(50, 100):
         tried = replace(fitted, sure=step / 100)
         found = shares(decided(routes, requests, tried))
-        if found["wrong"] <= MOST_WRONG and found["left_alone"] >= LEAST_ALONE:
+        if found["wrong"] <= MAX_WRONG and found["left_alone"] >= LEAST_ALONE:
             return tried
     return replace(fitted, sure=1.0)
 
@@ -284,7 +284,9 @@ def print_tables(rung: str, figures: dict[str, Any]) -> None:
         verdict = "reached" if figures["goals"][name] else "MISSED"
         print(f"  {name:<11}{figures[name]:6.3f}  {sign} {goal:.2f}  {verdict}")
     print(f"  of all      {figures['all_right']:5.3f} right, {figures['all_wrong']:5.3f} wrong")
-    print(f"  a right lane is among the {CANDIDATES} nearest for {figures['among_nearest']:.3f}")
+    print(
+        f"  a right lane is among the {MAX_CANDIDATES} nearest for {figures['among_nearest']:.3f}"
+    )
     print(f"  calibration found {figures['found']}, used {figures['used']}")
     print(f"  {'':<10}{'requests':>9}" + "".join(f"{column:>12}" for column in COLUMNS))
     rows = {"shipped": figures["shipped"], **figures["kinds"], **figures["languages"]}

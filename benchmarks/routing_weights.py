@@ -7,8 +7,8 @@ from pathlib import Path
 
 import forum.models
 from forum.models.embedding import MiniLM
-from forum.models.semantic import file_name, signs_of, write_signs
-from forum.staff import load_roster
+from forum.models.semantic_routing import signs_file_name, signs_of, write_signs
+from forum.planning import load_roster
 
 FOLDER = Path(forum.models.__file__).parent
 
@@ -16,7 +16,7 @@ FOLDER = Path(forum.models.__file__).parent
 def main() -> None:
     """Write the file that belongs to the roster, and remove those of earlier ones."""
     roster = load_roster()
-    file = FOLDER / file_name(roster)
+    file = FOLDER / signs_file_name(roster)
     write_signs(file, signs_of(roster, MiniLM()))
     for other in FOLDER.glob("roster-*.bits"):
         if other != file:

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.environments import PATIENCE, Package, ReferenceFailed
-from forum.deliberation import Metrics
+from forum.deliberation import SymposiumMetrics
 
 PACKAGE = Package("symposium-protocol", "1.12.0")
 MISMATCH, INCONSISTENT = 2, 2  # exit statuses of `replay` and of `metrics`
@@ -50,7 +50,7 @@ class Inconsistent:
     why: str
 
 
-_metrics = msgspec.json.Decoder(Metrics)
+_metrics = msgspec.json.Decoder(SymposiumMetrics)
 
 
 def validate(artifact: Path) -> Validated:
@@ -75,7 +75,7 @@ def replay(run: Path) -> Replayed:
     )
 
 
-def metrics(run: Path) -> Metrics | Inconsistent:
+def metrics(run: Path) -> SymposiumMetrics | Inconsistent:
     """Ask what the session in a folder comes to; the folder stays as it is."""
     with tempfile.TemporaryDirectory(prefix="forum-symposium-") as scratch:
         file = Path(scratch) / "metrics.json"

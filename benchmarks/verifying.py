@@ -13,11 +13,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from forum.backends.run_state import RunStateFile, open_run_state
-from forum.backends.segments import LedgerAddress, SegmentProcesses
+from forum.backends.parallel_verify import LedgerAddress, SegmentProcesses
+from forum.backends.run_progress import RunProgressFile, open_run_progress
 from forum.backends.sqlite import open_reader
 from forum.ledger import LEDGER_KINDS
-from forum.verify import KnownRun, LastVerified, Report, State, Trust, verify_ledger, verify_since
+from forum.verify import (
+    Report,
+    RunSnapshot,
+    State,
+    Trust,
+    VerifiedCheckpoint,
+    verify_ledger,
+    verify_since,
+)
 
 if TYPE_CHECKING:
     from benchmarks.ledger import Bench
@@ -30,12 +38,12 @@ def incremental_figures(bench: "Bench", fill: Callable[[int], None]) -> dict[str
     """Verify the ledger, add to it, and verify what is new."""
     trust = Trust(keys=(bench.key.verifier(),))
     path = bench.folder / "seen.db"
-    with open_run_state(path) as state:
+    with open_run_progress(path) as state:
         last = _keep_state(bench, trust, state)
     seconds = []
     for _ in range(ROUNDS):
         fill(NEW_ENTRIES)
-        with open_run_state(path) as state, open_reader(_file(bench), bench.origin) as reader:
+        with open_run_progress(path) as state, open_reader(_file(bench), bench.origin) as reader:
             begun = time.process_time()
             done = verify_since(reader, LEDGER_KINDS, trust, _now(), last=last, state=state)
             assert done is not None
@@ -47,11 +55,11 @@ def incremental_figures(bench: "Bench", fill: Callable[[int], None]) -> dict[str
     return {"seconds": round(sorted(seconds)[ROUNDS // 2], 4), "on_entries": last.size}
 
 
-def _keep_state(bench: "Bench", trust: Trust, state: RunStateFile) -> LastVerified:
+def _keep_state(bench: "Bench", trust: Trust, state: RunProgressFile) -> VerifiedCheckpoint:
     """Verify everything, and return the checkpoint whose state is kept now."""
-    kept: list[LastVerified] = []
+    kept: list[VerifiedCheckpoint] = []
 
-    def keep(runs: Iterable[KnownRun], last: LastVerified) -> None:
+    def keep(runs: Iterable[RunSnapshot], last: VerifiedCheckpoint) -> None:
         state.replace(runs)
         state.commit(last, "benchmark")
         kept.append(last)

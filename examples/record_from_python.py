@@ -11,20 +11,20 @@ import asyncio
 import os
 from pathlib import Path
 
-from forum.app import Forum, new_run
+from forum.app import Forum, new_run_id
 from forum.config import load_settings
-from forum.ledger import Attachment, Draft, Ledger, Outcome, Recorded, Remark, text
+from forum.ledger import Attachment, Draft, Ledger, NoteFacts, Outcome, RecordedEntry, text_content
 
 
-def remark(step: str, actor: str, words: str, *causes: Recorded) -> Draft:
+def remark(step: str, actor: str, words: str, *causes: RecordedEntry) -> Draft:
     """Return a step with one body; its causes are entries that led to it."""
     parents = tuple(cause.leaf for cause in causes)
-    return Draft(step, actor, Remark(), parents, (Attachment("text", text(words)),))
+    return Draft(step, actor, NoteFacts(), parents, (Attachment("text", text_content(words)),))
 
 
-async def work(ledger: Ledger, run: str, name: str, request: Recorded) -> Recorded:
+async def work(ledger: Ledger, run: str, name: str, request: RecordedEntry) -> RecordedEntry:
     """Let one agent work on a strand of its own: each strand has one writer at a time."""
-    strand = ledger.strand(run, f"task/{name}")
+    strand = ledger.open_strand(run, f"task/{name}")
     actor = f"agent:{name}"
     (begun,) = await strand.append_async(remark("begin", actor, f"{name} begins", request))
     await asyncio.sleep(0.01)  # the agent thinks; others go on
@@ -34,7 +34,7 @@ async def work(ledger: Ledger, run: str, name: str, request: Recorded) -> Record
 
 async def record(ledger: Ledger) -> str:
     """Open a run, let the agents work, and close it with what came out."""
-    main = ledger.open_run(new_run(), "agent:lead")
+    main = ledger.open_run(new_run_id(), "agent:lead")
     (request,) = await main.append_async(remark("request", "agent:lead", "Compare two suppliers."))
     results = await asyncio.gather(*(work(ledger, main.run, n, request) for n in ("acme", "bolt")))
     await main.append_async(remark("answer", "agent:lead", "Take ACME.", *results))
@@ -46,9 +46,9 @@ def main() -> None:
     """Record one run, and verify the ledger that holds it."""
     with Forum(load_settings(Path.cwd(), os.environ)) as forum:
         forum.initialise()
-        with forum.writing() as ledger:
+        with forum.open_writer() as ledger:
             run = asyncio.run(record(ledger))
-        report = forum.verify(forum.trust())
+        report = forum.verify(forum.read_trust())
     print(f"{run}: intact {report.intact.state}, complete {report.complete.state}")
     print(f"independent {report.independent.state}: {report.independent.reason}")
 

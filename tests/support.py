@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from forum.backends.postgres import PostgresStore, upgrade
+from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.sqlite import SqliteStore
 from forum.ledger import (
     CHUNK_SIZE,
@@ -23,11 +23,11 @@ from forum.ledger import (
     Content,
     Effect,
     Entry,
+    EntryWrite,
     Ledger,
+    NoteFacts,
     Position,
     Reader,
-    Record,
-    Remark,
     Store,
     leaf_of,
 )
@@ -76,7 +76,7 @@ def key_of(origin: str) -> SigningKey:
 @cache
 def upgraded(url: str) -> str:
     """Bring a Postgres database up to date, once."""
-    upgrade(url)
+    upgrade_schema(url)
     return url
 
 
@@ -113,15 +113,15 @@ class Chain:
 
     def __init__(self, origin: str, run: str = "run", strand: str = "main") -> None:
         self.origin, self.run, self.strand = origin, run, strand
-        self.records: list[Record] = []
+        self.records: list[EntryWrite] = []
 
-    def take(self, entries: int) -> list[Record]:
+    def take(self, entries: int) -> list[EntryWrite]:
         """Return the next entries."""
         return [self.next() for _ in range(entries)]
 
     def next(
         self, *parents: Hash, text: Content | None = None, effects: tuple[Effect, ...] = ()
-    ) -> Record:
+    ) -> EntryWrite:
         """Return the next entry, with a body if there is a text."""
         n = len(self.records)
         bodies = (Body("text", "text/plain", text, secrets.token_bytes(32)),) if text else ()
@@ -137,21 +137,23 @@ class Chain:
             actor="tester",
             kind="note/1",
             parents=tuple(parent.hex() for parent in parents),
-            facts=Remark(),
+            facts=NoteFacts(),
             bodies={body.name: body.commitment() for body in bodies},
         )
         data = LEDGER_KINDS.write(entry)
-        record = Record(Position(self.run, self.strand, n), data, leaf_of(data), bodies, effects)
+        record = EntryWrite(
+            Position(self.run, self.strand, n), data, leaf_of(data), bodies, effects
+        )
         self.records.append(record)
         return record
 
 
-def ledger_on(store: Store, append: Callable[[Sequence[Record]], None] | None = None) -> Ledger:
+def ledger_on(store: Store, append: Callable[[Sequence[EntryWrite]], None] | None = None) -> Ledger:
     """Return a ledger with a clock of its own."""
     return Ledger(store, LEDGER_KINDS, count(1).__next__, lambda: secrets.token_bytes(32), append)
 
 
-def data_of(records: Sequence[Record]) -> list[bytes]:
+def data_of(records: Sequence[EntryWrite]) -> list[bytes]:
     """Return the bytes of some entries."""
     return [record.data for record in records]
 

@@ -10,10 +10,10 @@ import pytest
 
 from forum import app
 from forum.app import Forum
-from forum.backends import files
+from forum.backends import state_files
 from forum.config import Settings
-from forum.errors import AlreadyAsked, RolledBack
-from forum.ledger import Draft, Outcome, Remark, RunOpen, text
+from forum.errors import IdempotencyKeyUsed, RollbackDetected
+from forum.ledger import Draft, NoteFacts, Outcome, RunOpenFacts, text_content
 from forum.verify import Problem, Report, State
 
 FIRST_USE = """
@@ -21,12 +21,12 @@ import os, sys, time
 from pathlib import Path
 from forum.app import Forum
 from forum.config import load_settings
-from forum.ledger import text
+from forum.ledger import text_content
 with Forum(load_settings(Path.cwd(), os.environ)) as forum:
     while time.time() < float(sys.argv[1]):
         pass
     forum.initialise()
-    print(forum.remark(text("first"))[0].leaf.hex())
+    print(forum.record_note(text_content("first"))[0].leaf.hex())
 """
 
 
@@ -63,34 +63,34 @@ def test_processes_that_come_first_together_share_one_ledger(
 
     assert [writer.returncode for writer in writers] == [0] * 6
     with Forum(settings) as forum:
-        assert all(forum.ledger.find(leaf).index is not None for leaf in recorded)
-        assert forum.verify(forum.trust()).ok
+        assert all(forum.ledger.find_entry(leaf).index is not None for leaf in recorded)
+        assert forum.verify(forum.read_trust()).ok
 
 
 def test_writers_hear_that_their_log_is_kept_no_more(settings: Settings, tmp_path: Path) -> None:
     """Entries that nobody will ever sign must not be acknowledged without a word."""
     with Forum(settings) as forum:
         forum.initialise()
-        forum.remark(text("signed"))
+        forum.record_note(text_content("signed"))
         guard = next((settings.state / "logs").glob("*/guard.note"))
         other = Forum(Settings(tmp_path / "x", tmp_path / "y", tmp_path / "x" / "log.key"))
         with other:
             other.initialise()
             for _ in range(3):
-                other.remark(text("another history"))
+                other.record_note(text_content("another history"))
         foreign = next((tmp_path / "y" / "logs").glob("*/guard.note"))
         guard.write_bytes(foreign.read_bytes())
 
-        with pytest.raises(RolledBack):
+        with pytest.raises(RollbackDetected):
             write_on(forum)
 
 
 def write_on(forum: Forum) -> None:
     """Write for as long as nobody objects."""
-    with forum.writing() as ledger:
-        strand = ledger.strand("run")
+    with forum.open_writer() as ledger:
+        strand = ledger.open_strand("run")
         for n in range(20_000):
-            strand.append(Draft(f"step/{n}", "tester", Remark()))
+            strand.append(Draft(f"step/{n}", "tester", NoteFacts()))
 
 
 def test_an_epoch_that_was_interrupted_is_begun_again(
@@ -100,7 +100,7 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
     with Forum(settings) as forum:
         forum.initialise()
         left = forum.origin
-    kept = files.write_key
+    kept = state_files.write_key
 
     def stop_at(call: int) -> Callable[..., None]:
         calls = iter(range(9))
@@ -113,17 +113,17 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
         return write_key
 
     for call in (0, 1):
-        monkeypatch.setattr(files, "write_key", stop_at(call))
+        monkeypatch.setattr(state_files, "write_key", stop_at(call))
         with pytest.raises(KeyboardInterrupt), Forum(settings) as forum:
             forum.new_epoch()
-    monkeypatch.setattr(files, "write_key", kept)
+    monkeypatch.setattr(state_files, "write_key", kept)
     with Forum(settings) as forum:
         origin = forum.new_epoch().origin
     with Forum(settings) as forum:
         run = forum.ledger.open_run("run", "tester")
         forum.ledger.close_run(run, "tester", Outcome.OK)
-        forum.settle()
-        report = forum.verify(forum.trust())
+        forum.publish()
+        report = forum.verify(forum.read_trust())
 
     assert origin == f"{left}/epoch-2" == report.origin
     assert report.ok
@@ -149,12 +149,12 @@ class Machine:
         self.now += 60 * 1_000_000
         with Forum(self.settings, self.warnings.append) as forum:
             forum.initialise()
-            return forum.remark(text(words))[0].entry.run
+            return forum.record_note(text_content(words))[0].entry.run
 
     def verify(self) -> Report:
         """Verify as a command does."""
         with Forum(self.settings, self.warnings.append) as forum:
-            return forum.verify(forum.trust())
+            return forum.verify(forum.read_trust())
 
 
 @pytest.mark.parametrize("wrong", [DAY, -3 * HOUR], ids=["ahead", "behind"])
@@ -203,23 +203,23 @@ def test_a_guard_that_cannot_be_written_costs_no_entry(settings: Settings) -> No
         guard = next((settings.state / "logs").glob("*/guard.note"))
         obstacle = guard.with_name("guard.note.new")
         obstacle.mkdir()
-        recorded, publication = forum.remark(text("hello"), "key")
-        left = forum.verify(forum.trust(), at=app.now() + DAY)
+        recorded, publication = forum.record_note(text_content("hello"), "key")
+        left = forum.verify(forum.read_trust(), at=app.now() + DAY)
         assert (publication, recorded.entry.kind) == (None, "note/1")
         assert "the signer's guard failed while writing" in warnings[0]
         assert str(guard) in warnings[0]
         assert left.ok
         assert any("the next write signs them" in notice for notice in left.notices)
-        with forum.writing() as ledger:  # a program that goes on writing hears of it too
-            ledger.strand("run").append(Draft("run/open", "tester", RunOpen()))
+        with forum.open_writer() as ledger:  # a program that goes on writing hears of it too
+            ledger.open_strand("run").append(Draft("run/open", "tester", RunOpenFacts()))
         assert len(warnings) == 2
 
         obstacle.rmdir()
-        again, signed = forum.remark(text("hello"), "key")
+        again, signed = forum.record_note(text_content("hello"), "key")
         assert again.leaf == recorded.leaf
         assert signed is not None
         assert signed.witnessed
-        assert forum.verify(forum.trust()).ok
+        assert forum.verify(forum.read_trust()).ok
 
 
 def test_a_witness_that_cannot_write_is_out_of_reach(settings: Settings) -> None:
@@ -229,10 +229,10 @@ def test_a_witness_that_cannot_write_is_out_of_reach(settings: Settings) -> None
         memory = next((settings.state / "witness" / "logs").glob("*.note"))
         obstacle = memory.with_name(f"{memory.name}.new")
         obstacle.mkdir()
-        _, publication = forum.remark(text("hello"))
-        left = forum.verify(forum.trust(), at=app.now() + DAY)
+        _, publication = forum.record_note(text_content("hello"))
+        left = forum.verify(forum.read_trust(), at=app.now() + DAY)
         obstacle.rmdir()
-        _, after = forum.remark(text("again"))
+        _, after = forum.record_note(text_content("again"))
 
     assert publication is not None
     assert (publication.witnessed, len(publication.unreachable)) == (False, 1)
@@ -247,10 +247,10 @@ def test_a_key_stands_for_one_remark(settings: Settings) -> None:
     """A retry returns what is recorded; the same key for something else is a mistake."""
     with Forum(settings, lambda _: None) as forum:
         forum.initialise()
-        first, _ = forum.remark(text("hello"), "key")
-        again, _ = forum.remark(text("hello"), "key")
-        other, _ = forum.remark(text("hello"), "another key")
+        first, _ = forum.record_note(text_content("hello"), "key")
+        again, _ = forum.record_note(text_content("hello"), "key")
+        other, _ = forum.record_note(text_content("hello"), "another key")
 
         assert first.leaf == again.leaf != other.leaf
-        with pytest.raises(AlreadyAsked):
-            forum.remark(text("something else"), "key")
+        with pytest.raises(IdempotencyKeyUsed):
+            forum.record_note(text_content("something else"), "key")

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import deliberation, engine, frauds, http, ledger, reference, sharing
 from benchmarks.seats import Nature, Question, Seat
-from forum.surfaces.cli.cheat import FRAUDS
+from forum.surfaces.cli.demo_tampering import TAMPER_CASES
 from tests.soak.cluster import scratch_database
 
 
@@ -71,7 +71,7 @@ def test_the_reference_is_asked_about_the_same_frauds() -> None:
     """A comparison is fair only if it is of the same things, with the reference at its best."""
     outcomes = {outcome.name: outcome.caught for outcome in reference.frauds()}
 
-    assert set(frauds.SAME) <= {fraud.name for fraud in FRAUDS}
+    assert set(frauds.SAME) <= {fraud.name for fraud in TAMPER_CASES}
     assert set(frauds.SAME.values()) == set(outcomes)
     assert True in outcomes.values()
 

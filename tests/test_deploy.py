@@ -18,7 +18,7 @@ import click
 import pytest
 import yaml
 
-from forum.ledger import names_a_secret
+from forum.ledger import is_secret_name
 from forum.surfaces.cli import cli
 from tests.docs.pages import ROOT
 
@@ -138,13 +138,13 @@ def test_no_secret_stands_in_a_file() -> None:
     every = [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     variables = [pair for one in compose()["services"].values() for pair in environment(one)]
     secret = {
-        name: value for name, value in variables if names_a_secret(name.removesuffix("_FILE"))
+        name: value for name, value in variables if is_secret_name(name.removesuffix("_FILE"))
     }
 
     assert [path for path in every if re.search(r"://[^\s/@]+:[^\s/@]+@", path.read_text())] == []
     assert secret == {"POSTGRES_PASSWORD_FILE": "/run/secrets/postgres-password"}
     assert all(set(one) == {"file"} for one in compose()["secrets"].values())
-    assert not any(names_a_secret(name) for name in [*built_with(), *set_in_units()])
+    assert not any(is_secret_name(name) for name in [*built_with(), *set_in_units()])
 
 
 def test_the_files_of_secrets_are_never_committed() -> None:

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.app import KINDS
-from forum.ledger import Entry, Facts, Outcome, Position, Record, RunClose, leaf_of
-from forum.metrics import CALLS, DOLLARS, EntryCounters, Sample, find_newest, render_labels
-from forum.tlog import EMPTY_ROOT, Checkpoint, checkpoint_of, sign_checkpoint
-from forum.work import Called, Replied, Source
+from forum.ledger import Entry, EntryWrite, Facts, Outcome, Position, RunCloseFacts, leaf_of
+from forum.metrics import (
+    CALLS,
+    DOLLARS,
+    EntryCounters,
+    Sample,
+    find_newest_checkpoint,
+    render_labels,
+)
+from forum.tlog import EMPTY_ROOT, Checkpoint, parse_checkpoint, sign_checkpoint
+from forum.work import CallFacts, ReplyFacts, ReplyOrigin
 from tests.support import Wrapped, key_of
 
 ORIGIN = "test.example/metrics"
@@ -46,13 +53,15 @@ def test_the_last_cosigned_checkpoint_is_found(sizes: list[int], seen: int, befo
     cosigned = set(sizes[:seen])
     known = note(sizes[before]) if before < min(seen, len(sizes)) else None
     store = Checkpoints(sizes)
-    found = find_newest(Wrapped(store), lambda data: checkpoint_of(data).size in cosigned, known)
+    found = find_newest_checkpoint(
+        Wrapped(store), lambda data: parse_checkpoint(data).size in cosigned, known
+    )
 
-    assert (checkpoint_of(found).size if found else 0) == max(cosigned, default=0)
+    assert (parse_checkpoint(found).size if found else 0) == max(cosigned, default=0)
     assert store.asked <= 45
 
 
-def record(n: int, facts: Facts, strand: str = "task/a") -> Record:
+def record(n: int, facts: Facts, strand: str = "task/a") -> EntryWrite:
     """Return an entry as it is appended."""
     entry = Entry(
         v="forum/entry/1",
@@ -64,13 +73,13 @@ def record(n: int, facts: Facts, strand: str = "task/a") -> Record:
         step=f"step/{n}",
         ts=n,
         actor="tester",
-        kind=KINDS.of(facts).name,
+        kind=KINDS.kind_of(facts).name,
         parents=(),
         facts=facts,
         bodies={},
     )
     data = KINDS.write(entry)
-    return Record(Position("run", strand, n), data, leaf_of(data), (), ())
+    return EntryWrite(Position("run", strand, n), data, leaf_of(data), (), ())
 
 
 def counted(*facts: Facts) -> dict[str, float]:
@@ -89,9 +98,9 @@ def name_of(sample: Sample) -> str:
 def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
     """Providers answer under names of their own; operators know what they have called."""
     told = counted(
-        Called("writer", "small", 1, 1),
-        Replied(Outcome.OK, usd=1_500_000_000, tokens=40, model="small-2026-11-01"),
-        RunClose(Outcome.OK, 1),
+        CallFacts("writer", "small", 1, 1),
+        ReplyFacts(Outcome.OK, usd=1_500_000_000, tokens=40, model="small-2026-11-01"),
+        RunCloseFacts(Outcome.OK, 1),
     )
 
     assert told == {
@@ -104,14 +113,16 @@ def test_a_reply_is_counted_for_the_model_that_was_called() -> None:
 
 def test_what_a_fork_takes_from_the_record_is_not_paid_again() -> None:
     """It was counted where it was said."""
-    reply = Replied(Outcome.OK, usd=10**9, tokens=40, source=Source.RECORDED)
+    reply = ReplyFacts(Outcome.OK, usd=10**9, tokens=40, source=ReplyOrigin.RECORDED)
 
-    assert counted(Called("writer", "small", 1, 1), reply) == {}
+    assert counted(CallFacts("writer", "small", 1, 1), reply) == {}
 
 
 def test_names_of_models_do_not_become_series_without_end() -> None:
     """Whoever submits may name models: a database of metrics keeps each name for months."""
-    pairs = [(Called("a", f"model-{n}", 1, 1), Replied(Outcome.OK, usd=1)) for n in range(300)]
+    pairs = [
+        (CallFacts("a", f"model-{n}", 1, 1), ReplyFacts(Outcome.OK, usd=1)) for n in range(300)
+    ]
     told = counted(*(facts for pair in pairs for facts in pair))
 
     assert sum(name.startswith(f"{CALLS.name}{{") for name in told) <= 101

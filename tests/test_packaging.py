@@ -29,11 +29,11 @@ UV = Path(sys.executable).with_name("uv")
 
 # What an extra is for, and who cannot be imported without it.
 EXTRAS = {
-    "agents": "forum.models.library",
+    "agents": "forum.models.pydantic_ai_model",
     "mcp": "forum.models.mcp_client",
     "postgres": "forum.backends.postgres",
     "semantic": "forum.models.embedding",
-    "server": "forum.surfaces.http.process",
+    "server": "forum.surfaces.http.server_process",
 }
 
 

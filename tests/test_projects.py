@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from forum.app import KINDS, Forum
-from forum.backends import files
-from forum.backends.projects import Epoch, Registry, public_address
+from forum.backends import state_files
+from forum.backends.project_registry import ProjectEpoch, ProjectRegistry, public_address
 from forum.config import Settings
 from forum.errors import ForumError, LogKeyChanged, LogKeyMissing, NoLedger
-from forum.ledger import LOG_RUN, MAIN, LogEpoch, text
+from forum.ledger import LOG_RUN, MAIN_STRAND, LogEpochFacts, text_content
 from forum.verify import Problem, Report, State
 from tests.support import fresh_origin, key_of, upgraded
 
@@ -42,14 +42,14 @@ def write(settings: Settings, words: str = "hello") -> list[str]:
     told: list[str] = []
     with Forum(settings, told.append) as forum:
         forum.initialise()
-        forum.remark(text(words))
+        forum.record_note(text_content(words))
     return told
 
 
 def verify(settings: Settings) -> Report:
     """Verify the ledger as a command does."""
     with Forum(settings) as forum:
-        return forum.verify(forum.trust())
+        return forum.verify(forum.read_trust())
 
 
 def problems(report: Report) -> set[Problem]:
@@ -66,9 +66,9 @@ def refusal(settings: Settings, command: Callable[[Forum], object]) -> ForumErro
 
 COMMANDS: list[Callable[[Forum], object]] = [
     Forum.initialise,
-    lambda forum: forum.verify(forum.trust()),
+    lambda forum: forum.verify(forum.read_trust()),
     lambda forum: forum.store,
-    lambda forum: forum.reading().__enter__(),
+    lambda forum: forum.open_reader().__enter__(),
     lambda forum: forum.grant("ci", ()),
 ]
 
@@ -110,7 +110,7 @@ def test_another_key_of_the_same_name_is_noticed(make: Make) -> None:
     """The name of a log is no secret: whoever makes a key of that name is not its signer."""
     settings = make("project")
     write(settings)
-    files.write_key(settings.key_file, key_of(str(settings.origin)))
+    state_files.write_key(settings.key_file, key_of(str(settings.origin)))
 
     assert isinstance(refusal(settings, Forum.initialise), LogKeyChanged)
 
@@ -143,7 +143,7 @@ def test_an_earlier_log_that_is_cut_or_altered_after_an_epoch_is_found(make: Mak
         old.tamper().replace_history(entries, keep_checkpoints=6)
     cut = verify(settings)
     with Forum(replace(settings, data=settings.data)) as forum:
-        forum.remark(text("life goes on"))
+        forum.record_note(text_content("life goes on"))
 
     assert Problem.TAIL_CUT in problems(cut)
     assert Problem.TAIL_CUT in problems(verify(settings))
@@ -156,7 +156,7 @@ def test_an_earlier_log_that_goes_on_after_its_epoch_is_found(make: Make) -> Non
     with Forum(settings) as old:
         old.store.head()  # opened under the write key that the epoch replaces
         old.new_epoch("we had a fire")
-        old.remark(text("somebody was not told"))
+        old.record_note(text_content("somebody was not told"))
 
     assert problems(verify(settings)) == {Problem.HISTORY_REPLACED}
 
@@ -168,9 +168,9 @@ def test_an_earlier_log_that_is_not_continued_is_missed(make: Make) -> None:
     with Forum(settings) as forum:
         forum.new_epoch("we had a fire")
     report = verify(settings)
-    registry = Registry(settings.state / "projects")
-    (project,) = registry.find_log(report.origin)
-    forgotten = Epoch("example.com/forgotten", (str(key_of("x").verifier()),))
+    registry = ProjectRegistry(settings.state / "projects")
+    (project,) = registry.find_by_log(report.origin)
+    forgotten = ProjectEpoch("example.com/forgotten", (str(key_of("x").verifier()),))
     registry.save(msgspec.structs.replace(project, epochs=(forgotten, *project.epochs)))
 
     assert report.ok
@@ -196,7 +196,7 @@ def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) 
     """Whoever has the lost key must not be able to sign for the next epoch."""
     settings = make("project")
     write(settings)
-    lost = files.read_key(settings.key_file)
+    lost = state_files.read_key(settings.key_file)
     settings.key_file.unlink()
 
     assert isinstance(refusal(settings, Forum.new_epoch), LogKeyMissing)  # without a reason
@@ -205,8 +205,8 @@ def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) 
     told = write(settings, "a new beginning")
     report = verify(settings)
     with Forum(settings) as forum:
-        first = [KINDS.read(data) for data in forum.store.strand(LOG_RUN, MAIN)]
-        reason = forum.bodies_at(LOG_RUN, MAIN, "log/epoch")["reason"]
+        first = [KINDS.read(data) for data in forum.store.read_strand(LOG_RUN, MAIN_STRAND)]
+        reason = forum.bodies_at(LOG_RUN, MAIN_STRAND, "log/epoch")["reason"]
 
     assert begun.has_new_key
     assert begun.key.public != lost.verifier().public
@@ -214,7 +214,7 @@ def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) 
     assert told == []
     assert [epoch.origin for epoch in report.epochs] == [settings.origin]
     assert first[0].facts.left_origin == settings.origin
-    assert isinstance(first[2].facts, LogEpoch)
+    assert isinstance(first[2].facts, LogEpochFacts)
     assert reason == b"the disk died"
 
 
@@ -241,7 +241,7 @@ def test_an_epoch_under_a_new_key_can_be_stopped_anywhere(
     write(settings)
     settings.key_file.unlink()
     calls = iter(range(9))
-    whole = files.write_durably
+    whole = state_files.write_durably
 
     def stopped(path: Path, data: bytes, **named: Any) -> None:  # noqa: ANN401
         counts = path.name.startswith("log.key") or path.suffix == ".json"
@@ -249,7 +249,7 @@ def test_an_epoch_under_a_new_key_can_be_stopped_anywhere(
             raise KeyboardInterrupt
         whole(path, data, **named)
 
-    for module in ("files", "projects"):
+    for module in ("state_files", "project_registry"):
         monkeypatch.setattr(f"forum.backends.{module}.write_durably", stopped)
     with pytest.raises(KeyboardInterrupt), Forum(settings) as forum:
         forum.new_epoch("the disk died")
@@ -294,7 +294,7 @@ def test_a_copied_folder_is_named_and_only_one_of_both_is_signed(
     assert "too; both are registered" in line
     if settings.database is None:
         assert "forum ledger epoch" in str(
-            refusal(settings, lambda forum: forum.remark(text("in the original")))
+            refusal(settings, lambda forum: forum.record_note(text_content("in the original")))
         )
 
 
@@ -308,7 +308,7 @@ def test_starting_over_is_done_on_purpose(make: Make) -> None:
         forum.initialise()
     write(settings)
     report = verify(settings)
-    (project,) = Registry(settings.state / "projects").find_log(report.origin)
+    (project,) = ProjectRegistry(settings.state / "projects").find_by_log(report.origin)
 
     assert report.ok
     assert report.origin == f"{settings.origin}/log-2"
@@ -324,7 +324,7 @@ def test_starting_over_keeps_the_old_key(make: Make) -> None:
     with Forum(settings) as forum:
         forum.start_over()
         forum.initialise()
-        forum.remark(text("hello"))
+        forum.record_note(text_content("hello"))
 
     assert verify(settings).ok
     assert [path.read_bytes() for path in settings.data.glob("log.key.replaced-*")] == [key]

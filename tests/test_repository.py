@@ -1,7 +1,9 @@
 """What the repository holds: nothing of the machine that it was written on."""
 
+import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,41 @@ def test_a_decision_has_the_form_of_one(page: Path) -> None:
 
     assert re.match(rf"# {page.name[:4]}  \S.*\n\nStatus: (accepted|superseded by \d{{4}})\n", text)
     assert headings == ["Context", "Decision", "Consequences", "Rejected"]
+
+
+PARTICIPLE = re.compile(r"[A-Z][a-z]+(?:ed|en|ing)|Told|Kept|Gone|Said|Heard|Sent|Made|Begun|Lost")
+NOT_PARTICIPLES = {"Finding", "Setting", "Sighting"}
+RELEASED_NAMES = {
+    "Malformed",  # recorded as the code of a stop
+    "Scripted",  # part of a recorded digest
+    "Nothing",  # a schema of an MCP tool
+    "Taken",  # a schema of the OpenAPI document
+}
+
+
+def class_names() -> list[str]:
+    """Return the name of every class of the package."""
+    trees = (ast.parse(path.read_text()) for path in tracked("src/forum/**/*.py", "src/forum/*.py"))
+    return [
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    ]
+
+
+def test_a_class_name_means_one_class() -> None:
+    """A reader who knows a name from one module knows it from all."""
+    counts = Counter(class_names())
+
+    assert len(counts) > 500
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_a_class_is_named_by_a_noun() -> None:
+    """A bare participle does not say what kind of thing it is."""
+    found = {name for name in class_names() if PARTICIPLE.fullmatch(name)}
+
+    assert found <= NOT_PARTICIPLES | RELEASED_NAMES
+
+
+def test_limits_are_called_max() -> None:
+    """One word for one thing: the word of the field."""
+    assert lines_with(re.compile(r"\b_?MOST_"), tracked("src/*.py", "benchmarks/*.py")) == []

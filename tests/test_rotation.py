@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from forum.app import KINDS, Forum, trust_log, trusted_logs
-from forum.backends import files
+from forum.backends import state_files
 from forum.config import Settings
 from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
-from forum.ledger import text
+from forum.ledger import text_content
 from forum.tlog import VerifierKey
 from forum.verify import Trust, verify_bundle
 from tests.support import fresh_origin, key_of, upgraded
@@ -33,7 +33,7 @@ def write(settings: Settings) -> str:
     """Put a remark on record as a command does, and return its run."""
     with Forum(settings) as forum:
         forum.initialise()
-        located, publication = forum.remark(text("hello"))
+        located, publication = forum.record_note(text_content("hello"))
     assert publication is not None
     assert publication.witnessed
     return located.entry.run
@@ -41,7 +41,7 @@ def write(settings: Settings) -> str:
 
 def key_in(settings: Settings) -> VerifierKey:
     """Return the public half of the key that is in place."""
-    return files.read_key(settings.key_file).verifier()
+    return state_files.read_key(settings.key_file).verifier()
 
 
 def test_whoever_trusts_the_old_key_follows_to_the_new_one(settings: Settings) -> None:
@@ -52,7 +52,7 @@ def test_whoever_trusts_the_old_key_follows_to_the_new_one(settings: Settings) -
         rotation = forum.rotate_key()
     run = write(settings)
     with Forum(settings) as forum:
-        report = forum.verify(forum.trust())
+        report = forum.verify(forum.read_trust())
         pinned = forum.verify(Trust(policy=before))
         bundle = verify_bundle(forum.export(run), KINDS, Trust(policy=before))
         named = forum.policy.log_keys
@@ -81,15 +81,15 @@ def test_keys_can_be_rotated_again_and_again(settings: Settings) -> None:
 def test_a_process_that_holds_the_old_key_stops_signing(settings: Settings) -> None:
     """It was not restarted; what it signed would be refused by every verifier."""
     with Forum(settings) as running:
-        running.remark(text("before"))
+        running.record_note(text_content("before"))
         with Forum(settings) as forum:
             forum.rotate_key()
 
         with pytest.raises(LogKeyRetired, match="restart"):
-            running.remark(text("after"))
+            running.record_note(text_content("after"))
     write(settings)
     with Forum(settings) as forum:
-        assert forum.verify(forum.trust()).ok
+        assert forum.verify(forum.read_trust()).ok
 
 
 def test_the_old_key_from_a_backup_is_refused(settings: Settings) -> None:
@@ -106,7 +106,7 @@ def test_the_old_key_from_a_backup_is_refused(settings: Settings) -> None:
 @pytest.fixture
 def stop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """Return what stops the process before one of its durable writes."""
-    whole = files.write_durably
+    whole = state_files.write_durably
 
     def arm(at: int) -> None:
         calls = iter(range(at + 1))
@@ -116,7 +116,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
                 raise KeyboardInterrupt
             whole(*arguments, **named)
 
-        for module in ("files", "projects"):
+        for module in ("state_files", "project_registry"):
             monkeypatch.setattr(f"forum.backends.{module}.write_durably", stopped)
 
     yield arm
@@ -153,7 +153,7 @@ def test_a_rotation_that_was_stopped_harms_nothing(
                 forum.rotate_key()
         write(here)
         with Forum(here) as forum:
-            report = forum.verify(forum.trust())
+            report = forum.verify(forum.read_trust())
             assert report.ok, (at, report)
             assert forum.verify(Trust(policy=before)).ok
     assert at > 8
@@ -177,7 +177,7 @@ def test_an_epoch_after_a_rotation_knows_every_key_of_the_log_before_it(
         forum.new_epoch("we moved")
     write(settings)
     with Forum(settings) as forum:
-        report = forum.verify(forum.trust())
+        report = forum.verify(forum.read_trust())
 
     assert report.ok, report
     assert [epoch.origin for epoch in report.epochs] == [settings.origin]
@@ -206,6 +206,6 @@ def test_whoever_looks_too_early_takes_the_write_key_that_another_process_made(
         assert late.write_keys is None
         settings.write_key_file.write_bytes(key)  # by another process, in this moment
         late.initialise()
-        late.remark(text("hello"))
-        assert late.store.quarantined() == 0
+        late.record_note(text_content("hello"))
+        assert late.store.count_quarantined() == 0
     assert settings.write_key_file.read_bytes() == key

@@ -20,16 +20,16 @@ from msgspec.json import encode as encode_json
 from msgspec.structs import replace as replace_struct
 
 from forum import __version__
-from forum.config import Capacity, Settings
-from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS, Body, Session
-from forum.deliberation import Note as Noted
+from forum.config import Settings, WorkerCapacity
+from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS, NoteBody, Session
+from forum.deliberation import SessionNote as Noted
 from forum.errors import (
-    AlreadyAsked,
-    Altered,
     AmbiguousRun,
     BodyGone,
+    ConcurrentUpdate,
     ForumError,
     GuardMissing,
+    IdempotencyKeyUsed,
     KeyUnreadable,
     LogKeyChanged,
     LogKeyMissing,
@@ -39,27 +39,27 @@ from forum.errors import (
     NoSuchKey,
     NoSuchLog,
     NoSuchRun,
-    Overtaken,
     RotationRefused,
-    RunGoesOn,
+    RunNotEnded,
     StoreFailed,
-    Unreachable,
+    TamperDetected,
     WitnessRefused,
+    WitnessUnreachable,
     WrongWriteKey,
-    extra,
+    require_extra,
 )
 from forum.ledger import (
-    ACCESS,
-    DENIALS,
-    KEPT_STRANDS,
-    KEYS,
+    ACCESS_STRAND,
+    DENIALS_STRAND,
+    KEYS_STRAND,
     LEDGER_KINDS,
     LOG_RUN,
-    MAIN,
-    WRITE_KEY,
-    Access,
-    AccessDenied,
-    AccessRevoked,
+    MAIN_STRAND,
+    TAGGED_STRANDS,
+    WRITE_KEY_MARK,
+    AccessDenialFacts,
+    AccessRevocationFacts,
+    AccessState,
     ApiKey,
     Attachment,
     BudgetUse,
@@ -67,45 +67,45 @@ from forum.ledger import (
     Content,
     Draft,
     Entry,
+    EntryWrite,
     EpochKey,
     Grant,
-    KeyAdd,
-    KeyRotate,
+    IdempotencyRecord,
+    KeyAddFacts,
+    KeyRotationFacts,
     Ledger,
-    Located,
-    LogEpoch,
-    Mask,
-    Once,
+    LocatedEntry,
+    LogEpochFacts,
+    NoRowCheck,
+    NoteFacts,
     Outcome,
     Position,
     Publication,
     Publisher,
-    QuarantineDiscarded,
+    QuarantineDiscardFacts,
     Reader,
-    Record,
-    RedactReason,
-    Remark,
+    RedactionReason,
     Scope,
+    SecretMask,
     Sequencer,
     SignedTree,
     Spend,
     Store,
     TaggedHead,
-    Unchecked,
     WriteKey,
     WriteKeys,
     WriterCheck,
     check_body,
-    check_heads,
-    entries_of,
+    check_strand_head,
     fold_access,
     gather_bundle,
     is_before,
+    is_secret_name,
     leaf_of,
     locate_run,
-    names_a_secret,
     read_body,
-    text,
+    read_strand_entries,
+    text_content,
 )
 from forum.metrics import EntryCounters, LedgerGauges, Sample, with_labels
 from forum.tlog import (
@@ -116,25 +116,25 @@ from forum.tlog import (
     KnownLog,
     KnownWitness,
     Note,
-    Policy,
     SigningKey,
     VerifierKey,
-    checkpoint_of,
+    WitnessPolicy,
     is_witnessed,
+    parse_checkpoint,
 )
 from forum.work import (
     LEDGER,
-    TURN,
+    TURN_PREFIX,
     WORK_KINDS,
-    Accepted,
+    AcceptedFacts,
+    ActionClaim,
     Answer,
     Authority,
-    Claim,
     Decider,
     Divergence,
     Gate,
-    GateDecided,
-    GateDecidedBy,
+    GateDecisionByFacts,
+    GateDecisionFacts,
     GateRule,
     Identity,
     Period,
@@ -144,43 +144,43 @@ from forum.work import (
     SharedCap,
     TaskRun,
     TaskState,
-    compare,
+    compare_steps,
     fold,
     gate_strand,
-    in_log_order,
-    last_reply,
+    last_reply_position,
     read_claims,
     read_gate_rules,
     read_plan,
     read_policy,
     read_shared_caps,
+    sort_by_index,
     task_strand,
 )
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from forum.backends.auditor import LogAuditor
-    from forum.backends.files import FileMemory, HeadMemory
-    from forum.backends.monitor import StoreMonitor
+    from forum.backends.dbos_worker import Worker
+    from forum.backends.delta_bus import DeltaBus
+    from forum.backends.log_auditor import LogAuditor
     from forum.backends.operator_token import OperatorToken
-    from forum.backends.projects import Epoch, Place, Registry
-    from forum.backends.tamper import Tamper
-    from forum.backends.whispers import Channel
-    from forum.backends.worker import Worker
-    from forum.engine import Case, Order, SharedBudgets, Ticket
+    from forum.backends.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
+    from forum.backends.state_files import FileCheckpointStore, StrandHeadFile
+    from forum.backends.store_monitor import StoreMonitor
+    from forum.backends.tampering import DatabaseTamperer
+    from forum.engine import IdempotencyKey, RunContext, RunRequest, SharedBudgets
     from forum.verify import (
         AuditReport,
         EarlierLogs,
-        KnownRun,
-        LastVerified,
         Report,
+        RunSnapshot,
         SegmentRunner,
         Trust,
+        VerifiedCheckpoint,
     )
-    from forum.witness import Audit, Reply, Witness, WitnessClient
-    from forum.work import Budget
+    from forum.witness import AuditCheckpoint, Witness, WitnessClient, WitnessReply
     from forum.work import Policy as WorkPolicy
+    from forum.work import RunBudget
 
 DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
 KINDS = LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
@@ -200,21 +200,21 @@ class Approver(Struct, frozen=True):
 
 LOCAL_OPERATOR = Approver(OPERATOR, Authority.OPERATOR)
 R = TypeVar("R", bound=Reader)
-_LOOK_SECONDS = 0.1
-_MOST_OF_AN_ERROR = 2000
-_MOST_TOLD = 1000
+_POLL_INTERVAL_S = 0.1
+_MAX_ERROR_CHARS = 2000
+_MAX_DETAILED_TASKS = 1000
 """Of how many tasks details are read: on a screen there is room for fewer."""
-_RUNS_AT_ONCE = 100
+_RUNS_PAGE_SIZE = 100
 """How many runs are read together where only some of them are wanted."""
-_CLOCK_SKEW = 60_000_000
+_MAX_CLOCK_SKEW_US = 60_000_000
 """By how many microseconds clocks of writers may differ."""
-_SHORTEST_RUN = 8
+_MIN_RUN_PREFIX_CHARS = 8
 _MAX_COMPARED = 100
 """How many runs are looked at for one whose name begins as was said."""
-_LONG_LOG = 100_000
+_MIN_PARALLEL_ENTRIES = 100_000
 """From how many entries on it pays to start processes that verify."""
 _DATABASE_URL = "FORUM_DATABASE_URL"
-_EFFECT_ID = "FORUM_KEY"
+_IDEMPOTENCY_VARIABLE = "FORUM_KEY"
 """It is in the record anyway."""
 
 
@@ -236,18 +236,18 @@ def new_salt() -> bytes:
         return _salts.pop()
     except IndexError:
         # Many at once: each time that the system is asked, other threads may come first.
-        block = os.urandom(32 * _SALTS)
+        block = os.urandom(32 * _SALT_BATCH_SIZE)
         _salts.extend(block[at : at + 32] for at in range(32, len(block), 32))
         return block[:32]
 
 
-_SALTS = 128
+_SALT_BATCH_SIZE = 128
 _salts: list[bytes] = []
 # What a parent has drawn, its child must not use too.
 os.register_at_fork(after_in_child=_salts.clear)
 
 
-def new_run() -> str:
+def new_run_id() -> str:
     """Return a new run id: a UUID version 7, so that ids sort by time (RFC 9562 section 5.7)."""
     from uuid import UUID
 
@@ -265,7 +265,7 @@ def key_variables(settings: Settings) -> set[str]:
     return {str(name) for name in (*named, *(one.get("secret_env", "") for one in told))} - {""}
 
 
-def secrets_of(environ: Mapping[str, str], named: Collection[str] = ()) -> Mask:
+def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -> SecretMask:
     """Return what hides the secrets of an environment, told by the names of its variables.
 
     Those that are named are secrets whatever they are called.  The path of a file is no secret,
@@ -276,12 +276,12 @@ def secrets_of(environ: Mapping[str, str], named: Collection[str] = ()) -> Mask:
     found = {
         name: value.strip()
         for name, value in environ.items()
-        if name in named or (names_a_secret(name) and name.upper() != _EFFECT_ID)
+        if name in named or (is_secret_name(name) and name.upper() != _IDEMPOTENCY_VARIABLE)
     }
     found = {name: value for name, value in found.items() if not _is_path(value)}
-    quoted = password_in(environ.get(_DATABASE_URL, ""))
+    quoted = read_password(environ.get(_DATABASE_URL, ""))
     found |= {_DATABASE_URL: unquote(quoted), f"{_DATABASE_URL}.quoted": quoted}
-    return Mask.of({name: os.fsencode(value) for name, value in found.items()})
+    return SecretMask.from_secrets({name: os.fsencode(value) for name, value in found.items()})
 
 
 def _is_path(value: str) -> bool:
@@ -289,7 +289,7 @@ def _is_path(value: str) -> bool:
     return os.path.isabs(value) and os.path.exists(value)  # noqa: PTH110, PTH117
 
 
-def password_in(url: str) -> str:
+def read_password(url: str) -> str:
     """Return the password as it stands in an address, or nothing."""
     from urllib.parse import urlsplit
 
@@ -300,7 +300,7 @@ def password_in(url: str) -> str:
 
 
 @contextmanager
-def _loading(module: str) -> Iterator[None]:
+def _import_without_gc(module: str) -> Iterator[None]:
     """Load a large module without looking for garbage in it, now and later, once in a process.
 
     A quarter of a short command's time went into that: modules live as long as the process.
@@ -319,7 +319,7 @@ def _loading(module: str) -> Iterator[None]:
         gc.enable()
 
 
-class Redaction(Struct, frozen=True):
+class RedactionResult(Struct, frozen=True):
     """What came of the wish to erase a body."""
 
     entry: str
@@ -327,7 +327,7 @@ class Redaction(Struct, frozen=True):
     publication: Publication
 
 
-class NewEpoch(Struct, frozen=True):
+class EpochStart(Struct, frozen=True):
     """The log that goes on where another one was left."""
 
     origin: str
@@ -336,7 +336,7 @@ class NewEpoch(Struct, frozen=True):
     """Whether the old key was lost, so that readers have to pin another public key."""
 
 
-class Rotation(Struct, frozen=True):
+class SigningKeyRotation(Struct, frozen=True):
     """A log that is signed by another key from now on."""
 
     old: VerifierKey
@@ -362,7 +362,7 @@ class RunView(Struct, frozen=True):
     """The index of the last entry of each task."""
     until: int | None = None
     """The last entry that is taken into account, if not all are."""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[ActionClaim, ...] = ()
     """What the answer says was done."""
     places: Mapping[str, int] = {}
     """The indexes of the route, of effects and of checks, by the ids of their entries."""
@@ -413,7 +413,7 @@ class Forum:
 
         Raises `LogKeyMissing` or `LogKeyChanged` where this machine remembers another one.
         """
-        from forum.backends.files import read_key
+        from forum.backends.state_files import read_key
 
         key = read_key(self.settings.key_file) if self.settings.key_file.exists() else None
         self._check_key(key.verifier() if key else None)
@@ -425,7 +425,7 @@ class Forum:
         """Compare the key of this project's log, if one was found, with what is remembered."""
         project = self._registry.find(self._place)
         if key is None:
-            project = project or self._registry.find_lost(self._place)
+            project = project or self._registry.find_with_lost_key(self._place)
             if project is not None:
                 raise LogKeyMissing(project.current.origin, str(self.settings.key_file))
         elif project is not None and not project.has_key(str(key)):
@@ -458,10 +458,10 @@ class Forum:
     @cached_property
     def write_keys(self) -> WriteKeys | None:
         """The keys that tag entries; None on a machine that only reads."""
-        from forum.backends.files import read_write_keys
+        from forum.backends.state_files import read_write_keys
 
         path = self.settings.write_key_file
-        for candidate in (path, _next_to(path)):
+        for candidate in (path, _pending_write_keys_path(path)):
             if candidate.exists():
                 keys = read_write_keys(candidate)
                 if keys.origin == self.origin:
@@ -471,11 +471,11 @@ class Forum:
         return None
 
     @cached_property
-    def policy(self) -> Policy:
+    def policy(self) -> WitnessPolicy:
         """The logs and witnesses that this reader trusts."""
         path = self.policy_file
         try:
-            return Policy.parse(path.read_bytes())
+            return WitnessPolicy.parse(path.read_bytes())
         except OSError as error:
             raise KeyUnreadable(str(path), error.strerror or str(error)) from None
 
@@ -489,7 +489,7 @@ class Forum:
         """The store, open for writing."""
         self._register()
         if self.settings.database:
-            with extra("postgres"):
+            with require_extra("postgres"):
                 from forum.backends.postgres import PostgresStore
 
             return self._checked(PostgresStore(self.settings.database, self.origin))
@@ -504,16 +504,16 @@ class Forum:
         return reader
 
     @cached_property
-    def whispers(self) -> "Channel":
+    def delta_bus(self) -> "DeltaBus":
         """What models are heard by while they speak: by all processes that share the database."""
         if self.settings.database:
-            with extra("postgres"):
-                from forum.backends.postgres_whispers import PostgresWhispers
+            with require_extra("postgres"):
+                from forum.backends.postgres_delta_bus import PostgresDeltaBus
 
-            return PostgresWhispers(self.settings.database, self.origin)
-        from forum.backends.whispers import LocalWhispers
+            return PostgresDeltaBus(self.settings.database, self.origin)
+        from forum.backends.delta_bus import LocalDeltaBus
 
-        return LocalWhispers()
+        return LocalDeltaBus()
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -522,12 +522,12 @@ class Forum:
         append = None if keys else self._append_without_key
         return Ledger(self.store, KINDS, now, new_salt, append, mask=self.mask, tags=keys)
 
-    def _append_without_key(self, records: Sequence[Record]) -> None:
+    def _append_without_key(self, records: Sequence[EntryWrite]) -> None:
         """Append to a log of a release before tags; to another one, refuse to.
 
         What a machine without the write key adds would be acknowledged, and then set aside.
         """
-        if self.store.strand_head(WRITE_KEY) is not None:
+        if self.store.strand_head(WRITE_KEY_MARK) is not None:
             why = f"{self.settings.write_key_file} is not there"
             raise WrongWriteKey(self.origin, "-", why)
         self.store.append(records)
@@ -539,37 +539,37 @@ class Forum:
 
     def _reload_write_keys(self) -> WriteKeys | None:
         """Read the write keys again: another process may have rotated them."""
-        from forum.backends.files import read_write_keys
+        from forum.backends.state_files import read_write_keys
 
         path = self.settings.write_key_file
         keys = read_write_keys(path) if path.exists() else None
         return keys if keys is not None and keys.origin == self.origin else None
 
     @cached_property
-    def mask(self) -> Mask:
+    def mask(self) -> SecretMask:
         """What must not be recorded: the secrets that this process was started with."""
         given = {**os.environ, _DATABASE_URL: self.settings.database or ""}
-        return secrets_of(given, key_variables(self.settings))
+        return build_secret_mask(given, key_variables(self.settings))
 
     @contextmanager
-    def writing(self) -> Iterator[Ledger]:
+    def open_writer(self) -> Iterator[Ledger]:
         """Keep the ledger for many writers: threads with `append`, tasks with `append_async`.
 
         What they hand in at about the same time is one commit; indexes, signatures and
         cosignatures are given in the background, and to all that was written at the end.
         """
-        from forum.backends.committer import Committer
+        from forum.backends.group_commit import GroupCommitter
 
         self.ledger.check_write_key()
-        with self._keeping() as check:
-            committer = Committer(self.store)
+        with self._publish_in_background() as check:
+            committer = GroupCommitter(self.store)
 
-            def append(records: Sequence[Record]) -> None:
+            def append(records: Sequence[EntryWrite]) -> None:
                 check()
                 committer.append(records)
                 self._counters.count(records)
 
-            async def append_async(records: Sequence[Record]) -> None:
+            async def append_async(records: Sequence[EntryWrite]) -> None:
                 check()
                 await committer.append_async(records)
                 self._counters.count(records)
@@ -593,26 +593,26 @@ class Forum:
                 committer.close()
 
     @property
-    def signs(self) -> bool:
+    def is_signer(self) -> bool:
         """Whether this machine is the one that signs: it remembers what it signed last."""
         if not self.settings.key_file.exists():
             return False
         return self._guard.latest() is not None or self.store.checkpoint() is None
 
     @contextmanager
-    def _keeping(self) -> Iterator[Callable[[], None]]:
+    def _publish_in_background(self) -> Iterator[Callable[[], None]]:
         """Have the log sequenced and signed meanwhile, where this machine is the one that signs.
 
         Elsewhere entries are only added; the machine that remembers what it signed does the rest.
         """
-        from forum.backends.keeper import Keeper
+        from forum.backends.publisher_loop import PublisherLoop
 
-        if not self.signs:
+        if not self.is_signer:
             yield lambda: None
             return
-        keeper = Keeper(self.store, self.sequencer, self.publisher, self._warn_of_clock)
+        keeper = PublisherLoop(self.store, self.sequencer, self.publisher, self._warn_of_clock)
         try:
-            yield keeper.check
+            yield keeper.raise_failure
         finally:
             try:
                 keeper.close()
@@ -621,15 +621,15 @@ class Forum:
                 self._warn_unsigned(error)
 
     @contextmanager
-    def working(
+    def run_worker(
         self,
-        capacity: Capacity | None = None,
+        capacity: WorkerCapacity | None = None,
         report: Callable[[Exception], None] = lambda _: None,
         patience: int = 0,
     ) -> "Iterator[Worker]":
         """Carry out runs in this process, beside all others that do, until the end of the block."""
-        with _loading("forum.backends.worker"):
-            from forum.backends.worker import Worker, sqlite_url
+        with _import_without_gc("forum.backends.dbos_worker"):
+            from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
             from forum.engine import Engine
             from forum.models import make_model, make_tool
             from forum.models.sandbox import make_sandbox
@@ -637,19 +637,19 @@ class Forum:
         # Before anything is taken on: nothing runs free that was to be confined.
         sandbox = make_sandbox(self.settings)
         if sandbox is not None:
-            sandbox.check()
+            sandbox.check_usable()
         models, tools = partial(make_model, sandbox=sandbox), partial(make_tool, sandbox=sandbox)
-        url = self.settings.database or sqlite_url(self.settings.engine_file)
-        if self.write_keys is None and self.signs:
+        url = self.settings.database or prepare_sqlite_queue(self.settings.engine_file)
+        if self.write_keys is None and self.is_signer:
             # A worker may be the first process of this release.  Without the key it would write
             # entries without tags for as long as it runs, and be refused once tags are enforced.
             self.initialise()
-        with self.writing() as ledger:
+        with self.open_writer() as ledger:
             engine = Engine(
                 ledger,
                 models,
                 tools,
-                whispers=self.whispers,
+                whispers=self.delta_bus,
                 gate_rules=self.gate_rules,
                 budgets=self.budgets if self.shared_caps else None,
             )
@@ -668,7 +668,7 @@ class Forum:
     @cached_property
     def monitor(self) -> "StoreMonitor":
         """What watches whether the database answers, and has it logged when that changes."""
-        from forum.backends.monitor import StoreMonitor
+        from forum.backends.store_monitor import StoreMonitor
 
         return StoreMonitor(self.store)
 
@@ -679,22 +679,22 @@ class Forum:
         except KeyUnreadable:  # this machine has none: the one that signs tells of witnesses
             return LedgerGauges(self.store, None)
 
-    def samples(self) -> list[Sample]:
+    def metric_samples(self) -> list[Sample]:
         """Return what this process counts and measures of the ledger.  Raises `StoreFailed`."""
         worker = self._worker.samples() if self._worker else ()
         found = [*self._counters.samples(), *self._gauges.samples(), *worker]
         return with_labels(found, ledger=self.origin)
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def open_reader(self) -> Iterator[Reader]:
         """Read the ledger as of one moment, without being able to change it."""
         with self._snapshot() as reader:
             yield self._checked(reader)
 
     def close(self) -> None:
         """Let go of the database."""
-        if "whispers" in self.__dict__:
-            self.whispers.close()
+        if "delta_bus" in self.__dict__:
+            self.delta_bus.close()
         if "store" in self.__dict__:
             if "budgets" in self.__dict__:
                 with suppress(StoreFailed):  # others take back what they need of it
@@ -714,10 +714,10 @@ class Forum:
 
         Raises `LogKeyMissing` where a log was, and its key is gone.
         """
-        from forum.backends.files import locked
+        from forum.backends.state_files import lock_file
 
         # One process at a time: of two keys, one would be lost, and all that it had signed.
-        with locked(self.settings.key_file):
+        with lock_file(self.settings.key_file):
             files = (self.settings.key_file, self.settings.public_key_file)
             fresh = not any(path.exists() for path in files)
             if fresh:
@@ -729,14 +729,14 @@ class Forum:
             self._trust_locally()
         if not fresh:
             # A row that somebody put at the end of a strand is set aside before it is read there.
-            with suppress(Overtaken):  # somebody else does
-                self.sequencer.step()
-        self.ledger.begin(f"forumd/{__version__}", self.verifier)
+            with suppress(ConcurrentUpdate):  # somebody else does
+                self.sequencer.sequence_batch()
+        self.ledger.initialize(f"forumd/{__version__}", self.verifier)
         self.ledger.check_write_key()
         if fresh:
             self.ledger.mark_write_key()
-            self.sign_or_warn()
-        elif self.write_keys is not None and not self.write_keys.enforced and self.signs:
+            self.publish_or_warn()
+        elif self.write_keys is not None and not self.write_keys.is_enforced and self.is_signer:
             self.ledger.mark_write_key()
         if not self.settings.database:
             self._enforce_tags_when_alone()
@@ -747,26 +747,26 @@ class Forum:
 
         What the database holds of the old one stays there; that it was replaced is remembered.
         """
-        from forum.backends.files import locked, write_key
-        from forum.backends.projects import Epoch, Project, Replaced
+        from forum.backends.project_registry import Project, ProjectEpoch, ReplacedLogs
+        from forum.backends.state_files import lock_file, write_key
 
         place = self._place
-        with locked(self.settings.key_file):
-            project = self._registry.find(place) or self._registry.find_lost(place)
+        with lock_file(self.settings.key_file):
+            project = self._registry.find(place) or self._registry.find_with_lost_key(place)
             found = self._set_key_aside()
-            epochs: tuple[Epoch, ...] = project.epochs if project else ()
+            epochs: tuple[ProjectEpoch, ...] = project.epochs if project else ()
             if project is None and found is not None:
-                epochs = (Epoch(found.name, (str(found.verifier()),)),)
+                epochs = (ProjectEpoch(found.name, (str(found.verifier()),)),)
             replaced = project.replaced if project else ()
             if epochs:
-                replaced = (*replaced, Replaced(epochs, now()))
+                replaced = (*replaced, ReplacedLogs(epochs, now()))
             names = {epoch.origin for past in replaced for epoch in past.epochs}
             key = SigningKey(os.urandom(32), self._unused_origin(names))
             self._make_folder()
             # Remembered first: stopped before the key is there, the next command says that it is
             # missing, and starting over again is what helps.
             here = (place.path, place.database, place.key_file)
-            epoch = Epoch(key.name, (str(key.verifier()),))
+            epoch = ProjectEpoch(key.name, (str(key.verifier()),))
             self._registry.save(Project(*here, (epoch,), replaced))
             if project is not None and (project.path, project.database) != here[:2]:
                 self._registry.forget(project)
@@ -774,9 +774,9 @@ class Forum:
             if tags.exists():
                 tags.replace(tags.with_name(f"{tags.name}.replaced-{now()}"))
             write_key(self.settings.key_file, key)
-            self._forget_log()
+            self._close_log()
             self._trust_locally()
-            self._say_what_the_policy_lacks(key.verifier())
+            self._warn_of_policy_gaps(key.verifier())
 
     def _unused_origin(self, used: Collection[str]) -> str:
         """Return a name for a new log that no log of this project has had."""
@@ -790,13 +790,13 @@ class Forum:
         return named
 
     def _make_folder(self) -> None:
-        from forum.backends.files import make_private_folder
+        from forum.backends.state_files import make_private_folder
 
         make_private_folder(self.settings.data)
         (self.settings.data / ".gitignore").write_text("*\n")
 
     def _write_public_key(self) -> None:
-        from forum.backends.files import make_private_folder, write_durably
+        from forum.backends.state_files import make_private_folder, write_durably
 
         path, line = self.settings.public_key_file, f"{self.verifier}\n"
         if not path.exists() or path.read_text() != line:
@@ -808,7 +808,7 @@ class Forum:
 
         Two machines with a key of their own each would have their entries set aside by the other.
         """
-        from forum.backends.files import write_write_keys
+        from forum.backends.state_files import write_write_keys
 
         if self.write_keys is not None:
             return
@@ -817,10 +817,10 @@ class Forum:
         if made is not None:
             self._use_write_keys(made)
             return
-        if not new and self.store.strand_head(WRITE_KEY) is not None:
+        if not new and self.store.strand_head(WRITE_KEY_MARK) is not None:
             why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
             raise WrongWriteKey(self.origin, "-", why)
-        if not new and not self.signs:
+        if not new and not self.is_signer:
             return  # a log of the release before, which is still written without tags
         keys = WriteKeys(self.origin, (WriteKey(os.urandom(32)),), 0 if new else None)
         write_write_keys(self.settings.write_key_file, keys)
@@ -845,29 +845,29 @@ class Forum:
         Returns whether they are refused.  For when no process of a release before tags is left:
         the database refuses its entries already.
         """
-        from forum.backends.files import write_write_keys
+        from forum.backends.state_files import write_write_keys
 
         keys = self.write_keys
-        if keys is None or keys.enforced:
+        if keys is None or keys.is_enforced:
             return keys is not None
-        self.settle()
-        if not self._verifies():
+        self.publish()
+        if not self._is_verified():
             return False
         self.ledger.enforce_tags(self.store.head().size - 1)
-        for strand in KEPT_STRANDS:
+        for strand in TAGGED_STRANDS:
             self._tag_head(strand, keys)
         self._tag_idempotency(keys)
         # The file comes last: stopped before it, all of this is done again and finds itself done.
         keys = replace_struct(keys, tagged_from=self.store.head().size)
         write_write_keys(self.settings.write_key_file, keys)
         self._use_write_keys(keys)
-        self.settle()
+        self.publish()
         return True
 
-    def _verifies(self) -> bool:
+    def _is_verified(self) -> bool:
         from forum.verify import State
 
-        report = self.verify(self.trust())
+        report = self.verify(self.read_trust())
         return report.intact.state is report.complete.state is State.HOLDS
 
     def _tag_idempotency(self, keys: WriteKeys) -> None:
@@ -881,28 +881,28 @@ class Forum:
             last = page[-1].name
 
     def _tag_head(self, strand: str, keys: WriteKeys) -> None:
-        last = self.store.last(LOG_RUN, strand)
+        last = self.store.last_entry(LOG_RUN, strand)
         if last is not None:
             n, leaf = KINDS.read(last).n, leaf_of(last)
             self.store.save_strand_head(TaggedHead(strand, n, leaf, keys.tag_head(strand, n, leaf)))
 
     def discard_quarantine(self) -> int:
         """Delete the rows that were set aside, having recorded which; return how many."""
-        rows = self.store.quarantine()
+        rows = self.store.quarantined_rows()
         if rows:
             leaves = b"".join(leaf_of(found.row.data) for found in rows)
             digest = sha256(leaves).hexdigest()
-            facts = QuarantineDiscarded(len(rows), digest)
-            self.ledger.log_entry(Draft(f"quarantine/{digest[:16]}", OPERATOR, facts))
-            self.settle()
+            facts = QuarantineDiscardFacts(len(rows), digest)
+            self.ledger.append_log_entry(Draft(f"quarantine/{digest[:16]}", OPERATOR, facts))
+            self.publish()
             self.store.discard_quarantine([found.id for found in rows])
         return len(rows)
 
     def rotate_write_key(self) -> str:
         """Tag entries with a new key from now on; those of the older ones still hold."""
-        from forum.backends.files import write_write_keys
+        from forum.backends.state_files import write_write_keys
 
-        if not self.signs:
+        if not self.is_signer:
             raise WrongWriteKey(self.origin, "-", "only the machine that signs makes write keys")
         # After the loss of the file what is signed is believed without a tag; what is not is set
         # aside by the next sequencer.
@@ -913,27 +913,27 @@ class Forum:
         write_write_keys(self.settings.write_key_file, keys)
         self._use_write_keys(keys)
         self.ledger.mark_write_key()
-        for strand in KEPT_STRANDS:
+        for strand in TAGGED_STRANDS:
             self._tag_head(strand, keys)
-        self.settle()
+        self.publish()
         return keys.current.id.hex()
 
     def _make_key(self) -> None:
-        from forum.backends.files import write_key
+        from forum.backends.state_files import write_key
 
         self._make_folder()
         write_key(self.settings.key_file, SigningKey(os.urandom(32), self._unused_origin(())))
 
-    def _forget_log(self) -> None:
+    def _close_log(self) -> None:
         """Let go of everything that was opened for the log in use before."""
         self.close()
         names = ("key", "_public_key", "write_keys", "policy", "store", "ledger", "publisher")
-        for name in (*names, "sequencer", "whispers"):
+        for name in (*names, "sequencer", "delta_bus"):
             self.__dict__.pop(name, None)
 
     def _set_key_aside(self) -> SigningKey | None:
         """Keep the key file that is in place under another name, and return what it holds."""
-        from forum.backends.files import read_key, write_durably
+        from forum.backends.state_files import read_key, write_durably
 
         path = self.settings.key_file
         if not path.exists():
@@ -946,14 +946,14 @@ class Forum:
 
     # Epochs
 
-    def new_epoch(self, reason: str = "") -> NewEpoch:
+    def new_epoch(self, reason: str = "") -> EpochStart:
         """Leave the log at the last checkpoint that was signed, and begin its next epoch.
 
         The old key goes on signing if it is there.  Where it was lost or exchanged, a new one is
         made, which readers have to pin again; without a reason that is refused.
         """
-        from forum.backends.files import write_key, write_write_keys
-        from forum.backends.projects import Epoch
+        from forum.backends.project_registry import ProjectEpoch
+        from forum.backends.state_files import write_key, write_write_keys
 
         old, origin = self._key_to_leave(reason)
         left, held = self._find_end(origin)
@@ -962,14 +962,14 @@ class Forum:
         name = f"{base or origin}/epoch-{following}"
         key = SigningKey(old.seed, name) if old else self._pending_key(name)
         vkey = str(key.verifier())
-        facts = LogEpoch(
+        facts = LogEpochFacts(
             EpochKey.KEPT if old else EpochKey.NEW, held.size, held.root.hex() if held.size else ""
         )
-        bodies = (Attachment("reason", text(reason), "text/plain"),) if reason else ()
-        self._keep_policy(origin)
+        bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
+        self._save_policy(origin)
         self._make_folder()
-        self._change_project(Epoch(name, (vkey,)), origin)
-        following_keys = _next_to(self.settings.write_key_file)
+        self._change_project(ProjectEpoch(name, (vkey,)), origin)
+        following_keys = _pending_write_keys_path(self.settings.write_key_file)
         with Forum(self.settings, register=False) as successor:
             successor.key = key
             # Where this was stopped before, the next log has entries with the tags of these keys.
@@ -978,7 +978,7 @@ class Forum:
             write_write_keys(following_keys, tags)
             successor._trust_locally()
             draft = Draft("log/epoch", OPERATOR, facts, (), bodies)
-            successor.ledger.begin(f"forumd/{__version__}", key.verifier(), left, draft)
+            successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
             successor.ledger.mark_write_key()
             # The key comes last: stopped before it, the old log is still the one, and all of this
             # is found when it is tried again.  Of two files with write keys, the one of the log
@@ -991,9 +991,9 @@ class Forum:
             following_keys.replace(self.settings.write_key_file)
             successor._write_public_key()
             self._complete_project()
-            successor.settle()
-        self._say_what_the_policy_lacks(key.verifier())
-        return NewEpoch(name, key.verifier(), has_new_key=old is None)
+            successor.publish()
+        self._warn_of_policy_gaps(key.verifier())
+        return EpochStart(name, key.verifier(), has_new_key=old is None)
 
     def _key_to_leave(self, reason: str) -> tuple[SigningKey | None, str]:
         """Return the key of the log that is left, unless it was lost, and the log's name."""
@@ -1016,7 +1016,7 @@ class Forum:
 
         Stopped half-way, whoever tries again must find the key that witnesses were told of.
         """
-        from forum.backends.files import read_key, write_key
+        from forum.backends.state_files import read_key, write_key
 
         path = self.settings.key_file.with_name(f"{self.settings.key_file.name}.next")
         if path.exists():
@@ -1035,8 +1035,8 @@ class Forum:
             stored = reader.checkpoint() if reader is not None else None
         notes = (self._memory(origin, "guard.note").latest(), self._witness_memory(origin).latest())
         nothing = Checkpoint(origin, 0, EMPTY_ROOT)
-        held = checkpoint_of(stored) if stored else nothing
-        signed = [checkpoint_of(note) for note in notes if note]
+        held = parse_checkpoint(stored) if stored else nothing
+        signed = [parse_checkpoint(note) for note in notes if note]
         # The guard was first to know of whatever was signed; without it, the largest that is known.
         return (signed[0] if notes[0] else max([held, *signed], key=lambda c: c.size)), held
 
@@ -1052,7 +1052,7 @@ class Forum:
 
     def _reader_of(self, origin: str) -> AbstractContextManager[Reader]:
         if self.settings.database:
-            with extra("postgres"):
+            with require_extra("postgres"):
                 from forum.backends import postgres
 
             return postgres.open_reader(self.settings.database, origin)
@@ -1062,47 +1062,47 @@ class Forum:
             raise NoSuchLog(origin)
         return sqlite.open_reader(self.settings.ledger_file, origin)
 
-    def _keep_policy(self, origin: str) -> None:
+    def _save_policy(self, origin: str) -> None:
         """Remember under which policy a log was witnessed: its successor may get another one."""
-        from forum.backends.files import locked, write_durably
+        from forum.backends.state_files import lock_file, write_durably
 
         own = self._log_folder(origin) / "policy"
         if self.settings.policy is not None and self.settings.policy.exists() and not own.exists():
-            with locked(own):
+            with lock_file(own):
                 write_durably(own, self.settings.policy.read_bytes())
 
-    def _say_what_the_policy_lacks(self, key: VerifierKey) -> None:
+    def _warn_of_policy_gaps(self, key: VerifierKey) -> None:
         if self.settings.policy is not None and key not in self.policy.log_keys:
             place = f"in the place of the log's own in {self.settings.policy}"
             self._notify(f"put this line {place}: log {key}")
 
     # The signing key
 
-    def rotate_key(self) -> Rotation:
+    def rotate_key(self) -> SigningKeyRotation:
         """Have the log signed by a new key, to which the old one hands it over.
 
         Raises `RotationRefused` on a machine that does not sign.
         """
-        from forum.backends.files import locked, write_key
-        from forum.backends.projects import Epoch
+        from forum.backends.project_registry import ProjectEpoch
+        from forum.backends.state_files import lock_file, write_key
 
         self._register()  # which completes an earlier rotation that was stopped near its end
-        if not self.signs:
+        if not self.is_signer:
             raise RotationRefused(self.origin, "another machine signs it; rotate the key there")
         folder, path = self.settings.state / "witness", self.settings.key_file
         known = self._known_epochs()
         if not known:
             raise RotationRefused(self.origin, f"{self.settings.state} cannot be written")
-        with locked(path):
+        with lock_file(path):
             old, new = self.key, self._pending_key(self.origin)
             key, earlier = new.verifier(), known[-1].vkeys
             # Stopped before the new key is in its place: the old one goes on, and the same new key
             # is found when this is tried again.
-            self._change_project(Epoch(self.origin, (*earlier, str(key))), self.origin)
+            self._change_project(ProjectEpoch(self.origin, (*earlier, str(key))), self.origin)
             trust_log(folder, key, follows=old.verifier())
             hand_over = self._record_hand_over(old.verifier(), key)
             # Signed by the old key: only then may the new one sign anything.
-            self.settle()
+            self.publish()
             self._add_to_policy(key)
             aside = path.with_name(f"{path.name}.rotated-{old.verifier().key_id.hex()}")
             write_key(aside, old)
@@ -1110,34 +1110,34 @@ class Forum:
             write_key(path, new)
             path.with_name(f"{path.name}.next").unlink(missing_ok=True)
             self._complete_project()
-            self._forget_log()
+            self._close_log()
             self._write_public_key()
-        draft = Draft(f"add/{key.key_id.hex()}", OPERATOR, KeyAdd(str(key)), (hand_over,))
-        self.ledger.log_entry(draft, KEYS)
-        publication = self.settle()
+        draft = Draft(f"add/{key.key_id.hex()}", OPERATOR, KeyAddFacts(str(key)), (hand_over,))
+        self.ledger.append_log_entry(draft, KEYS_STRAND)
+        publication = self.publish()
         # The witness of this machine cosigns nothing more that the old key signs.
         trust_log(folder, key, follows=old.verifier(), alone=True)
-        self._say_what_the_policy_lacks(key)
-        return Rotation(old.verifier(), key, publication)
+        self._warn_of_policy_gaps(key)
+        return SigningKeyRotation(old.verifier(), key, publication)
 
     def _record_hand_over(self, old: VerifierKey, new: VerifierKey) -> Hash:
         """Record that one key hands the log over to another, unless that is recorded."""
-        facts = KeyRotate(str(old), str(new))
-        for leaf, entry in entries_of(self.ledger, LOG_RUN, KEYS):
+        facts = KeyRotationFacts(str(old), str(new))
+        for leaf, entry in read_strand_entries(self.ledger, LOG_RUN, KEYS_STRAND):
             if entry.facts == facts:
                 return leaf
         draft = Draft(f"rotate/{new.key_id.hex()}", OPERATOR, facts)
-        return self.ledger.log_entry(draft, KEYS).leaf
+        return self.ledger.append_log_entry(draft, KEYS_STRAND).leaf
 
     def _add_to_policy(self, key: VerifierKey) -> None:
         """Name a further key of this log in the policy that this machine has written itself."""
-        from forum.backends.files import locked, write_durably
+        from forum.backends.state_files import lock_file, write_durably
 
         path = self._state / "policy"
         if self.settings.policy is not None or not path.exists():
             return
-        with locked(path):
-            policy = Policy.parse(path.read_bytes())
+        with lock_file(path):
+            policy = WitnessPolicy.parse(path.read_bytes())
             if key not in policy.log_keys:
                 logs = (KnownLog(key), *policy.logs)
                 write_durably(path, replace(policy, logs=logs).encode())
@@ -1154,17 +1154,17 @@ class Forum:
     # The project
 
     @cached_property
-    def _registry(self) -> "Registry":
-        from forum.backends.projects import Registry
+    def _registry(self) -> "ProjectRegistry":
+        from forum.backends.project_registry import ProjectRegistry
 
-        return Registry(self.settings.state / "projects")
+        return ProjectRegistry(self.settings.state / "projects")
 
     @cached_property
-    def _place(self) -> "Place":
-        from forum.backends.projects import Place, public_address
+    def _place(self) -> "ProjectLocation":
+        from forum.backends.project_registry import ProjectLocation, public_address
 
         settings = self.settings
-        return Place(
+        return ProjectLocation(
             path=str(settings.data.resolve()),
             database=public_address(settings.database) if settings.database else "",
             key_file=str(settings.key_file.resolve()),
@@ -1173,27 +1173,27 @@ class Forum:
 
     def _register(self) -> None:
         """Remember that this log belongs to this project; tell if it was elsewhere before."""
-        from forum.backends.projects import register
+        from forum.backends.project_registry import register_log
 
         key = self.verifier
         if not self._registers or not self.settings.key_file.exists():
             return
         try:
-            line = register(self._registry, self._place, str(key), key.name)
+            line = register_log(self._registry, self._place, str(key), key.name)
         except StoreFailed as error:
             # Nothing that is remembered was lost by this; a full disk must not stop readers.
             line = f"which log belongs to this project could not be remembered: {error}"
         if line:
             self._notify(line)
 
-    def _change_project(self, pending: "Epoch", origin: str) -> None:
+    def _change_project(self, pending: "ProjectEpoch", origin: str) -> None:
         """Remember what is about to be in use, beside what is."""
-        from forum.backends.projects import Epoch, Project
+        from forum.backends.project_registry import Project, ProjectEpoch
 
         place, project, lost = self._place, self._registry.find(self._place), None
         if project is None:
-            lost = self._registry.find_lost(place)
-            epochs = lost.epochs if lost else (Epoch(origin, (str(self.key.verifier()),)),)
+            lost = self._registry.find_with_lost_key(place)
+            epochs = lost.epochs if lost else (ProjectEpoch(origin, (str(self.key.verifier()),)),)
             project = Project(place.path, place.database, place.key_file, epochs)
         self._registry.save(replace_struct(project, pending=pending))
         if lost is not None:
@@ -1203,16 +1203,16 @@ class Forum:
         """Remember that what was pending is in use now."""
         project = self._registry.find(self._place)
         if project is not None:
-            self._registry.save(project.complete())
+            self._registry.save(project.complete_pending())
 
-    def _known_epochs(self) -> "tuple[Epoch, ...]":
+    def _known_epochs(self) -> "tuple[ProjectEpoch, ...]":
         """Return the logs of this project that this machine remembers, the oldest first."""
         project = self._registry.find(self._place)
         return project.epochs if project is not None else ()
 
     def _prepared_keys(self, path: Path, origin: str) -> WriteKeys:
         """Return the write keys that wait for a log, or new ones."""
-        from forum.backends.files import read_write_keys
+        from forum.backends.state_files import read_write_keys
 
         keys = read_write_keys(path) if path.exists() else None
         if keys is not None and keys.origin == origin:
@@ -1221,7 +1221,7 @@ class Forum:
 
     # Writing
 
-    def settle(self, patience: float = 0.0) -> Publication:
+    def publish(self, patience: float = 0.0) -> Publication:
         """Sequence and sign what is there, and ask the witnesses, before a command ends.
 
         Where another machine signs, its checkpoint is waited for, so many seconds.
@@ -1237,14 +1237,14 @@ class Forum:
         self._warn_of_clock(publication)
         return publication
 
-    def sign_or_warn(self) -> Publication | None:
+    def publish_or_warn(self) -> Publication | None:
         """Sign what was recorded before a command ends; where a fault prevents it, only warn.
 
         The entries are durable already, and the next write signs them: a command that failed here
         would be repeated, and record everything twice.
         """
         try:
-            return self.settle()
+            return self.publish()
         except NoLedger:
             self._warn("recorded, not signed yet: the machine that signs does that")
             return None
@@ -1270,7 +1270,7 @@ class Forum:
             seen = next((note for note in notes if is_witnessed(note, self.policy)), None)
             if seen or time.monotonic() >= deadline:
                 break
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_INTERVAL_S)
         if not notes:
             return None
         note = seen or notes[-1]
@@ -1289,63 +1289,60 @@ class Forum:
             clock=now,
         )
 
-    def remark(
+    def record_note(
         self, content: Content, idempotency_key: str | None = None
-    ) -> tuple[Located, Publication | None]:
+    ) -> tuple[LocatedEntry, Publication | None]:
         """Put a remark on record, in a run of its own; None if it could not be signed yet.
 
         With the key of an earlier call it is the remark of that call which is returned, or
-        `AlreadyAsked` raised if that had another text.
+        `IdempotencyKeyUsed` raised if that had another text.
         """
-        run = self._record_remark(content, idempotency_key)
-        publication = self.sign_or_warn()
-        return self.ledger.find(str(Position(run, MAIN, 1))), publication
+        run = self._append_note(content, idempotency_key)
+        publication = self.publish_or_warn()
+        return self.ledger.find_entry(str(Position(run, MAIN_STRAND, 1))), publication
 
-    def _record_remark(self, content: Content, key: str | None) -> str:
+    def _append_note(self, content: Content, key: str | None) -> str:
         """Record a remark in a run of its own, and return the run, which may be an earlier one."""
-        run, digest = new_run(), sha256(b"".join(content.chunks())).hexdigest()
+        run, digest = new_run_id(), sha256(b"".join(content.chunks())).hexdigest()
         body = Attachment("text", content, "text/plain")
         # All of it is one commit, the key too: no crash and no full disk can come in between.
         name = f"{OPERATOR}/note/{key}"
-        effects = (Once(name, run, digest),) if key is not None else ()
-        draft = Draft("note", OPERATOR, Remark(), (), (body,), effects)
+        effects = (IdempotencyRecord(name, run, digest),) if key is not None else ()
+        draft = Draft("note", OPERATOR, NoteFacts(), (), (body,), effects)
         try:
             self.ledger.record_run(run, OPERATOR, draft)
-        except AlreadyAsked as asked:
+        except IdempotencyKeyUsed as asked:
             if asked.digest != digest:
                 raise
-            self.ledger.check_asked(name, asked)
+            self.ledger.check_idempotency_row(name, asked)
             return asked.run
         return run
 
-    def redact(self, entry: str, body: str, reason: RedactReason) -> Redaction:
-        """Record a redaction, have it signed, and only then erase.  Raises `RunGoesOn`."""
-        target = self.ledger.find(entry)
+    def redact(self, entry: str, body: str, reason: RedactionReason) -> RedactionResult:
+        """Record a redaction, have it signed, and only then erase.  Raises `RunNotEnded`."""
+        target = self.ledger.find_entry(entry)
         run = self.read_run(target.entry.run)
         if run.accepted is not None and run.outcome is None:
-            raise RunGoesOn(target.entry.run)
+            raise RunNotEnded(target.entry.run)
         recorded = self.ledger.request_redaction(target, body, OPERATOR, reason)
-        publication = self.settle()
-        return Redaction(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
+        publication = self.publish()
+        return RedactionResult(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
 
-    def run_of(self, what: str) -> str:
+    def find_run(self, what: str) -> str:
         """Return the run that is meant: by its name, the beginning of it, or any entry of it."""
         if self.store.strands(what):
             return what
         # A few digits are an index first: every small index is the beginning of some run.
-        is_index = what.isdecimal() and len(what) < _SHORTEST_RUN
+        is_index = what.isdecimal() and len(what) < _MIN_RUN_PREFIX_CHARS
         if not is_index and (begun := self._run_beginning(what)):
             return begun
         try:
-            run = self.ledger.find(what).entry.run
+            return self.ledger.find_entry(what).entry.run
         except (Malformed, NoSuchEntry):
             if is_index and (begun := self._run_beginning(what)):
                 return begun
             why = f"the log has no run {what} either; forum runs lists them"
             raise NoSuchEntry(why) from None
-        if run == LOG_RUN:
-            raise NoSuchRun(f"{what} is an entry of the log itself")
-        return run
 
     def _run_beginning(self, prefix: str) -> str | None:
         """Return the only run whose name begins so, if there is one.  Raises `AmbiguousRun`."""
@@ -1375,45 +1372,51 @@ class Forum:
         # Reading them checks them: an altered run is not exported.
         entries = sum(1 for _ in self.store.entries_of_run(run))
         self.ledger.record_export(run, entries, self.store.head().size, actor)
-        self.settle(patience)
+        self.publish(patience)
         verifier = (files("forum.verify") / "standalone.py").read_bytes()
-        with self.reading() as reader:
+        with self.open_reader() as reader:
             return gather_bundle(reader, KINDS, run, self.policy, verifier).encode()
 
     # Running
 
     def submit(
         self,
-        order: "Order",
-        origin: Accepted | None = None,
+        order: "RunRequest",
+        origin: AcceptedFacts | None = None,
         actor: str = OPERATOR,
-        ticket: "Ticket | None" = None,
+        ticket: "IdempotencyKey | None" = None,
     ) -> str:
         """Take a request on, and return the run that will answer it, whatever happens now.
 
         What was asked for with the same ticket before is not taken on again: its run is returned,
-        or `AlreadyAsked` raised if it was something else.
+        or `IdempotencyKeyUsed` raised if it was something else.
         """
-        from forum.engine import accept
+        from forum.engine import accept_run
 
-        run, order = new_run(), self._ruled(order)
+        run, order = new_run_id(), self._with_gate_rules(order)
         return self.budgets.spend(
             self.budgets.limits(actor, order.lanes),
             Spend(runs=1),
-            lambda charges: accept(self.ledger, run, order, actor, origin, ticket, charges=charges),
+            lambda charges: accept_run(
+                self.ledger, run, order, actor, origin, ticket, charges=charges
+            ),
         )
 
     async def submit_async(
-        self, order: "Order", actor: str, past: Checkpoint | None, ticket: "Ticket | None" = None
+        self,
+        order: "RunRequest",
+        actor: str,
+        past: Checkpoint | None,
+        ticket: "IdempotencyKey | None" = None,
     ) -> str:
         """Do the same on an event loop that must not be held up, after some recent checkpoint."""
-        from forum.engine import accept_async
+        from forum.engine import accept_run_async
 
-        run, order = new_run(), self._ruled(order)
+        run, order = new_run_id(), self._with_gate_rules(order)
         return await self.budgets.spend_async(
             self.budgets.limits(actor, order.lanes),
             Spend(runs=1),
-            lambda charges: accept_async(
+            lambda charges: accept_run_async(
                 self.ledger, run, order, actor, past, ticket, charges=charges
             ),
         )
@@ -1439,7 +1442,7 @@ class Forum:
 
     def budget_status(self) -> tuple[BudgetStatus, ...]:
         """Return what was used of each cap in the day or the month that it is now."""
-        with self.reading() as reader:
+        with self.open_reader() as reader:
             uses, moment = reader.budget_use(), self.store.now()
         found = []
         for cap in self.shared_caps:
@@ -1450,30 +1453,32 @@ class Forum:
             found += [BudgetStatus(cap, use) for use in mine]
         return tuple(found)
 
-    def _ruled(self, order: "Order") -> "Order":
+    def _with_gate_rules(self, order: "RunRequest") -> "RunRequest":
         """Return an order under the operator's gates; what it says of them itself is dropped."""
-        return replace(order, policy=order.policy.ruled(self.gate_rules))
+        return replace(order, policy=order.policy.with_gate_rules(self.gate_rules))
 
     def read_run(self, run: str, until: int | None = None) -> Run:
         """Return a run as it stands, or as it stood when an entry of this index was the last."""
         if not self.store.strands(run):
             raise NoSuchRun(run)
         told = (
-            t for strand in self.store.strands(run) for t in entries_of(self.ledger, run, strand)
+            t
+            for strand in self.store.strands(run)
+            for t in read_strand_entries(self.ledger, run, strand)
         )
         return fold(t for t in told if until is None or is_before(self.store, t[0], until))
 
-    def order_of(self, run: str) -> "Order":
+    def read_run_request(self, run: str) -> "RunRequest":
         """Return what was asked for in a run, as it was asked."""
-        from forum.engine import order_of
+        from forum.engine import read_run_request
 
-        return order_of(self.ledger, run)
+        return read_run_request(self.ledger, run)
 
-    def read_case(self, run: str) -> "Case":
+    def read_run_context(self, run: str) -> "RunContext":
         """Return what was asked for in a run, and its plan."""
-        from forum.engine import read_case
+        from forum.engine import read_run_context
 
-        return read_case(self.ledger, run)
+        return read_run_context(self.ledger, run)
 
     def recent_runs(
         self,
@@ -1489,7 +1494,7 @@ class Forum:
         Only those that were begun since some moment (in microseconds since 1970) and match.
         """
         found: list[tuple[str, Run]] = []
-        most = limit if matches is None else max(limit, _RUNS_AT_ONCE)
+        most = limit if matches is None else max(limit, _RUNS_PAGE_SIZE)
         while len(found) < limit and (page := self.store.runs_before(before, most)):
             states = [(run, self.read_run(run)) for run in page]
             found += [
@@ -1500,7 +1505,7 @@ class Forum:
             ]
             before, last = page[-1], states[-1][1]
             # Names of runs are in the order of their beginnings; clocks may differ by a little.
-            if last.begun and last.begun < since - _CLOCK_SKEW:
+            if last.begun and last.begun < since - _MAX_CLOCK_SKEW_US:
                 break
         return found[:limit]
 
@@ -1516,15 +1521,15 @@ class Forum:
             run = parent
         return run
 
-    def view(self, run: str, until: Located | None = None) -> RunView:
+    def view_run(self, run: str, until: LocatedEntry | None = None) -> RunView:
         """Return all that can be told of a run, or could be when an entry was the last."""
         state = self.read_run(run, until.index if until else None)
         if state.accepted is None and until is None:
             raise NoSuchRun(run)  # the log's own strands, or notes: nobody has asked for anything
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
-        told = list(state.tasks.values())[:_MOST_TOLD]
-        errors = {task.id: self._error(task.result.reply_at) for task in told if task.result}
+        told = list(state.tasks.values())[:_MAX_DETAILED_TASKS]
+        errors = {task.id: self._error_prefix(task.result.reply_at) for task in told if task.result}
         entries = self._indexes({task.id: task.last for task in told})
         return RunView(
             run,
@@ -1538,53 +1543,57 @@ class Forum:
             entries,
             until.index if until else None,
             read_claims(bodies.get("claims", b"")),
-            self._places(state),
-            *self._sitting(run, state, until.index if until else None),
-            self._replies(told) if state.outcome not in (None, Outcome.OK) else {},
+            self._entry_indexes(state),
+            *self._read_session(run, state, until.index if until else None),
+            self._failed_replies(told) if state.outcome not in (None, Outcome.OK) else {},
         )
 
-    def record(self, run: str) -> RunRecord:
+    def read_run_record(self, run: str) -> RunRecord:
         """Return the entries of a run in the order of the log, and what reads their bodies."""
-        entries = in_log_order(locate_run(self.store, KINDS, run))
+        entries = sort_by_index(locate_run(self.store, KINDS, run))
         return RunRecord(run, entries, lambda found, name: read_body(self.store, found.entry, name))
 
-    def _replies(self, tasks: Sequence[TaskRun]) -> dict[str, str]:
+    def _failed_replies(self, tasks: Sequence[TaskRun]) -> dict[str, str]:
         """Return how the last replies begin of tasks that did not pass."""
-        last = {task.id: last_reply(task) for task in tasks if task.state is not TaskState.PASSED}
-        told = {name: self._beginning(at, "output") for name, at in last.items() if at}
+        last = {
+            task.id: last_reply_position(task)
+            for task in tasks
+            if task.state is not TaskState.PASSED
+        }
+        told = {name: self._body_prefix(at, "output") for name, at in last.items() if at}
         return {name: words for name, words in told.items() if words}
 
-    def _sitting(
+    def _read_session(
         self, run: str, state: Run, until: int | None
     ) -> tuple[Session | None, tuple[Noted, ...]]:
         """Return what a panel deliberates on in a run, and what was noted of it so far."""
         if state.planned:
             return None, ()
-        turns = [task_strand(name) for name in state.tasks if name.startswith(TURN)]
+        turns = [task_strand(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
         notes = tuple(
             Noted(entry.step, entry.facts, self._bodies_of(entry))
-            for strand in (MAIN, *turns)
-            for leaf, entry in entries_of(self.ledger, run, strand)
+            for strand in (MAIN_STRAND, *turns)
+            for leaf, entry in read_strand_entries(self.ledger, run, strand)
             if entry.kind in DELIBERATION_KINDS
             if until is None or is_before(self.store, leaf, until)
         )
         with suppress(BodyGone):
-            return (self.session_of(run, state) if notes else None), notes
+            return (self.read_session(run, state) if notes else None), notes
         return None, notes
 
-    def session_of(self, run: str, state: Run | None = None) -> Session:
+    def read_session(self, run: str, state: Run | None = None) -> Session:
         """Return what a panel deliberates on in a run, and how."""
-        order = self.order_of(run)
+        order = self.read_run_request(run)
         begun = (state or self.read_run(run)).begun
         return Session(order.request, order.policy, begun)
 
-    def _bodies_of(self, entry: Entry[Any]) -> tuple[Body, ...]:
+    def _bodies_of(self, entry: Entry[Any]) -> tuple[NoteBody, ...]:
         found = {name: read_body(self.store, entry, name) for name in entry.bodies}
-        return tuple(Body(name, body) for name, body in found.items() if body is not None)
+        return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
 
-    def _places(self, state: Run) -> dict[str, int]:
+    def _entry_indexes(self, state: Run) -> dict[str, int]:
         """Return the indexes of what is told beside the tasks."""
-        uses = [use for task in state.tasks.values() for use in task.uses][:_MOST_TOLD]
+        uses = [use for task in state.tasks.values() for use in task.uses][:_MAX_DETAILED_TASKS]
         named = [state.route, *(leaf for leaf, _ in state.checks)]
         named += [use.outcome or use.entry for use in uses]
         return self._indexes({leaf.hex(): leaf for leaf in named if leaf})
@@ -1603,9 +1612,9 @@ class Forum:
     def _main_bodies(self, run: str, state: Run) -> dict[str, bytes]:
         """Return request, plan, answer and claims of a run in this state."""
         found: dict[str, bytes] = {}
-        for leaf, entry in entries_of(self.ledger, run, MAIN):
-            at = Position(run, MAIN, entry.n)
-            named = {"request"} if isinstance(entry.facts, Accepted) else set()
+        for leaf, entry in read_strand_entries(self.ledger, run, MAIN_STRAND):
+            at = Position(run, MAIN_STRAND, entry.n)
+            named = {"request"} if isinstance(entry.facts, AcceptedFacts) else set()
             named |= {"plan"} if leaf == state.plan else set()
             named |= {"answer", "claims"} if at == state.answer_at else set()
             for name in named & entry.bodies.keys():
@@ -1614,23 +1623,23 @@ class Forum:
                     found[name] = body
         return found
 
-    def _error(self, at: Position | None) -> str:
-        return self._beginning(at, "error")
+    def _error_prefix(self, at: Position | None) -> str:
+        return self._body_prefix(at, "error")
 
-    def _beginning(self, at: Position | None, name: str) -> str:
+    def _body_prefix(self, at: Position | None, name: str) -> str:
         """Return how a body begins, as text."""
         body = self.store.body(at, name) if at else None
         if at is None or body is None:
             return ""
-        _, entry = next(entries_of(self.ledger, at.run, at.strand, at.n))
-        return _as_words(read_body(self.store, entry, name))
+        _, entry = next(read_strand_entries(self.ledger, at.run, at.strand, at.n))
+        return _decode_prefix(read_body(self.store, entry, name))
 
     @property
     def has_workers(self) -> bool:
         """Whether somebody carries out runs of this ledger now."""
-        return bool(set(self.store.workers()).difference(self.store.lost_workers()))
+        return bool(set(self.store.workers()).difference(self.store.expired_workers()))
 
-    def follow(
+    def follow_run(
         self,
         run: str,
         watch: Callable[[Run], None] = lambda _: None,
@@ -1645,36 +1654,36 @@ class Forum:
         begun, state = time.monotonic(), self.read_run(run)
         while True:
             looked = time.monotonic()
-            state = self._read_on(run, state)
+            state = self._fold_new_entries(run, state)
             if state.outcome is not None:
                 # Once more from the beginning: a task may have begun after we asked which have.
                 state = self.read_run(run)
             watch(state)
             late = patience is not None and looked - begun > patience
             over = state.outcome is not None or state.interrupted
-            if over or late or self._waits(run, state):
+            if over or late or self._is_waiting(run, state):
                 return state
             # To look takes longer the more there is to see; not all of the time goes into it.
-            if wait(max(_LOOK_SECONDS, 2 * (time.monotonic() - looked))):
+            if wait(max(_POLL_INTERVAL_S, 2 * (time.monotonic() - looked))):
                 return state
 
-    def _read_on(self, run: str, state: Run) -> Run:
+    def _fold_new_entries(self, run: str, state: Run) -> Run:
         """Take in what was added to a run; a task that has ended gets nothing added."""
         ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
         fresh = [
             told
             for strand in self.store.strands(run)
             if strand not in ended
-            for told in entries_of(self.ledger, run, strand, state.lengths.get(strand, 0))
+            for told in read_strand_entries(self.ledger, run, strand, state.lengths.get(strand, 0))
         ]
         return fold(fresh, state) if fresh else state
 
-    def _waits(self, run: str, state: Run) -> bool:
+    def _is_waiting(self, run: str, state: Run) -> bool:
         """Tell whether a run can only be gone on with after a person has decided something."""
         tasks = [state.task(name) for name in state.tasks]
         if any(task.state is TaskState.RUNNING for task in tasks):
             return False
-        alarm = self.store.alarm(run, MAIN)
+        alarm = self.store.timer(run, MAIN_STRAND)
         # Whoever drove it has put its alarm out, or left it to ring when its time is over.
         at = None if alarm is None else alarm.at
         if at is not None and abs(at - (state.deadline or 0)) > 1_000_000:
@@ -1685,7 +1694,7 @@ class Forum:
         children = [(child, self.read_run(child)) for child in within if self.store.strands(child)]
         if len(children) < len(within) or not (state.open_gates or children):
             return False
-        return all(self._waits(child, inner) for child, inner in children)
+        return all(self._is_waiting(child, inner) for child, inner in children)
 
     def open_gates(self, run: str, state: Run) -> list[tuple[str, Gate]]:
         """Return what waits for a person, in a run and in the runs within it."""
@@ -1700,15 +1709,15 @@ class Forum:
 
     def cancel(self, run: str, actor: str = OPERATOR) -> None:
         """Ask a run to end."""
-        from forum.engine import cancel
+        from forum.engine import cancel_run
 
-        cancel(self.ledger, run, actor)
+        cancel_run(self.ledger, run, actor)
 
     def interrupt(self, run: str, actor: str = OPERATOR) -> bool:
         """Record that nobody is to go on with a run before it is resumed; False if it has ended."""
-        from forum.engine import interrupt
+        from forum.engine import interrupt_run
 
-        return interrupt(self.ledger, run, actor)
+        return interrupt_run(self.ledger, run, actor)
 
     def interrupted_runs(self, limit: int) -> list[str]:
         """Return some of the runs that were interrupted and not resumed."""
@@ -1716,26 +1725,25 @@ class Forum:
 
     def live_workers(self) -> set[str]:
         """Return those who carry out runs of this ledger now."""
-        return set(self.store.workers()) - set(self.store.lost_workers())
+        return set(self.store.workers()) - set(self.store.expired_workers())
 
     def accepted_runs(self, limit: int) -> list[str]:
         """Return some of the runs that whoever works on this ledger goes on with."""
-        timers = self.store.alarms(None, limit, due=False)
-        return list(dict.fromkeys(timer.run for timer in timers if timer.strand == MAIN))
+        timers = self.store.timers(None, limit, due=False)
+        return list(dict.fromkeys(timer.run for timer in timers if timer.strand == MAIN_STRAND))
 
     def resume(self, run: str, actor: str = OPERATOR) -> None:
         """Have a run looked after now, if nobody does; what is done already is not done again.
 
-        Raises `RunEnded`, and `NoSuchRun` for what nobody has asked for, and nobody could carry
-        out.
+        Raises `RunAlreadyEnded`, and `NoSuchRun` for a run that was never accepted.
         """
-        from forum.engine import resume
+        from forum.engine import resume_run
 
-        if resume(self.ledger, run, actor):
+        if resume_run(self.ledger, run, actor):
             return
-        alarm = self.store.alarm(run, MAIN)
+        alarm = self.store.timer(run, MAIN_STRAND)
         if alarm is not None:
-            self.store.snooze([alarm], 0)
+            self.store.reschedule([alarm], 0)
 
     def fork(
         self,
@@ -1743,23 +1751,23 @@ class Forum:
         at: int,
         policy: "WorkPolicy | None" = None,
         actor: str = OPERATOR,
-        ticket: "Ticket | None" = None,
-        ceiling: "Budget | None" = None,
+        ticket: "IdempotencyKey | None" = None,
+        ceiling: "RunBudget | None" = None,
     ) -> str:
         """Begin a run that takes over another one's replies up to an index, and goes on itself.
 
         It may use what the other one might, as far as a ceiling allows it.  Raises `BodyGone` where
         something that it would take over was erased.
         """
-        from forum.engine import check_fork
+        from forum.engine import check_forkable
 
-        order = self.order_of(run)
-        check_fork(self.ledger, run, at)
+        order = self.read_run_request(run)
+        check_forkable(self.ledger, run, at)
         if policy is not None:
             order = replace(order, policy=policy)
         if ceiling is not None:
-            order = replace(order, budget=order.budget.under(ceiling))
-        return self.submit(order, Accepted(fork_run=run, fork_index=at), actor, ticket)
+            order = replace(order, budget=order.budget.capped_by(ceiling))
+        return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(self, run: str) -> list[Divergence]:
         """Play a run again from its record alone, and return where it then says something else."""
@@ -1767,28 +1775,28 @@ class Forum:
         from tempfile import TemporaryDirectory
 
         from forum.backends.sqlite import SqliteStore
-        from forum.engine import replay
+        from forum.engine import replay_run
         from forum.models import make_model, make_tool
 
         with TemporaryDirectory() as folder:
             store = SqliteStore(Path(folder) / "replay.db", self.origin)
             try:
                 scratch = Ledger(store, KINDS, now, new_salt, mask=self.mask)
-                return asyncio.run(replay(self.ledger, run, scratch, make_model, make_tool))
+                return asyncio.run(replay_run(self.ledger, run, scratch, make_model, make_tool))
             finally:
                 store.close()
 
-    def diff(self, first: str, second: str) -> list[Divergence]:
+    def diff_runs(self, first: str, second: str) -> list[Divergence]:
         """Return where two runs part; how long something took is no difference."""
-        from forum.engine import steps_of
+        from forum.engine import read_steps
 
         timings = frozenset({"milliseconds"})
-        a, b = (steps_of(self.ledger, run, ignoring=timings) for run in (first, second))
-        return list(compare(a, b))
+        a, b = (read_steps(self.ledger, run, ignoring=timings) for run in (first, second))
+        return list(compare_steps(a, b))
 
     def bodies_at(self, run: str, strand: str, step: str) -> dict[str, bytes]:
         """Return the bodies that are left of a step."""
-        for _, entry in entries_of(self.ledger, run, strand):
+        for _, entry in read_strand_entries(self.ledger, run, strand):
             if entry.step == step:
                 return {body.name: body.data for body in self._bodies_of(entry)}
         return {}
@@ -1800,7 +1808,7 @@ class Forum:
         from forum.engine import find_gate
 
         found, after = [], None
-        while page := self.store.alarms(after, 1000, due=False):
+        while page := self.store.timers(after, 1000, due=False):
             after = page[-1]
             for alarm in page:
                 if alarm.strand.startswith(gate_strand("")):
@@ -1808,7 +1816,7 @@ class Forum:
                     found.append((alarm.run, find_gate(self.ledger, alarm.run, subject)))
         return found
 
-    def gate(self, run: str, subject: str) -> tuple[Gate, bytes]:
+    def read_gate(self, run: str, subject: str) -> tuple[Gate, bytes]:
         """Return a gate and what it shows."""
         from forum.engine import find_gate, read_body
 
@@ -1831,15 +1839,15 @@ class Forum:
         if own not in tasks:
             return ()
         names = [*tasks[own].upstream, *([] if named in tasks else [own])]
-        told = {name: last_reply(state.task(name)) for name in names}
+        told = {name: last_reply_position(state.task(name)) for name in names}
         found = {name: self._reply_at(at) for name, at in told.items() if at is not None}
         return tuple((name, said) for name, said in found.items() if said)
 
     def _reply_at(self, at: Position) -> bytes:
-        _, entry = next(entries_of(self.ledger, at.run, at.strand, at.n))
+        _, entry = next(read_strand_entries(self.ledger, at.run, at.strand, at.n))
         return (read_body(self.store, entry, "output") or b"") if "output" in entry.bodies else b""
 
-    def decide(
+    def decide_gate(
         self,
         run: str,
         subject: str,
@@ -1848,40 +1856,40 @@ class Forum:
         by: Approver = LOCAL_OPERATOR,
     ) -> None:
         """Approve or reject what has this digest, in somebody's name."""
-        from forum.engine import decide
+        from forum.engine import decide_gate
 
-        if self.write_keys is None or not self.write_keys.enforced:
+        if self.write_keys is None or not self.write_keys.is_enforced:
             # A worker of release 0.1 may still take the run on, and would wait for a decision for
             # ever: it knows no other kind.
-            old = GateDecided(answer, digest, Decider.PERSON)
-            decide(self.ledger, run, subject, old, by.actor)
+            old = GateDecisionFacts(answer, digest, Decider.PERSON)
+            decide_gate(self.ledger, run, subject, old, by.actor)
             return
-        decided = GateDecidedBy(answer, digest, by.authority)
+        decided = GateDecisionByFacts(answer, digest, by.authority)
         if by.identity is None:
-            decide(self.ledger, run, subject, decided, by.actor)
+            decide_gate(self.ledger, run, subject, decided, by.actor)
             return
         # Who it was stands in the body, which can be erased, and nowhere else.
         actor, identity = by.authority.value, encode_json(by.identity)
-        decide(self.ledger, run, subject, decided, actor, identity)
+        decide_gate(self.ledger, run, subject, decided, actor, identity)
 
     def edit_gate(
         self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR
     ) -> str:
         """Replace what waits for approval, and return the digest of what now does."""
-        from forum.engine import edit
+        from forum.engine import edit_gate
 
         try:
             shown.decode()
         except UnicodeDecodeError as error:
             raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
-        return edit(self.ledger, run, subject, digest, shown, actor)
+        return edit_gate(self.ledger, run, subject, digest, shown, actor)
 
     # Access
 
-    def access(self, known: Access | None = None) -> Access:
+    def read_access(self, known: AccessState | None = None) -> AccessState:
         """Return who may do what, from what is known and what was added since."""
-        known = known or Access()
-        added = list(self.store.strand(LOG_RUN, ACCESS, known.length))
+        known = known or AccessState()
+        added = list(self.store.read_strand(LOG_RUN, ACCESS_STRAND, known.length))
         if not added and known.length:
             return known
         # A revocation that was deleted must not open the door again.
@@ -1889,13 +1897,15 @@ class Forum:
             # Without the write key only what is signed can be told from what somebody put there.
             tree = SignedTree(self.store, (self.verifier, *self._earlier_keys()))
             for data in added:
-                if not tree.holds(leaf_of(data)):
-                    raise Altered(f"an entry of {LOG_RUN}/{ACCESS}", "no signed tree holds it")
+                if not tree.has_leaf(leaf_of(data)):
+                    raise TamperDetected(
+                        f"an entry of {LOG_RUN}/{ACCESS_STRAND}", "no signed tree holds it"
+                    )
         heads = self._heads
-        check_heads(self.store, self.write_keys, ACCESS, heads.latest(ACCESS))
+        check_strand_head(self.store, self.write_keys, ACCESS_STRAND, heads.latest(ACCESS_STRAND))
         access = fold_access(map(self.ledger.kinds.read, added), known)
         if added:
-            heads.advance(ACCESS, access.length - 1, leaf_of(added[-1]).hex())
+            heads.advance(ACCESS_STRAND, access.length - 1, leaf_of(added[-1]).hex())
         return access
 
     def grant(
@@ -1904,27 +1914,29 @@ class Forum:
         """Make a key.  Its secret is nowhere but in what is returned."""
         key = ApiKey(self.tenant, os.urandom(6).hex(), os.urandom(32).hex())
         expires = now() + 1_000_000 * seconds if seconds else 0
-        facts = Grant(key.id, name, tuple(sorted(scopes)), key.digest, expires).facts()
-        self.ledger.log_entry(Draft(f"grant/{key.id}", actor, facts), ACCESS)
+        facts = Grant(key.id, name, tuple(sorted(scopes)), key.digest, expires).to_facts()
+        self.ledger.append_log_entry(Draft(f"grant/{key.id}", actor, facts), ACCESS_STRAND)
         return key
 
     def revoke(self, key: str, actor: str = OPERATOR) -> None:
         """Let a key open nothing from now on."""
-        access = self.access()
+        access = self.read_access()
         if key not in access.granted:
             raise NoSuchKey(key)
         if key not in access.revoked:
-            self.ledger.log_entry(Draft(f"revoke/{key}", actor, AccessRevoked(key)), ACCESS)
+            self.ledger.append_log_entry(
+                Draft(f"revoke/{key}", actor, AccessRevocationFacts(key)), ACCESS_STRAND
+            )
 
-    def deny(self, denied: AccessDenied, actor: str) -> None:
+    def record_denial(self, denied: AccessDenialFacts, actor: str) -> None:
         """Put on record that somebody was turned away."""
         step = f"deny/{os.urandom(8).hex()}"
-        self.ledger.log_entry(Draft(step, actor, denied), DENIALS)
+        self.ledger.append_log_entry(Draft(step, actor, denied), DENIALS_STRAND)
 
     @property
     def tenant(self) -> str:
         """How keys name the ledger that they belong to."""
-        return _file_name(self.origin)[:8]
+        return _origin_file_name(self.origin)[:8]
 
     @cached_property
     def _operator_token(self) -> "OperatorToken":
@@ -1934,7 +1946,7 @@ class Forum:
 
     def operator_token(self, *, rotate: bool = False) -> str:
         """Return the token of this project's operator: made where there is none, or replaced."""
-        return self._operator_token.rotate() if rotate else self._operator_token.make()
+        return self._operator_token.rotate() if rotate else self._operator_token.get_or_create()
 
     def check_operator_token(self) -> None:
         """Read the token, if there is one.  Raises `KeyUnreadable` for one that opens nothing."""
@@ -1946,14 +1958,14 @@ class Forum:
 
     # Verifying
 
-    def trust(self) -> "Trust":
+    def read_trust(self) -> "Trust":
         """Return what this reader trusts and remembers."""
         from forum.verify import Trust
 
         guard = self._guard.latest()
-        return Trust(policy=self.policy, remembered=self.remembered(), guard=guard)
+        return Trust(policy=self.policy, remembered=self.remembered_checkpoints(), guard=guard)
 
-    def remembered(self) -> tuple[bytes, ...]:
+    def remembered_checkpoints(self) -> tuple[bytes, ...]:
         """Return the last checkpoints that this machine has signed, verified or cosigned."""
         memories = (self._guard, self._seen, self._witness_memory(self.origin))
         return tuple(dict.fromkeys(note for note in (m.latest() for m in memories) if note))
@@ -1976,15 +1988,15 @@ class Forum:
         from forum.verify import verify_epochs, verify_ledger
 
         self._register()
-        kept: list[tuple[Iterable[KnownRun], LastVerified]] = []
+        kept: list[tuple[Iterable[RunSnapshot], VerifiedCheckpoint]] = []
 
-        def keep(runs: "Iterable[KnownRun]", last: "LastVerified") -> None:
+        def keep(runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint") -> None:
             kept.append((runs, last))
 
         with self._snapshot() as reader, self._segment_runner(reader, jobs) as runner:
-            reader.check = Unchecked()
+            reader.check = NoRowCheck()
             moment = at or now()
-            seen = self._heads.latest(ACCESS)
+            seen = self._heads.latest(ACCESS_STRAND)
             report = verify_ledger(
                 reader,
                 KINDS,
@@ -1994,13 +2006,13 @@ class Forum:
                 runner=runner,
                 keep=keep,
                 write_keys=self.write_keys,
-                heads={ACCESS: seen} if seen else {},
+                heads={ACCESS_STRAND: seen} if seen else {},
             )
             report = verify_epochs(reader, report, KINDS, moment, self._earlier_logs(trust))
             note = reader.checkpoint()
         if report.ok and note:
             for runs, last in kept:
-                self._keep_state(runs, last, trust)
+                self._save_run_state(runs, last, trust)
             self._remember_seen(note)
         return report
 
@@ -2018,12 +2030,12 @@ class Forum:
         own = self._log_folder(origin) / "policy"
         policy = trust.policy
         if policy is not None and policy == self.policy and own.exists():
-            policy = Policy.parse(own.read_bytes())  # under which it was witnessed
+            policy = WitnessPolicy.parse(own.read_bytes())  # under which it was witnessed
         memories = [self._memory(origin, name) for name in ("guard.note", "seen.note")]
         kept = (m.latest() for m in (*memories, self._witness_memory(origin)))
         named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]
         given = [key for key in trust.keys if key.name == origin]
-        shown = [note for note in trust.remembered if _log_of(note) == origin]
+        shown = [note for note in trust.remembered if _origin_of_note(note) == origin]
         return replace_struct(
             trust,
             keys=tuple(dict.fromkeys((*keys, *named, *given))),
@@ -2048,17 +2060,17 @@ class Forum:
 
     def _verify_new(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report | str":
         """Check what is new; say why it cannot be done without the rest."""
-        from forum.backends.run_state import open_run_state
+        from forum.backends.run_progress import open_run_progress
         from forum.verify import verify_epochs, verify_since
 
         seen = self._seen.latest()
         if seen is None or not self._run_state_file.exists():
             return "no earlier verification has left its state"
         try:
-            with open_run_state(self._run_state_file) as state, self._snapshot() as reader:
-                reader.check = Unchecked()
-                last = state.last(_digest_of(trust))
-                checkpoint = checkpoint_of(seen)
+            with open_run_progress(self._run_state_file) as state, self._snapshot() as reader:
+                reader.check = NoRowCheck()
+                last = state.last(_trust_digest(trust))
+                checkpoint = parse_checkpoint(seen)
                 # The state is good for exactly one checkpoint: the one that was seen last.
                 if last is None or (last.origin, last.size, last.root) != (
                     checkpoint.origin,
@@ -2084,27 +2096,29 @@ class Forum:
                 note = reader.checkpoint()
                 if report.ok and note:
                     # Stopped between the two: they differ, and everything is verified next time.
-                    state.commit(newest, _digest_of(trust))
+                    state.commit(newest, _trust_digest(trust))
                     self._remember_seen(note)
                 return report
         except StoreFailed as error:
             return str(error)
 
-    def _keep_state(self, runs: "Iterable[KnownRun]", last: "LastVerified", trust: "Trust") -> None:
+    def _save_run_state(
+        self, runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint", trust: "Trust"
+    ) -> None:
         """Keep the state of runs for `verify_since_seen`."""
-        from forum.backends.run_state import open_run_state
+        from forum.backends.run_progress import open_run_progress
 
         # A reader that may not write there is a reader all the same.
-        with suppress(StoreFailed), open_run_state(self._run_state_file) as state:
+        with suppress(StoreFailed), open_run_progress(self._run_state_file) as state:
             state.replace(runs)
-            state.commit(last, _digest_of(trust))
+            state.commit(last, _trust_digest(trust))
 
     def _remember_seen(self, note: bytes) -> None:
         """Remember a checkpoint that this reader has verified, and never a smaller one."""
         try:
-            with suppress(Overtaken):  # another reader has seen it at the same time
+            with suppress(ConcurrentUpdate):  # another reader has seen it at the same time
                 latest = self._seen.latest()
-                if latest is None or checkpoint_of(latest).size <= checkpoint_of(note).size:
+                if latest is None or parse_checkpoint(latest).size <= parse_checkpoint(note).size:
                     self._seen.advance(latest, note)
         except StoreFailed as error:
             self._warn(f"verified, but what was seen could not be remembered: {error}")
@@ -2112,10 +2126,10 @@ class Forum:
     @contextmanager
     def _segment_runner(self, reader: Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
         """Start processes that check segments, where there is enough for them to do."""
-        if jobs < 2 or reader.head().size < _LONG_LOG:
+        if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None
             return
-        from forum.backends.segments import LedgerAddress, SegmentProcesses
+        from forum.backends.parallel_verify import LedgerAddress, SegmentProcesses
 
         database = self.settings.database or ""
         file = "" if database else str(self.settings.ledger_file.absolute())
@@ -2131,17 +2145,17 @@ class Forum:
 
     def _trust_locally(self) -> None:
         """Let the local witness know this log, and write the policy of a lone machine."""
-        from forum.backends.files import make_private_folder, write_durably
+        from forum.backends.state_files import make_private_folder, write_durably
 
         trust_log(self.settings.state / "witness", self.verifier)
         if not self.policy_file.exists():
             witness = KnownWitness("local", self.witness.verifier)
-            policy = Policy((KnownLog(self.verifier),), (witness,), (), "local")
+            policy = WitnessPolicy((KnownLog(self.verifier),), (witness,), (), "local")
             make_private_folder(self.policy_file.parent)
             write_durably(self.policy_file, policy.encode())
 
     def _cosigners(self) -> "list[WitnessClient]":
-        from forum.witness import WitnessClient, over_http
+        from forum.witness import WitnessClient, http_sender
 
         clients = []
         for known in self.policy.witnesses:
@@ -2149,58 +2163,58 @@ class Forum:
             if known.key == self.witness.verifier:
                 clients.append(WitnessClient(name, self._ask_own_witness))
             elif known.url:
-                clients.append(WitnessClient(name, over_http(name, known.url)))
+                clients.append(WitnessClient(name, http_sender(name, known.url)))
         return clients
 
-    def _ask_own_witness(self, body: bytes) -> "Reply":
+    def _ask_own_witness(self, body: bytes) -> "WitnessReply":
         """Ask the witness of this machine; a fault of its files is a witness out of reach."""
         try:
             return self.witness.add_checkpoint(body)
         except (StoreFailed, OSError) as error:
-            raise Unreachable(self.witness.verifier.name, str(error)) from error
+            raise WitnessUnreachable(self.witness.verifier.name, str(error)) from error
 
-    def tamper(self) -> "Tamper":
+    def tamper(self) -> "DatabaseTamperer":
         """Hold the database as a thief would; for demonstrations."""
-        from forum.backends.tamper import PostgresTamper, SqliteTamper
+        from forum.backends.tampering import PostgresTamperer, SqliteTamperer
 
         if self.settings.database:
-            return PostgresTamper(self.settings.database, self.store)
-        return SqliteTamper(self.settings.ledger_file, self.store)
+            return PostgresTamperer(self.settings.database, self.store)
+        return SqliteTamperer(self.settings.ledger_file, self.store)
 
     # Where things are
 
     def _log_folder(self, origin: str) -> Path:
         """Where this machine keeps what it knows of a log."""
-        return self.settings.state / "logs" / _file_name(origin)
+        return self.settings.state / "logs" / _origin_file_name(origin)
 
-    def _memory(self, origin: str, name: str, what: str = "a memory") -> "FileMemory":
-        from forum.backends.files import FileMemory
+    def _memory(self, origin: str, name: str, what: str = "a memory") -> "FileCheckpointStore":
+        from forum.backends.state_files import FileCheckpointStore
 
-        return FileMemory(self._log_folder(origin) / name, what)
+        return FileCheckpointStore(self._log_folder(origin) / name, what)
 
     @property
     def _state(self) -> Path:
         return self._log_folder(self.origin)
 
     @property
-    def _guard(self) -> "FileMemory":
+    def _guard(self) -> "FileCheckpointStore":
         return self._memory(self.origin, "guard.note", "the signer's guard")
 
     @property
-    def _heads(self) -> "HeadMemory":
-        from forum.backends.files import HeadMemory
+    def _heads(self) -> "StrandHeadFile":
+        from forum.backends.state_files import StrandHeadFile
 
-        return HeadMemory(self._state / "heads")
+        return StrandHeadFile(self._state / "heads")
 
     @property
-    def _seen(self) -> "FileMemory":
+    def _seen(self) -> "FileCheckpointStore":
         return self._memory(self.origin, "seen.note", "the reader's memory")
 
     @property
     def _run_state_file(self) -> Path:
         return self._state / "seen.db"
 
-    def _witness_memory(self, origin: str) -> "FileMemory":
+    def _witness_memory(self, origin: str) -> "FileCheckpointStore":
         return witness_memory(self.settings.state / "witness", origin)
 
     def _snapshot(self) -> AbstractContextManager[Reader]:
@@ -2216,36 +2230,36 @@ class Forum:
 
 def upgrade_database(settings: Settings, *, post: bool = False) -> list[int]:
     """Bring the schema of the configured Postgres up to date; `post` shuts older releases out."""
-    with extra("postgres"):
-        from forum.backends.postgres import upgrade
+    with require_extra("postgres"):
+        from forum.backends.postgres import upgrade_schema
 
-    return upgrade(settings.database, post=post) if settings.database else []
+    return upgrade_schema(settings.database, post=post) if settings.database else []
 
 
 def verify_bundle_file(
     path: Path, trust: "Trust", progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> "Report":
     """Check the bundle in a file, without reading all of it into memory."""
-    from forum.backends.files import FileBytes
+    from forum.backends.state_files import FileByteSource
     from forum.verify import verify_bundle
 
     with path.open("rb") as file:
-        return verify_bundle(FileBytes(file.fileno()), KINDS, trust, progress)
+        return verify_bundle(FileByteSource(file.fileno()), KINDS, trust, progress)
 
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[RunRecord]:
     """Open the run in a bundle as it is, without asking whether it is genuine.
 
-    Bodies are compared with what their entries commit to.  Raises `Malformed`, `Altered`.
+    Bodies are compared with what their entries commit to.  Raises `Malformed`, `TamperDetected`.
     """
-    from forum.backends.files import FileBytes
+    from forum.backends.state_files import FileByteSource
 
     with path.open("rb") as file:
-        bundle = BundleReader(FileBytes(file.fileno()))
+        bundle = BundleReader(FileByteSource(file.fileno()))
         named = set(bundle.bodies)
 
-        def read(found: Located, name: str) -> bytes | None:
+        def read(found: LocatedEntry, name: str) -> bytes | None:
             if found.index is None or (found.index, name) not in named:
                 return None
             body = bundle.body(found.index, name)
@@ -2253,8 +2267,8 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
             return b"".join(body.read())
 
         read_all = ((index, bundle.entry(index)) for index in bundle.indexes)
-        entries = [Located(index, data, KINDS.read(data)) for index, data in read_all]
-        own = in_log_order(one for one in entries if one.entry.run == bundle.run)
+        entries = [LocatedEntry(index, data, KINDS.read(data)) for index, data in read_all]
+        own = sort_by_index(one for one in entries if one.entry.run == bundle.run)
         yield RunRecord(bundle.run, own, read)
 
 
@@ -2270,12 +2284,14 @@ def view_record(record: RunRecord) -> RunView:
         found = places.get(at) if at else None
         return record.read(found, name) if found and name in found.entry.bodies else None
 
-    begun = next(one.position for one in record.entries if isinstance(one.entry.facts, Accepted))
+    begun = next(
+        one.position for one in record.entries if isinstance(one.entry.facts, AcceptedFacts)
+    )
     planned = next((one.position for one in record.entries if one.leaf == state.plan), None)
     request, plan = told(begun, "request"), told(planned, "plan")
-    tasks = list(state.tasks.values())[:_MOST_TOLD]
-    errors = {t.id: _as_words(told(t.result.reply_at, "error")) for t in tasks if t.result}
-    replies = {t.id: _as_words(told(last_reply(t), "output")) for t in tasks}
+    tasks = list(state.tasks.values())[:_MAX_DETAILED_TASKS]
+    errors = {t.id: _decode_prefix(told(t.result.reply_at, "error")) for t in tasks if t.result}
+    replies = {t.id: _decode_prefix(told(last_reply_position(t), "output")) for t in tasks}
     notes = tuple(
         Noted(one.entry.step, one.entry.facts, _bodies_in(record, one))
         for one in record.entries
@@ -2303,14 +2319,14 @@ def view_record(record: RunRecord) -> RunView:
     )
 
 
-def _bodies_in(record: RunRecord, located: Located) -> tuple[Body, ...]:
+def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]:
     found = {name: record.read(located, name) for name in located.entry.bodies}
-    return tuple(Body(name, body) for name, body in found.items() if body is not None)
+    return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
 
 
-def _as_words(body: bytes | None) -> str:
+def _decode_prefix(body: bytes | None) -> str:
     """Return how a body begins, as text."""
-    return (body or b"")[:_MOST_OF_AN_ERROR].decode(errors="replace").strip()
+    return (body or b"")[:_MAX_ERROR_CHARS].decode(errors="replace").strip()
 
 
 def open_witness(
@@ -2320,13 +2336,13 @@ def open_witness(
 
     With an auditor, it cosigns only what that finds nothing wrong with.
     """
-    from forum.backends.files import locked, read_key, write_key
+    from forum.backends.state_files import lock_file, read_key, write_key
     from forum.verify import LOCAL_WITNESS
     from forum.witness import Witness
 
     path = folder / "witness.key"
     if not path.exists():
-        with locked(path):
+        with lock_file(path):
             if not path.exists():
                 name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
                 write_key(path, SigningKey(os.urandom(32), name, ED25519_COSIGNATURE))
@@ -2339,18 +2355,18 @@ def open_witness(
     )
 
 
-def audit_with(auditor: "LogAuditor") -> "Audit":
+def audit_with(auditor: "LogAuditor") -> "AuditCheckpoint":
     """Return what an auditing witness asks before it cosigns."""
-    from forum.witness import Refusal
+    from forum.witness import AuditRefusal
 
-    def audit(checkpoint: Checkpoint) -> Refusal | None:
+    def audit(checkpoint: Checkpoint) -> AuditRefusal | None:
         try:
             report = auditor.audit(checkpoint)
         except ForumError as error:
-            return Refusal(f"the log cannot be read: {error}", passing=True)
+            return AuditRefusal(f"the log cannot be read: {error}", passing=True)
         if report.held:
             return None
-        return Refusal(f"{report.found} findings, the first: {report.findings[0]}")
+        return AuditRefusal(f"{report.found} findings, the first: {report.findings[0]}")
 
     return audit
 
@@ -2362,8 +2378,8 @@ def open_auditor(
 
     Raises `NoLedger` for a folder without a ledger.
     """
-    from forum.backends.auditor import LogAuditor
-    from forum.backends.segments import LedgerAddress
+    from forum.backends.log_auditor import LogAuditor
+    from forum.backends.parallel_verify import LedgerAddress
 
     addresses = []
     for source in sources:
@@ -2380,7 +2396,7 @@ def open_auditor(
 
 def bind_sockets(host: str, port: int, option: str = "--port") -> "list[socket]":
     """Return sockets for a server at an address, not listening yet.  Raises `PortUnusable`."""
-    from forum.backends.listening import bind_sockets
+    from forum.backends.sockets import bind_sockets
 
     return bind_sockets(host, port, option)
 
@@ -2389,22 +2405,26 @@ def serve_witness(
     witness: "Witness", folder: Path, host: str, port: int, auditor: "LogAuditor | None" = None
 ) -> None:
     """Serve a witness over HTTP until the process is stopped."""
-    with extra("server"):
+    with require_extra("server"):
         import uvicorn
 
-        from forum.witness.server import witness_app
+        from forum.witness.server import build_witness_app
 
-    app = witness_app(witness, trusted_logs(folder), auditor.latest if auditor else None)
+    app = build_witness_app(
+        witness, trusted_logs(folder), auditor.latest_report if auditor else None
+    )
     sockets = bind_sockets(host, port)
     config = uvicorn.Config(app, log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets)
 
 
-def witness_memory(folder: Path, origin: str) -> "FileMemory":
+def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
     """Return what a witness remembers of a log."""
-    from forum.backends.files import FileMemory
+    from forum.backends.state_files import FileCheckpointStore
 
-    return FileMemory(folder / "logs" / f"{_file_name(origin)}.note", "the witness's memory")
+    return FileCheckpointStore(
+        folder / "logs" / f"{_origin_file_name(origin)}.note", "the witness's memory"
+    )
 
 
 def trust_log(
@@ -2420,10 +2440,10 @@ def trust_log(
     A second key of a log that is known already has to follow one that the witness knows, or its
     operator says that the log was `rotated`.  From then on both are trusted, or the new one alone.
     """
-    from forum.backends.files import locked, write_durably
+    from forum.backends.state_files import lock_file, write_durably
 
-    path = folder / "logs" / f"{_file_name(key.name)}.vkey"
-    with locked(path):
+    path = folder / "logs" / f"{_origin_file_name(key.name)}.vkey"
+    with lock_file(path):
         known = trusted_logs(folder).get(key.name, ())
         if known and key not in known and follows not in known and not rotated:
             raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
@@ -2441,7 +2461,7 @@ def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Put files into a folder, for its owner only, in this order; each is there whole or not."""
-    from forum.backends.files import write_durably
+    from forum.backends.state_files import write_durably
 
     for name, data in files.items():
         write_durably(folder / name, data)
@@ -2459,25 +2479,25 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
     return f"{begun:%Y-%m}", round(following.timestamp() * 1e6)
 
 
-def _log_of(note: bytes) -> str:
+def _origin_of_note(note: bytes) -> str:
     """Return which log a note is of; nothing if it is none."""
     try:
-        return checkpoint_of(note).origin
+        return parse_checkpoint(note).origin
     except Malformed:
         return ""
 
 
-def _next_to(path: Path) -> Path:
+def _pending_write_keys_path(path: Path) -> Path:
     """Return where the write keys of the next epoch wait until its log is the one in use."""
     return path.with_name(f"{path.name}.next")
 
 
-def _digest_of(trust: "Trust") -> str:
+def _trust_digest(trust: "Trust") -> str:
     """Return what tells apart whom readers trust; not what they remember."""
     keys = "".join(f"{key}\n" for key in sorted(map(str, trust.log_keys)))
     policy = trust.policy.encode() if trust.policy else b""
     return sha256(keys.encode() + policy).hexdigest()
 
 
-def _file_name(origin: str) -> str:
+def _origin_file_name(origin: str) -> str:
     return sha256(origin.encode()).hexdigest()[:16]

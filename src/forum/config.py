@@ -23,9 +23,9 @@ from typing import Any
 
 from forum.errors import BadSettings
 
-FILE = "forum.toml"
+PROJECT_FILE = "forum.toml"
 USER_FILE = "config.toml"
-_KNOWN = {
+_KNOWN_SETTINGS = {
     "ledger": {"origin"},
     "database": {"url"},
     "keys": {"log", "public", "write"},
@@ -38,23 +38,26 @@ _KNOWN = {
         "tls_cert", "tls_key",
     },
 }  # fmt: skip
-_NAMED = ("models", "tools", "servers", "gates", "budgets")
+_NAMED_SECTIONS = ("models", "tools", "servers", "gates", "budgets")
 """Sections of sections, under names that the user chooses."""
-_TEAM = (*_NAMED, "roles", "roster", "clients")
+_TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "clients")
 """Who does the work.  What these sections mean is not known here: they are handed on as they are,
 with numbers as exact as they were written."""
-_DOORS = ("server", "oidc", "webhooks")
+_SURFACE_SECTIONS = ("server", "oidc", "webhooks")
 """How others come in and are told; handed on as they are, too."""
-_WHOLE = frozenset({"oidc"})
+_UNMERGED_SECTIONS = frozenset({"oidc"})
 """Sections that come from one file."""
-_PATHS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
+_PATH_SETTINGS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
     "keys.log": "FORUM_KEY_FILE",
     "keys.public": "FORUM_PUBLIC_KEY_FILE",
     "keys.write": "FORUM_WRITE_KEY_FILE",
     "witness.policy": "FORUM_POLICY_FILE",
-    **{f"server.{name}": f"FORUM_SERVER_{name.upper()}" for name in sorted(_KNOWN["server"])},
+    **{
+        f"server.{name}": f"FORUM_SERVER_{name.upper()}"
+        for name in sorted(_KNOWN_SETTINGS["server"])
+    },
 }
 
 
@@ -63,7 +66,7 @@ _NUMBERS = re.compile(r"[0-9.]+").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRules:
+class AgentSandboxRules:
     """What programs of agents may use, as `[agents]` says."""
 
     confine: bool = False
@@ -99,7 +102,7 @@ class Settings:
     """Where settings were said, by names like `database.url`; what is not in it is a default."""
     public_key: Path | None = None
     write_key: Path | None = None
-    agents: AgentRules = AgentRules()
+    agents: AgentSandboxRules = AgentSandboxRules()
 
     @property
     def public_key_file(self) -> Path:
@@ -123,7 +126,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class WorkerCapacity:
     """How much one worker does at once, unless told otherwise."""
 
     runs: int = 500
@@ -132,7 +135,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _RawSetting:
     """One setting as somebody wrote it."""
 
     value: Any
@@ -144,15 +147,15 @@ class _Said:
 def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
     """Read the settings that hold in a folder: environment, project file, user's file, default."""
     project = _find_project(start)
-    named = user_path(environ)
+    named = user_settings_path(environ)
     user = named if named.is_file() else None
     home = project.parent if project else start
-    said = _in_variables(environ, home)
+    said = _read_environment(environ, home)
     for file in filter(None, (project, user)):
-        whole = {_section(name) for name in said} & _WHOLE
+        whole = {_section(name) for name in said} & _UNMERGED_SECTIONS
         said |= {
             name: one
-            for name, one in _in_file(file).items()
+            for name, one in _read_file(file).items()
             if name not in said and _section(name) not in whole
         }
     data = home / ".forum" if project else _user_folder(environ, "data")
@@ -167,15 +170,15 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
         write_key=_path(said, "keys.write"),
         agents=_agent_rules(said),
         file=project,
-        team=_handed_on(said, _TEAM),
-        doors=_handed_on(said, _DOORS),
+        team=_collect_sections(said, _TEAM_SECTIONS),
+        doors=_collect_sections(said, _SURFACE_SECTIONS),
         user_file=user,
         origins={name: one.where for name, one in said.items()}
         | _folder_origins(environ, () if project else ("data",)),
     )
 
 
-def secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
+def list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
     """Yield the files with secrets of others that settings name, and what each holds."""
     named = [
         (model, "key_file", f"the key of the model {name}")
@@ -194,21 +197,23 @@ def secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
 
 def _find_project(start: Path) -> Path | None:
     """Return the nearest project file upward.  It names programs that are run as whoever asks."""
-    project = next((p / FILE for p in (start, *start.parents) if (p / FILE).is_file()), None)
-    if project is not None and not _may_be_believed(project, start):
+    project = next(
+        (p / PROJECT_FILE for p in (start, *start.parents) if (p / PROJECT_FILE).is_file()), None
+    )
+    if project is not None and not _is_trusted_file(project, start):
         why = "it belongs to another user; an empty forum.toml in your folder begins your project"
         raise BadSettings(str(project), why)
     return project
 
 
-def _may_be_believed(project: Path, start: Path) -> bool:
+def _is_trusted_file(project: Path, start: Path) -> bool:
     """Tell whether a file is ours or root's, or in a folder of its owner into which we went."""
     folder, owner = project.parent, project.stat().st_uid
     entered = folder == start and not folder.stat().st_mode & stat.S_IWOTH
     return owner in (os.geteuid(), 0) or entered
 
 
-def user_path(environ: Mapping[str, str]) -> Path:
+def user_settings_path(environ: Mapping[str, str]) -> Path:
     """Return where the settings for all projects of this user are, or would be."""
     return _user_folder(environ, "config") / USER_FILE
 
@@ -232,17 +237,17 @@ def _folder_origins(environ: Mapping[str, str], used: tuple[str, ...]) -> dict[s
     return {kind: variable for kind, variable in named.items() if environ.get(variable)}
 
 
-def _in_variables(environ: Mapping[str, str], home: Path) -> dict[str, _Said]:
+def _read_environment(environ: Mapping[str, str], home: Path) -> dict[str, _RawSetting]:
     return {
-        name: _Said(environ[variable], variable, home)
+        name: _RawSetting(environ[variable], variable, home)
         for name, variable in _VARIABLES.items()
         if environ.get(variable)
     }
 
 
-def _in_file(path: Path) -> dict[str, _Said]:
+def _read_file(path: Path) -> dict[str, _RawSetting]:
     return {
-        f"{section}.{name}": _Said(value, str(path), path.parent)
+        f"{section}.{name}": _RawSetting(value, str(path), path.parent)
         for section, values in _read(path).items()
         for name, value in values.items()
     }
@@ -254,18 +259,22 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
     for section, values in table.items():
-        if section not in (*_KNOWN, *_TEAM, *_DOORS) or not isinstance(values, dict):
-            known = ", ".join(dict.fromkeys((*_KNOWN, *_TEAM, *_DOORS)))
+        if section not in (*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS) or not isinstance(
+            values, dict
+        ):
+            known = ", ".join(
+                dict.fromkeys((*_KNOWN_SETTINGS, *_TEAM_SECTIONS, *_SURFACE_SECTIONS))
+            )
             raise BadSettings(str(path), f"[{section}] is not a section; known: {known}")
-        for name in values.keys() - _KNOWN.get(section, values.keys()):
+        for name in values.keys() - _KNOWN_SETTINGS.get(section, values.keys()):
             raise BadSettings(str(path), f"[{section}] has no setting {name!r}")
-        for name, value in values.items() if section in (*_NAMED, "webhooks") else ():
+        for name, value in values.items() if section in (*_NAMED_SECTIONS, "webhooks") else ():
             if not isinstance(value, dict):
                 raise BadSettings(str(path), f"[{section}] {name}: write [{section}.{name}] above")
     return table
 
 
-def _text(said: Mapping[str, _Said], name: str) -> str | None:
+def _text(said: Mapping[str, _RawSetting], name: str) -> str | None:
     one = said.get(name)
     if one is None:
         return None
@@ -275,16 +284,16 @@ def _text(said: Mapping[str, _Said], name: str) -> str | None:
     return one.value or None
 
 
-def _path(said: Mapping[str, _Said], name: str) -> Path | None:
+def _path(said: Mapping[str, _RawSetting], name: str) -> Path | None:
     text = _text(said, name)
     return said[name].folder / text if text else None
 
 
-def _agent_rules(said: Mapping[str, _Said]) -> AgentRules:
+def _agent_rules(said: Mapping[str, _RawSetting]) -> AgentSandboxRules:
     confine = said.get("agents.confine")
     if confine is not None and not isinstance(confine.value, bool):
         raise BadSettings(confine.where, "[agents] confine is true or false")
-    return AgentRules(
+    return AgentSandboxRules(
         confine=confine is not None and confine.value,
         read=tuple(said["agents.read"].folder / path for path in _texts(said, "agents.read")),
         write=tuple(said["agents.write"].folder / path for path in _texts(said, "agents.write")),
@@ -293,7 +302,7 @@ def _agent_rules(said: Mapping[str, _Said]) -> AgentRules:
     )
 
 
-def _texts(said: Mapping[str, _Said], name: str) -> tuple[str, ...]:
+def _texts(said: Mapping[str, _RawSetting], name: str) -> tuple[str, ...]:
     one = said.get(name)
     if one is None:
         return ()
@@ -304,7 +313,7 @@ def _texts(said: Mapping[str, _Said], name: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _address(said: Mapping[str, _Said], text: str) -> tuple[str, int]:
+def _address(said: Mapping[str, _RawSetting], text: str) -> tuple[str, int]:
     """Read HOST:PORT, where HOST is a name, or an address of this machine itself."""
     host, _, port = text.rpartition(":")
     is_name = _HOST(host) is not None and (not _NUMBERS(host) or host.startswith("127."))
@@ -318,18 +327,20 @@ def _section(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _handed_on(said: Mapping[str, _Said], sections: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+def _collect_sections(
+    said: Mapping[str, _RawSetting], sections: tuple[str, ...]
+) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, one in said.items():
         section, _, key = name.partition(".")
         if section in sections:
-            found.setdefault(section, {})[key] = _anchored(section, key, one)
+            found.setdefault(section, {})[key] = _resolve_paths(section, key, one)
     return found
 
 
-def _anchored(section: str, key: str, one: _Said) -> Any:  # noqa: ANN401  what a file holds
+def _resolve_paths(section: str, key: str, one: _RawSetting) -> Any:  # noqa: ANN401  what a file holds
     """Return a setting whose paths are those that its own file means."""
-    if (section, key) in _PATHS and isinstance(one.value, str) and one.value:
+    if (section, key) in _PATH_SETTINGS and isinstance(one.value, str) and one.value:
         return str(one.folder / one.value)
     if section in ("models", "webhooks"):
         files = {name: one.value.get(name) for name in ("key_file", "secret_file")}

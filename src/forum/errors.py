@@ -8,42 +8,42 @@
     │   └── TokenExpired     it did, and its time is over
     ├── IssuerUnreachable    the keys that tokens are checked with cannot be had
     ├── PositionTaken        another writer has recorded this position of the strand
-    ├── OverBudget           what was asked for would pass the cap of a run
-    ├── SliceSpent           a process has spent its part of a cap over many runs
+    ├── BudgetExceeded       what was asked for would pass the cap of a run
+    ├── BudgetSliceExhausted  a process has spent its part of a cap over many runs
     ├── CapReached           what was asked for would pass a cap over many runs
-    ├── AlreadyAsked         the same was asked for before, under the same name
-    ├── Overtaken            somebody else has moved on what we were about to move
+    ├── IdempotencyKeyUsed   the same was asked for before, under the same name
+    ├── ConcurrentUpdate     somebody else has moved on what we were about to move
     ├── StepMismatch         the record has another step than the one asked for
-    ├── Backlogged           too many entries wait for an index
-    ├── RolledBack           the database does not continue what was signed before
+    ├── BacklogFull          too many entries wait for an index
+    ├── RollbackDetected     the database does not continue what was signed before
     ├── GuardMissing         signed checkpoints, but no memory of them on this machine
     ├── BackupRejected       a backup that is altered, incomplete, or does not fit here
     ├── RestoreRefused       to go on from a backup would fork what was signed after it
     ├── NoSuchEntry          the log has no such entry
     ├── NoSuchRun            the log has no such run
     ├── NoSuchKey            no such API key was ever granted
-    ├── RunEnded             the run is closed: nothing can be asked of it
-    ├── RunGoesOn            what a run that goes on has yet to read cannot be erased
+    ├── RunAlreadyEnded      the run is closed: nothing can be asked of it
+    ├── RunNotEnded          what a run that goes on has yet to read cannot be erased
     ├── NoSuchGate           nothing waits there for a decision
-    ├── GateClosed           somebody, or the deadline, has decided already
-    ├── GateMoved            what waits for approval is not what was looked at
+    ├── GateAlreadyDecided   somebody, or the deadline, has decided already
+    ├── GateChanged          what waits for approval is not what was looked at
     ├── BodyGone             a body that is needed was erased, or is missing
     ├── ReplayMiss           the record has no reply to a call that is played again
     ├── EntryLost            the database no longer has an entry that was acknowledged
-    ├── Altered              the database holds something else than what was recorded
+    ├── TamperDetected       the database holds something else than what was recorded
     ├── WrongWriteKey        this machine's write key is not one of the log's
     ├── NoSuchLog            the database does not hold this log
     ├── AmbiguousEntry       a shortened id fits several entries
     ├── AmbiguousRun         the beginning of a run's name fits several runs
     ├── NotYetSigned         durable, but in no signed checkpoint yet
     ├── StoreFailed          the database refused: full, read-only, locked or gone
-    │   ├── StoreLost        the connection broke: a commit may or may not have happened
-    │   └── StateFailed      a file beside the database refused: guard, witness, keys
+    │   ├── StoreConnectionLost  the connection broke: a commit may or may not have happened
+    │   └── StateFileFailed  a file beside the database refused: guard, witness, keys
     ├── SchemaTooOld         the database has to be upgraded first
-    ├── NotDurable           the database is set up to lose what it acknowledged
+    ├── DurabilityDisabled   the database is set up to lose what it acknowledged
     ├── SchemaTooNew         the database was written by a newer release
     ├── BadPlan              a plan, or the policy for it, that could never be carried out
-    ├── TooCostly            a request that takes too long to check
+    ├── CheckTooExpensive    a request that takes too long to check
     ├── BadRoster            a roster from which no router could be made
     ├── BadSettings          forum.toml cannot be read as settings
     ├── MissingExtra         an optional part is not installed
@@ -60,7 +60,7 @@
     ├── KeyUnreadable        a key file is missing, unreadable or damaged
     ├── WitnessRefused       a witness looked, and did not cosign
     │   └── CosignatureRefused  it cosigned, with a time that cannot be right
-    └── Unreachable          a witness did not answer
+    └── WitnessUnreachable   a witness did not answer
 
 An error is named for what happened, carries facts, and says in its text what to do next
 where there is something to do.
@@ -144,7 +144,7 @@ class PositionTaken(ForumError):
         return f"position {self.position} is taken: another writer has gone on with this strand"
 
 
-class OverBudget(ForumError):
+class BudgetExceeded(ForumError):
     """A reservation would pass the cap of its run; nothing was recorded."""
 
     def __init__(self, run: str, limit: str, asked: int, used: int, cap: int) -> None:
@@ -158,7 +158,7 @@ class OverBudget(ForumError):
         )
 
 
-class SliceSpent(ForumError):
+class BudgetSliceExhausted(ForumError):
     """A slice of a shared cap does not hold what was asked for; nothing was recorded."""
 
     def __init__(self, scope: str, period: str) -> None:
@@ -198,7 +198,7 @@ class CapReached(ForumError):
         return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-class AlreadyAsked(ForumError):
+class IdempotencyKeyUsed(ForumError):
     """Something was asked for under a name that was used before; nothing was recorded."""
 
     def __init__(self, run: str, digest: str, tag: bytes | None = None) -> None:
@@ -209,7 +209,7 @@ class AlreadyAsked(ForumError):
         return f"this was asked for before: run {self.run}"
 
 
-class Overtaken(ForumError):
+class ConcurrentUpdate(ForumError):
     """Somebody else has moved on what this process was about to move."""
 
     def __init__(self, what: str) -> None:
@@ -234,7 +234,7 @@ class StepMismatch(ForumError):
         )
 
 
-class Backlogged(ForumError):
+class BacklogFull(ForumError):
     """Too many entries wait for an index; nothing was recorded."""
 
     def __init__(self, waiting: int, limit: int) -> None:
@@ -248,7 +248,7 @@ class Backlogged(ForumError):
         )
 
 
-class RolledBack(ForumError):
+class RollbackDetected(ForumError):
     """The database does not continue what was signed before."""
 
     def __init__(self, origin: str, signed: int, found: int) -> None:
@@ -333,7 +333,7 @@ class NoSuchKey(ForumError):
         return f"no such key: {self.key}; forum keys list shows them"
 
 
-class RunGoesOn(ForumError):
+class RunNotEnded(ForumError):
     """A run has not ended: whoever drives it reads what it has recorded."""
 
     def __init__(self, run: str) -> None:
@@ -344,7 +344,7 @@ class RunGoesOn(ForumError):
         return f"run {self.run} goes on, and needs what it has recorded: forum cancel it first"
 
 
-class RunEnded(ForumError):
+class RunAlreadyEnded(ForumError):
     """A run is closed."""
 
     def __init__(self, run: str) -> None:
@@ -366,7 +366,7 @@ class NoSuchGate(ForumError):
         return f"run {self.run} has no gate {self.subject}; forum gate list shows what waits"
 
 
-class GateClosed(ForumError):
+class GateAlreadyDecided(ForumError):
     """A gate was decided already; there is no second decision."""
 
     def __init__(self, run: str, subject: str, answer: str, by: str) -> None:
@@ -377,7 +377,7 @@ class GateClosed(ForumError):
         return f"run {self.run}, gate {self.subject}: decided already ({self.answer}, by {self.by})"
 
 
-class GateMoved(ForumError):
+class GateChanged(ForumError):
     """What waits for approval is not what was looked at."""
 
     def __init__(self, run: str, subject: str, digest: str) -> None:
@@ -426,7 +426,7 @@ class EntryLost(ForumError):
         return f"{self.origin}: {self.which}; nothing is signed. See: forum ledger verify"
 
 
-class Altered(ForumError):
+class TamperDetected(ForumError):
     """The database holds something else than what was recorded there; it is not used."""
 
     def __init__(self, what: str, why: str) -> None:
@@ -520,11 +520,11 @@ class StoreFailed(ForumError):
         return f"{message}{'' if message.endswith('?') else '.'} {self.remedy}"
 
 
-class StoreLost(StoreFailed):
+class StoreConnectionLost(StoreFailed):
     """The connection broke: whether the last commit took place is not known."""
 
 
-class StateFailed(StoreFailed):
+class StateFileFailed(StoreFailed):
     """A small file outside the database failed: a guard, a witness's memory, a key, a policy."""
 
     def __init__(self, what: str, doing: str, why: str) -> None:
@@ -553,7 +553,7 @@ class SchemaTooOld(ForumError):
         )
 
 
-class NotDurable(ForumError):
+class DurabilityDisabled(ForumError):
     """The database is set up to lose what it acknowledged."""
 
     def __init__(self, setting: str) -> None:
@@ -586,7 +586,7 @@ class BadPlan(ForumError, ValueError):
         return f"this cannot be run: {self.why}"
 
 
-class TooCostly(ForumError):
+class CheckTooExpensive(ForumError):
     """What somebody asked for takes too long to check."""
 
     def __init__(self, seconds: float) -> None:
@@ -634,7 +634,7 @@ class MissingExtra(ForumError):
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
+def require_extra(name: str) -> Iterator[None]:
     """Say what to install when a part that is optional is not there."""
     try:
         yield
@@ -811,7 +811,7 @@ class CosignatureRefused(WitnessRefused):
         return f"the cosignature of witness {self.witness} is not accepted: {self.why}"
 
 
-class Unreachable(ForumError):
+class WitnessUnreachable(ForumError):
     """A witness did not answer in time, or not in the protocol."""
 
     def __init__(self, witness: str, why: str) -> None:

@@ -16,18 +16,34 @@ from typing import Final
 from msgspec import MsgspecError, Struct, json
 
 from forum.errors import Malformed, SignatureRejected
-from forum.ledger import MAIN, Kinds, Record, RunClose, Scope, Store, peek_kind, set_time
-from forum.tlog import Checkpoint, Note, Policy, VerifierKey, cosignatures, is_witnessed
-from forum.work import Accepted, Called, Replied, Source, Stopped
+from forum.ledger import (
+    MAIN_STRAND,
+    EntryWrite,
+    Kinds,
+    RunCloseFacts,
+    Scope,
+    Store,
+    decode_due_time,
+    peek_kind,
+)
+from forum.tlog import (
+    Checkpoint,
+    Note,
+    VerifierKey,
+    WitnessPolicy,
+    is_witnessed,
+    verify_cosignatures,
+)
+from forum.work import AcceptedFacts, CallFacts, ReplyFacts, ReplyOrigin, StopFacts
 
-READERS: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
+METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
 """Any of these scopes lets a key read metrics."""
-MAX_GATES: Final = 10_000
+MAX_COUNTED_GATES: Final = 10_000
 """Up to how many waiting gates are counted."""
 _MAX_MODELS: Final = 100
 """How many names of models are told apart: each is a series in every database of metrics."""
 _MAX_OPEN_CALLS: Final = 10_000
-_OTHER: Final = "other"
+_OTHER_MODEL: Final = "other"
 _NANO: Final = 1e9
 _MICRO: Final = 1e6
 
@@ -80,7 +96,7 @@ QUEUE_AGE = Metric(
 GATES_WAITING = Metric(
     "forum_gates_waiting",
     MetricType.GAUGE,
-    f"Gates that wait for a decision; at most {MAX_GATES} are counted.",
+    f"Gates that wait for a decision; at most {MAX_COUNTED_GATES} are counted.",
 )
 SEQUENCING_LAG = Metric(
     "forum_sequencing_lag_seconds",
@@ -140,10 +156,10 @@ class EntryCounters:
         """Who was called in a strand whose reply is not here yet."""
         self._known: set[str] = set()
 
-    def count(self, records: Sequence[Record]) -> None:
+    def count(self, records: Sequence[EntryWrite]) -> None:
         """Count entries that have become durable."""
         for record in records:
-            if peek_kind(record.data) in _COUNTED:
+            if peek_kind(record.data) in _COUNTED_KINDS:
                 self._count(record)
 
     def samples(self) -> list[Sample]:
@@ -153,31 +169,31 @@ class EntryCounters:
                 Sample(metric, value, labels) for (metric, labels), value in self._counts.items()
             ]
 
-    def _count(self, record: Record) -> None:
+    def _count(self, record: EntryWrite) -> None:
         facts = self._kinds.read(record.data).facts
         place = (record.position.run, record.position.strand)
         with self._lock:
             match facts:
-                case Accepted():
+                case AcceptedFacts():
                     self._add(RUNS_ACCEPTED)
-                case RunClose():
+                case RunCloseFacts():
                     self._add(RUNS_ENDED, outcome=facts.outcome)
-                case Stopped() if place[1] == MAIN:
+                case StopFacts() if place[1] == MAIN_STRAND:
                     self._add(RUN_STOPS, reason=facts.reason)
-                case Called():
+                case CallFacts():
                     self._models[place] = facts.model
                     if len(self._models) > _MAX_OPEN_CALLS:
                         self._models.popitem(last=False)
-                case Replied():
+                case ReplyFacts():
                     self._count_reply(facts, self._models.pop(place, facts.model))
                 case _:
                     pass
 
-    def _count_reply(self, reply: Replied, model: str) -> None:
-        if reply.source is Source.RECORDED:
+    def _count_reply(self, reply: ReplyFacts, model: str) -> None:
+        if reply.source is ReplyOrigin.RECORDED:
             return  # it was made, and paid, in another run
         if model not in self._known and len(self._known) >= _MAX_MODELS:
-            model = _OTHER
+            model = _OTHER_MODEL
         self._known.add(model)
         self._add(CALLS, model=model, outcome=reply.outcome)
         self._add(TOKENS, reply.tokens, model=model)
@@ -187,13 +203,13 @@ class EntryCounters:
         self._counts[metric, tuple((name, str(value)) for name, value in labels.items())] += amount
 
 
-_COUNTED: Final = frozenset({b"accepted/1", b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
+_COUNTED_KINDS: Final = frozenset({b"accepted/1", b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
 
 
 # Measuring
 
 
-class _Timed(Struct):
+class _EntryTime(Struct):
     """When an entry was written, and nothing else of it."""
 
     ts: int
@@ -202,7 +218,7 @@ class _Timed(Struct):
 class LedgerGauges:
     """Measures a store, remembering what cannot change any more."""
 
-    def __init__(self, store: Store, policy: Policy | None) -> None:
+    def __init__(self, store: Store, policy: WitnessPolicy | None) -> None:
         self._store, self._policy = store, policy
         self._witnessed: dict[str, bytes] = {}
         """The newest checkpoint that was found with a cosignature, by whose."""
@@ -213,9 +229,9 @@ class LedgerGauges:
         now, size = store.now(), store.head().size
         yield Sample(ENTRIES, size)
         yield Sample(BACKLOG, store.backlog())
-        yield Sample(QUARANTINED, store.quarantined())
-        yield Sample(WORKERS, len(set(store.workers()) - set(store.lost_workers())))
-        yield Sample(GATES_WAITING, store.gates_waiting(MAX_GATES))
+        yield Sample(QUARANTINED, store.count_quarantined())
+        yield Sample(WORKERS, len(set(store.workers()) - set(store.expired_workers())))
+        yield Sample(GATES_WAITING, store.count_pending_gates(MAX_COUNTED_GATES))
         yield Sample(QUEUE_AGE, self._due_age(now), (("queue", "due"),))
         yield Sample(SEQUENCING_LAG, self._sequencing_lag(now))
         if self._policy is not None:
@@ -223,38 +239,38 @@ class LedgerGauges:
 
     def _due_age(self, now: int) -> float:
         """Return for how long nobody has looked after the run that is due for the longest time."""
-        due = self._store.alarms(None, 1, due=True)
+        due = self._store.timers(None, 1, due=True)
         if not due or due[0].at is None:
             return 0.0
-        return max(0.0, (now - set_time(due[0].at, now)) / _MICRO)
+        return max(0.0, (now - decode_due_time(due[0].at, now)) / _MICRO)
 
     def _sequencing_lag(self, now: int) -> float:
-        rows = self._store.waiting(1).rows
+        rows = self._store.pending_entries(1).rows
         if not rows:
             return 0.0
         try:
-            written = json.decode(rows[0].data, type=_Timed).ts
+            written = json.decode(rows[0].data, type=_EntryTime).ts
         except MsgspecError:
             return 0.0  # no writer of ours wrote it: the sequencer sets it aside
         return max(0.0, (now - written) / _MICRO)
 
-    def _witness_samples(self, policy: Policy, now: int, size: int) -> Iterator[Sample]:
+    def _witness_samples(self, policy: WitnessPolicy, now: int, size: int) -> Iterator[Sample]:
         for key in policy.witness_keys:
             note = self._newest(key.name, partial(_is_cosigned, key=key))
-            age = inf if note is None else max(0.0, now / _MICRO - _time_of(note, key))
+            age = inf if note is None else max(0.0, now / _MICRO - _cosigned_time(note, key))
             yield Sample(WITNESS_AGE, age, (("witness", key.name),))
         note = self._newest("", lambda note: _is_witnessed(note, policy))
         yield Sample(UNWITNESSED, max(0, size - (0 if note is None else _size_of(note))))
 
     def _newest(self, whose: str, holds: Callable[[bytes], bool]) -> bytes | None:
         known = self._witnessed.get(whose)
-        found = find_newest(self._store, holds, known)
+        found = find_newest_checkpoint(self._store, holds, known)
         if found is not None:
             self._witnessed[whose] = found
         return found
 
 
-def find_newest(
+def find_newest_checkpoint(
     store: Store, holds: Callable[[bytes], bool], known: bytes | None = None
 ) -> bytes | None:
     """Return the newest checkpoint of which something holds, or nothing.
@@ -273,10 +289,10 @@ def find_newest(
             known, below = note, above - step
             break
         above, step = _size_of(note), 2 * step
-    return _narrow(store, holds, known, below, above)
+    return _search_between(store, holds, known, below, above)
 
 
-def _narrow(
+def _search_between(
     store: Store, holds: Callable[[bytes], bool], found: bytes | None, below: int, above: int
 ) -> bytes | None:
     """Return the newest checkpoint of which something holds, between two sizes.
@@ -297,19 +313,19 @@ def _size_of(note: bytes) -> int:
     return Checkpoint.parse(Note.parse(note).text).size
 
 
-def _time_of(note: bytes, key: VerifierKey) -> int:
+def _cosigned_time(note: bytes, key: VerifierKey) -> int:
     """Return when a witness cosigned a checkpoint, in seconds; 0 if it did not."""
     try:
-        return max((c.time for c in cosignatures(Note.parse(note), [key])), default=0)
+        return max((c.time for c in verify_cosignatures(Note.parse(note), [key])), default=0)
     except (Malformed, SignatureRejected):
         return 0
 
 
 def _is_cosigned(note: bytes, key: VerifierKey) -> bool:
-    return _time_of(note, key) > 0
+    return _cosigned_time(note, key) > 0
 
 
-def _is_witnessed(note: bytes, policy: Policy) -> bool:
+def _is_witnessed(note: bytes, policy: WitnessPolicy) -> bool:
     try:
         return is_witnessed(Note.parse(note), policy)
     except (Malformed, SignatureRejected):
@@ -325,18 +341,18 @@ def with_labels(samples: Iterable[Sample], **labels: str) -> list[Sample]:
     return [Sample(sample.metric, sample.value, added + sample.labels) for sample in samples]
 
 
-def render(metrics: Iterable[Metric], samples: Iterable[Sample]) -> Iterator[str]:
+def render_metrics(metrics: Iterable[Metric], samples: Iterable[Sample]) -> Iterator[str]:
     """Yield the lines of some metrics, each with all of its samples."""
     by_metric: dict[str, list[Sample]] = {}
     for sample in samples:
         by_metric.setdefault(sample.metric.name, []).append(sample)
     for metric in metrics:
-        yield from describe(metric)
+        yield from render_header(metric)
         for sample in sorted(by_metric.get(metric.name, []), key=lambda sample: sample.labels):
             yield f"{metric.name}{render_labels(dict(sample.labels))} {render_value(sample.value)}"
 
 
-def describe(metric: Metric) -> tuple[str, str]:
+def render_header(metric: Metric) -> tuple[str, str]:
     """Return the lines that stand above the samples of a metric."""
     return f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"
 

@@ -19,7 +19,7 @@ from threading import Event, Thread
 
 from forum.app import Forum
 from forum.config import Settings
-from forum.ledger import Attachment, Draft, Ledger, Outcome, Remark, Strand
+from forum.ledger import Attachment, Draft, Ledger, NoteFacts, Outcome, Strand
 
 CHILDREN, AT_ONCE, ENTRIES, THREADS = 100, 10, 10, 4
 PATIENCE_SECONDS = 90.0
@@ -33,7 +33,7 @@ def settings_of(folder: Path, url: str | None) -> Settings:
 def write(strand: Strand, entries: int) -> None:
     """Append one entry after the other, each of them durable before the next."""
     for _ in range(entries):
-        strand.append(Draft(f"note/{strand.length}", "tester", Remark()))
+        strand.append(Draft(f"note/{strand.length}", "tester", NoteFacts()))
 
 
 def write_run(ledger: Ledger, run: str, entries: int = ENTRIES) -> None:
@@ -97,7 +97,7 @@ class Writers:
 def crowd(forum: Forum) -> dict[str, object]:
     """Fork children while threads append."""
     codes: list[int] = []
-    with forum.writing() as ledger:
+    with forum.open_writer() as ledger:
         writers = Writers(ledger)
         for first in range(0, CHILDREN, AT_ONCE):
             children = []
@@ -140,10 +140,10 @@ def slow(forum: Forum) -> dict[str, object]:
     def append(ledger: Ledger) -> None:
         strand = ledger.open_run("parent", "tester")
         body = Attachment("text", Slow(begun), "text/plain")
-        strand.append(Draft("note", "tester", Remark(), (), (body,)))
+        strand.append(Draft("note", "tester", NoteFacts(), (), (body,)))
         ledger.close_run(strand, "tester", Outcome.OK)
 
-    with forum.writing() as ledger:
+    with forum.open_writer() as ledger:
         thread = Thread(target=append, args=(ledger,))
         thread.start()
         begun.wait(30)
@@ -158,7 +158,7 @@ def outlived(forum: Forum) -> dict[str, object]:
 
     def work() -> None:
         parent = os.getppid()
-        with forum.writing() as ledger:
+        with forum.open_writer() as ledger:
             strand = ledger.open_run("child", "tester")
             write(strand, ENTRIES // 2)
             os.write(tell, b".")
@@ -176,14 +176,14 @@ def outlived(forum: Forum) -> dict[str, object]:
 
 def write_alone(settings: Settings, run: str) -> None:
     """Open the ledger and write a run."""
-    with Forum(settings) as forum, forum.writing() as ledger:
+    with Forum(settings) as forum, forum.open_writer() as ledger:
         write_run(ledger, run)
 
 
 def spawn(forum: Forum) -> dict[str, object]:
     """Start children that share nothing with their parent."""
     context = multiprocessing.get_context("spawn")
-    with forum.writing() as ledger:
+    with forum.open_writer() as ledger:
         write_run(ledger, "parent")
         children = [
             context.Process(target=write_alone, args=(forum.settings, f"child-{nth}"))
@@ -198,7 +198,7 @@ def spawn(forum: Forum) -> dict[str, object]:
 
 def leader(forum: Forum) -> dict[str, object]:
     """Lead, and wait for the end."""
-    assert forum.store.lead()
+    assert forum.store.try_lead()
     fork(signal.pause)
     sys.stdout.write("leads\n")
     sys.stdout.flush()

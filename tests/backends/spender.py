@@ -10,7 +10,7 @@ from random import Random
 
 from forum.engine import SharedBudgets
 from forum.errors import CapReached
-from forum.ledger import NO_LIMIT, SliceCharge, Spend
+from forum.ledger import NO_LIMIT, BudgetSliceCharge, Spend
 from forum.work import Period, SharedCap
 from tests.support import Chain, StoreFactory
 
@@ -32,7 +32,7 @@ def spend_all(factory: StoreFactory, name: str, cap: int) -> None:
     for amount in amounts(name, cap):
         record = chain.next()
 
-        def commit(charges: tuple[SliceCharge, ...], record=record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        def commit(charges: tuple[BudgetSliceCharge, ...], record=record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
             store.append([record._replace(effects=charges)])
 
         try:

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from forum.backends.committer import Committer
+from forum.backends.group_commit import GroupCommitter
 from forum.engine import SharedBudgets
-from forum.errors import CapReached, SliceSpent
-from forum.ledger import NO_LIMIT, Slice, SliceCharge, Spend, Store
+from forum.errors import BudgetSliceExhausted, CapReached
+from forum.ledger import NO_LIMIT, BudgetSlice, BudgetSliceCharge, Spend, Store
 from forum.work import Period, SharedCap
 from tests.backends.spender import MOST, amounts, spend_all
 from tests.support import Chain, StoreFactory, wait_until
@@ -30,12 +30,14 @@ def cap_of(**amounts: int) -> Spend:
     return UNCAPPED._replace(**amounts)
 
 
-def charge(store: Store, chain: Chain, taken: Slice, *, guarded: bool = True, **more: int) -> None:
+def charge(
+    store: Store, chain: Chain, taken: BudgetSlice, *, guarded: bool = True, **more: int
+) -> None:
     """Commit an entry with a charge."""
-    record = chain.next(effects=(SliceCharge(taken, Spend(**more), guarded),))
+    record = chain.next(effects=(BudgetSliceCharge(taken, Spend(**more), guarded),))
     try:
         store.append([record])
-    except SliceSpent:
+    except BudgetSliceExhausted:
         chain.records.pop()
         raise
 
@@ -48,7 +50,7 @@ def used(store: Store) -> Spend:
 
 def recorded(store: Store, names: list[str]) -> int:
     """Return what processes have charged, as their entries tell."""
-    return sum(sum(amounts(name, sum(store.lengths(name).values()))) for name in names)
+    return sum(sum(amounts(name, sum(store.strand_lengths(name).values()))) for name in names)
 
 
 def test_processes_together_never_pass_a_cap_and_can_use_all_of_it(factory: StoreFactory) -> None:
@@ -63,9 +65,11 @@ def test_processes_together_never_pass_a_cap_and_can_use_all_of_it(factory: Stor
         for name in names
     ]
     try:
-        wait_until(lambda: any(sum(store.lengths(name).values()) > 5 for name in names))
+        wait_until(lambda: any(sum(store.strand_lengths(name).values()) > 5 for name in names))
         # One that has spent something, and goes on: whoever starts late may find nothing left.
-        killed = next(n for n, name in enumerate(names) if sum(store.lengths(name).values()) > 5)
+        killed = next(
+            n for n, name in enumerate(names) if sum(store.strand_lengths(name).values()) > 5
+        )
         spenders[killed].send_signal(signal.SIGKILL)
         codes = [spender.wait(timeout=60) for spender in spenders]
     finally:
@@ -85,7 +89,7 @@ def test_threads_that_commit_together_never_pass_a_cap(factory: StoreFactory) ->
     store, cap = factory(), 200
     caps = (SharedCap("all", Period.DAY, cap=cap_of(runs=cap)),)
     budgets = [SharedBudgets(store, caps, f"process-{n}") for n in range(3)]
-    committer = Committer(store)
+    committer = GroupCommitter(store)
 
     def spend(number: int) -> int:
         own, chain, done = budgets[number % 3], Chain(factory.origin, f"run-{number}"), 0
@@ -118,7 +122,7 @@ def test_a_slice_counts_as_spent_until_it_is_needed(factory: StoreFactory) -> No
 
     taken = store.take_slice("ledger", "day", "alive", Spend(usd=70), cap)
     charge(store, other, taken, usd=70)
-    with pytest.raises(SliceSpent):
+    with pytest.raises(BudgetSliceExhausted):
         charge(store, mine, held, usd=1)
     with pytest.raises(CapReached) as refused:
         store.take_slice("ledger", "day", "alive", Spend(usd=1), cap)
@@ -173,11 +177,11 @@ def test_a_slice_of_yesterday_pays_for_nothing(factory: StoreFactory) -> None:
     taken = store.take_slice("ledger", "day", "a", Spend(usd=100), cap)
 
     over = taken._replace(period="2020-01-01")
-    with store._writing("going back in time") as execute:  # type: ignore[attr-defined]  # noqa: SLF001
+    with store._write_transaction("going back in time") as execute:  # type: ignore[attr-defined]  # noqa: SLF001
         place = {"log": store._log, "period": over.period, "scope": over.scope}  # type: ignore[attr-defined]  # noqa: SLF001
         execute("add_slice", **place, owner="a", until=1)
         execute("hold_slice", **place, owner="a", usd=100, tokens=100, runs=100)
-    with pytest.raises(SliceSpent):
+    with pytest.raises(BudgetSliceExhausted):
         charge(store, chain, over, usd=1)
     charge(store, chain, over, guarded=False, usd=-1)
     charge(store, chain, taken, usd=1)

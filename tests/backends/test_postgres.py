@@ -9,19 +9,26 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from forum.backends import postgres
-from forum.backends.committer import Committer
-from forum.backends.postgres import PostgresStore, upgrade
-from forum.backends.sql import migrations
+from forum.backends.group_commit import GroupCommitter
+from forum.backends.postgres import PostgresStore, upgrade_schema
+from forum.backends.sql_store import missing_migrations
 from forum.errors import (
     BadSettings,
+    DurabilityDisabled,
     EntryLost,
-    NotDurable,
     SchemaTooNew,
     SchemaTooOld,
+    StoreConnectionLost,
     StoreFailed,
-    StoreLost,
 )
-from forum.ledger import Account, Amount, Charge, OpenAccount, Sequencer, text
+from forum.ledger import (
+    Amount,
+    BudgetAccount,
+    BudgetCharge,
+    OpenBudgetAccount,
+    Sequencer,
+    text_content,
+)
 from tests.soak.cluster import scratch_database
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 
@@ -61,14 +68,14 @@ def test_the_schema_has_to_be_made_and_to_be_known(empty_database: str) -> None:
     """A server is upgraded on purpose, never by whoever happens to connect first."""
     with pytest.raises(SchemaTooOld, match="forum db upgrade"):
         PostgresStore(empty_database, "o")
-    first, second = upgrade(empty_database), upgrade(empty_database)
+    first, second = upgrade_schema(empty_database), upgrade_schema(empty_database)
     PostgresStore(empty_database, "o").close()
     with psycopg.connect(empty_database, autocommit=True) as db:
         db.execute("INSERT INTO forum.migration (number) VALUES (9999)")
 
-    assert first == [step.number for step in migrations("postgres", 0) if step.is_additive]
+    assert first == [step.number for step in missing_migrations("postgres", 0) if step.is_additive]
     assert second == []
-    for call in (upgrade, lambda url: PostgresStore(url, "o")):
+    for call in (upgrade_schema, lambda url: PostgresStore(url, "o")):
         with pytest.raises(SchemaTooNew, match="9999"):
             call(empty_database)
 
@@ -79,24 +86,24 @@ def test_a_database_of_the_first_release_is_upgraded_with_what_it_holds(
     """Its entries stay as they are; what this release needs beside them is made."""
     chain = Chain("o")
     with monkeypatch.context() as old:
-        old.setattr(postgres, "migrations", lambda *args: migrations(*args)[:1])
+        old.setattr(postgres, "missing_migrations", lambda *args: missing_migrations(*args)[:1])
         old.setitem(vars(postgres)["_SQL"], "append", APPEND_OF_THE_FIRST_RELEASE)
-        first = upgrade(empty_database)
-        old.setattr(postgres, "migrations", lambda *_: [])
+        first = upgrade_schema(empty_database)
+        old.setattr(postgres, "missing_migrations", lambda *_: [])
         store = PostgresStore(empty_database, "o")
         store.append(chain.take(2))
         store.close()
     with pytest.raises(SchemaTooOld, match="version 1"):
         PostgresStore(empty_database, "o")
-    rest = upgrade(empty_database)
+    rest = upgrade_schema(empty_database)
     store = PostgresStore(empty_database, "o")
-    store.append([chain.next(effects=(OpenAccount("run", Amount()),))])
-    found, account = list(store.strand("run", "main")), store.account("run")
+    store.append([chain.next(effects=(OpenBudgetAccount("run", Amount()),))])
+    found, account = list(store.read_strand("run", "main")), store.account("run")
     store.close()
 
     assert [first, rest[:1]] == [[1], [2]]
     assert found == data_of(chain.records)
-    assert account == Account(Amount(), Amount())
+    assert account == BudgetAccount(Amount(), Amount())
 
 
 @pytest.mark.slow
@@ -108,12 +115,12 @@ def test_a_deadlock_with_a_stranger_is_tried_again(
 
     Nothing was committed, and that is known: to call the connection lost would be wrong.
     """
-    monkeypatch.setattr(postgres, "_ATTEMPTS", attempts)
+    monkeypatch.setattr(postgres, "_MAX_ATTEMPTS", attempts)
     url, name = named(postgres_url)
     store = PostgresStore(url, fresh_origin())
     chain, cap = Chain(store.origin), Amount(calls=9)
-    store.append([chain.next(effects=(OpenAccount("a", cap), OpenAccount("b", cap)))])
-    charges = tuple(Charge(run, Amount(calls=1)) for run in "ab")
+    store.append([chain.next(effects=(OpenBudgetAccount("a", cap), OpenBudgetAccount("b", cap)))])
+    charges = tuple(BudgetCharge(run, Amount(calls=1)) for run in "ab")
     # Of the two, the one whose patience ends first is told.
     patient = make_conninfo(postgres_url, options="-c deadlock_timeout=60s")
     hold = (
@@ -136,11 +143,11 @@ def test_a_deadlock_with_a_stranger_is_tried_again(
         stranger.execute(hold, ("a", store.origin))
         stranger.commit()
         error = appending.exception()
-    accounts, entries = [store.account(run) for run in "ab"], list(store.strand("run", "main"))
+    accounts, entries = [store.account(run) for run in "ab"], list(store.read_strand("run", "main"))
     store.close()
 
     assert type(error) is (StoreFailed if attempts == 1 else type(None))
-    assert accounts == [Account(cap, Amount(calls=attempts))] * 2
+    assert accounts == [BudgetAccount(cap, Amount(calls=attempts))] * 2
     assert entries == data_of(chain.records[:attempts])
 
 
@@ -148,15 +155,15 @@ def test_a_server_that_loses_commits_is_refused(postgres_url: str) -> None:
     """With synchronous_commit off it acknowledges what a power cut takes back."""
     url = make_conninfo(upgraded(postgres_url), options="-c synchronous_commit=off")
 
-    with pytest.raises(NotDurable, match="synchronous_commit is off"):
+    with pytest.raises(DurabilityDisabled, match="synchronous_commit is off"):
         PostgresStore(url, fresh_origin())
 
 
 def test_an_unreachable_server_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever starts without a server is told so, and does not hang."""
-    monkeypatch.setattr("forum.backends.postgres._PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("forum.backends.postgres._POOL_TIMEOUT_S", 0.5)
 
-    with pytest.raises(StoreLost):
+    with pytest.raises(StoreConnectionLost):
         PostgresStore("postgresql://postgres@127.0.0.1:1/test", "o")
 
 
@@ -169,7 +176,7 @@ def test_a_server_that_only_reads_is_an_error_of_ours(postgres_url: str) -> None
     with pytest.raises(StoreFailed, match="read-only"):
         PostgresStore(make_conninfo(postgres_url, options=options), factory.origin)
 
-    assert list(factory().strand("run", "main")) == data_of(chain.records)
+    assert list(factory().read_strand("run", "main")) == data_of(chain.records)
     factory.close()
 
 
@@ -178,11 +185,11 @@ def test_one_process_leads_at_a_time(postgres_url: str) -> None:
     factory, beside = StoreFactory(postgres_url), StoreFactory(postgres_url)
     first, second, stranger = factory(), factory(), beside()
 
-    assert first.lead()
-    assert not second.lead()
-    assert stranger.lead()
+    assert first.try_lead()
+    assert not second.try_lead()
+    assert stranger.try_lead()
     first.close()
-    wait_until(second.lead)
+    wait_until(second.try_lead)
     for opened in (factory, beside):
         opened.close()
 
@@ -192,12 +199,12 @@ def test_a_leader_whose_session_ended_asks_again(postgres_url: str) -> None:
     url, name = named(postgres_url)
     origin = fresh_origin()
     store, other = PostgresStore(url, origin), PostgresStore(postgres_url, origin)
-    held = store.lead()
+    held = store.try_lead()
     disconnect(postgres_url, name)
-    wait_until(other.lead)
+    wait_until(other.try_lead)
 
     assert held
-    assert not store.lead()
+    assert not store.try_lead()
     store.close()
     other.close()
 
@@ -206,15 +213,15 @@ def test_an_append_survives_a_lost_connection(postgres_url: str) -> None:
     """The commit is tried again, never the work; and what was recorded is there once."""
     url, name = named(postgres_url)
     store = PostgresStore(url, fresh_origin())
-    committer, chain = Committer(store), Chain(store.origin)
+    committer, chain = GroupCommitter(store), Chain(store.origin)
     for n in range(4):
         assert disconnect(postgres_url, name)
-        committer.append([chain.next(text=text(f"{n}"))])
+        committer.append([chain.next(text=text_content(f"{n}"))])
     committer.close()
     store.close()
     reader = PostgresStore(postgres_url, store.origin)
 
-    assert list(reader.unsequenced()) == data_of(chain.records)
+    assert list(reader.unsequenced_entries()) == data_of(chain.records)
     reader.close()
 
 
@@ -237,6 +244,6 @@ def test_an_entry_that_is_gone_before_it_was_sequenced_is_named(postgres_url: st
         db.execute("DELETE FROM forum.entry WHERE log = %s AND n = 0", log)
 
     with pytest.raises(EntryLost, match="was acknowledged and is gone"):
-        Sequencer(store).step()
-    assert None in list(store.unsequenced())
+        Sequencer(store).sequence_batch()
+    assert None in list(store.unsequenced_entries())
     store.close()

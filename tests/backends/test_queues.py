@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forum.backends.worker import sqlite_url
-from forum.errors import StateFailed
+from forum.backends.dbos_worker import prepare_sqlite_queue
+from forum.errors import StateFileFailed
 
 
 def versions(path: Path) -> list[tuple[int]]:
@@ -33,7 +33,7 @@ def test_a_file_whose_making_was_interrupted_is_made_anew(tmp_path: Path, left: 
         if left:
             db.execute(left)
     (tmp_path / "engine.db.new").write_bytes(b"what another attempt left")
-    sqlite_url(path)
+    prepare_sqlite_queue(path)
 
     assert len(versions(path)) == 1
 
@@ -41,10 +41,10 @@ def test_a_file_whose_making_was_interrupted_is_made_anew(tmp_path: Path, left: 
 def test_a_file_that_is_in_use_stays(tmp_path: Path) -> None:
     """It holds who works on what just now."""
     path = tmp_path / "engine.db"
-    sqlite_url(path)
+    prepare_sqlite_queue(path)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE ours (n INTEGER)")
-    sqlite_url(path)
+    prepare_sqlite_queue(path)
 
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM ours").fetchone() == (0,)
@@ -54,5 +54,5 @@ def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """The error says which file it was, and what to do."""
     (tmp_path / "engine.db.new").mkdir()
 
-    with pytest.raises(StateFailed, match=r"the file of the queues failed .*engine\.db"):
-        sqlite_url(tmp_path / "engine.db")
+    with pytest.raises(StateFileFailed, match=r"the file of the queues failed .*engine\.db"):
+        prepare_sqlite_queue(tmp_path / "engine.db")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from forum.backends.files import FileMemory
 from forum.backends.sqlite import SqliteStore, open_reader
+from forum.backends.state_files import FileCheckpointStore
 from forum.errors import StoreFailed
 from forum.ledger import Publisher, Sequencer, Store
-from forum.tlog import Policy, root_of
+from forum.tlog import WitnessPolicy, compute_root
 from tests.support import (
     Chain,
     Pieces,
@@ -32,7 +32,7 @@ from tests.support import (
 )
 
 ROOT = Path(__file__).parent.parent.parent
-NO_WITNESSES = Policy((), (), (), "none")
+NO_WITNESSES = WitnessPolicy((), (), (), "none")
 
 
 class Disk:
@@ -112,15 +112,15 @@ def check_whole(path: Path, origin: str, expected: list[bytes]) -> None:
     factory = StoreFactory(path, origin)
     store = factory()
     Sequencer(store).drain()
-    assert list(store.strand("run", "main")) == expected
+    assert list(store.read_strand("run", "main")) == expected
     assert sorted(entries_of(store)) == sorted(expected)
-    assert store.head().root == root_of(leaves_of(store))
+    assert store.head().root == compute_root(leaves_of(store))
     factory.close()
 
 
 def test_a_full_disk_costs_nothing_that_was_acknowledged(disk: Disk) -> None:
     """It refuses in words, is read as before, and goes on when there is space again."""
-    path, guard = disk.folder / "ledger.db", FileMemory(disk.folder / "guard.note")
+    path, guard = disk.folder / "ledger.db", FileCheckpointStore(disk.folder / "guard.note")
     factory = StoreFactory(path)
     store, chain = factory(), Chain(factory.origin)
     publisher = Publisher(store, key_of(factory.origin), guard, NO_WITNESSES)
@@ -134,8 +134,8 @@ def test_a_full_disk_costs_nothing_that_was_acknowledged(disk: Disk) -> None:
         with pytest.raises(StoreFailed):
             call()
     assert guard.latest() == signed.note
-    assert list(store.strand("run", "main")) == acknowledged
-    assert list(factory().strand("run", "main")) == acknowledged
+    assert list(store.read_strand("run", "main")) == acknowledged
+    assert list(factory().read_strand("run", "main")) == acknowledged
     disk.free()
     store.append([chain.next(text=Pieces(100 << 10))])
     Sequencer(store).drain()
@@ -169,7 +169,7 @@ def test_a_full_file_costs_nothing_that_was_acknowledged(tmp_path: Path) -> None
     acknowledged = [*fill(store, chain, 50), *fill(store, chain, 1)]
     with pytest.raises(StoreFailed, match="full"):
         store.append([chain.next(text=Pieces(100 << 10))])
-    found = list(store.strand("run", "main"))
+    found = list(store.read_strand("run", "main"))
     store.cap(10_000)
     store.append([chain.records[-1]])
     store.close()
@@ -185,7 +185,7 @@ def test_a_ledger_on_a_read_only_disk_is_read(disk: Disk) -> None:
     store, chain = factory(), Chain(factory.origin)
     store.append([chain.next(text=Pieces(5000)), *chain.take(2)])
     Sequencer(store).drain()
-    guard = FileMemory(disk.folder / "guard.note")
+    guard = FileCheckpointStore(disk.folder / "guard.note")
     guard.advance(None, b"note")
     factory.close()
     disk.make_read_only()
@@ -217,7 +217,7 @@ def test_a_ledger_that_was_not_closed_is_not_read_as_it_once_was(
     found = None
     try:
         with open_reader(disk.folder / "ledger.db", factory.origin) as reader:
-            found = list(reader.strand("run", "main"))
+            found = list(reader.read_strand("run", "main"))
     except StoreFailed:
         pass
 
@@ -245,10 +245,10 @@ def test_two_processes_write_one_ledger(store_factory: StoreFactory) -> None:
     expected.take(150)
 
     assert other.returncode == 0
-    assert list(store.strand("run", "here")) == data_of(chain.records)
-    assert list(store.strand("run", "there")) == data_of(expected.records)
+    assert list(store.read_strand("run", "here")) == data_of(chain.records)
+    assert list(store.read_strand("run", "there")) == data_of(expected.records)
     assert store.head().size == 300
-    assert store.head().root == root_of(leaves_of(store))
+    assert store.head().root == compute_root(leaves_of(store))
 
 
 def test_a_killed_process_keeps_what_was_acknowledged(store_factory: StoreFactory) -> None:
@@ -259,7 +259,7 @@ def test_a_killed_process_keeps_what_was_acknowledged(store_factory: StoreFactor
         acknowledged = [int(other.stdout.readline()) for _ in range(25)]
         os.kill(other.pid, signal.SIGKILL)
         acknowledged += [int(line) for line in other.stdout.read().splitlines()]
-    found = list(store.strand("run", "there"))
+    found = list(store.read_strand("run", "there"))
     expected.take(len(found))
     store.append(expected.take(1))
     Sequencer(store).drain()

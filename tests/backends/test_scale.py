@@ -20,7 +20,7 @@ import pytest
 import forum
 from benchmarks.bulk import MEASURED, PENDING, LoadedLog, load_postgres, load_sqlite
 from forum.backends.postgres import PostgresStore
-from forum.backends.sql import queries
+from forum.backends.sql_store import load_queries
 from forum.backends.sqlite import SqliteStore
 from forum.ledger import Store
 from tests.backends.statements import (
@@ -50,12 +50,12 @@ GROWING = frozenset(
 
 SCANNERS = frozenset(
     {
-        *("verify/live.py", "verify/tables.py", "verify/epochs.py"),
+        *("verify/ledger_audit.py", "verify/table_audit.py", "verify/epoch_audit.py"),
         *("surfaces/cli/doctor.py", "surfaces/cli/ledger.py:summary"),
         # A reader without the write key, about a row that no signed tree has: an exception.
-        "ledger/rows.py:may_lack",
+        "ledger/row_checks.py:is_newer_than_tree",
         # An export, about an entry that has no index although the run was sequenced before.
-        "ledger/bundle.py:_check_waits",
+        "ledger/bundle.py:_check_unsequenced",
     }
 )
 """Who may use statements that read a whole log: verification, doctor and maintenance."""
@@ -144,7 +144,7 @@ def test_no_statement_reads_more_because_the_log_is_longer(pair: Pair) -> None:
     marked = scan_reasons(kind)
     unmarked = {
         name: statement
-        for name, statement in queries(kind).items()
+        for name, statement in load_queries(kind).items()
         if name not in marked and not statement.startswith("CREATE")
     }
 
@@ -175,7 +175,7 @@ def test_a_statement_that_reads_a_whole_log_is_noticed(pair: Pair) -> None:
     }[pair[0].kind]
 
     assert grown(pair, once).keys() == once.keys()
-    assert grown(pair, {n: queries(pair[0].kind)[n] for n in ("stored",)}).keys() == {"stored"}
+    assert grown(pair, {n: load_queries(pair[0].kind)[n] for n in ("stored",)}).keys() == {"stored"}
 
 
 @pytest.mark.slow
@@ -189,10 +189,12 @@ def test_a_call_takes_as_long_in_a_long_log_as_in_a_short_one(pair: Pair) -> Non
         for database, middle in zip(pair, middles, strict=True)
     ]
     calls: dict[str, list[Callable[[], object]]] = {
-        "find": [partial(s.find, prefix) for s, prefix in zip(stores, prefixes, strict=True)],
-        "waiting": [partial(store.waiting, 100) for store in stores],
+        "find": [
+            partial(s.find_by_prefix, prefix) for s, prefix in zip(stores, prefixes, strict=True)
+        ],
+        "waiting": [partial(store.pending_entries, 100) for store in stores],
         "backlog": [store.backlog for store in stores],
-        "due": [partial(store.alarms, None, 100, due=True) for store in stores],
+        "due": [partial(store.timers, None, 100, due=True) for store in stores],
     }
     try:
         found = {name: [call() for call in both] for name, both in calls.items()}
@@ -236,17 +238,23 @@ def test_only_who_reads_everything_anyway_uses_statements_that_do() -> None:
     # A method that is nothing but another way to such a statement.
     doors |= {
         name
-        for name, node in _nodes(trees["backends/sql.py"])
+        for name, node in _nodes(trees["backends/sql_store.py"])
         if isinstance(node, ast.Call) and _calls(node, doors)
     }
     users = {
         _where(path, name)
         for path, tree in trees.items()
         for name, node in _nodes(tree)
-        if _calls(node, doors) and not (path == "backends/sql.py" and name in doors)
+        if _calls(node, doors) and not (path == "backends/sql_store.py" and name in doors)
     }
 
-    assert doors == {"stored", "unsequenced", "unsequenced_rows", "count_rows", "origins"}
+    assert doors == {
+        "count_entries",
+        "unsequenced_entries",
+        "unsequenced_rows",
+        "count_rows",
+        "list_origins",
+    }
     assert users == SCANNERS
 
 

@@ -10,10 +10,17 @@ from threading import Barrier
 import pytest
 
 from forum.backends import sqlite
-from forum.backends.sql import migrations
-from forum.backends.sqlite import SqliteStore, open_reader, origins
+from forum.backends.sql_store import missing_migrations
+from forum.backends.sqlite import SqliteStore, list_origins, open_reader
 from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
-from forum.ledger import CHUNK_SIZE, Account, Amount, Bytes, OpenAccount, Sequencer
+from forum.ledger import (
+    CHUNK_SIZE,
+    Amount,
+    BudgetAccount,
+    BytesContent,
+    OpenBudgetAccount,
+    Sequencer,
+)
 from tests.support import Chain, StoreFactory, data_of, entries_of
 
 
@@ -35,13 +42,15 @@ def test_an_erased_body_is_in_no_file(path: Path, size: int) -> None:
     store, chain = factory(), Chain(factory.origin)
     factory()  # another process has the ledger open, and keeps the log of writes alive
     secret = secrets.token_bytes(size)
-    store.append([chain.next(text=Bytes(secret)), chain.next(text=Bytes(b"its neighbour"))])
+    store.append(
+        [chain.next(text=BytesContent(secret)), chain.next(text=BytesContent(b"its neighbour"))]
+    )
     store.append(chain.take(2))
     record = chain.records[0]
     places = range(0, size - 31, max(1, size // 100))
     traces = [record.bodies[0].salt, *(secret[at : at + 32] for at in places)]
     before = bytes_on_disk(path)
-    store.erase(record.position, "text")
+    store.erase_body(record.position, "text")
     after = bytes_on_disk(path)
     factory.close()
 
@@ -55,17 +64,17 @@ def test_a_body_that_is_being_read_is_not_erased_in_part(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a snapshot shows it the files must hold it; to say it is gone would be a lie."""
-    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "_BUSY_TIMEOUT_S", 0.05)
     factory = StoreFactory(path)
     store, chain = factory(), Chain(factory.origin)
-    record = chain.next(text=Bytes(b"to be erased"))
+    record = chain.next(text=BytesContent(b"to be erased"))
     store.append([record])
     with store.snapshot() as view:
         with pytest.raises(StoreFailed, match="try again"):
-            store.erase(record.position, "text")
+            store.erase_body(record.position, "text")
         assert view.body(record.position, "text") is not None
         assert store.body(record.position, "text") is not None
-    store.erase(record.position, "text")
+    store.erase_body(record.position, "text")
 
     assert b"to be erased" not in bytes_on_disk(path)
     factory.close()
@@ -82,7 +91,7 @@ def test_many_processes_make_one_ledger(path: Path) -> None:
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(make, ["a", "b", "a", "b"]))
-        assert sorted(origins(file)) == ["a", "b"]
+        assert sorted(list_origins(file)) == ["a", "b"]
 
 
 def test_a_path_is_not_taken_for_an_address(tmp_path: Path) -> None:
@@ -94,7 +103,7 @@ def test_a_path_is_not_taken_for_an_address(tmp_path: Path) -> None:
     factory.close()
 
     assert (folder / "ledger.db").stat().st_size > 0
-    assert origins(folder / "ledger.db") == [factory.origin]
+    assert list_origins(folder / "ledger.db") == [factory.origin]
 
 
 def test_a_ledger_is_durable_before_it_acknowledges(path: Path) -> None:
@@ -117,7 +126,7 @@ def test_a_closed_ledger_is_read_without_being_changed(path: Path) -> None:
     factory.close()
     before = path.read_bytes()
     with open_reader(path, factory.origin) as reader:
-        found = list(reader.strand("run", "main"))
+        found = list(reader.read_strand("run", "main"))
 
     assert found == data_of(chain.records)
     assert path.read_bytes() == before
@@ -131,7 +140,7 @@ def test_what_is_not_there_is_not_made_by_reading(path: Path) -> None:
     StoreFactory(path, "o")().close()
     with pytest.raises(NoSuchLog, match="other"), open_reader(path, "other"):
         pass
-    assert origins(path) == ["o"]
+    assert list_origins(path) == ["o"]
 
 
 @pytest.mark.parametrize("content", [b"not a database, but long enough to be one" * 99, b""])
@@ -154,18 +163,18 @@ def test_a_ledger_of_the_first_release_is_read_as_it_is_and_upgraded_when_opened
     factory = StoreFactory(path)
     chain = Chain(factory.origin)
     with monkeypatch.context() as old:
-        old.setattr(sqlite, "migrations", lambda *args: migrations(*args)[:1])
+        old.setattr(sqlite, "missing_migrations", lambda *args: missing_migrations(*args)[:1])
         store = factory()
         store.append(chain.take(2))
         store.close()
     with open_reader(path, factory.origin) as reader:
-        found = list(reader.strand("run", "main"))
+        found = list(reader.read_strand("run", "main"))
     store = factory()
-    store.append([chain.next(effects=(OpenAccount("run", Amount()),))])
+    store.append([chain.next(effects=(OpenBudgetAccount("run", Amount()),))])
 
     assert found == data_of(chain.records[:2])
-    assert list(store.strand("run", "main")) == data_of(chain.records)
-    assert store.account("run") == Account(Amount(), Amount())
+    assert list(store.read_strand("run", "main")) == data_of(chain.records)
+    assert store.account("run") == BudgetAccount(Amount(), Amount())
     factory.close()
 
 
@@ -176,12 +185,12 @@ def test_what_an_older_release_writes_beside_us_is_sequenced(
     factory = StoreFactory(path)
     chain = Chain(factory.origin)
     with monkeypatch.context() as old:
-        old.setattr(sqlite, "migrations", lambda *args: migrations(*args)[:3])
+        old.setattr(sqlite, "missing_migrations", lambda *args: missing_migrations(*args)[:3])
         store = factory()
         store.append(chain.take(3))
         store.close()
     store = factory()
-    found = [list(store.unsequenced()), store.backlog()]
+    found = [list(store.unsequenced_entries()), store.backlog()]
     store.append(chain.take(2))
     with closing(sqlite3.connect(path)) as db:
         # As an older sequencer leaves it: indexes are given, and the rows are still there.

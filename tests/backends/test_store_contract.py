@@ -7,30 +7,30 @@ from threading import Event
 
 import pytest
 
-from forum.backends import postgres, sql
-from forum.backends.committer import Committer
-from forum.errors import AlreadyAsked, OverBudget, Overtaken, PositionTaken
+from forum.backends import postgres, sql_store
+from forum.backends.group_commit import GroupCommitter
+from forum.errors import BudgetExceeded, ConcurrentUpdate, IdempotencyKeyUsed, PositionTaken
 from forum.ledger import (
     CHUNK_SIZE,
     LEDGER_KINDS,
     NO_LIMIT,
-    Account,
-    Alarm,
     Amount,
-    Bytes,
-    Charge,
-    Head,
-    Once,
-    OpenAccount,
+    BudgetAccount,
+    BudgetCharge,
+    BytesContent,
+    EntryWrite,
+    IdempotencyRecord,
+    OpenBudgetAccount,
+    PendingEntries,
     Position,
-    Record,
     Sequencer,
     Store,
+    Timer,
     TimerClaim,
-    Waiting,
-    text,
+    TreeHead,
+    text_content,
 )
-from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, root_of, tile_widths
+from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, compute_root, list_tiles
 from tests.support import (
     Chain,
     Pieces,
@@ -42,36 +42,44 @@ from tests.support import (
     wait_until,
 )
 
-CALL = Charge("run", Amount(calls=1))
+CALL = BudgetCharge("run", Amount(calls=1))
 
 
 def sequence(store: Store, *limits: int) -> None:
     """Give indexes in batches of at most these sizes, and then to what is left."""
     sequencer = Sequencer(store)
     for limit in limits:
-        sequencer.step(limit)
+        sequencer.sequence_batch(limit)
     sequencer.drain()
 
 
-def planned(store: Store, limit: int = 100) -> tuple[Head, Head, Waiting, dict[TileId, bytes]]:
+def planned(
+    store: Store, limit: int = 100
+) -> tuple[TreeHead, TreeHead, PendingEntries, dict[TileId, bytes]]:
     """Return what a sequencer would hand to swap now."""
-    batch, old = store.waiting(limit), store.head()
+    batch, old = store.pending_entries(limit), store.head()
     tree = Tree.load(old.size, store.read_tile)
     tiles = tree.extend(batch.leaves)
-    return old, Head(tree.size, tree.root()), batch, tiles
+    return old, TreeHead(tree.size, tree.root()), batch, tiles
 
 
 def state(store: Store) -> tuple[object, ...]:
     """Return all that a swap could change."""
     head = store.head()
-    tiles = [store.read_tile(tile, width) for tile, width in tile_widths(head.size)]
-    found = [store.find(leaf[:8]) for leaf in leaves_of(store)]
-    return head, tiles, found, list(store.entries(0, head.size + 10)), list(store.unsequenced())
+    tiles = [store.read_tile(tile, width) for tile, width in list_tiles(head.size)]
+    found = [store.find_by_prefix(leaf[:8]) for leaf in leaves_of(store)]
+    return (
+        head,
+        tiles,
+        found,
+        list(store.entries(0, head.size + 10)),
+        list(store.unsequenced_entries()),
+    )
 
 
 def beside(store: Store, *runs: str) -> tuple[object, ...]:
     """Return all that effects could change."""
-    return *(store.account(run) for run in runs), *store.alarms(None, 100, due=False)
+    return *(store.account(run) for run in runs), *store.timers(None, 100, due=False)
 
 
 class TornContent:
@@ -91,12 +99,16 @@ def test_a_new_log_is_empty(store_factory: StoreFactory) -> None:
     store = store_factory()
 
     assert store.origin == store_factory.origin
-    assert store.head() == Head(0, EMPTY_ROOT)
-    assert store.waiting(10).leaves == []
+    assert store.head() == TreeHead(0, EMPTY_ROOT)
+    assert store.pending_entries(10).leaves == []
     assert store.checkpoint() is None
-    assert store.last("run", "main") is None
+    assert store.last_entry("run", "main") is None
     assert list(store.entries(0, 2)) == [None, None]
-    assert [*store.strand("run", "main"), *store.unsequenced(), *store.checkpoints()] == []
+    assert [
+        *store.read_strand("run", "main"),
+        *store.unsequenced_entries(),
+        *store.checkpoints(),
+    ] == []
     assert store.strands("run") == store.runs("", 10) == []
     assert store.backlog() == 0
 
@@ -108,8 +120,8 @@ def test_what_was_appended_is_there_for_every_process(store_factory: StoreFactor
     store.append(chain.take(1))
     other = store_factory()
 
-    assert list(other.strand("run", "main")) == data_of(chain.records)
-    assert list(other.unsequenced()) == data_of(chain.records)
+    assert list(other.read_strand("run", "main")) == data_of(chain.records)
+    assert list(other.unsequenced_entries()) == data_of(chain.records)
     assert other.backlog() == 3
 
 
@@ -123,11 +135,11 @@ def test_a_batch_with_a_taken_position_leaves_nothing(
     winners = [Chain(origin, "run", name) for name in "abc"]
     losers = [Chain(origin, "run", name) for name in "abc"]
     other.append([winners[taken].next()])
-    batch = [chain.next(text=text("late")) for chain in losers]
+    batch = [chain.next(text=text_content("late")) for chain in losers]
 
     with pytest.raises(PositionTaken):
         store.append(batch)
-    assert list(store.unsequenced()) == data_of(winners[taken].records)
+    assert list(store.unsequenced_entries()) == data_of(winners[taken].records)
     assert all(store.body(record.position, "text") is None for record in batch)
     assert store.strands("run") == ["abc"[taken]]
 
@@ -135,9 +147,9 @@ def test_a_batch_with_a_taken_position_leaves_nothing(
 def test_an_append_that_fails_on_the_way_leaves_nothing(store_factory: StoreFactory) -> None:
     """A body that cannot be read to its end takes its whole batch with it, and no more."""
     store, torn = store_factory(), Chain(store_factory.origin)
-    batch = [torn.next(text=text("whole")), torn.next()]
-    body = torn.next(text=text("torn")).bodies[0]
-    broken = Record(
+    batch = [torn.next(text=text_content("whole")), torn.next()]
+    body = torn.next(text=text_content("torn")).bodies[0]
+    broken = EntryWrite(
         torn.records[2].position,
         torn.records[2].data,
         torn.records[2].leaf,
@@ -146,9 +158,9 @@ def test_an_append_that_fails_on_the_way_leaves_nothing(store_factory: StoreFact
 
     with pytest.raises(OSError, match="Input/output"):
         store.append([*batch, broken])
-    assert list(store.unsequenced()) == []
+    assert list(store.unsequenced_entries()) == []
     store.append(torn.records)
-    assert list(store.strand("run", "main")) == data_of(torn.records)
+    assert list(store.read_strand("run", "main")) == data_of(torn.records)
 
 
 def test_a_position_is_taken_once_whoever_races_for_it(store_factory: StoreFactory) -> None:
@@ -158,7 +170,7 @@ def test_a_position_is_taken_once_whoever_races_for_it(store_factory: StoreFacto
     def race(store: Store, n: int) -> bytes | None:
         chain = Chain(store.origin)
         chain.take(n)
-        record = chain.next(text=text(f"{id(store)}"))
+        record = chain.next(text=text_content(f"{id(store)}"))
         try:
             store.append([record])
         except PositionTaken:
@@ -170,10 +182,10 @@ def test_a_position_is_taken_once_whoever_races_for_it(store_factory: StoreFacto
 
     winners = [[data for data in result if data] for result in results]
     assert [len(data) for data in winners] == [1] * 10
-    assert list(stores[0].strand("run", "main")) == [data for [data] in winners]
+    assert list(stores[0].read_strand("run", "main")) == [data for [data] in winners]
 
 
-@pytest.mark.parametrize("refusal", [PositionTaken, OverBudget])
+@pytest.mark.parametrize("refusal", [PositionTaken, BudgetExceeded])
 def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
     store_factory: StoreFactory, refusal: type[Exception]
 ) -> None:
@@ -181,7 +193,7 @@ def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
     store, origin, begun, gate = store_factory(), store_factory.origin, Event(), Event()
     sizes: list[int] = []
 
-    def append(records: Sequence[Record]) -> None:
+    def append(records: Sequence[EntryWrite]) -> None:
         begun.set()
         gate.wait()
         sizes.append(len(records))
@@ -189,12 +201,14 @@ def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
 
     refused, early = Chain(origin, strand="refused"), Chain(origin, strand="refused")
     others = [Chain(origin, strand=f"{n}") for n in range(3)]
-    store.append([early.next(effects=(OpenAccount("run", Amount(calls=5)),))])
-    if refusal is OverBudget:
+    store.append([early.next(effects=(OpenBudgetAccount("run", Amount(calls=5)),))])
+    if refusal is BudgetExceeded:
         refused.take(1)
     asks = [[chain.next(effects=(CALL,)), *chain.take(1)] for chain in others]
-    asks.insert(1, [*refused.take(1), refused.next(effects=(Charge("run", Amount(calls=6)),))])
-    committer = Committer(Wrapped(store, append=append))
+    asks.insert(
+        1, [*refused.take(1), refused.next(effects=(BudgetCharge("run", Amount(calls=6)),))]
+    )
+    committer = GroupCommitter(Wrapped(store, append=append))
     first = committer.submit(Chain(origin, strand="first").take(1))
     begun.wait()
     futures = [committer.submit(records) for records in asks]
@@ -209,10 +223,10 @@ def test_one_that_is_refused_does_not_cost_the_others_of_its_group(
         type(None),
         type(None),
     ]
-    assert list(store.strand("run", "refused")) == data_of(early.records)
+    assert list(store.read_strand("run", "refused")) == data_of(early.records)
     for chain in others:
-        assert list(store.strand("run", chain.strand)) == data_of(chain.records)
-    assert store.account("run") == Account(Amount(calls=5), Amount(calls=3))
+        assert list(store.read_strand("run", chain.strand)) == data_of(chain.records)
+    assert store.account("run") == BudgetAccount(Amount(calls=5), Amount(calls=3))
 
 
 def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
@@ -234,7 +248,7 @@ def test_causes_come_before_effects(store_factory: StoreFactory) -> None:
     def keep() -> None:
         sequencer = Sequencer(store_factory())
         while not done.is_set():
-            sequencer.step(5)
+            sequencer.sequence_batch(5)
         sequencer.drain()
 
     with ThreadPoolExecutor(writers + 1) as pool:
@@ -259,11 +273,11 @@ def test_a_swap_moves_the_tree_once(store_factory: StoreFactory) -> None:
     first = planned(store)
     store.append(chain.take(2))
     second = planned(other)
-    store.swap(*first)
+    store.advance_head(*first)
     before = state(store)
 
-    with pytest.raises(Overtaken):
-        other.swap(*second)
+    with pytest.raises(ConcurrentUpdate):
+        other.advance_head(*second)
     assert state(store) == state(other) == before
     assert leaves_of(store) == [record.leaf for record in chain.records[:3]]
 
@@ -272,15 +286,15 @@ def test_a_swap_does_not_give_an_entry_two_indexes(store_factory: StoreFactory) 
     """A sequencer that saw the entries before, and the tree after, another one's swap."""
     store, other = store_factory(), store_factory()
     store.append(Chain(store_factory.origin).take(3))
-    stale = other.waiting(100)
-    store.swap(*planned(store))
+    stale = other.pending_entries(100)
+    store.advance_head(*planned(store))
     head = other.head()
     tree = Tree.load(head.size, other.read_tile)
     tiles = tree.extend(stale.leaves)
     before = state(store)
 
-    with pytest.raises(Overtaken):
-        other.swap(head, Head(tree.size, tree.root()), stale, tiles)
+    with pytest.raises(ConcurrentUpdate):
+        other.advance_head(head, TreeHead(tree.size, tree.root()), stale, tiles)
     assert state(store) == before
 
 
@@ -293,9 +307,9 @@ def test_the_tiles_are_those_of_the_tree_over_all_entries(store_factory: StoreFa
     leaves = [record.leaf for record in chain.records]
     tiles = Tree().extend(leaves)
 
-    assert store.head() == Head(617, root_of(leaves))
+    assert store.head() == TreeHead(617, compute_root(leaves))
     for size in (1, 2, 255, 256, 257, 512, 617):
-        for tile, width in tile_widths(size):
+        for tile, width in list_tiles(size):
             assert store.read_tile(tile, width) == tiles[tile][: 32 * width]
     assert store.read_tile(TileId(5, 0), 1) == b""
 
@@ -304,7 +318,7 @@ def test_entries_are_read_across_all_borders(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From anywhere to anywhere, whatever batches and pages lie between; none behind the end."""
-    monkeypatch.setattr(sql, "PAGE", 10)
+    monkeypatch.setattr(sql_store, "PAGE_ROWS", 10)
     store = store_factory()
     chains = [Chain(store_factory.origin, strand=name) for name in "ab"]
     for size in (1, 4, 2, 9):
@@ -330,15 +344,17 @@ def test_an_entry_is_found_by_the_beginning_of_its_id(store_factory: StoreFactor
     for leaf in leaves[::13]:
         for length in range(1, 9):
             found = [idx for idx, other in enumerate(leaves) if other[:length] == leaf[:length]]
-            assert store.find(leaf[:length]) == found
-    assert store.find(b"\x80") == [idx for idx, leaf in enumerate(leaves) if leaf[0] == 0x80]
+            assert store.find_by_prefix(leaf[:length]) == found
+    assert store.find_by_prefix(b"\x80") == [
+        idx for idx, leaf in enumerate(leaves) if leaf[0] == 0x80
+    ]
 
 
 def test_strands_are_read_with_and_without_indexes(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that takes up a strand finds all of it, from wherever it asks, page by page."""
-    monkeypatch.setattr(sql, "PAGE", 3)
+    monkeypatch.setattr(sql_store, "PAGE_ROWS", 3)
     store, origin = store_factory(), store_factory.origin
     chains = [Chain(origin, run, name) for run in ("r1", "r2") for name in ("main", "Z", "a/b")]
     for chain in chains:
@@ -349,12 +365,12 @@ def test_strands_are_read_with_and_without_indexes(
 
     for chain in chains:
         for start in range(9):
-            found = list(reader.strand(chain.run, chain.strand, start))
+            found = list(reader.read_strand(chain.run, chain.strand, start))
             assert found == data_of(chain.records)[start:]
-        assert reader.last(chain.run, chain.strand) == chain.records[-1].data
+        assert reader.last_entry(chain.run, chain.strand) == chain.records[-1].data
     assert sorted(reader.strands("r1")) == ["Z", "a/b", "main"]
-    assert [*reader.strands("r3"), *reader.strand("r3", "main")] == []
-    assert reader.last("r1", "other") is None
+    assert [*reader.strands("r3"), *reader.read_strand("r3", "main")] == []
+    assert reader.last_entry("r1", "other") is None
 
 
 @pytest.mark.parametrize("page", [1, 3, 1000])
@@ -362,18 +378,23 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     """Many strands are one look; where pages end, nothing is left out and nothing comes twice."""
-    monkeypatch.setattr(sql, "PAGE", page)
-    monkeypatch.setattr(sql, "_SMALL_BODY", 4)
+    monkeypatch.setattr(sql_store, "PAGE_ROWS", page)
+    monkeypatch.setattr(sql_store, "_MAX_SMALL_BODY_BYTES", 4)
     store, other = store_factory(), Chain(store_factory.origin, "other")
     chains = [Chain(store.origin, "run", f"s{nth}") for nth in range(5)]
-    contents = [None, text("tiny"), text("too large to come along"), Bytes(b"")]
+    contents = [
+        None,
+        text_content("tiny"),
+        text_content("too large to come along"),
+        BytesContent(b""),
+    ]
     for nth, chain in enumerate(chains):
         store.append([chain.next(text=contents[n % 4]) for n in range(nth)] or [other.next()])
     records = [record for chain in chains for record in chain.records]
     bodies = {(r.position, body.name): body for r in records for body in r.bodies}
 
     assert list(store.entries_of_run("run")) == [(r.position, r.data) for r in records]
-    assert store.lengths("run") == {f"s{nth}": nth for nth in range(1, 5)}
+    assert store.strand_lengths("run") == {f"s{nth}": nth for nth in range(1, 5)}
     found = {(at, name): body for at, name, body in store.bodies_of_run("run")}
     assert found.keys() == bodies.keys()
     for key, body in found.items():
@@ -382,7 +403,7 @@ def test_a_run_is_read_whole_as_its_strands_are_read_one_by_one(
     places = [("s4", 3), ("s1", 0), ("s1", 1), ("none", 0), ("s4", 0)]
     data = [chains[4].records[3].data, chains[1].records[0].data, None, None]
     assert store.entries_at("run", places) == [*data, chains[4].records[0].data]
-    assert [list(store.entries_of_run("none")), store.lengths("none")] == [[], {}]
+    assert [list(store.entries_of_run("none")), store.strand_lengths("none")] == [[], {}]
 
 
 def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
@@ -391,7 +412,7 @@ def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
     for name in (*names[::-1], *names):
         for strand in ("main", "side"):
             chain = Chain(store_factory.origin, name, strand)
-            if store.last(name, strand) is None:
+            if store.last_entry(name, strand) is None:
                 store.append(chain.take(1))
     pages, backwards = [store.runs("", 3)], [store.runs_before(None, 3)]
     while pages[-1]:
@@ -406,7 +427,7 @@ def test_runs_are_listed_in_pages(store_factory: StoreFactory) -> None:
 def test_a_body_comes_back_as_it_was(store_factory: StoreFactory, size: int) -> None:
     """Piece by piece and more than once, with the salt that its commitment needs."""
     store, chain = store_factory(), Chain(store_factory.origin)
-    record = chain.next(text=Pieces(size) if size else Bytes(b""))
+    record = chain.next(text=Pieces(size) if size else BytesContent(b""))
     store.append([record])
     body = store_factory().body(record.position, "text")
     commitment = record.bodies[0].commitment()
@@ -423,7 +444,7 @@ def test_a_body_may_hold_any_bytes(store_factory: StoreFactory) -> None:
     """Line separators that broke a ledger of lines, nul bytes, and what is no text at all."""
     store, chain = store_factory(), Chain(store_factory.origin)
     contents = ["\u2028\u2029\u0085\r\n\x0b\x00".encode(), bytes(range(256)), b"\xff\xfe\\x00'%s"]
-    records = [chain.next(text=Bytes(content)) for content in contents]
+    records = [chain.next(text=BytesContent(content)) for content in contents]
     store.append(records)
     bodies = [store.body(record.position, "text") for record in records]
 
@@ -438,8 +459,8 @@ def test_an_erased_body_is_gone_and_nothing_else(store_factory: StoreFactory) ->
     sequence(store)
     before = state(store)
     for _ in range(2):
-        store.erase(records[1].position, "text")
-    store.erase(Position("run", "nowhere", 0), "text")
+        store.erase_body(records[1].position, "text")
+    store.erase_body(Position("run", "nowhere", 0), "text")
     reader = store_factory()
 
     assert reader.body(records[1].position, "text") is None
@@ -454,7 +475,7 @@ def test_checkpoints_are_kept_by_size(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for each size; more cosignatures replace fewer, never the other way round."""
-    monkeypatch.setattr(sql, "PAGE", 2)
+    monkeypatch.setattr(sql_store, "PAGE_ROWS", 2)
     store = store_factory()
     for size, note in [
         (0, b"0"),
@@ -496,12 +517,14 @@ def test_a_snapshot_shows_one_moment(store_factory: StoreFactory) -> None:
         other.save_checkpoint(6, b"six")
 
         assert view.origin == store_factory.origin
-        assert view.head() == moment == Head(3, root_of([r.leaf for r in chain.records[:3]]))
+        assert (
+            view.head() == moment == TreeHead(3, compute_root([r.leaf for r in chain.records[:3]]))
+        )
         assert list(view.entries(0, 4)) == [*data_of(chain.records[:3]), None]
-        assert list(view.strand("run", "main")) == data_of(chain.records[:3])
+        assert list(view.read_strand("run", "main")) == data_of(chain.records[:3])
         assert view.runs("", 9) == ["run"]
         assert list(view.checkpoints()) == [b"two"]
-        assert view.last("run", "main") == chain.records[2].data
+        assert view.last_entry("run", "main") == chain.records[2].data
     with store.snapshot() as view:
         assert view.head().size == 6
         assert view.checkpoint() == b"six"
@@ -517,23 +540,23 @@ def test_entries_wait_until_they_have_an_index(store_factory: StoreFactory) -> N
         store.append(chain.take(size))
         stranger.append(Chain(other.origin, f"{size}").take(50))
         sizes.append(store.backlog())
-    Sequencer(store).step(5)
+    Sequencer(store).sequence_batch(5)
     sizes.append(store.backlog())
-    unsequenced = list(store.unsequenced())
+    unsequenced = list(store.unsequenced_entries())
     sequence(store)
     sizes.append(store.backlog())
     other.close()
 
     assert sizes == [3, 5, 9, 4, 0]
     assert unsequenced == data_of(chain.records[5:])
-    assert list(store.unsequenced()) == []
+    assert list(store.unsequenced_entries()) == []
 
 
 def test_a_long_backlog_is_estimated_from_its_ends(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked at four times a second: with the sequencer away, that must not take longer."""
-    monkeypatch.setattr(sql, "_SAMPLE", 10)
+    monkeypatch.setattr(sql_store, "_SAMPLE_ROWS", 10)
     store, other = store_factory(), store_factory.beside()
     stranger, chain, strange = other(), Chain(store_factory.origin), Chain(other.origin)
     estimates = []
@@ -553,7 +576,7 @@ def test_batches_are_no_larger_than_asked_but_by_one_commit(store_factory: Store
     store, chain = store_factory(), Chain(store_factory.origin)
     for _ in range(10):
         store.append(chain.take(3))
-    lengths = [len(store.waiting(limit).leaves) for limit in (1, 3, 4, 30, 100)]
+    lengths = [len(store.pending_entries(limit).leaves) for limit in (1, 3, 4, 30, 100)]
 
     assert all(limit <= n < limit + 3 for limit, n in zip((1, 3, 4, 30), lengths, strict=False))
     assert lengths[-1] == 30
@@ -566,22 +589,22 @@ def test_logs_of_one_database_do_not_see_each_other(store_factory: StoreFactory)
     chains = [Chain(factory.origin) for factory in factories]
     for _ in range(3):
         for store, chain in zip(stores, chains, strict=True):
-            opened = OpenAccount("run", Amount(calls=3))
-            effects = (opened, CALL, Alarm("run", store.origin, 1))
-            store.append([chain.next(text=text(store.origin), effects=effects)])
+            opened = OpenBudgetAccount("run", Amount(calls=3))
+            effects = (opened, CALL, Timer("run", store.origin, 1))
+            store.append([chain.next(text=text_content(store.origin), effects=effects)])
     for store in stores:
-        store.hold_lease(store.origin, -1.0)
+        store.renew_lease(store.origin, -1.0)
         sequence(store, 2)
         store.save_checkpoint(3, store.origin.encode())
 
     for store, chain in zip(stores, chains, strict=True):
         body = store.body(Position("run", "main", 1), "text")
         assert list(store.entries(0, 4)) == [*data_of(chain.records), None]
-        assert list(store.strand("run", "main")) == data_of(chain.records)
+        assert list(store.read_strand("run", "main")) == data_of(chain.records)
         assert list(store.checkpoints()) == [store.origin.encode()]
-        assert store.account("run") == Account(Amount(calls=3), Amount(calls=3))
-        assert store.alarms(None, 9, due=True) == [Alarm("run", store.origin, 1)]
-        assert store.lost_workers() == [store.origin]
+        assert store.account("run") == BudgetAccount(Amount(calls=3), Amount(calls=3))
+        assert store.timers(None, 9, due=True) == [Timer("run", store.origin, 1)]
+        assert store.expired_workers() == [store.origin]
         assert body is not None
         assert b"".join(body.read()) == store.origin.encode()
     factories[1].close()
@@ -593,23 +616,32 @@ def test_effects_are_committed_with_their_entries_or_not_at_all(
     """A charge without its entry is for nothing, and an entry without its charge is for free."""
     store, origin = store_factory(), store_factory.origin
     chain, late, poor = Chain(origin), Chain(origin), Chain(origin, strand="poor")
-    opened, too_much = OpenAccount("run", Amount(calls=3)), Charge("run", Amount(calls=3))
-    store.append([chain.next(effects=(CALL, Alarm("run", "main", 7), opened))])
+    opened, too_much = (
+        OpenBudgetAccount("run", Amount(calls=3)),
+        BudgetCharge("run", Amount(calls=3)),
+    )
+    store.append([chain.next(effects=(CALL, Timer("run", "main", 7), opened))])
     before = beside(store_factory(), "run", "other")
-    others = (OpenAccount("other", Amount()), Alarm("run", "main", None), Alarm("run", "poor", 8))
+    others = (
+        OpenBudgetAccount("other", Amount()),
+        Timer("run", "main", None),
+        Timer("run", "poor", 8),
+    )
 
     # Who comes too late is told so, rather than how little is left: it may find its own entries.
     with pytest.raises(PositionTaken):
         store.append([late.next(effects=(*others, too_much))])
-    with pytest.raises(OverBudget):
-        store.append([poor.next(text=text("!"), effects=(*others, CALL, CALL, CALL)), poor.next()])
+    with pytest.raises(BudgetExceeded):
+        store.append(
+            [poor.next(text=text_content("!"), effects=(*others, CALL, CALL, CALL)), poor.next()]
+        )
     assert beside(store, "run", "other") == before
     assert before == (
-        Account(Amount(calls=3), Amount(calls=1)),
+        BudgetAccount(Amount(calls=3), Amount(calls=1)),
         None,
-        Alarm("run", "main", 7),
+        Timer("run", "main", 7),
     )
-    assert list(store.unsequenced()) == data_of(chain.records)
+    assert list(store.unsequenced_entries()) == data_of(chain.records)
     assert store.strands("run") == ["main"]
 
 
@@ -626,16 +658,16 @@ def test_a_refusal_names_the_first_limit_that_would_be_passed(
 ) -> None:
     """It ends up in the record as the reason why a run stopped, so it has to be exact."""
     store, chain = store_factory(), Chain(store_factory.origin)
-    opened = OpenAccount("run", Amount(10, 10, 10))
-    store.append([chain.next(effects=(opened, Charge("run", Amount(5, 5, 5))))])
-    opened_again = OpenAccount("run", Amount(99, 99, 99))
-    refused = chain.next(effects=(opened_again, Charge("run", asked)))
+    opened = OpenBudgetAccount("run", Amount(10, 10, 10))
+    store.append([chain.next(effects=(opened, BudgetCharge("run", Amount(5, 5, 5))))])
+    opened_again = OpenBudgetAccount("run", Amount(99, 99, 99))
+    refused = chain.next(effects=(opened_again, BudgetCharge("run", asked)))
 
-    with pytest.raises(OverBudget) as caught:
+    with pytest.raises(BudgetExceeded) as caught:
         store.append([refused])
     assert caught.value.args == ("run", *told)
-    store.append([refused._replace(effects=(opened_again, Charge("run", Amount(5, 5, 5))))])
-    assert store.account("run") == Account(Amount(10, 10, 10), Amount(10, 10, 10))
+    store.append([refused._replace(effects=(opened_again, BudgetCharge("run", Amount(5, 5, 5))))])
+    assert store.account("run") == BudgetAccount(Amount(10, 10, 10), Amount(10, 10, 10))
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -645,11 +677,11 @@ def test_a_run_without_an_account_spends_nothing(
     """Whoever forgot to open one would spend without limit, and nobody would count it."""
     store, chain = store_factory(), Chain(store_factory.origin)
 
-    with pytest.raises(OverBudget) as caught:
-        store.append([chain.next(effects=(Charge("run", Amount(usd=1, calls=2), guarded),))])
+    with pytest.raises(BudgetExceeded) as caught:
+        store.append([chain.next(effects=(BudgetCharge("run", Amount(usd=1, calls=2), guarded),))])
     assert caught.value.args == ("run", "calls", 2, 0, 0)
     assert store.account("run") is None
-    assert list(store.unsequenced()) == []
+    assert list(store.unsequenced_entries()) == []
 
 
 def test_an_overrun_is_counted_and_stops_only_what_would_add_to_it(
@@ -660,21 +692,21 @@ def test_an_overrun_is_counted_and_stops_only_what_would_add_to_it(
     cap = Amount(10, 10, NO_LIMIT)
     used = []
     for effect in (
-        OpenAccount("run", cap),
-        Charge("run", Amount(usd=10, calls=NO_LIMIT)),
-        Charge("run", Amount(usd=5), guarded=False),
-        Charge("run", Amount(usd=0, tokens=10)),
-        Charge("run", Amount(usd=-8, tokens=-9, calls=-1)),
-        Charge("run", Amount(usd=3, tokens=9, calls=1)),
+        OpenBudgetAccount("run", cap),
+        BudgetCharge("run", Amount(usd=10, calls=NO_LIMIT)),
+        BudgetCharge("run", Amount(usd=5), guarded=False),
+        BudgetCharge("run", Amount(usd=0, tokens=10)),
+        BudgetCharge("run", Amount(usd=-8, tokens=-9, calls=-1)),
+        BudgetCharge("run", Amount(usd=3, tokens=9, calls=1)),
     ):
         store.append([chain.next(effects=(effect,))])
         account = store.account("run")
         assert account is not None
         used.append(account.used)
         if account.used.usd > cap.usd:
-            with pytest.raises(OverBudget):
+            with pytest.raises(BudgetExceeded):
                 store.append(
-                    [Chain(store.origin, "more").next(effects=(Charge("run", Amount(1)),))]
+                    [Chain(store.origin, "more").next(effects=(BudgetCharge("run", Amount(1)),))]
                 )
 
     assert used == [
@@ -690,9 +722,9 @@ def test_an_overrun_is_counted_and_stops_only_what_would_add_to_it(
 def test_a_cap_is_never_passed_whoever_races_for_the_rest(store_factory: StoreFactory) -> None:
     """Two processes with many agents each: what they were granted is what was counted."""
     stores = [store_factory() for _ in range(2)]
-    committers = [Committer(store) for store in stores]
+    committers = [GroupCommitter(store) for store in stores]
     cap, refusals = Amount(usd=200), []
-    stores[0].append([Chain(store_factory.origin).next(effects=(OpenAccount("run", cap),))])
+    stores[0].append([Chain(store_factory.origin).next(effects=(OpenBudgetAccount("run", cap),))])
 
     def spend(agent: int) -> tuple[int, int]:
         """Reserve, and give some of it back; return what was spent, and the most that was seen."""
@@ -701,19 +733,19 @@ def test_a_cap_is_never_passed_whoever_races_for_the_rest(store_factory: StoreFa
         for _ in range(8):
             reserved = chance.randint(1, 9)
             unused = chance.randint(0, reserved)
-            record = chain.next(effects=(Charge("run", Amount(usd=reserved)),))
+            record = chain.next(effects=(BudgetCharge("run", Amount(usd=reserved)),))
             try:
                 committer.append([record])
-            except OverBudget as error:
+            except BudgetExceeded as error:
                 refusals.append(error)
                 chain.records.pop()
                 continue
-            settled = Charge("run", Amount(usd=-unused), guarded=False)
+            settled = BudgetCharge("run", Amount(usd=-unused), guarded=False)
             committer.append([chain.next(effects=(settled,))])
             spent += reserved - unused
             account = store.account("run")
             seen = max(seen, account.used.usd if account else 0)
-        assert list(store.strand("run", chain.strand)) == data_of(chain.records)
+        assert list(store.read_strand("run", chain.strand)) == data_of(chain.records)
         return spent, seen
 
     with ThreadPoolExecutor(32) as pool:
@@ -721,7 +753,9 @@ def test_a_cap_is_never_passed_whoever_races_for_the_rest(store_factory: StoreFa
     for committer in committers:
         committer.close()
 
-    assert stores[0].account("run") == Account(cap, Amount(usd=sum(spent for spent, _ in results)))
+    assert stores[0].account("run") == BudgetAccount(
+        cap, Amount(usd=sum(spent for spent, _ in results))
+    )
     assert 0 < max(seen for _, seen in results) <= cap.usd
     assert refusals
     assert all(error.used + error.asked > error.cap for error in refusals)
@@ -731,9 +765,9 @@ def test_groups_that_charge_the_same_runs_do_not_stand_in_each_others_way(
     store_factory: StoreFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes come to the same runs in opposite orders; locked as they come: a deadlock."""
-    monkeypatch.setattr(postgres, "_ATTEMPTS", 1)
+    monkeypatch.setattr(postgres, "_MAX_ATTEMPTS", 1)
     stores, runs = [store_factory() for _ in range(2)], [f"{n}" for n in range(8)]
-    opened = tuple(OpenAccount(run, Amount(calls=NO_LIMIT)) for run in runs)
+    opened = tuple(OpenBudgetAccount(run, Amount(calls=NO_LIMIT)) for run in runs)
     stores[0].append([Chain(store_factory.origin).next(effects=opened)])
 
     def work(store: Store, order: int) -> None:
@@ -741,17 +775,19 @@ def test_groups_that_charge_the_same_runs_do_not_stand_in_each_others_way(
         for n in range(25):
             store.append(
                 [
-                    chain.next(effects=(Alarm(chain.run, "", n), Charge(chain.run, CALL.amount)))
+                    chain.next(
+                        effects=(Timer(chain.run, "", n), BudgetCharge(chain.run, CALL.amount))
+                    )
                     for chain in chains
                 ]
             )
-            store.snooze([Alarm(run, "", n) for run in runs[::order]], 60.0)
+            store.reschedule([Timer(run, "", n) for run in runs[::order]], 60.0)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, stores, [1, -1]))
 
     for run in runs:
-        assert stores[0].account(run) == Account(Amount(calls=NO_LIMIT), Amount(calls=50))
+        assert stores[0].account(run) == BudgetAccount(Amount(calls=NO_LIMIT), Amount(calls=50))
 
 
 def test_alarms_are_read_in_pages_and_by_their_time(store_factory: StoreFactory) -> None:
@@ -759,42 +795,46 @@ def test_alarms_are_read_in_pages_and_by_their_time(store_factory: StoreFactory)
     store, chain = store_factory(), Chain(store_factory.origin)
     places = [(run, strand) for run in ("A", "a", "b") for strand in ("Z", "main", "~")]
     past, future = 1, store.now() + 3_600_000_000
-    alarms = [Alarm(*place, future if n % 3 else past) for n, place in enumerate(places)]
+    alarms = [Timer(*place, future if n % 3 else past) for n, place in enumerate(places)]
     store.append([chain.next(effects=tuple(alarms[::-1]))])
-    pages = [store.alarms(None, 4, due=False)]
+    pages = [store.timers(None, 4, due=False)]
     while pages[-1]:
-        pages.append(store.alarms(pages[-1][-1], 4, due=False))
-    due = store.alarms(None, 2, due=True)
+        pages.append(store.timers(pages[-1][-1], 4, due=False))
+    due = store.timers(None, 2, due=True)
 
     assert pages == [alarms[:4], alarms[4:8], alarms[8:], []]
     assert due == [alarms[0], alarms[3]]
-    assert store.alarms(due[-1], 2, due=True) == [alarms[6]]
-    longest = Alarm("z", "main", past - 1)
+    assert store.timers(due[-1], 2, due=True) == [alarms[6]]
+    longest = Timer("z", "main", past - 1)
     store.append([chain.next(effects=(longest,))])
-    assert store.alarms(None, 2, due=True) == [longest, alarms[0]]
-    store.append([chain.next(effects=(Alarm("z", "main", None),))])
-    store.append([chain.next(effects=(Alarm("A", "Z", None), Alarm("b", "Z", future)))])
-    assert store.alarms(None, 9, due=True) == [alarms[3]]
-    assert len(store.alarms(None, 9, due=False)) == 8
+    assert store.timers(None, 2, due=True) == [longest, alarms[0]]
+    store.append([chain.next(effects=(Timer("z", "main", None),))])
+    store.append([chain.next(effects=(Timer("A", "Z", None), Timer("b", "Z", future)))])
+    assert store.timers(None, 9, due=True) == [alarms[3]]
+    assert len(store.timers(None, 9, due=False)) == 8
 
 
 def test_a_due_timer_is_claimed_by_one_worker_and_put_off(store_factory: StoreFactory) -> None:
     """Workers that claim the same timers hand on the same runs, and cost more the more they are."""
     store, other, chain = store_factory(), store_factory(), Chain(store_factory.origin)
     future = store.now() + 3_600_000_000
-    due = [Alarm(f"run-{n}", "main", 100 - n) for n in range(7)]
-    store.append([chain.next(effects=(*due, Alarm("later", "main", future)))])
+    due = [Timer(f"run-{n}", "main", 100 - n) for n in range(7)]
+    store.append([chain.next(effects=(*due, Timer("later", "main", future)))])
     claim = TimerClaim(
         worker="me", limit=3, anew=1000, own=("run-5",), shortest=60.0, longest=100.0
     )
     begun = store.now()
-    pages = [store.claim_due(claim), other.claim_due(claim), store.claim_due(claim)]
+    pages = [
+        store.claim_due_timers(claim),
+        other.claim_due_timers(claim),
+        store.claim_due_timers(claim),
+    ]
 
     assert pages == [due[:3:-1], due[3:0:-1], due[:1]]  # the longest due first
-    assert store.claim_due(claim) == []
-    assert store.alarm("later", "main") == Alarm("later", "main", future)
+    assert store.claim_due_timers(claim) == []
+    assert store.timer("later", "main") == Timer("later", "main", future)
     for run, seconds in (("run-6", 60), ("run-5", 100)):
-        alarm = store.alarm(run, "main")
+        alarm = store.timer(run, "main")
         assert alarm is not None
         assert begun <= (alarm.at or 0) - seconds * 1_000_000 <= store.now()
 
@@ -808,14 +848,14 @@ def test_a_timer_is_put_off_twice_as_long_each_time_that_it_rings_unchanged(
 
     def pause() -> int:
         begun = store.now()
-        assert len(store.claim_due(claim)) == 1
-        [alarm] = store.alarms(None, 9, due=False)
-        store.snooze([alarm], 0)
+        assert len(store.claim_due_timers(claim)) == 1
+        [alarm] = store.timers(None, 9, due=False)
+        store.reschedule([alarm], 0)
         return ((alarm.at or 0) - begun) // 1_000_000
 
-    store.append([chain.next(effects=(Alarm("run", "main", 1),))])
+    store.append([chain.next(effects=(Timer("run", "main", 1),))])
     unchanged = [pause() for _ in range(4)]
-    store.append([chain.next(effects=(Alarm("run", "main", 2),))])
+    store.append([chain.next(effects=(Timer("run", "main", 2),))])
 
     assert unchanged == [40, 80, 100, 100]
     assert pause() == 40
@@ -826,19 +866,19 @@ def test_the_timer_of_a_driven_run_is_claimed_by_its_driver_while_that_one_lives
 ) -> None:
     """Nobody else can tell the driver; once it is gone, anybody goes on with the run."""
     store, chain = store_factory(), Chain(store_factory.origin)
-    store.append([chain.next(effects=(Alarm("run", "main", 1),))])
-    store.hold_lease("driver", 60.0)
+    store.append([chain.next(effects=(Timer("run", "main", 1),))])
+    store.renew_lease("driver", 60.0)
     store.mark_driver("run", "driver")
-    store.append([chain.next(effects=(Alarm("run", "main", 2),))])
+    store.append([chain.next(effects=(Timer("run", "main", 2),))])
 
-    def claimed(worker: str) -> list[Alarm]:
+    def claimed(worker: str) -> list[Timer]:
         claim = TimerClaim(worker=worker, limit=9, anew=1000, own=(), shortest=0.0, longest=0.0)
-        return store.claim_due(claim)
+        return store.claim_due_timers(claim)
 
     assert claimed("other") == []
-    assert claimed("driver") == [Alarm("run", "main", 2)]
+    assert claimed("driver") == [Timer("run", "main", 2)]
     assert claimed("other") == []
-    store.hold_lease("driver", 0)
+    store.renew_lease("driver", 0)
     assert len(claimed("other")) == 1
 
 
@@ -848,14 +888,14 @@ def test_workers_that_claim_at_the_same_time_get_different_timers(
     """In both databases, with processes that do not know of each other."""
     stores = [store_factory() for _ in range(4)]
     chain = Chain(store_factory.origin)
-    due = [Alarm(f"run-{n:03}", "main", n) for n in range(120)]
+    due = [Timer(f"run-{n:03}", "main", n) for n in range(120)]
     stores[0].append([chain.next(effects=tuple(due))])
     claim = TimerClaim(worker="me", limit=7, anew=1000, own=(), shortest=600.0, longest=600.0)
 
-    def claim_all(store: Store) -> list[Alarm]:
+    def claim_all(store: Store) -> list[Timer]:
         found = []
-        while store.alarms(None, 1, due=True):
-            found += store.claim_due(claim)
+        while store.timers(None, 1, due=True):
+            found += store.claim_due_timers(claim)
         return found
 
     with ThreadPoolExecutor(4) as pool:
@@ -867,50 +907,50 @@ def test_workers_that_claim_at_the_same_time_get_different_timers(
 def test_an_alarm_is_snoozed_unless_it_was_changed(store_factory: StoreFactory) -> None:
     """Whoever looked at a run puts off its own alarm only, never the one of what came after."""
     store, worker, chain = store_factory(), store_factory(), Chain(store_factory.origin)
-    store.append([chain.next(effects=tuple(Alarm("run", name, 1) for name in "abc"))])
-    read = worker.alarms(None, 9, due=True)
-    store.append([chain.next(effects=(Alarm("run", "b", 2), Alarm("run", "c", None)))])
+    store.append([chain.next(effects=tuple(Timer("run", name, 1) for name in "abc"))])
+    read = worker.timers(None, 9, due=True)
+    store.append([chain.next(effects=(Timer("run", "b", 2), Timer("run", "c", None)))])
     begun = store.now()
-    worker.snooze(read, 3600.0)
-    found = [store.alarm("run", name) for name in "abc"]
-    ringing = store.alarms(None, 9, due=True)
+    worker.reschedule(read, 3600.0)
+    found = [store.timer("run", name) for name in "abc"]
+    ringing = store.timers(None, 9, due=True)
     [put_off] = [alarm for alarm in found if alarm and alarm.strand == "a"]
 
-    assert found == [put_off, Alarm("run", "b", 2), None]
-    assert ringing == [Alarm("run", "b", 2)]
+    assert found == [put_off, Timer("run", "b", 2), None]
+    assert ringing == [Timer("run", "b", 2)]
     assert begun <= (put_off.at or 0) - 3_600_000_000 <= store.now()
-    worker.snooze([put_off], 0.05)
-    wait_until(lambda: len(store.alarms(None, 9, due=True)) == 2)
-    worker.snooze([*read, *ringing], None)
-    assert [store.alarm("run", name) is None for name in "abc"] == [False, True, True]
+    worker.reschedule([put_off], 0.05)
+    wait_until(lambda: len(store.timers(None, 9, due=True)) == 2)
+    worker.reschedule([*read, *ringing], None)
+    assert [store.timer("run", name) is None for name in "abc"] == [False, True, True]
 
 
 def test_a_worker_is_lost_when_its_lease_runs_out(store_factory: StoreFactory) -> None:
     """One that is killed says nothing any more; the work that it held must not wait for it."""
     store, other = store_factory(), store_factory()
     for worker in ("killed", "stopped", "working"):
-        store.hold_lease(worker, 60.0)
-    lost = other.lost_workers()
-    store.hold_lease("stopped", 0.0)
-    store.drop_lease("stopped")
-    store.hold_lease("killed", 0.05)
+        store.renew_lease(worker, 60.0)
+    lost = other.expired_workers()
+    store.renew_lease("stopped", 0.0)
+    store.release_lease("stopped")
+    store.renew_lease("killed", 0.05)
 
     assert lost == []
-    wait_until(lambda: other.lost_workers() == ["killed"])
+    wait_until(lambda: other.expired_workers() == ["killed"])
     assert sorted(other.workers()) == ["killed", "working"]
-    store.hold_lease("killed", 60.0)
-    assert other.lost_workers() == []
+    store.renew_lease("killed", 60.0)
+    assert other.expired_workers() == []
 
 
 def test_some_process_may_always_lead(store_factory: StoreFactory) -> None:
     """And when it is gone, another one: entries must not wait for a process that is dead."""
     store, other = store_factory(), store_factory()
-    held = store.lead()
+    held = store.try_lead()
     store.close()
 
     assert held
-    wait_until(other.lead)  # a database notices some time later that a process has gone
-    assert other.lead()
+    wait_until(other.try_lead)  # a database notices some time later that a process has gone
+    assert other.try_lead()
 
 
 # Asking once
@@ -922,10 +962,12 @@ def test_the_same_name_is_asked_for_once_whoever_races(store_factory: StoreFacto
 
     def ask(number: int) -> tuple[str, str]:
         run, digest = f"run-{number}", f"digest of run-{number}"
-        record = Chain(store_factory.origin, run).next(effects=(Once("key", run, digest),))
+        record = Chain(store_factory.origin, run).next(
+            effects=(IdempotencyRecord("key", run, digest),)
+        )
         try:
             stores[number % len(stores)].append([record])
-        except AlreadyAsked as asked:
+        except IdempotencyKeyUsed as asked:
             return asked.run, asked.digest
         return run, digest
 
@@ -941,10 +983,10 @@ def test_a_name_is_asked_for_once_in_each_log(store_factory: StoreFactory) -> No
     """Whoever uses another ledger of the same server must not find out which names are taken."""
     store, beside = store_factory(), store_factory.beside()()
     for one in (store, beside):
-        one.append([Chain(one.origin).next(effects=(Once("key", "run", "digest"),))])
+        one.append([Chain(one.origin).next(effects=(IdempotencyRecord("key", "run", "digest"),))])
 
-    assert store.last("run", "main")
-    assert beside.last("run", "main")
+    assert store.last_entry("run", "main")
+    assert beside.last_entry("run", "main")
 
 
 def test_what_was_asked_for_cannot_be_guessed_once_it_is_erased(
@@ -953,13 +995,17 @@ def test_what_was_asked_for_cannot_be_guessed_once_it_is_erased(
     """A commitment has a salt and a digest has none: whoever has a guess could try it on that."""
     store = store_factory()
     for run in ("erased", "kept"):
-        asked = Chain(store.origin, run).next(text=text("x"), effects=(Once(run, run, "digest"),))
+        asked = Chain(store.origin, run).next(
+            text=text_content("x"), effects=(IdempotencyRecord(run, run, "digest"),)
+        )
         store.append([asked])
-    store.erase(Position("erased", "main", 0), "text")
+    store.erase_body(Position("erased", "main", 0), "text")
     told = []
     for name in ("erased", "kept"):
-        with pytest.raises(AlreadyAsked) as again:
-            store.append([Chain(store.origin).next(effects=(Once(name, "run", "digest"),))])
+        with pytest.raises(IdempotencyKeyUsed) as again:
+            store.append(
+                [Chain(store.origin).next(effects=(IdempotencyRecord(name, "run", "digest"),))]
+            )
         told.append((again.value.run, again.value.digest))
 
     assert told == [("erased", ""), ("kept", "digest")]

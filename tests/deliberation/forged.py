@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from forum.deliberation.symposium.ijson import transcript_digest
+from forum.deliberation.symposium.canonical_json import transcript_digest
 
 OPEN = {"topic": "the price", "positions": [{"agent": "a", "claim": "it is too high"}]}
 ANSWER = {

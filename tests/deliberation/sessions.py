@@ -7,26 +7,26 @@ from hashlib import sha256
 from typing import Any
 
 from forum.deliberation import (
-    Asked,
-    Closing,
-    Fate,
-    Heard,
-    Note,
-    Probe,
-    Said,
+    AgentTurn,
+    BatchResult,
+    ProtocolSteps,
     Session,
-    Steps,
-    Turns,
-    advance,
-    deliberate,
-    hear,
+    SessionNote,
+    SessionResult,
+    ToolProbe,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
+    advance_protocol,
+    collect_results,
+    start_protocol,
 )
 from forum.ledger import Amount
 from forum.tlog import Hash
 from forum.work import Council, Policy, Scripted, Seat, StopReason
 
-Turn = Asked | Probe
-Answer = Callable[[Turn], bytes | Fate]
+Turn = AgentTurn | ToolProbe
+Answer = Callable[[Turn], bytes | TurnStatus]
 """What comes of a turn: a reply, or why there is none."""
 
 COST = Amount(7, 3)
@@ -38,22 +38,22 @@ class Held:
     """A session that was held, from its opening to its closing."""
 
     session: Session
-    steps: list[Turns | Note] = field(default_factory=list)
-    said: dict[str, Said] = field(default_factory=dict)
-    closing: Closing | None = None
+    steps: list[TurnBatch | SessionNote] = field(default_factory=list)
+    said: dict[str, TurnResult] = field(default_factory=dict)
+    closing: SessionResult | None = None
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[AgentTurn]:
         """All that was asked, in its order."""
-        turns = (step.turns for step in self.steps if isinstance(step, Turns))
-        return [turn for some in turns for turn in some if isinstance(turn, Asked)]
+        turns = (step.turns for step in self.steps if isinstance(step, TurnBatch))
+        return [turn for some in turns for turn in some if isinstance(turn, AgentTurn)]
 
     @property
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[SessionNote]:
         """All that was noted, in its order."""
-        return [step for step in self.steps if isinstance(step, Note)]
+        return [step for step in self.steps if isinstance(step, SessionNote)]
 
-    def note(self, step: str) -> Note:
+    def note(self, step: str) -> SessionNote:
         """Return the one note of this step."""
         (found,) = [note for note in self.notes if note.step == step]
         return found
@@ -66,7 +66,7 @@ class Held:
     def ballots(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """Yield the ballots that were recorded: the round, the seat, and what stands in them."""
         for turn in self.asked:
-            if turn.note is not None and self.said[turn.name].fate is Fate.SAID:
+            if turn.note is not None and self.said[turn.name].fate is TurnStatus.SAID:
                 note = turn.note(self.said[turn.name].output)
                 facts: Any = note.facts
                 yield facts.round, facts.seat, json.loads(note.bodies[0].data)
@@ -85,59 +85,62 @@ def seats_of(number: int) -> tuple[Seat, ...]:
 
 def hold(session: Session, answer: Answer) -> Held:
     """Hold a session to its end, as an engine would."""
-    held, steps = Held(session), deliberate(session)
+    held, steps = Held(session), start_protocol(session)
     try:
         step = next(steps)
         while True:
             held.steps.append(step)
-            turns = step.turns if isinstance(step, Turns) else ()
+            turns = step.turns if isinstance(step, TurnBatch) else ()
             held.said |= {turn.name: _say(turn, answer(turn)) for turn in turns}
             said = [held.said[turn.name] for turn in turns]
-            step = steps.send(hear(said, StopReason.CANCELLED))
+            step = steps.send(collect_results(said, StopReason.CANCELLED))
     except StopIteration as end:
         held.closing = end.value
         return held
 
 
-def replay(held: Held, turns: int, notes: int) -> Turns | Note | Closing:
+def replay(held: Held, turns: int, notes: int) -> TurnBatch | SessionNote | SessionResult:
     """Return the next step, by a record that holds so much of the session and no more."""
     said = dict(list(held.said.items())[:turns])
     noted = {note.step for note in held.notes[:notes]}
     return play(
-        deliberate(held.session), said.get, lambda note: note.step in noted, StopReason.CANCELLED
+        start_protocol(held.session),
+        said.get,
+        lambda note: note.step in noted,
+        StopReason.CANCELLED,
     )
 
 
-def _say(turn: Turn, reply: bytes | Fate) -> Said:
+def _say(turn: Turn, reply: bytes | TurnStatus) -> TurnResult:
     entry = Hash(sha256(turn.name.encode()).digest())
-    if isinstance(reply, Fate):
-        return Said(turn.name, reply, spent=COST, entry=entry)
-    fate = Fate.SAID
-    if isinstance(turn, Asked):
+    if isinstance(reply, TurnStatus):
+        return TurnResult(turn.name, reply, spent=COST, entry=entry)
+    fate = TurnStatus.SAID
+    if isinstance(turn, AgentTurn):
         try:
             turn.read(reply)
         except ValueError:
-            fate = Fate.FAILED
-    return Said(turn.name, fate, reply, model="m", spent=COST, entry=entry)
+            fate = TurnStatus.FAILED
+    return TurnResult(turn.name, fate, reply, model="m", spent=COST, entry=entry)
 
 
 def play(
-    steps: Steps,
-    said: Callable[[str], Said | None],
-    noted: Callable[[Note], bool],
+    steps: ProtocolSteps,
+    said: Callable[[str], TurnResult | None],
+    noted: Callable[[SessionNote], bool],
     stopped: StopReason | None,
-) -> Turns | Note | Closing:
+) -> TurnBatch | SessionNote | SessionResult:
     """Play a record through a protocol, and return the first step that is not over."""
-    heard: Heard | None = None
-    while not isinstance(step := advance(steps, heard), Closing):
-        if isinstance(step, Note):
+    heard: BatchResult | None = None
+    while not isinstance(step := advance_protocol(steps, heard), SessionResult):
+        if isinstance(step, SessionNote):
             if not noted(step):
                 return step
-            heard = Heard()
+            heard = BatchResult()
         else:
             results = [said(turn.name) for turn in step.turns]
             over = [result for result in results if result is not None]
             if len(over) < len(results):
                 return step
-            heard = hear(over, stopped)
+            heard = collect_results(over, stopped)
     return step

@@ -8,29 +8,29 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from forum.deliberation.steps import Asked, Fate, Heard, Said, Session
+from forum.deliberation.steps import AgentTurn, BatchResult, Session, TurnResult, TurnStatus
 from forum.deliberation.symposium.artifact import (
-    Kept,
-    artifact_of,
-    record_of,
-    written,
+    RecordedSession,
+    build_artifact,
+    format_file,
+    read_recorded_session,
 )
-from forum.deliberation.symposium.calls import FakeScript
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium.decoders import read_message, read_script
+from forum.deliberation.symposium.kinds import (
+    ErrorKind,
+    ExpectedOutput,
+)
+from forum.deliberation.symposium.protocol import SymposiumTurn, run_symposium
+from forum.deliberation.symposium.provider_calls import FakeScript
+from forum.deliberation.symposium.schemas import (
     Message,
     PrimaryTurn,
     SynthesisOutcome,
     TerminationArtifact,
 )
-from forum.deliberation.symposium.kinds import (
-    ErrorKind,
-    Wanted,
-)
-from forum.deliberation.symposium.protocol import Cue, symposium
-from forum.deliberation.symposium.reading import read_message, read_script
-from forum.deliberation.symposium.rehearsal import Played, perform
+from forum.deliberation.symposium.simulator import SimulatedSession, run_protocol
 from forum.ledger import Amount, Outcome
-from forum.work import Move, Policy, Scripted, StopReason, Symposium, Why
+from forum.work import Policy, Scripted, ScriptStep, StopReason, Symposium, Why
 from tests import spoken
 
 BEGUN = 1_700_000_000_000_000
@@ -41,7 +41,7 @@ CHAIR = "chair"
 COST = Amount(2_000_000, 30, 1)
 READ = 20
 
-Answer = Callable[[Cue], Said | bytes]
+Answer = Callable[[SymposiumTurn], TurnResult | bytes]
 
 
 # A session to play with
@@ -101,19 +101,21 @@ def synthesis(answer: str = "The older one.") -> bytes:
     return spoken.synthesis(answer).encode()
 
 
-def failing(cue: Asked, kind: ErrorKind) -> Said:
+def failing(cue: AgentTurn, kind: ErrorKind) -> TurnResult:
     """Return a turn of which nothing came."""
-    return Said(cue.name, Fate.FAILED, outcome=Outcome.FAILED, why=Why.ERROR, code=kind.value)
+    return TurnResult(
+        cue.name, TurnStatus.FAILED, outcome=Outcome.FAILED, why=Why.ERROR, code=kind.value
+    )
 
 
-def ordinary(cue: Cue, *, rounds: int = 1) -> bytes:
+def ordinary(cue: SymposiumTurn, *, rounds: int = 1) -> bytes:
     """Answer like an agent that asks nobody, and a coordinator that ends after some rounds."""
     match cue.wanted:
-        case Wanted.TURN:
+        case ExpectedOutput.TURN:
             return turn(f"{cue.speaker} in round {cue.round}")
-        case Wanted.VERDICT:
+        case ExpectedOutput.VERDICT:
             return verdict("finalize" if cue.round >= rounds else "continue")
-        case Wanted.SYNTHESIS:
+        case ExpectedOutput.SYNTHESIS:
             return synthesis()
 
 
@@ -122,13 +124,13 @@ class Sat:
     """A session that was played."""
 
     session: Session
-    played: Played
-    asked: list[Asked]
+    played: SimulatedSession
+    asked: list[AgentTurn]
 
     @property
-    def record(self) -> Kept:
+    def record(self) -> RecordedSession:
         """All that is kept of it."""
-        return record_of(self.session, self.played.notes)
+        return read_recorded_session(self.session, self.played.notes)
 
     @property
     def messages(self) -> list[Message]:
@@ -138,21 +140,23 @@ class Sat:
     @property
     def artifact(self) -> bytes:
         """What others read of it."""
-        return written(artifact_of(self.record))
+        return format_file(build_artifact(self.record))
 
     @property
     def termination(self) -> TerminationArtifact:
         """Why it has no answer."""
-        outcome = artifact_of(self.record).outcome
+        outcome = build_artifact(self.record).outcome
         assert not isinstance(outcome, SynthesisOutcome)
         return outcome.termination_artifact
 
     @property
-    def cues(self) -> list[Cue]:
+    def cues(self) -> list[SymposiumTurn]:
         """The turns that were asked for."""
-        return [asked for asked in self.asked if isinstance(asked, Cue)]
+        return [asked for asked in self.asked if isinstance(asked, SymposiumTurn)]
 
-    def prompt(self, speaker: str, round_: int, wanted: Wanted = Wanted.TURN) -> str:
+    def prompt(
+        self, speaker: str, round_: int, wanted: ExpectedOutput = ExpectedOutput.TURN
+    ) -> str:
         """Return what somebody was told last in a round."""
         found = [
             c for c in self.cues if (c.speaker, c.round, c.wanted) == (speaker, round_, wanted)
@@ -161,34 +165,36 @@ class Sat:
 
 
 def sit(
-    given: dict[str, Any], answer: Answer = ordinary, choose: Callable[[Asked], Said] | None = None
+    given: dict[str, Any],
+    answer: Answer = ordinary,
+    choose: Callable[[AgentTurn], TurnResult] | None = None,
 ) -> Sat:
     """Play a session.  A second passes with each turn; what is said costs something."""
     session = session_of(given)
-    sat = Sat(session, Played((), None), [])  # type: ignore[arg-type]
+    sat = Sat(session, SimulatedSession((), None), [])  # type: ignore[arg-type]
 
-    def hear(asked: Asked) -> Heard:
+    def hear(asked: AgentTurn) -> BatchResult:
         sat.asked.append(asked)
-        if not isinstance(asked, Cue):
+        if not isinstance(asked, SymposiumTurn):
             assert choose is not None
-            return Heard((choose(asked),))
+            return BatchResult((choose(asked),))
         told = answer(asked)
-        said = told if isinstance(told, Said) else heard_as(asked, told)
+        said = told if isinstance(told, TurnResult) else heard_as(asked, told)
         at = said.at or BEGUN + len(sat.asked) * SECOND
-        stopped = StopReason(said.code) if said.fate is Fate.CUT else None
-        return Heard((replace(said, at=at),), stopped)
+        stopped = StopReason(said.code) if said.fate is TurnStatus.CUT else None
+        return BatchResult((replace(said, at=at),), stopped)
 
-    sat.played = perform(symposium(session), hear)
+    sat.played = run_protocol(run_symposium(session), hear)
     return sat
 
 
-def heard_as(asked: Asked, output: bytes) -> Said:
+def heard_as(asked: AgentTurn, output: bytes) -> TurnResult:
     """Return what came of a turn in which this was said."""
-    spent = Said(asked.name, Fate.SAID, output, spent=COST, input_tokens=READ)
+    spent = TurnResult(asked.name, TurnStatus.SAID, output, spent=COST, input_tokens=READ)
     try:
         asked.read(output)
     except ValueError:
-        return replace(spent, fate=Fate.FAILED)
+        return replace(spent, fate=TurnStatus.FAILED)
     return spent
 
 
@@ -200,7 +206,7 @@ def kinds(messages: list[Message]) -> list[str]:
 def asking(*asked: tuple[str, str]) -> Answer:
     """Return a cast in which the first of the panel asks something in the first round."""
 
-    def answer(cue: Cue) -> bytes:
+    def answer(cue: SymposiumTurn) -> bytes:
         if (cue.speaker, cue.round, cue.turn_index) == ("ada", 1, 1):
             return turn("ada has questions", *asked)
         return ordinary(cue, rounds=3)
@@ -281,22 +287,22 @@ def courses(draw: st.DrawFn) -> tuple[dict[str, Any], Answer]:
         },
     )
     said = {
-        Wanted.TURN: draw(st.lists(turns, min_size=1, max_size=12)),
-        Wanted.VERDICT: draw(st.lists(verdicts, min_size=1, max_size=4)),
-        Wanted.SYNTHESIS: draw(st.lists(syntheses, min_size=1, max_size=1)),
+        ExpectedOutput.TURN: draw(st.lists(turns, min_size=1, max_size=12)),
+        ExpectedOutput.VERDICT: draw(st.lists(verdicts, min_size=1, max_size=4)),
+        ExpectedOutput.SYNTHESIS: draw(st.lists(syntheses, min_size=1, max_size=1)),
     }
     return given, _cast(said)
 
 
-def _cast(said: dict[Wanted, list[bytes | ErrorKind | StopReason]]) -> Answer:
-    def answer(cue: Cue) -> Said | bytes:
+def _cast(said: dict[ExpectedOutput, list[bytes | ErrorKind | StopReason]]) -> Answer:
+    def answer(cue: SymposiumTurn) -> TurnResult | bytes:
         which = int(cue.name.removeprefix("turn.")) % len(said[cue.wanted])
         told = said[cue.wanted][which]
         match told:
             case ErrorKind():
                 return failing(cue, told)
             case StopReason():
-                return Said(cue.name, Fate.CUT, code=told.value)
+                return TurnResult(cue.name, TurnStatus.CUT, code=told.value)
             case _:
                 return told
 
@@ -335,11 +341,16 @@ def entry(
     }
 
 
-def as_scripted(moves: dict[str, tuple[Move, ...]]) -> Callable[[Asked], Heard]:
+def as_scripted(moves: dict[str, tuple[ScriptStep, ...]]) -> Callable[[AgentTurn], BatchResult]:
     """Return agents that do nothing but make the moves that they were given, turn by turn."""
 
-    def answer(asked: Asked) -> Heard:
-        own, said, spent, read = moves[asked.name], Said(asked.name, Fate.FAILED), Amount(), 0
+    def answer(asked: AgentTurn) -> BatchResult:
+        own, said, spent, read = (
+            moves[asked.name],
+            TurnResult(asked.name, TurnStatus.FAILED),
+            Amount(),
+            0,
+        )
         for attempt in range(asked.retries + 1):
             move = own[min(attempt, len(own) - 1)]
             output = move.say.encode()
@@ -348,11 +359,13 @@ def as_scripted(moves: dict[str, tuple[Move, ...]]) -> Callable[[Asked], Heard]:
                 read + move.input_tokens,
             )
             if move.fail:
-                said = Said(asked.name, Fate.FAILED, output, Outcome.FAILED, Why.ERROR, move.fail)
+                said = TurnResult(
+                    asked.name, TurnStatus.FAILED, output, Outcome.FAILED, Why.ERROR, move.fail
+                )
             else:
                 said = heard_as(asked, output)
-            if said.fate is Fate.SAID or asked.hopeless(said):
+            if said.fate is TurnStatus.SAID or asked.hopeless(said):
                 break
-        return Heard((replace(said, spent=spent, input_tokens=read, at=BEGUN),))
+        return BatchResult((replace(said, spent=spent, input_tokens=read, at=BEGUN),))
 
     return answer

@@ -7,13 +7,13 @@ from time import thread_time
 
 import pytest
 
-from forum.deliberation.ballots import Rules, read_ballot
-from forum.deliberation.symposium.ijson import read_json
-from forum.deliberation.symposium.replies import read_turn
+from forum.deliberation.ballots import BallotRules, read_ballot
+from forum.deliberation.symposium.canonical_json import read_json
+from forum.deliberation.symposium.replies import parse_turn
 from forum.errors import Malformed
-from forum.work import MOST_READ
+from forum.work import MAX_READ_BYTES
 
-MANY = MOST_READ // 3
+MANY = MAX_READ_BYTES // 3
 SECONDS = 2.0
 """Far more than any of these needs, and far less than it would need if it were read again and
 again."""
@@ -34,7 +34,7 @@ def test_a_ballot_of_nothing_but_quotation_marks_is_read_at_once(member: str) ->
 
     def read() -> None:
         with suppress(ValueError):
-            read_ballot(said, Rules())
+            read_ballot(said, BallotRules())
 
     assert seconds(read) < SECONDS
 
@@ -44,7 +44,7 @@ def test_a_request_with_a_long_name_is_read_at_once() -> None:
     asked = {"k" * MANY: [1] * 100_000}
     said = json.dumps({"text": "x", "direct_requests": [asked]}).encode()
 
-    assert seconds(lambda: read_turn(said)) < SECONDS
+    assert seconds(lambda: parse_turn(said)) < SECONDS
 
 
 def test_a_member_that_is_there_twice_is_found_at_once() -> None:

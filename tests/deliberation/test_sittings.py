@@ -9,9 +9,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from forum.deliberation import Asked, Closing, Fate, Note, Said, Session, Turns, deliberate
-from forum.deliberation.symposium.kinds import Wanted
-from forum.deliberation.symposium.protocol import Cue
+from forum.deliberation import (
+    AgentTurn,
+    Session,
+    SessionNote,
+    SessionResult,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
+    start_protocol,
+)
+from forum.deliberation.symposium.kinds import ExpectedOutput
+from forum.deliberation.symposium.protocol import SymposiumTurn
 from forum.ledger import Outcome
 from forum.tlog import Hash
 from forum.work import Council, StopReason, Why
@@ -28,42 +37,47 @@ class Sitting(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: dict[str, Said] = {}
-        self.notes: list[Note] = []
-        self.asked: list[Asked] = []
+        self.said: dict[str, TurnResult] = {}
+        self.notes: list[SessionNote] = []
+        self.asked: list[AgentTurn] = []
         self.prompts: dict[str, bytes] = {}
         self.stopped: StopReason | None = None
 
-    def pending(self) -> Turns | Note | Closing:
+    def pending(self) -> TurnBatch | SessionNote | SessionResult:
         """Return what a driver finds to do that has just taken the session over."""
         taken = {note.step for note in self.notes}
         return sessions.play(
-            deliberate(self.session), self.said.get, lambda note: note.step in taken, self.stopped
+            start_protocol(self.session),
+            self.said.get,
+            lambda note: note.step in taken,
+            self.stopped,
         )
 
     @property
-    def open_turns(self) -> Sequence[Asked]:
+    def open_turns(self) -> Sequence[AgentTurn]:
         """What has to be said before anything follows."""
         step = self.pending()
-        turns = step.turns if isinstance(step, Turns) else ()
-        return [t for t in turns if isinstance(t, Asked) and t.name not in self.said]
+        turns = step.turns if isinstance(step, TurnBatch) else ()
+        return [t for t in turns if isinstance(t, AgentTurn) and t.name not in self.said]
 
-    def end_turn(self, turn: Asked, said: Said) -> None:
+    def end_turn(self, turn: AgentTurn, said: TurnResult) -> None:
         """Record what came of a turn."""
         self.asked.append(turn)
         self.said[turn.name] = said
 
-    def speak(self, turn: Asked, words: bytes) -> None:
+    def speak(self, turn: AgentTurn, words: bytes) -> None:
         """Record a reply."""
         entry = Hash(sha256(turn.name.encode()).digest())
-        self.end_turn(turn, Said(turn.name, Fate.SAID, words, entry=entry, at=len(self.said) + 1))
+        self.end_turn(
+            turn, TurnResult(turn.name, TurnStatus.SAID, words, entry=entry, at=len(self.said) + 1)
+        )
 
-    @precondition(lambda self: isinstance(self.pending(), Note))
+    @precondition(lambda self: isinstance(self.pending(), SessionNote))
     @rule()
     def take_note(self) -> None:
         """Record what code has made of what was said."""
         note = self.pending()
-        assert isinstance(note, Note)
+        assert isinstance(note, SessionNote)
         self.notes.append(note)
 
     @precondition(lambda self: self.open_turns)
@@ -71,7 +85,7 @@ class Sitting(RuleBasedStateMachine):
     def fail(self, place: int) -> None:
         """Let a call fail for good."""
         turn = self.open_turns[place % len(self.open_turns)]
-        failed = Said(turn.name, Fate.FAILED, outcome=Outcome.FAILED, why=Why.ERROR)
+        failed = TurnResult(turn.name, TurnStatus.FAILED, outcome=Outcome.FAILED, why=Why.ERROR)
         self.end_turn(turn, failed)
 
     @precondition(lambda self: self.open_turns and self.stopped is None and len(self.said) > 1)
@@ -80,9 +94,9 @@ class Sitting(RuleBasedStateMachine):
         """Stop the run: what has not begun does not."""
         self.stopped = reason
         for turn in self.open_turns:
-            self.end_turn(turn, Said(turn.name, Fate.CUT))
+            self.end_turn(turn, TurnResult(turn.name, TurnStatus.CUT))
 
-    @precondition(lambda self: isinstance(self.pending(), Closing))
+    @precondition(lambda self: isinstance(self.pending(), SessionResult))
     @rule()
     def stay_closed(self) -> None:
         """Find it closed, and as it was."""
@@ -105,12 +119,14 @@ class Sitting(RuleBasedStateMachine):
         """Whatever has happened, the session comes to its end."""
         for _ in range(200):
             step = self.pending()
-            if isinstance(step, Closing):
+            if isinstance(step, SessionResult):
                 return
-            if isinstance(step, Note):
+            if isinstance(step, SessionNote):
                 self.notes.append(step)
             for turn in self.open_turns:
-                self.end_turn(turn, Said(turn.name, Fate.FAILED, outcome=Outcome.FAILED))
+                self.end_turn(
+                    turn, TurnResult(turn.name, TurnStatus.FAILED, outcome=Outcome.FAILED)
+                )
         pytest.fail("it does not end")
 
 
@@ -170,13 +186,13 @@ class SymposiumSits(Sitting):
     def speak_next(self, action: str, whom: list[str]) -> None:
         """Have whoever has the word say something, and perhaps ask others."""
         (turn,) = self.open_turns
-        assert isinstance(turn, Cue)
+        assert isinstance(turn, SymposiumTurn)
         match turn.wanted:
-            case Wanted.TURN:
+            case ExpectedOutput.TURN:
                 words = sitting.turn(turn.name, *((name, "why?") for name in whom))
-            case Wanted.VERDICT:
+            case ExpectedOutput.VERDICT:
                 words = sitting.verdict(action)
-            case Wanted.SYNTHESIS:
+            case ExpectedOutput.SYNTHESIS:
                 words = sitting.synthesis()
         self.speak(turn, words)
 

@@ -11,37 +11,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from forum.deliberation.steps import Asked, Fate, Heard, Note, Said, Steps
-from forum.deliberation.symposium.artifact import (
-    files_of,
+from forum.deliberation.steps import (
+    AgentTurn,
+    BatchResult,
+    ProtocolSteps,
+    SessionNote,
+    TurnResult,
+    TurnStatus,
 )
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium.artifact import (
+    build_session_files,
+)
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.kinds import (
+    ErrorKind,
+    ExpectedOutput,
+    MessageFacts,
+    PanelFacts,
+    Reason,
+    RequestVoidFacts,
+    SymposiumCloseFacts,
+)
+from forum.deliberation.symposium.panel_selection import SELECTOR
+from forum.deliberation.symposium.protocol import SymposiumTurn, read_session_config, run_symposium
+from forum.deliberation.symposium.replay import (
+    replay_transcript,
+)
+from forum.deliberation.symposium.schemas import (
     BranchTurn,
     CoordinationTurn,
     PanelContraction,
     PrimaryTurn,
     Synthesis,
 )
-from forum.deliberation.symposium.kinds import (
-    ErrorKind,
-    Reason,
-    Selected,
-    SessionClosed,
-    Spoken,
-    Voided,
-    Wanted,
-)
-from forum.deliberation.symposium.laws import check_artifact
-from forum.deliberation.symposium.protocol import Cue, config_of, symposium
-from forum.deliberation.symposium.rehearsal import perform
-from forum.deliberation.symposium.replaying import (
-    replay_transcript,
-)
-from forum.deliberation.symposium.selecting import SELECTOR
-from forum.deliberation.symposium.transcript import members
+from forum.deliberation.symposium.simulator import run_protocol
+from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
 from forum.ledger import Amount, Outcome
-from forum.work import NANO, Policy, Scripted, StopReason, Symposium
+from forum.work import NANO_USD, Policy, Scripted, StopReason, Symposium
 from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     BEGUN,
@@ -71,30 +78,30 @@ from tests.deliberation.sitting import (
 def test_single_threaded(course: tuple[dict[str, Any], Answer]) -> None:
     """One agent is asked at a time, and what it said is noted before the next one is asked."""
     given, answer = course
-    noted: list[Note] = []
+    noted: list[SessionNote] = []
     places: list[tuple[int, int]] = []
 
-    def watched() -> Steps:
-        steps = symposium(session_of(given))
-        heard: Heard | None = None
+    def watched() -> ProtocolSteps:
+        steps = run_symposium(session_of(given))
+        heard: BatchResult | None = None
         try:
             while True:
                 step = next(steps) if heard is None else steps.send(heard)
-                noted.extend([step] if isinstance(step, Note) else [])
+                noted.extend([step] if isinstance(step, SessionNote) else [])
                 heard = yield step
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
-    def told(cue: Asked) -> Heard:
-        assert isinstance(cue, Cue)
-        spoken = [(n.facts.round, n.facts.turn) for n in noted if isinstance(n.facts, Spoken)]
+    def told(cue: AgentTurn) -> BatchResult:
+        assert isinstance(cue, SymposiumTurn)
+        spoken = [(n.facts.round, n.facts.turn) for n in noted if isinstance(n.facts, MessageFacts)]
         assert [place for place in places if place not in spoken] == []
         said = answer(cue)
-        said = said if isinstance(said, Said) else heard_as(cue, said)
-        places.extend([(cue.round, cue.turn_index)] if said.fate is Fate.SAID else [])
-        return Heard((said,))
+        said = said if isinstance(said, TurnResult) else heard_as(cue, said)
+        places.extend([(cue.round, cue.turn_index)] if said.fate is TurnStatus.SAID else [])
+        return BatchResult((said,))
 
-    perform(watched(), told)
+    run_protocol(watched(), told)
 
 
 @given(courses())
@@ -124,7 +131,7 @@ def test_branch_closure_before_round_advance(course: tuple[dict[str, Any], Answe
     for message, after in pairwise(messages):
         refused = [failure.offending_request for failure in message.schema_failure]
         if isinstance(message, PrimaryTurn):
-            asked = [r for r in message.content.direct_requests if members(r) not in refused]
+            asked = [r for r in message.content.direct_requests if to_json_object(r) not in refused]
             if asked and isinstance(after, BranchTurn):
                 assert (after.speaker, after.parent_id) == (asked[0].target, message.id)
             elif asked:
@@ -153,7 +160,7 @@ def test_no_transcript_reinjection() -> None:
     assert "ben in round 2" in third
     assert not any(f"{who} in round {n}" in third for who in ("ada", "cleo") for n in (1, 2))
     assert "ben in round 1" not in third
-    assert "in round 1" not in sat.prompt(CHAIR, 3, Wanted.VERDICT)
+    assert "in round 1" not in sat.prompt(CHAIR, 3, ExpectedOutput.VERDICT)
 
 
 @given(courses())
@@ -181,7 +188,9 @@ def test_hard_cap_supremacy(course: tuple[dict[str, Any], Answer]) -> None:
             or place > caps["max_wallclock_seconds"]
         )
         assert cue.round <= caps["max_rounds"]
-        assert not over or (salvage and cue.wanted is Wanted.SYNTHESIS and cue is sat.cues[-1])
+        assert not over or (
+            salvage and cue.wanted is ExpectedOutput.SYNTHESIS and cue is sat.cues[-1]
+        )
         told = answer(cue)
         tokens[cue.speaker] += COST.tokens if isinstance(told, bytes) else 0
 
@@ -190,7 +199,7 @@ def test_hard_cap_supremacy(course: tuple[dict[str, Any], Answer]) -> None:
 def test_canonical_transcript_sole_truth(course: tuple[dict[str, Any], Answer]) -> None:
     """Whatever happens, the artifact fits the protocol's schemas and keeps all of its laws."""
     sat = sit(*course)
-    files = files_of(sat.record, "1.2.3")
+    files = build_session_files(sat.record, "1.2.3")
 
     assert check_artifact(sat.artifact) == ()
     validator("artifact").validate(json.loads(files["artifact.json"]))
@@ -210,8 +219,8 @@ def test_selector_fixed_no_provider_invocation(strategy: str) -> None:
     """A panel that is declared, or chosen by words, costs nothing: nobody is asked for it."""
     sat = sit(config(selector={"strategy": strategy}))
 
-    assert [type(asked) for asked in sat.asked] == [Cue] * 5
-    selected = [n.facts for n in sat.played.notes if isinstance(n.facts, Selected)]
+    assert [type(asked) for asked in sat.asked] == [SymposiumTurn] * 5
+    selected = [n.facts for n in sat.played.notes if isinstance(n.facts, PanelFacts)]
     assert [(one.agents, one.usd, one.tokens) for one in selected] == [(3, 0, 0)]
 
 
@@ -219,8 +228,8 @@ def test_selector_fixed_no_provider_invocation(strategy: str) -> None:
 def test_coordinator_advisory_only(wish: list[str]) -> None:
     """Whom a coordinator would like to hear next changes nothing about who is heard."""
 
-    def answer(cue: Cue) -> bytes:
-        if cue.wanted is Wanted.VERDICT and cue.round == 1:
+    def answer(cue: SymposiumTurn) -> bytes:
+        if cue.wanted is ExpectedOutput.VERDICT and cue.round == 1:
             return verdict("continue", next_agents=[name for name in wish if name])
         return ordinary(cue, rounds=2)
 
@@ -294,7 +303,9 @@ def test_a_request_that_can_be_put_to_nobody_is_noted(target: str) -> None:
 def test_prose_moves_nothing() -> None:
     """A name in a text is a name in a text."""
     told = '@ben please answer. {"direct_requests": [{"target": "ben"}]}'
-    sat = sit(config(), lambda cue: turn(told) if cue.wanted is Wanted.TURN else ordinary(cue))
+    sat = sit(
+        config(), lambda cue: turn(told) if cue.wanted is ExpectedOutput.TURN else ordinary(cue)
+    )
 
     assert not any(isinstance(message, BranchTurn) for message in sat.messages)
 
@@ -302,14 +313,14 @@ def test_prose_moves_nothing() -> None:
 def test_a_request_whose_target_has_left_is_void() -> None:
     """It is put to nobody, takes nobody's place, and is on record."""
 
-    def answer(cue: Cue) -> Said | bytes:
+    def answer(cue: SymposiumTurn) -> TurnResult | bytes:
         if cue.speaker == "ben":
             return failing(cue, ErrorKind.AUTH_FAILURE)
         return asking(("cleo", "c1"), ("ben", "b1"), ("cleo", "c2"))(cue)
 
     sat = sit(config(runtime={"on_agent_failure": "continue_without"}), answer)
 
-    voided = [note for note in sat.played.notes if isinstance(note.facts, Voided)]
+    voided = [note for note in sat.played.notes if isinstance(note.facts, RequestVoidFacts)]
     assert [json.loads(note.bodies[0].data)["content"] for note in voided] == ["b1"]
     branches = [(m.round, m.speaker) for m in sat.messages if isinstance(m, BranchTurn)]
     assert branches == [(1, "cleo"), (2, "cleo")]
@@ -320,7 +331,7 @@ def test_a_panel_goes_on_without_whoever_cannot_be_heard() -> None:
     """If it may; what the failed calls have cost still counts against the caps."""
     spent = Amount(0, 70, 3)
 
-    def answer(cue: Cue) -> Said | bytes:
+    def answer(cue: SymposiumTurn) -> TurnResult | bytes:
         if cue.speaker == "ben":
             return replace(failing(cue, ErrorKind.TIMEOUT), spent=spent)
         return ordinary(cue, rounds=2)
@@ -346,7 +357,7 @@ def test_a_coordinator_cannot_be_done_without() -> None:
     """Whatever may be done without members of the panel."""
     sat = sit(
         config(runtime={"on_agent_failure": "continue_without"}),
-        lambda cue: verdict("maybe") if cue.wanted is Wanted.VERDICT else ordinary(cue),
+        lambda cue: verdict("maybe") if cue.wanted is ExpectedOutput.VERDICT else ordinary(cue),
     )
 
     assert sat.termination.reason is Reason.SCHEMA_ERROR
@@ -374,7 +385,9 @@ def test_a_session_that_needs_something_ends_and_says_what(
     }[action]
     sat = sit(
         config(),
-        lambda cue: verdict(action, **wants) if cue.wanted is Wanted.VERDICT else ordinary(cue),
+        lambda cue: (
+            verdict(action, **wants) if cue.wanted is ExpectedOutput.VERDICT else ordinary(cue)
+        ),
     )
 
     assert sat.termination.reason is reason
@@ -397,15 +410,15 @@ def test_a_session_that_is_stopped_says_why(
     session = session_of(config(runtime={"synthesize_on_terminate": True}))
     asked: list[str] = []
 
-    def answer(cue: Asked) -> Heard:
+    def answer(cue: AgentTurn) -> BatchResult:
         asked.append(cue.name)
         if len(asked) == 3:
-            return Heard((Said(cue.name, Fate.CUT),), stopped)
-        return Heard((heard_as(cue, turn("x")),))
+            return BatchResult((TurnResult(cue.name, TurnStatus.CUT),), stopped)
+        return BatchResult((heard_as(cue, turn("x")),))
 
-    played = perform(symposium(session), answer)
+    played = run_protocol(run_symposium(session), answer)
 
-    (closed,) = [n.facts for n in played.notes if isinstance(n.facts, SessionClosed)]
+    (closed,) = [n.facts for n in played.notes if isinstance(n.facts, SymposiumCloseFacts)]
     assert closed.reason is reason
     assert played.closing.outcome is outcome
     assert len(asked) == 3
@@ -427,7 +440,8 @@ def test_a_session_that_ends_too_soon_is_asked_once_for_what_there_is() -> None:
     given = config(budget={"max_rounds": 1}, runtime={"synthesize_on_terminate": True})
     answered = sit(given, lambda cue: ordinary(cue, rounds=9))
     silent = sit(
-        given, lambda cue: b"" if cue.wanted is Wanted.SYNTHESIS else ordinary(cue, rounds=9)
+        given,
+        lambda cue: b"" if cue.wanted is ExpectedOutput.SYNTHESIS else ordinary(cue, rounds=9),
     )
 
     assert kinds(answered.messages)[-1] == f"Synthesis:{CHAIR}"
@@ -441,7 +455,7 @@ def test_a_session_that_runs_out_of_time_keeps_some_for_an_answer() -> None:
     given = config(budget={"max_wallclock_seconds": 8}, runtime={"synthesize_on_terminate": True})
     sat = sit(given, lambda cue: ordinary(cue, rounds=9))
 
-    assert [cue.wanted for cue in sat.cues][-1] is Wanted.SYNTHESIS
+    assert [cue.wanted for cue in sat.cues][-1] is ExpectedOutput.SYNTHESIS
     assert len(sat.cues) == 8
     assert sat.played.closing.outcome is Outcome.OK
     assert check_artifact(sat.artifact) == ()
@@ -453,13 +467,13 @@ def test_a_synthesis_that_fails_ends_the_session() -> None:
         config(runtime={"synthesize_on_terminate": True}),
         lambda cue: (
             failing(cue, ErrorKind.CONTENT_FILTER)
-            if cue.wanted is Wanted.SYNTHESIS
+            if cue.wanted is ExpectedOutput.SYNTHESIS
             else ordinary(cue)
         ),
     )
 
     assert sat.termination.reason is Reason.PROVIDER_UNRECOVERABLE
-    assert [cue.wanted for cue in sat.cues].count(Wanted.SYNTHESIS) == 1
+    assert [cue.wanted for cue in sat.cues].count(ExpectedOutput.SYNTHESIS) == 1
 
 
 def test_times_do_not_fall_when_a_clock_does() -> None:
@@ -543,7 +557,7 @@ def test_rules_that_choose_nobody_end_the_session() -> None:
 BY_MODEL = {"strategy": "llm", "selector_budget": {"max_tokens": 50, "max_cost_usd": 0.01}}
 
 
-def choosing(output: bytes, spent: Amount = COST) -> Callable[[Asked], Said]:
+def choosing(output: bytes, spent: Amount = COST) -> Callable[[AgentTurn], TurnResult]:
     """Return a model that chooses."""
     return lambda asked: replace(heard_as(asked, output), spent=spent)
 
@@ -570,12 +584,12 @@ def test_a_model_chooses_once_and_outside_of_the_transcript() -> None:
         ),
         (choosing(b"["), Reason.SCHEMA_ERROR),
         (choosing(b'{"selected_agents": ["ada"]}', Amount(0, 51, 1)), Reason.BUDGET_EXCEEDED),
-        (choosing(b'{"selected_agents": ["ada"]}', Amount(NANO, 1, 1)), Reason.BUDGET_EXCEEDED),
+        (choosing(b'{"selected_agents": ["ada"]}', Amount(NANO_USD, 1, 1)), Reason.BUDGET_EXCEEDED),
         (lambda asked: failing(asked, ErrorKind.NETWORK), Reason.SCHEMA_ERROR),
     ],
 )
 def test_a_model_that_chooses_badly_ends_the_session(
-    choose: Callable[[Asked], Said], reason: Reason
+    choose: Callable[[AgentTurn], TurnResult], reason: Reason
 ) -> None:
     """Or one that takes too much to do it."""
     sat = sit(config(selector=BY_MODEL), choose=choose)
@@ -595,4 +609,4 @@ def test_a_config_that_nobody_can_read_is_refused_before_anything_is_asked() -> 
 
     for session in (broken, silent):
         with pytest.raises(Malformed):
-            config_of(session)
+            read_session_config(session)

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forum.deliberation.symposium import reading
-from forum.deliberation.symposium.faults import Law
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium import decoders
+from forum.deliberation.symposium.canonical_json import MAX_NESTING, transcript_digest
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.kinds import SelectionStrategy
+from forum.deliberation.symposium.schemas import (
     Artifact,
+    MessageUsage,
     PrimaryTurn,
-    Runtime,
+    RuntimeConfig,
     SelectorOutput,
     TurnOutput,
-    Usage,
 )
-from forum.deliberation.symposium.ijson import MAX_NESTING, transcript_digest
-from forum.deliberation.symposium.kinds import Strategy
-from forum.deliberation.symposium.laws import check_artifact
+from forum.deliberation.symposium.violations import Invariant
 from forum.errors import Malformed
 from tests.deliberation.forged import cut_short, honest, mutate, request
 from tests.deliberation.schemas import SCHEMAS, SYMPOSIUM, validator
@@ -32,22 +32,22 @@ EXAMPLES = SCHEMAS / "examples"
 CASES: dict[str, Any] = json.loads((SYMPOSIUM / "conformance_cases.json").read_bytes())
 
 READERS: dict[str, Callable[[object], object]] = {
-    "artifact": reading.read_artifact,
-    "config": reading.read_config,
-    "context_packet": reading.read_packet,
-    "direct_request": reading.read_direct_request,
-    "fake_provider_script": reading.read_script,
-    "golden_test_case": reading.read_golden_case,
-    "message": reading.read_message,
-    "persona": reading.read_persona,
-    "provider_request": reading.read_provider_request,
-    "provider_result": reading.read_provider_result,
-    "run_manifest": reading.read_manifest,
-    "selector_output": reading.read_selection,
-    "synthesis": reading.read_synthesis,
-    "termination_artifact": reading.read_termination,
-    "turn_structured_output": reading.read_turn,
-    "verdict": reading.read_verdict,
+    "artifact": decoders.read_artifact,
+    "config": decoders.read_config,
+    "context_packet": decoders.read_packet,
+    "direct_request": decoders.read_direct_request,
+    "fake_provider_script": decoders.read_script,
+    "golden_test_case": decoders.read_golden_case,
+    "message": decoders.read_message,
+    "persona": decoders.read_persona,
+    "provider_request": decoders.read_provider_request,
+    "provider_result": decoders.read_provider_result,
+    "run_manifest": decoders.read_manifest,
+    "selector_output": decoders.read_selection,
+    "synthesis": decoders.read_synthesis,
+    "termination_artifact": decoders.read_termination,
+    "turn_structured_output": decoders.read_turn,
+    "verdict": decoders.read_verdict,
 }
 
 
@@ -210,7 +210,7 @@ def usage(prompt_tokens: str) -> bytes:
 @pytest.mark.parametrize("count", ["1", "1.0", "1e2", "-0.0", "9007199254740991"])
 def test_an_integer_is_a_number_without_a_fraction(count: str) -> None:
     """1.0 is an integer to a JSON schema, and to us."""
-    read = reading.read_usage(usage(count))
+    read = decoders.read_usage(usage(count))
 
     assert isinstance(read.prompt_tokens, int)
     assert read.prompt_tokens == float(count)
@@ -222,7 +222,7 @@ def test_an_integer_is_a_number_without_a_fraction(count: str) -> None:
 def test_what_is_no_integer_is_no_count(count: str) -> None:
     """Nor is what a double cannot count with: it could not be hashed."""
     with pytest.raises(Malformed):
-        reading.read_usage(usage(count))
+        decoders.read_usage(usage(count))
 
 
 # What would break a reader.
@@ -253,10 +253,10 @@ HOSTILE: dict[str, bytes] = {
 def test_what_not_every_reader_reads_alike_is_refused(data: bytes) -> None:
     """A model can reply with any of these: it has to be an error that somebody can handle."""
     with pytest.raises(Malformed, match="malformed turn: ") as caught:
-        reading.read_turn(data)
+        decoders.read_turn(data)
 
     assert str(caught.value).encode()
-    assert check_artifact(data)[0].law is Law.FORM
+    assert check_artifact(data)[0].law is Invariant.FORM
 
 
 def test_parsed_json_is_held_to_the_same() -> None:
@@ -266,7 +266,7 @@ def test_parsed_json_is_held_to_the_same() -> None:
     endless.append(endless)
     for wrong in (datetime(2031, 5, 1, tzinfo=UTC), {1: "x"}, endless, {"x"}, b"x", float("nan")):
         with pytest.raises(Malformed):
-            reading.read_turn(within | {"direct_requests": wrong})
+            decoders.read_turn(within | {"direct_requests": wrong})
 
 
 def test_an_error_says_where() -> None:
@@ -275,7 +275,7 @@ def test_an_error_says_where() -> None:
     config["agents"][1]["retry_budget"] = -1
 
     with pytest.raises(Malformed, match=r"at `\$\.agents\[1\]\.retry_budget`"):
-        reading.read_config(config)
+        decoders.read_config(config)
 
 
 # What we write.
@@ -288,7 +288,7 @@ def test_a_message_is_written_without_nulls_and_with_all_of_its_usage() -> None:
         speaker="a",
         turn_index=1,
         timestamp="2031-05-01T10:00:00Z",
-        usage=Usage(1, 2, 3, 0.5),
+        usage=MessageUsage(1, 2, 3, 0.5),
         content=TurnOutput("it holds"),
         round=1,
         branch_depth=0,
@@ -299,7 +299,7 @@ def test_a_message_is_written_without_nulls_and_with_all_of_its_usage() -> None:
     assert written["usage"]["estimated"] is False
     assert written.keys().isdisjoint({"parent_id", "target", "schema_failure"})
     assert validator("message").is_valid(written)
-    assert reading.read_message(written) == turn
+    assert decoders.read_message(written) == turn
 
 
 def test_defaults_are_those_of_the_schema() -> None:
@@ -308,13 +308,13 @@ def test_defaults_are_those_of_the_schema() -> None:
     properties = described["properties"]["runtime"]["properties"]
 
     assert {name: about["default"] for name, about in properties.items()} == {
-        name: getattr(Runtime(), name) for name in Runtime.__struct_fields__
+        name: getattr(RuntimeConfig(), name) for name in RuntimeConfig.__struct_fields__
     }
 
 
 def test_a_selection_is_written_as_the_protocol_has_it() -> None:
     """What is empty is left out."""
-    written = msgspec.json.encode(SelectorOutput(Strategy.FIXED, ("a",), "k"))
+    written = msgspec.json.encode(SelectorOutput(SelectionStrategy.FIXED, ("a",), "k"))
 
     assert json.loads(written) == {
         "strategy": "fixed",
@@ -336,7 +336,7 @@ def test_a_digest_does_not_depend_on_how_the_transcript_is_laid_out() -> None:
 
 def test_an_artifact_is_read_as_what_it_says() -> None:
     """The types are for those who go on working with it."""
-    artifact = reading.read_artifact(json.dumps(honest()).encode())
+    artifact = decoders.read_artifact(json.dumps(honest()).encode())
 
     assert isinstance(artifact, Artifact)
     assert [type(message).__name__ for message in artifact.canonical_transcript][:3] == [

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.deliberation.symposium.faults import Law
-from forum.deliberation.symposium.ijson import transcript_digest
-from forum.deliberation.symposium.laws import check_artifact
-from forum.deliberation.symposium.reading import read_artifact
+from forum.deliberation.symposium.canonical_json import transcript_digest
+from forum.deliberation.symposium.decoders import read_artifact
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.violations import Invariant
 from tests.deliberation.forged import ANSWER, cut_short, honest, mutate, repaired, request
 
 Session: TypeAlias = dict[str, Any]
 Forge: TypeAlias = Callable[[Session], object]
-Forgeries: TypeAlias = dict[str, tuple[Forge, Law]]
+Forgeries: TypeAlias = dict[str, tuple[Forge, Invariant]]
 
 
 def faults_of(session: Session) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def faults_of(session: Session) -> tuple[str, ...]:
     return tuple(str(fault) for fault in check_artifact(json.dumps(session).encode()))
 
 
-def laws_broken(session: Session) -> set[Law]:
+def laws_broken(session: Session) -> set[Invariant]:
     """Return which laws a session breaks."""
     return {fault.law for fault in check_artifact(json.dumps(session).encode())}
 
@@ -131,94 +131,102 @@ NINE, STRANGERS = "2031-05-01T09:00:00Z", ["a", "b", "c", "x"]
 FAILURE = {"agent_id": "z", "provider": "p", "kind": "internal", "message": "out of order"}
 
 OF_AN_ANSWER: Forgeries = {
-    "another session": (top(session_id="tunnels"), Law.SESSION),
-    "a version to come": (top(schema_version="2.0.0"), Law.VERSION),
-    "another problem": (message(0, content="which tunnel first?"), Law.OPENING),
-    "no problem": (without(0), Law.OPENING),
-    "the problem again": (with_another(4, 0), Law.OPENING),
-    "a stranger's problem": (message(0, speaker="guest"), Law.SPEAKER),
-    "a problem that cost something": (usage(0, total_tokens=5), Law.USAGE),
-    "two speakers swapped": (swapped(3, 4), Law.DECLARED_ORDER),
-    "a turn removed": (without(4), Law.COORDINATOR_LAST),
-    "a turn at a place that is taken": (message(4, turn_index=3), Law.ORDER),
-    "a second turn": (with_another(5, 4, turn_index=5), Law.DECLARED_ORDER),
-    "a turn after the verdict": (with_another(6, 4, turn_index=6), Law.COORDINATOR_LAST),
-    "a stranger's turn": (message(3, speaker="stranger"), Law.SPEAKER),
-    "an agent's verdict": (message(5, speaker="a"), Law.SPEAKER),
-    "an id used twice": (message(7, id="m4"), Law.IDS),
-    "a round left out": (third_round, Law.ORDER),
-    "a round too many": (config("budget", max_rounds=1), Law.CAPS),
-    "tokens beyond the cap": (config("budget", max_total_tokens=50), Law.CAPS),
-    "a price beyond the cap": (config("budget", max_total_cost_usd=0.25), Law.CAPS),
-    "an agent's cap": (config("budget", per_agent_token_budget={"a": 10}), Law.CAPS),
-    "a verdict removed": (without(5), Law.COORDINATOR_LAST),
-    "a verdict that ended it": (content(5, next_action="finalize"), Law.COORDINATOR_LAST),
-    "an answer that nobody wanted": (content(10, next_action="continue"), Law.OUTCOME),
-    "somebody else's reply": (message(2, speaker="c"), Law.BRANCH),
-    "a reply to the problem": (message(2, parent_id="m0"), Law.BRANCH),
-    "a reply to a later turn": (message(2, parent_id="m4"), Law.BRANCH),
-    "a reply removed": (without(2), Law.BRANCH),
-    "a late reply removed": (without(6), Law.BRANCH),
-    "a second reply": (with_another(3, 2, turn_index=3), Law.BRANCH),
-    "a reply that asks": (content(2, direct_requests=[request("a")]), Law.BRANCH),
-    "a request removed": (unasked(1), Law.BRANCH),
-    "a request that was dropped": (unsaid(1, "dropped_deferred"), Law.NOTES),
-    "a request that failed": (unsaid(1, "schema_failure"), Law.NOTES),
-    "a note of the coordinator": (message(5, suggested_followups=[request("a")]), Law.NOTES),
-    "a failure removed": (without(8), Law.DECLARED_ORDER),
-    "somebody else's failure": (content(8, agent_id="c"), Law.CONTRACTION),
-    "a failure that ends it": (config("runtime", on_agent_failure="terminate"), Law.CONTRACTION),
-    "time that falls": (message(4, timestamp=NINE), Law.TIME),
-    "time that is none": (message(4, timestamp="yesterday"), Law.TIME),
-    "an end before the beginning": (top(ended_at=NINE), Law.TIME),
-    "less than its parts": (usage(4, total_tokens=1), Law.USAGE),
+    "another session": (top(session_id="tunnels"), Invariant.SESSION),
+    "a version to come": (top(schema_version="2.0.0"), Invariant.VERSION),
+    "another problem": (message(0, content="which tunnel first?"), Invariant.OPENING),
+    "no problem": (without(0), Invariant.OPENING),
+    "the problem again": (with_another(4, 0), Invariant.OPENING),
+    "a stranger's problem": (message(0, speaker="guest"), Invariant.SPEAKER),
+    "a problem that cost something": (usage(0, total_tokens=5), Invariant.USAGE),
+    "two speakers swapped": (swapped(3, 4), Invariant.DECLARED_ORDER),
+    "a turn removed": (without(4), Invariant.COORDINATOR_LAST),
+    "a turn at a place that is taken": (message(4, turn_index=3), Invariant.ORDER),
+    "a second turn": (with_another(5, 4, turn_index=5), Invariant.DECLARED_ORDER),
+    "a turn after the verdict": (with_another(6, 4, turn_index=6), Invariant.COORDINATOR_LAST),
+    "a stranger's turn": (message(3, speaker="stranger"), Invariant.SPEAKER),
+    "an agent's verdict": (message(5, speaker="a"), Invariant.SPEAKER),
+    "an id used twice": (message(7, id="m4"), Invariant.IDS),
+    "a round left out": (third_round, Invariant.ORDER),
+    "a round too many": (config("budget", max_rounds=1), Invariant.CAPS),
+    "tokens beyond the cap": (config("budget", max_total_tokens=50), Invariant.CAPS),
+    "a price beyond the cap": (config("budget", max_total_cost_usd=0.25), Invariant.CAPS),
+    "an agent's cap": (config("budget", per_agent_token_budget={"a": 10}), Invariant.CAPS),
+    "a verdict removed": (without(5), Invariant.COORDINATOR_LAST),
+    "a verdict that ended it": (content(5, next_action="finalize"), Invariant.COORDINATOR_LAST),
+    "an answer that nobody wanted": (content(10, next_action="continue"), Invariant.OUTCOME),
+    "somebody else's reply": (message(2, speaker="c"), Invariant.BRANCH),
+    "a reply to the problem": (message(2, parent_id="m0"), Invariant.BRANCH),
+    "a reply to a later turn": (message(2, parent_id="m4"), Invariant.BRANCH),
+    "a reply removed": (without(2), Invariant.BRANCH),
+    "a late reply removed": (without(6), Invariant.BRANCH),
+    "a second reply": (with_another(3, 2, turn_index=3), Invariant.BRANCH),
+    "a reply that asks": (content(2, direct_requests=[request("a")]), Invariant.BRANCH),
+    "a request removed": (unasked(1), Invariant.BRANCH),
+    "a request that was dropped": (unsaid(1, "dropped_deferred"), Invariant.NOTES),
+    "a request that failed": (unsaid(1, "schema_failure"), Invariant.NOTES),
+    "a note of the coordinator": (message(5, suggested_followups=[request("a")]), Invariant.NOTES),
+    "a failure removed": (without(8), Invariant.DECLARED_ORDER),
+    "somebody else's failure": (content(8, agent_id="c"), Invariant.CONTRACTION),
+    "a failure that ends it": (
+        config("runtime", on_agent_failure="terminate"),
+        Invariant.CONTRACTION,
+    ),
+    "time that falls": (message(4, timestamp=NINE), Invariant.TIME),
+    "time that is none": (message(4, timestamp="yesterday"), Invariant.TIME),
+    "an end before the beginning": (top(ended_at=NINE), Invariant.TIME),
+    "less than its parts": (usage(4, total_tokens=1), Invariant.USAGE),
     "another outcome": (
         top(outcome={"kind": "synthesis", "synthesis_message_id": "m10"}),
-        Law.OUTCOME,
+        Invariant.OUTCOME,
     ),
-    "nothing left open": (top(cumulative_unresolved=[]), Law.UNRESOLVED),
+    "nothing left open": (top(cumulative_unresolved=[]), Invariant.UNRESOLVED),
     "another panel": (
         config("selector", default_deliberation_panel=["b", "a", "c"]),
-        Law.DECLARED_ORDER,
+        Invariant.DECLARED_ORDER,
     ),
-    "a stranger on it": (config("selector", default_deliberation_panel=STRANGERS), Law.PANEL),
-    "another coordinator": (config("selector", coordinator_agent="a"), Law.PANEL),
-    "two agents of one name": (twins, Law.PANEL),
+    "a stranger on it": (config("selector", default_deliberation_panel=STRANGERS), Invariant.PANEL),
+    "another coordinator": (config("selector", coordinator_agent="a"), Invariant.PANEL),
+    "two agents of one name": (twins, Invariant.PANEL),
 }
 
 OF_A_TERMINATION: Forgeries = {
-    "another last verdict": (ending(most_recent_verdict=None), Law.OUTCOME),
-    "another question": (ending(pending_user_input_request={"question": "who?"}), Law.OUTCOME),
-    "another last round": (ending(final_round=2), Law.OUTCOME),
-    "a failure of nobody": (ending(last_provider_failure=FAILURE), Law.OUTCOME),
-    "nothing left open": (ending(unresolved_disagreements=[]), Law.UNRESOLVED),
+    "another last verdict": (ending(most_recent_verdict=None), Invariant.OUTCOME),
+    "another question": (
+        ending(pending_user_input_request={"question": "who?"}),
+        Invariant.OUTCOME,
+    ),
+    "another last round": (ending(final_round=2), Invariant.OUTCOME),
+    "a failure of nobody": (ending(last_provider_failure=FAILURE), Invariant.OUTCOME),
+    "nothing left open": (ending(unresolved_disagreements=[]), Invariant.UNRESOLVED),
     "an answer": (
         with_another(5, 4, type="synthesis", turn_index=5, content=ANSWER),
-        Law.OUTCOME,
+        Invariant.OUTCOME,
     ),
 }
 
 
 @pytest.mark.parametrize(("forge", "law"), OF_AN_ANSWER.values(), ids=OF_AN_ANSWER)
-def test_a_forged_answer_with_good_digests_and_sums_is_told(forge: Forge, law: Law) -> None:
+def test_a_forged_answer_with_good_digests_and_sums_is_told(forge: Forge, law: Invariant) -> None:
     """Whoever can change a transcript can hash it: the rest of the protocol gives them away."""
     session = honest()
     forge(session)
     broken = laws_broken(repaired(session))
 
     assert law in broken
-    assert broken.isdisjoint({Law.FORM, Law.DIGEST})
+    assert broken.isdisjoint({Invariant.FORM, Invariant.DIGEST})
 
 
 @pytest.mark.parametrize(("forge", "law"), OF_A_TERMINATION.values(), ids=OF_A_TERMINATION)
-def test_a_forged_termination_with_good_digests_and_sums_is_told(forge: Forge, law: Law) -> None:
+def test_a_forged_termination_with_good_digests_and_sums_is_told(
+    forge: Forge, law: Invariant
+) -> None:
     """So is the end of a session that has no answer."""
     session = cut_short()
     forge(session)
     broken = laws_broken(repaired(session))
 
     assert law in broken
-    assert broken.isdisjoint({Law.FORM, Law.DIGEST})
+    assert broken.isdisjoint({Invariant.FORM, Invariant.DIGEST})
 
 
 def spent(**members: object) -> Forge:
@@ -227,17 +235,17 @@ def spent(**members: object) -> Forge:
 
 
 NOT_COVERED_UP: Forgeries = {
-    "a word": (content(3, text="no"), Law.DIGEST),
-    "the digest": (top(transcript_digest="0" * 64), Law.DIGEST),
-    "tokens": (spent(total_tokens=1), Law.USAGE),
-    "the price": (spent(cost_usd=0.01), Law.USAGE),
-    "whether it was estimated": (spent(estimated=True), Law.USAGE),
-    "a member that no message has": (message(3, mood="good"), Law.FORM),
+    "a word": (content(3, text="no"), Invariant.DIGEST),
+    "the digest": (top(transcript_digest="0" * 64), Invariant.DIGEST),
+    "tokens": (spent(total_tokens=1), Invariant.USAGE),
+    "the price": (spent(cost_usd=0.01), Invariant.USAGE),
+    "whether it was estimated": (spent(estimated=True), Invariant.USAGE),
+    "a member that no message has": (message(3, mood="good"), Invariant.FORM),
 }
 
 
 @pytest.mark.parametrize(("forge", "law"), NOT_COVERED_UP.values(), ids=NOT_COVERED_UP)
-def test_a_change_that_was_not_covered_up_is_told(forge: Forge, law: Law) -> None:
+def test_a_change_that_was_not_covered_up_is_told(forge: Forge, law: Invariant) -> None:
     """The plainest kind of forgery."""
     session = honest()
     forge(session)
@@ -252,7 +260,7 @@ def test_the_digest_of_a_termination_is_that_of_the_transcript() -> None:
 
     (fault,) = check_artifact(json.dumps(session).encode())
     assert (fault.law, fault.where) == (
-        Law.DIGEST,
+        Invariant.DIGEST,
         "$.outcome.termination_artifact.transcript_digest",
     )
 
@@ -265,7 +273,7 @@ def test_no_change_of_a_transcript_goes_unnoticed(data: st.DataObject) -> None:
     mutate(session["canonical_transcript"], data)
     same = transcript_digest(session["canonical_transcript"]) == before
 
-    assert same or laws_broken(session) & {Law.DIGEST, Law.FORM}
+    assert same or laws_broken(session) & {Invariant.DIGEST, Invariant.FORM}
 
 
 @given(st.data())
@@ -286,7 +294,7 @@ def test_a_panel_that_was_chosen_is_known_from_the_first_round() -> None:
     swapped(7, 9)(forged)
 
     assert laws_broken(repaired(chosen)) == set()
-    assert Law.DECLARED_ORDER in laws_broken(repaired(forged))
+    assert Invariant.DECLARED_ORDER in laws_broken(repaired(forged))
 
 
 def test_a_chosen_panel_that_was_not_heard_out_is_not_guessed_at() -> None:
@@ -316,7 +324,7 @@ def test_a_synthesis_may_be_saved_from_a_session_that_ends_early() -> None:
     unsaved = laws_broken(repaired(session))
     config("runtime", synthesize_on_terminate=True)(session)
 
-    assert unsaved == {Law.CAPS, Law.OUTCOME}
+    assert unsaved == {Invariant.CAPS, Invariant.OUTCOME}
     assert faults_of(repaired(session)) == ()
 
 

@@ -11,34 +11,34 @@ import yaml
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from forum.deliberation.steps import Fate, Said
+from forum.deliberation.steps import TurnResult, TurnStatus
 from forum.deliberation.symposium.artifact import (
-    artifact_of,
-    files_of,
-    manifest_of,
+    build_artifact,
+    build_manifest,
+    build_session_files,
 )
-from forum.deliberation.symposium.calls import FakeScript
+from forum.deliberation.symposium.decoders import read_golden_case, read_script
+from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import (
     SYMPOSIUM_KINDS,
-    Pin,
     Reason,
-    Status,
+    ReplayPin,
+    RunDirectoryStatus,
 )
-from forum.deliberation.symposium.laws import check_artifact
-from forum.deliberation.symposium.metrics import metrics_of
-from forum.deliberation.symposium.protocol import symposium
-from forum.deliberation.symposium.reading import read_golden_case, read_script
-from forum.deliberation.symposium.rehearsal import Rehearsal, perform, rehearse
-from forum.deliberation.symposium.replaying import (
-    pins_of,
+from forum.deliberation.symposium.metrics import compute_metrics
+from forum.deliberation.symposium.protocol import run_symposium
+from forum.deliberation.symposium.provider_calls import FakeScript
+from forum.deliberation.symposium.replay import (
+    compute_pins,
+    find_unheld_pin,
     replay_execution,
     replay_transcript,
-    unheld_pin,
 )
-from forum.deliberation.symposium.transcript import members
+from forum.deliberation.symposium.simulator import ScriptedPanel, run_protocol, simulate_session
+from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
 from forum.ledger import Outcome
-from forum.work import Chat, Move, Policy
+from forum.work import Chat, Policy, ScriptStep
 from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     CHAIR,
@@ -64,11 +64,13 @@ from tests.deliberation.sitting import (
 ONE = config(panel=("ada",))
 
 
-def rehearsed(given: dict[str, Any], script: FakeScript) -> tuple[Sat, dict[str, tuple[Move, ...]]]:
+def rehearsed(
+    given: dict[str, Any], script: FakeScript
+) -> tuple[Sat, dict[str, tuple[ScriptStep, ...]]]:
     """Return a session as a script has it, and the moves for it."""
     session = session_of(given)
-    rehearsal = Rehearsal(session, script)
-    sat = Sat(session, perform(symposium(session), rehearsal.answer), [])
+    rehearsal = ScriptedPanel(session, script)
+    sat = Sat(session, run_protocol(run_symposium(session), rehearsal.answer), [])
     return sat, rehearsal.moves
 
 
@@ -139,8 +141,8 @@ def test_the_examples_of_the_protocol_run_to_their_end(shared: Path, name: str) 
     choice = read_script((examples / "scripts/llm-selector.json").read_bytes())
     selector = choice if name == "llm-selector" else None
     session = session_of(given)
-    moves = rehearse(session, skeleton, selector)
-    sat = Sat(session, perform(symposium(session), as_scripted(moves)), [])
+    moves = simulate_session(session, skeleton, selector)
+    sat = Sat(session, run_protocol(run_symposium(session), as_scripted(moves)), [])
 
     assert len(sat.messages) == 14
     assert json.loads(sat.record.panel)["selected_agents"] == [a["id"] for a in given["agents"]]
@@ -173,15 +175,15 @@ def test_a_session_played_by_its_moves_is_the_session_of_its_script(
     entries = [_entry_of(answer(cue)) for cue in sat.cues]
     session = session_of(given)
     played = script(*entries) if entries else script(entry(turn("x")))
-    rehearsal = Rehearsal(session, played)
-    first = perform(symposium(session), rehearsal.answer)
+    rehearsal = ScriptedPanel(session, played)
+    first = run_protocol(run_symposium(session), rehearsal.answer)
 
-    assert perform(symposium(session), as_scripted(rehearsal.moves)) == first
+    assert run_protocol(run_symposium(session), as_scripted(rehearsal.moves)) == first
 
 
-def _entry_of(told: Said | bytes) -> dict[str, Any]:
-    if isinstance(told, Said):
-        return entry(None, "internal" if told.fate is Fate.CUT else told.code, again=False)
+def _entry_of(told: TurnResult | bytes) -> dict[str, Any]:
+    if isinstance(told, TurnResult):
+        return entry(None, "internal" if told.fate is TurnStatus.CUT else told.code, again=False)
     try:
         value = json.loads(told)
     except ValueError:
@@ -230,13 +232,13 @@ def test_the_first_pin_that_cannot_be_held_is_named() -> None:
     )
     other = session_of(config(originator="user:mallory"))
 
-    was = pins_of(scripted, "1.0")
-    assert list(was) == list(Pin)
-    assert unheld_pin(was, pins_of(scripted, "1.0")) is None
-    assert unheld_pin(was, pins_of(scripted, "1.1")) is Pin.RUNTIME
-    assert unheld_pin(was, pins_of(live, "1.0")) is Pin.ADAPTER
-    assert unheld_pin(pins_of(live, "1.0"), pins_of(live, "1.0")) is Pin.MODEL
-    assert unheld_pin(was, pins_of(other, "1.0")) is Pin.TRANSCRIPT_PREFIX
+    was = compute_pins(scripted, "1.0")
+    assert list(was) == list(ReplayPin)
+    assert find_unheld_pin(was, compute_pins(scripted, "1.0")) is None
+    assert find_unheld_pin(was, compute_pins(scripted, "1.1")) is ReplayPin.RUNTIME
+    assert find_unheld_pin(was, compute_pins(live, "1.0")) is ReplayPin.ADAPTER
+    assert find_unheld_pin(compute_pins(live, "1.0"), compute_pins(live, "1.0")) is ReplayPin.MODEL
+    assert find_unheld_pin(was, compute_pins(other, "1.0")) is ReplayPin.TRANSCRIPT_PREFIX
 
 
 def test_a_session_under_way_has_a_manifest_and_no_artifact() -> None:
@@ -244,19 +246,19 @@ def test_a_session_under_way_has_a_manifest_and_no_artifact() -> None:
     sat = sit(config())
     record = replace(sat.record, closed=None)
 
-    manifest = manifest_of(record, "1.2.3")
-    assert manifest.status is Status.IN_PROGRESS
-    validator("run_manifest").validate(members(manifest))
-    assert "artifact.json" not in files_of(record, "1.2.3")
+    manifest = build_manifest(record, "1.2.3")
+    assert manifest.status is RunDirectoryStatus.IN_PROGRESS
+    validator("run_manifest").validate(to_json_object(manifest))
+    assert "artifact.json" not in build_session_files(record, "1.2.3")
     with pytest.raises(Malformed):
-        artifact_of(record)
+        build_artifact(record)
 
 
 def test_the_metrics_of_a_session() -> None:
     """What each agent used, how long it took, who spoke, and how long the queue was."""
     asked = asking(("ben", "b1"), ("nobody", "n"), ("cleo", "c1"), ("cleo", "c2"))
     sat = sit(config(), asked)
-    metrics = metrics_of(sat.artifact)
+    metrics = compute_metrics(sat.artifact)
 
     assert metrics.tokens_cumulative.total_tokens == len(sat.asked) * COST.tokens
     assert metrics.tokens_per_agent[CHAIR].total_tokens == 4 * COST.tokens
@@ -283,14 +285,14 @@ def test_a_price_that_cannot_be_added_up_is_none() -> None:
     held["canonical_transcript"][1]["usage"]["cost_usd"] = 1e305
 
     with pytest.raises(Malformed, match="cost_usd"):
-        metrics_of(json.dumps(held).encode())
+        compute_metrics(json.dumps(held).encode())
 
 
 @pytest.mark.parametrize("time", ["not a time", "2031-05-01T09:00:00", "2031-05-01", ""])
 def test_what_is_no_time_is_not_counted_with(time: str) -> None:
     """Also one without an offset: whoever wrote it was somewhere else."""
     with pytest.raises(Malformed, match="is no time"):
-        metrics_of(retimed(sit(config(), asking()).artifact, lambda _: time))
+        compute_metrics(retimed(sit(config(), asking()).artifact, lambda _: time))
 
 
 def test_every_time_of_the_standard_is_counted_with() -> None:
@@ -298,7 +300,7 @@ def test_every_time_of_the_standard_is_counted_with() -> None:
     held = sit(config(), asking()).artifact
     written = retimed(held, lambda time: time.lower().replace("t", " "))
 
-    assert metrics_of(written) == metrics_of(held)
+    assert compute_metrics(written) == compute_metrics(held)
 
 
 @given(courses())
@@ -308,7 +310,7 @@ def test_every_note_can_be_recorded(course: tuple[dict[str, Any], Answer]) -> No
 
     assert len({note.step for note in notes}) == len(notes)
     for note in notes:
-        kind = SYMPOSIUM_KINDS.of(note.facts)
+        kind = SYMPOSIUM_KINDS.kind_of(note.facts)
         facts = msgspec.json.encode(note.facts)
-        assert SYMPOSIUM_KINDS.knows(kind.name.encode(), facts)
+        assert SYMPOSIUM_KINDS.has_valid_facts(kind.name.encode(), facts)
         assert kind.bodies.issuperset(body.name for body in note.bodies)

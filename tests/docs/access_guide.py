@@ -3,8 +3,8 @@
 import re
 
 from forum.ledger import Scope
+from forum.surfaces.http.application import all_endpoints
 from forum.surfaces.http.endpoints import Endpoint
-from forum.surfaces.http.server import all_endpoints
 from tests.docs.pages import ROOT
 
 GUIDE = ROOT / "docs/guides/give-access.md"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from forum.surfaces.cli import cli
-from forum.surfaces.cli.options import WithExamples
+from forum.surfaces.cli.common_options import ExampleCommand
 from tests.docs.pages import REFERENCE
 
 _HEAD = """\
@@ -73,7 +73,7 @@ def _section(command: click.Command, context: click.Context) -> str:
     rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
     if rows:
         parts.append("\n".join(["| option | means |", "|---|---|", *rows]))
-    if isinstance(command, WithExamples):
+    if isinstance(command, ExampleCommand):
         parts.append("\n".join(["```text", *command.examples, "```"]))
     return "\n\n".join(parts) + "\n"
 

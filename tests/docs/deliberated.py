@@ -6,15 +6,15 @@ from collections.abc import Mapping
 import msgspec
 
 from forum.deliberation import (
-    Asked,
-    Fate,
-    Heard,
-    Note,
-    Probe,
-    Said,
+    AgentTurn,
+    BatchResult,
     Session,
-    deliberate,
+    SessionNote,
+    ToolProbe,
+    TurnResult,
+    TurnStatus,
     draft_symposium,
+    start_protocol,
 )
 from forum.deliberation.symposium.personas import PERSONAS
 from forum.ledger import Amount
@@ -76,28 +76,28 @@ class _Played:
     def __init__(self, panel: Panel, agents: tuple[str, ...], words: Mapping[str, object]) -> None:
         scripted: dict[str, Agent] = dict.fromkeys(agents, Scripted())
         session = Session(QUESTION, Policy(agents=scripted, panel=panel), BEGUN)
-        self.asked: dict[str, Asked] = {}
-        self.notes: dict[str, Note] = {}
+        self.asked: dict[str, AgentTurn] = {}
+        self.notes: dict[str, SessionNote] = {}
         self._words = words
-        steps, heard = deliberate(session), None
+        steps, heard = start_protocol(session), None
         try:
             while True:
                 step = next(steps) if heard is None else steps.send(heard)
-                if isinstance(step, Note):
+                if isinstance(step, SessionNote):
                     self.notes[step.step] = step
-                    heard = Heard()
+                    heard = BatchResult()
                 else:
-                    heard = Heard(tuple(self._say(turn) for turn in step.turns))
+                    heard = BatchResult(tuple(self._say(turn) for turn in step.turns))
         except StopIteration as end:
             self.closing = end.value
 
-    def _say(self, turn: Asked | Probe) -> Said:
-        assert isinstance(turn, Asked)
+    def _say(self, turn: AgentTurn | ToolProbe) -> TurnResult:
+        assert isinstance(turn, AgentTurn)
         self.asked[turn.name] = turn
         said = self._words.get(turn.name) or self._words[turn.name.partition(".")[0]]
-        return Said(
+        return TurnResult(
             turn.name,
-            Fate.SAID,
+            TurnStatus.SAID,
             json.dumps(said).encode(),
             model=turn.agent,
             spent=Amount(1_000_000, 100, 1),

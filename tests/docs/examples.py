@@ -10,7 +10,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from forum.ledger.archive import unpack
+from forum.ledger.zip_archive import unpack_archive
 from forum.tlog import hash_leaf
 from tests.docs.deliberated import deliberation_examples
 from tests.verify.samples import (
@@ -33,7 +33,7 @@ def examples() -> dict[str, str]:
     """Return the content of every example by its name."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = make_bundle(Path(folder))
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     report = standalone.verify(bundle, stranger(TRUST))
     first = min(files)
     directory = sum(30 + len(name) + len(data) for name, data in files.items())

@@ -4,8 +4,8 @@ import re
 import tomllib
 
 from forum.ledger import Scope
-from forum.surfaces.http.server import all_endpoints
-from forum.surfaces.http.tokens import read_issuer
+from forum.surfaces.http.application import all_endpoints
+from forum.surfaces.http.oidc import read_issuer
 from tests.docs.access_guide import GUIDE, TABLE, render
 
 

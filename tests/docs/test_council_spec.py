@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from forum.deliberation import (
-    Asked,
-    Baselined,
-    Concluded,
-    Fate,
-    Heard,
-    Note,
-    Opened,
-    Probe,
-    Revealed,
-    Said,
+    AgentTurn,
+    BaselineFacts,
+    BatchResult,
+    CouncilCloseFacts,
+    CouncilFacts,
+    RevealFacts,
     Session,
-    deliberate,
+    SessionNote,
+    ToolProbe,
+    TurnResult,
+    TurnStatus,
+    start_protocol,
 )
 from forum.tlog import hash_leaf
 from forum.work import Agent, Council, Policy, Scripted, Seat
@@ -107,20 +107,23 @@ class Sat:
         self.rules = rules | {"seats": seats(council)}
         self._chance = chance
         agents: dict[str, Agent] = dict.fromkeys(AGENTS, Scripted())
-        steps, heard = deliberate(Session(QUESTION, Policy(agents=agents, panel=council), 0)), None
+        steps, heard = (
+            start_protocol(Session(QUESTION, Policy(agents=agents, panel=council), 0)),
+            None,
+        )
         try:
             while True:
                 step = next(steps) if heard is None else steps.send(heard)
-                if isinstance(step, Note):
+                if isinstance(step, SessionNote):
                     self.notes.append(noted(step))
-                    heard = Heard()
+                    heard = BatchResult()
                 else:
-                    heard = Heard(tuple(map(self._say, step.turns)))
+                    heard = BatchResult(tuple(map(self._say, step.turns)))
         except StopIteration as end:
             self.answer = end.value.answer
 
-    def _say(self, turn: Asked | Probe) -> Said:
-        assert isinstance(turn, Asked)
+    def _say(self, turn: AgentTurn | ToolProbe) -> TurnResult:
+        assert isinstance(turn, AgentTurn)
         if turn.name.startswith("judge"):
             said: str | None = json.dumps({"better": self._chance.choice(("first", "second"))})
         else:
@@ -128,8 +131,10 @@ class Sat:
         quoted = _QUOTED.findall(turn.prompt.decode())
         self.said[turn.name] = said
         self.shown[turn.name] = [sorted_claims((of, text)) for _, of, text in quoted]
-        fate = Fate.FAILED if said is None else Fate.SAID
-        return Said(turn.name, fate, (said or "").encode(), entry=hash_leaf(turn.name.encode()))
+        fate = TurnStatus.FAILED if said is None else TurnStatus.SAID
+        return TurnResult(
+            turn.name, fate, (said or "").encode(), entry=hash_leaf(turn.name.encode())
+        )
 
 
 def seats(council: Council) -> list[dict[str, str]]:
@@ -146,17 +151,17 @@ def sorted_claims(told: tuple[str, str]) -> tuple[str, str]:
     return of, "\n".join(lines)
 
 
-def noted(note: Note) -> tuple[Any, ...]:
+def noted(note: SessionNote) -> tuple[Any, ...]:
     """Return what a note says, but for what it has cost."""
     match note.facts:
-        case Opened() as opened:
+        case CouncilFacts() as opened:
             return "council", opened.seats, opened.models
-        case Baselined() as base:
+        case BaselineFacts() as base:
             answer = note.bodies[0].data.decode()
             return "baseline", base.answers, base.agreement, base.passage, answer
-        case Revealed() as revealed:
+        case RevealFacts() as revealed:
             return "reveal", revealed.round, revealed.ballots, revealed.seed
-        case Concluded() as end:
+        case CouncilCloseFacts() as end:
             counts = (end.rounds, end.ballots, end.changed, end.conformed, end.blockers)
             return "close", end.end, end.ground, end.accord, *counts
         case other:

@@ -12,29 +12,38 @@ import msgspec
 import pytest
 
 from forum.app import KINDS
-from forum.deliberation import Breach, Report
-from forum.deliberation.ballots import Answered, Attack, Ballot, Stated
-from forum.deliberation.report import Argument, Base, Block, Minority, Sat, Spent, Turned, Vote
-from forum.deliberation.symposium.faults import Law
+from forum.deliberation import Breach, CouncilReport
+from forum.deliberation.ballots import Attack, Ballot, PeerAnswer, StatedClaim
+from forum.deliberation.council_report import (
+    Argument,
+    BaselineReport,
+    Blocker,
+    MinorityPosition,
+    ReportedChange,
+    ReportedCost,
+    SeatReport,
+    Vote,
+)
+from forum.deliberation.symposium.violations import Invariant
 from forum.verify import Problem
 from forum.work import (
-    Brief,
-    Budget,
     Chat,
     Command,
     Council,
     GateRule,
+    LaneBrief,
     Library,
-    Move,
+    McpServer,
     Policy,
+    RunBudget,
     Scripted,
+    ScriptStep,
     Seat,
-    Server,
     StopReason,
     Symposium,
     Task,
-    Tool,
-    Use,
+    ToolCall,
+    ToolSpec,
 )
 from tests.docs.examples import BLOCK, SPEC, examples
 from tests.ledger.samples import members_of
@@ -202,22 +211,22 @@ def test_the_table_of_stops_is_complete() -> None:
 @pytest.mark.parametrize(
     ("page", "heading", "objects"),
     [
-        (RUN, "### The plan", {"task": Task, "budget": Budget}),
+        (RUN, "### The plan", {"task": Task, "budget": RunBudget}),
         (
             RUN,
             "### The policy",
             {
                 "policy": Policy,
                 "scripted agent": Scripted,
-                "move": Move,
-                "use": Use,
+                "move": ScriptStep,
+                "use": ToolCall,
                 "command": Command,
                 "chat": Chat,
                 "pydantic-ai": Library,
-                "server": Server,
-                "tool": Tool,
+                "server": McpServer,
+                "tool": ToolSpec,
                 "gate rule": GateRule,
-                "lane": Brief,
+                "lane": LaneBrief,
             },
         ),
         (
@@ -228,21 +237,21 @@ def test_the_table_of_stops_is_complete() -> None:
         (
             DELIBERATION,
             "### Ballots",
-            {"ballot": Ballot, "claim": Stated, "attack": Attack, "reply": Answered},
+            {"ballot": Ballot, "claim": StatedClaim, "attack": Attack, "reply": PeerAnswer},
         ),
         (
             DELIBERATION,
             "### The report",
             {
-                "report": Report,
-                "spent": Spent,
-                "baseline": Base,
-                "seat": Sat,
+                "report": CouncilReport,
+                "spent": ReportedCost,
+                "baseline": BaselineReport,
+                "seat": SeatReport,
                 "vote": Vote,
-                "change": Turned,
-                "minority": Minority,
+                "change": ReportedChange,
+                "minority": MinorityPosition,
                 "argument": Argument,
-                "blocker": Block,
+                "blocker": Blocker,
             },
         ),
     ],
@@ -265,7 +274,7 @@ def test_the_table_of_laws_is_complete() -> None:
     """Whoever is told that an artifact breaks a law can look it up."""
     laws = [name.strip("`") for name, _ in rows(DELIBERATION, "law |")]
 
-    assert laws == [law.value for law in Law]
+    assert laws == [law.value for law in Invariant]
 
 
 def test_the_table_of_what_is_found_in_sessions_is_complete() -> None:

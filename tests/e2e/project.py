@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 from forum.app import Forum, upgrade_database
 from forum.config import load_settings
-from forum.engine import Order, read_body
+from forum.engine import RunRequest, read_body
 from forum.work import Run
 
 
@@ -35,13 +35,13 @@ class Project:
             process.kill()
             process.wait()
 
-    def submit(self, order: Order) -> str:
+    def submit(self, order: RunRequest) -> str:
         """Have a run accepted."""
         return self.forum.submit(order)
 
     def wait(self, run: str, seconds: float = 30.0) -> Run:
         """Wait until a run has ended, or waits for a person."""
-        state = self.forum.follow(run, patience=seconds)
+        state = self.forum.follow_run(run, patience=seconds)
         log = self.home / "worker.log"
         said = log.read_text() if log.exists() else ""
         assert state.outcome is not None or state.open_gates, f"still {state.state}: {said}"

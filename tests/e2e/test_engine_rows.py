@@ -6,19 +6,19 @@ from pathlib import Path
 
 import psycopg
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
-from forum.work import Move, Plan, Policy, Scripted, Task
+from forum.work import Plan, Policy, Scripted, ScriptStep, Task
 from tests.e2e.project import Project, eventually, project
 
 CANARY = "xylophone-canary-7731"
 
 
-def order(milliseconds: int = 0) -> Order:
+def order(milliseconds: int = 0) -> RunRequest:
     """Ask for something that nobody but the ledger may keep."""
-    move = Move(say=f"{CANARY} said", milliseconds=milliseconds)
+    move = ScriptStep(say=f"{CANARY} said", milliseconds=milliseconds)
     plan = Plan((Task("a", f"{CANARY} a"), Task("b", f"{CANARY} b", needs=("a",))))
-    return Order(f"{CANARY} request", plan, Policy(agents={"": Scripted({"*": (move,)})}))
+    return RunRequest(f"{CANARY} request", plan, Policy(agents={"": Scripted({"*": (move,)})}))
 
 
 def cells_of(home: Project) -> list[str]:

@@ -7,19 +7,19 @@ from time import monotonic
 
 import pytest
 
-from forum.engine import Order
-from forum.errors import GateMoved
+from forum.engine import RunRequest
+from forum.errors import GateChanged
 from forum.ledger import Outcome
-from forum.work import Answer, Decider, Policy, one_task
+from forum.work import Answer, Decider, Policy, single_task_plan
 from tests.e2e.project import Project, eventually
 from tests.soak.gates import measure
 from tests.support import timed
 
 
-def order(milliseconds: int = 60_000, default: Answer = Answer.REJECT) -> Order:
+def order(milliseconds: int = 60_000, default: Answer = Answer.REJECT) -> RunRequest:
     """Ask for something that has to be approved."""
     policy = Policy(gates=("tasks",), gate_milliseconds=milliseconds, gate_default=default)
-    return Order("Deploy.", one_task("Deploy."), policy)
+    return RunRequest("Deploy.", single_task_plan("Deploy."), policy)
 
 
 def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: Project) -> None:
@@ -27,7 +27,7 @@ def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: 
     with home.worker():
         run = home.submit(order())
         gate = home.wait(run).open_gates[0]
-    home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
+    home.forum.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
     with home.worker():
         state = home.end(run)
 
@@ -59,8 +59,8 @@ def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
         worker.send_signal(signal.SIGKILL)
     with home.worker():
         state = home.end(run, seconds=40)
-    home.forum.settle()  # the worker may have been killed before it came to that
-    decision = home.forum.ledger.find(state.gates[gate.strand].entry.hex()).entry
+    home.forum.publish()  # the worker may have been killed before it came to that
+    decision = home.forum.ledger.find_entry(state.gates[gate.strand].entry.hex()).entry
 
     assert state.outcome is Outcome.FAILED
     assert 0 <= decision.ts - gate.deadline < 2_000_000
@@ -72,10 +72,10 @@ def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
         run = home.submit(order())
         gate = home.wait(run).open_gates[0]
         fresh = home.forum.edit_gate(run, "task/answer", gate.digest, b"Deploy on Monday.")
-        with pytest.raises(GateMoved):
-            home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
+        with pytest.raises(GateChanged):
+            home.forum.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
         waiting = home.forum.read_run(run)
-        home.forum.decide(run, "task/answer", Answer.APPROVE, fresh)
+        home.forum.decide_gate(run, "task/answer", Answer.APPROVE, fresh)
         state = home.end(run)
 
     assert waiting.open_gates
@@ -89,7 +89,7 @@ def test_a_decision_wakes_its_run_in_less_than_a_second(home: Project) -> None:
     with home.worker():
         run = home.submit(order())
         gate = home.wait(run).open_gates[0]
-        home.forum.decide(run, "task/answer", Answer.APPROVE, gate.digest)
+        home.forum.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
         decided = monotonic()
         eventually(lambda: bool(home.forum.read_run(run).tasks))
         woken = monotonic() - decided

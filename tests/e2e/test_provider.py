@@ -13,17 +13,17 @@ from typing import Any, overload
 
 import pytest
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
 from forum.work import (
-    Budget,
-    Called,
+    CallFacts,
     Plan,
     Policy,
-    Replied,
+    ReplyFacts,
     Role,
     Run,
-    Stopped,
+    RunBudget,
+    StopFacts,
     StopReason,
     Task,
     TaskState,
@@ -58,14 +58,14 @@ def office(tmp_path: Path) -> Iterator[Office]:
     factory.close()
 
 
-def carry_out(office: Office, provider: Provider, budget: Budget, **members: Any) -> Run:  # noqa: ANN401
+def carry_out(office: Office, provider: Provider, budget: RunBudget, **members: Any) -> Run:  # noqa: ANN401
     """Have the provider asked; what must hold of every run is checked."""
     policy = quick(**{"agents": {"": spec_of(provider)}, **members})
     tasks = None if policy.roles else ONE
-    run = office.do(Order("How long is the Elbe?", tasks, policy, budget))
+    run = office.do(RunRequest("How long is the Elbe?", tasks, policy, budget))
 
     entries = office.entries()
-    called = [entry for entry in entries if isinstance(entry.facts, Called)]
+    called = [entry for entry in entries if isinstance(entry.facts, CallFacts)]
     replied = replies(office)
     assert len(called) == len(replied) == office.account().used.calls
     assert len(provider.seen) == sum(1 for reply in replied if reply.code != "gate")
@@ -76,9 +76,9 @@ def carry_out(office: Office, provider: Provider, budget: Budget, **members: Any
     return run
 
 
-def replies(office: Office) -> list[Replied]:
+def replies(office: Office) -> list[ReplyFacts]:
     """Return what came of the calls, in their order."""
-    return [entry.facts for entry in office.entries() if isinstance(entry.facts, Replied)]
+    return [entry.facts for entry in office.entries() if isinstance(entry.facts, ReplyFacts)]
 
 
 NO_EVENTS = (b"HTTP/1.1 200 x\r\nConnection: close\r\n\r\nhello",)
@@ -102,7 +102,7 @@ def test_a_provider_that_comes_back_costs_no_run(office: Office, fault: str) -> 
     answers, reasons = RECOVERS[fault]
     began = monotonic()
     with serving(*answers) as provider:
-        run = carry_out(office, provider, Budget(), call_milliseconds=2000)
+        run = carry_out(office, provider, RunBudget(), call_milliseconds=2000)
 
     assert (run.outcome, office.answer()) == (Outcome.OK, b"1094 km")
     assert [(reply.why, reply.code) for reply in replies(office)] == reasons
@@ -133,7 +133,7 @@ def test_a_provider_that_stays_away_fails_the_task_after_so_many_requests(
     """It is asked again as often as the policy says, and not once more."""
     answer, most, outcome, reason = STAYS[fault]
     with serving(answer) as provider:
-        run = carry_out(office, provider, Budget(), call_milliseconds=400, retries=1)
+        run = carry_out(office, provider, RunBudget(), call_milliseconds=400, retries=1)
 
     assert (run.outcome, run.task("a").state) == (outcome, TaskState.FAILED)
     assert {(reply.why, reply.code) for reply in replies(office)} == {reason}
@@ -146,7 +146,7 @@ def test_a_provider_that_is_busy_for_ever_is_left_when_time_is_up(office: Office
     """Pauses grow, and a deadline ends them."""
     began = monotonic()
     with serving(refuse(429)) as provider:
-        run = carry_out(office, provider, Budget(milliseconds=2500))
+        run = carry_out(office, provider, RunBudget(milliseconds=2500))
 
     assert monotonic() - began < 10
     assert run.outcome is Outcome.TIMEOUT
@@ -171,7 +171,7 @@ def test_a_provider_that_is_busy_for_ever_is_left_when_time_is_up(office: Office
 def test_a_bill_that_cannot_be_true_is_the_bound(office: Office, usage: Any) -> None:  # noqa: ANN401
     """It neither breaks the record nor makes the run free."""
     with serving(say("1094 km", usage=usage)) as provider:
-        run = carry_out(office, provider, Budget(usd=10**12), retries=0)
+        run = carry_out(office, provider, RunBudget(usd=10**12), retries=0)
 
     assert run.outcome in (Outcome.OK, Outcome.FAILED)
     (call,) = run.task("a").calls
@@ -186,7 +186,7 @@ def test_a_bill_above_the_bound_stops_the_run_it_is_charged_to(office: Office) -
     tasks = plan(Task("a", "How long?"), Task("b", "Again.", needs=("a",)))
     with serving(large) as provider:
         policy = quick(agents={"": spec_of(provider)})
-        run = office.do(Order("x", tasks, policy, Budget(usd=10**9)))
+        run = office.do(RunRequest("x", tasks, policy, RunBudget(usd=10**9)))
 
     assert run.outcome is Outcome.DENIED
     assert run.stopped is not None
@@ -200,9 +200,9 @@ def test_a_bill_above_the_bound_stops_the_run_it_is_charged_to(office: Office) -
 def test_a_role_that_answers_in_another_form_is_asked_twice(office: Office) -> None:
     """The provider was told the form, and did not keep to it."""
     with serving(say("First I would look at the Elbe.")) as provider:
-        run = carry_out(office, provider, Budget(), roles={Role.COORDINATOR: ""})
+        run = carry_out(office, provider, RunBudget(), roles={Role.COORDINATOR: ""})
 
-    assert run.stopped == Stopped(StopReason.ROLE, by="@coordinator")
+    assert run.stopped == StopFacts(StopReason.ROLE, by="@coordinator")
     assert [seen.body["response_format"]["type"] for seen in provider.seen] == ["json_schema"] * 2
 
 
@@ -210,7 +210,7 @@ def test_a_role_that_answers_in_its_form_is_heard(office: Office) -> None:
     """The same with a plan: the way to the task is the same real one."""
     planned = json.dumps({"tasks": [{"id": "elbe", "instruction": "How long is the Elbe?"}]})
     with serving(say(planned), GOOD) as provider:
-        run = carry_out(office, provider, Budget(), roles={Role.COORDINATOR: ""})
+        run = carry_out(office, provider, RunBudget(), roles={Role.COORDINATOR: ""})
 
     assert (run.outcome, office.answer()) == (Outcome.OK, b"1094 km")
 
@@ -269,7 +269,7 @@ def test_a_burst_of_refusals_loses_no_parallel_run(office: Office) -> None:
     crowded, tasks = Crowded(), Plan(tuple(Task(f"t{n}", "Say it.") for n in range(CROWD)))
     with serving(crowded) as provider:
         policy = Policy(agents={"": spec_of(provider)}, parallel=CROWD)
-        run = office.do(Order("x", tasks, policy))
+        run = office.do(RunRequest("x", tasks, policy))
 
     assert run.outcome is Outcome.OK
     assert {task.state for task in run.tasks.values()} == {TaskState.PASSED}

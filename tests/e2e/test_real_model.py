@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
 from forum.work import (
-    Brief,
-    Budget,
-    Called,
+    CallFacts,
     Chat,
     Independence,
+    LaneBrief,
     Plan,
     Policy,
-    Replied,
+    ReplyFacts,
     Role,
+    RunBudget,
     Task,
     TaskState,
 )
@@ -54,7 +54,7 @@ def forum(home: Project, *argv: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def calls_of(home: Project, run: str) -> list[tuple[Called, Replied | None]]:
+def calls_of(home: Project, run: str) -> list[tuple[CallFacts, ReplyFacts | None]]:
     """Return every call of a run with its reply."""
     tasks = home.forum.read_run(run).tasks.values()
     return [(call.called, call.replied) for task in tasks for call in task.calls]
@@ -99,15 +99,15 @@ def test_two_results_of_a_real_model_become_one_answer(home: Project, smollm2: s
             Task("peak", "Name a mountain of Austria.", "a mountain is named", lane="geography"),
         )
     )
-    lanes = {"geography": Brief("Knows places.", "Answer in one short sentence.", "worker")}
+    lanes = {"geography": LaneBrief("Knows places.", "Answer in one short sentence.", "worker")}
     roles = dict.fromkeys((Role.VALIDATOR, Role.SYNTHESIZER, Role.INTENT), "judge")
     policy = Policy(agents={"worker": chat, "judge": chat}, lanes=lanes, roles=roles)
-    with home.forum.working():
-        run = home.submit(Order("A river and a mountain?", tasks, policy, Budget(calls=40)))
+    with home.forum.run_worker():
+        run = home.submit(RunRequest("A river and a mountain?", tasks, policy, RunBudget(calls=40)))
         state = home.wait(run, 240)
 
     assert state.task("@synthesizer").state is TaskState.PASSED
     assert all(f"[{name}]".encode() in home.answer(run) for name in ("river", "peak"))
-    home.forum.settle()
-    assert home.forum.verify(home.forum.trust()).ok
+    home.forum.publish()
+    assert home.forum.verify(home.forum.read_trust()).ok
     assert home.forum.replay(run) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
 from forum.work import Plan, Policy, Task, TaskState
 from tests.e2e.project import Project
@@ -38,7 +38,7 @@ def peak_of(pid: int) -> int:
 def test_a_large_plan_is_carried_out_with_little_memory(home: Project, plan: Plan) -> None:
     """Nothing on the way may hold the whole of it again for every task."""
     with home.worker() as worker:
-        run = home.submit(Order("All of it.", plan, Policy(parallel=64)))
+        run = home.submit(RunRequest("All of it.", plan, Policy(parallel=64)))
         state = home.wait(run, seconds=240)
         peak = peak_of(worker.pid)
 

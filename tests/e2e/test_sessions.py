@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
-from forum.work import TURN, Move, Run, Why
+from forum.work import TURN_PREFIX, Run, ScriptStep, Why
 from tests.e2e.project import Project, eventually, project
 from tests.engine.office import Office
 from tests.engine.panel import (
@@ -25,7 +25,7 @@ WAYS = (
     (claiming("yes", "it was tested"), ballot("yes")),
     (ballot("no"), ballot("no")),
 )
-TURNS = tuple(f"{TURN}ballot.{number}.{seat}" for number in (0, 1) for seat in (1, 2, 3))
+TURNS = tuple(f"{TURN_PREFIX}ballot.{number}.{seat}" for number in (0, 1) for seat in (1, 2, 3))
 WORDS = (
     turn("It is old.", ("ben", "How old?")),
     turn("Forty years."),
@@ -35,22 +35,22 @@ WORDS = (
     verdict("finalize"),
     synthesis("yes"),
 )
-SPOKEN = tuple(f"{TURN}turn.{number}" for number in range(1, len(WORDS) + 1))
+SPOKEN = tuple(f"{TURN_PREFIX}turn.{number}" for number in range(1, len(WORDS) + 1))
 
 
-def in_turns(milliseconds: int) -> Order:
+def in_turns(milliseconds: int) -> RunRequest:
     """Ask three seats who speak one after another."""
     policy = {"parallel": 1}
-    return Order(QUESTION, None, panel(*WAYS, milliseconds=milliseconds, policy=policy))
+    return RunRequest(QUESTION, None, panel(*WAYS, milliseconds=milliseconds, policy=policy))
 
 
-def by_the_open_protocol(milliseconds: int) -> Order:
+def by_the_open_protocol(milliseconds: int) -> RunRequest:
     """Ask a symposium with a branch."""
-    said = ((Move(words, milliseconds=milliseconds),) for words in WORDS)
-    return Order(QUESTION, None, symposium(*said))
+    said = ((ScriptStep(words, milliseconds=milliseconds),) for words in WORDS)
+    return RunRequest(QUESTION, None, symposium(*said))
 
 
-Ask = Callable[[int], Order]
+Ask = Callable[[int], RunRequest]
 """Returns what is asked, of those who take so many milliseconds for an answer."""
 
 
@@ -94,8 +94,8 @@ def check_broken(
     for name, lost in turns.items():
         whys = [call.replied.why for call in state.task(name).calls if call.replied]
         assert whys == ([Why.LOST, Why.NONE] if lost else [Why.NONE]), name
-    home.forum.settle()
-    assert home.forum.verify(home.forum.trust()).ok
+    home.forum.publish()
+    assert home.forum.verify(home.forum.read_trust()).ok
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
-from forum.work import Move, Policy, Scripted, one_task
+from forum.work import Policy, Scripted, ScriptStep, single_task_plan
 from tests.e2e.project import Project, eventually, project
 
 
@@ -26,11 +26,11 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
                 "FORUM_KEY_FILE": str(home.forum.settings.key_file),
             },
         )
-        run = home.submit(Order("Go.", one_task("Go.")))
+        run = home.submit(RunRequest("Go.", single_task_plan("Go.")))
         with elsewhere.worker():
             state = home.end(run)
-        home.forum.settle()
-        report = home.forum.verify(home.forum.trust())
+        home.forum.publish()
+        report = home.forum.verify(home.forum.read_trust())
 
     assert state.outcome is Outcome.OK
     assert report.ok, report.findings
@@ -39,9 +39,9 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
 
 def test_a_worker_that_is_stopped_politely_ends_its_calls_first(tmp_path: Path) -> None:
     """Others must not think it dead meanwhile: every deploy would pay for its calls again."""
-    slow = Scripted({"*": (Move("done", milliseconds=5000),)})
+    slow = Scripted({"*": (ScriptStep("done", milliseconds=5000),)})
     with project(tmp_path / "project", None) as home, home.worker() as first:
-        run = home.submit(Order("Go.", one_task("Go."), Policy(agents={"": slow})))
+        run = home.submit(RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": slow})))
         eventually(lambda: bool(home.forum.read_run(run).tasks))
         with home.worker():
             first.send_signal(signal.SIGTERM)
@@ -58,14 +58,14 @@ def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None
 
     No lease runs out then, and the queues take the work for being done: it would wait for ever.
     """
-    slow = Scripted({"*": (Move("done", milliseconds=2000),)})
+    slow = Scripted({"*": (ScriptStep("done", milliseconds=2000),)})
     with home.worker() as worker:
-        run = home.submit(Order("Go.", one_task("Go."), Policy(agents={"": slow})))
+        run = home.submit(RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": slow})))
         eventually(lambda: bool(home.forum.read_run(run).tasks))
         worker.kill()
         worker.wait()
     for name in home.forum.store.workers():
-        home.forum.store.drop_lease(name)
+        home.forum.store.release_lease(name)
     with home.worker():
         state = home.end(run)
 

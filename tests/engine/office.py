@@ -14,37 +14,37 @@ from typing import Any
 
 from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
 from forum.engine import (
-    Call,
-    Deed,
+    CallReply,
     Engine,
     LocalRunner,
     Model,
-    Order,
-    Reply,
+    ModelCall,
+    RunRequest,
     SharedBudgets,
+    ToolInvocation,
     ToolPort,
-    accept,
-    decide,
+    accept_run,
+    decide_gate,
     read_body,
     read_run,
 )
 from forum.ledger import (
     LEDGER_KINDS,
     LOG_RUN,
-    MAIN,
-    Account,
-    Alarm,
+    MAIN_STRAND,
     Amount,
+    BudgetAccount,
     Entry,
+    EntryWrite,
     Ledger,
     Outcome,
     Position,
     Publisher,
-    Record,
     Sequencer,
     Store,
+    Timer,
     leaf_of,
-    text,
+    text_content,
 )
 from forum.models import make_model
 from forum.verify import Finding, Trust, verify_ledger
@@ -53,17 +53,17 @@ from forum.work import (
     Agent,
     Answer,
     Authority,
-    Called,
-    Delegated,
-    GateDecidedBy,
+    CallFacts,
+    DelegationFacts,
+    GateDecisionByFacts,
     GateRule,
+    IdentifiedEntry,
     Plan,
     Policy,
     Run,
     SharedCap,
     Task,
-    Told,
-    Tool,
+    ToolSpec,
 )
 from tests.support import key_of
 from tests.verify.world import Kept, policy_of
@@ -87,7 +87,7 @@ class Power:
         self._store, self._left, self._persisted = store, commits, persisted
         self.failed = False
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit, as long as there is power."""
         if self.failed:
             raise Cut
@@ -103,10 +103,10 @@ class Power:
 class Hands:
     """Agents and tools that do what their scripts say, and remember what they did."""
 
-    calls: list[Call] = field(default_factory=list)
-    deeds: list[Deed] = field(default_factory=list)
-    at_call: Callable[[Call], None] = lambda _: None
-    at_deed: Callable[[Deed], Reply | None] = lambda _: None
+    calls: list[ModelCall] = field(default_factory=list)
+    deeds: list[ToolInvocation] = field(default_factory=list)
+    at_call: Callable[[ModelCall], None] = lambda _: None
+    at_deed: Callable[[ToolInvocation], CallReply | None] = lambda _: None
     going: int = 0
     most: int = 0
     """How many calls went on at once."""
@@ -115,15 +115,15 @@ class Hands:
         """Return who answers for an agent."""
         return _Watched(make_model(agent), self)
 
-    def tool(self, _: Tool) -> ToolPort:
+    def tool(self, _: ToolSpec) -> ToolPort:
         """Return what has every effect."""
         return self
 
-    async def use(self, deed: Deed) -> Reply:
+    async def invoke(self, deed: ToolInvocation) -> CallReply:
         """Have an effect, and say how many there were."""
         self.deeds.append(deed)
         reply = self.at_deed(deed)
-        return reply or Reply(Outcome.OK, text(f"effect {len(self.deeds)}"))
+        return reply or CallReply(Outcome.OK, text_content(f"effect {len(self.deeds)}"))
 
 
 class _Watched:
@@ -131,7 +131,7 @@ class _Watched:
         self._model, self._hands = model, hands
         self.name, self.bound = model.name, model.bound
 
-    async def reply(self, call: Call) -> Reply:
+    async def reply(self, call: ModelCall) -> CallReply:
         hands = self._hands
         hands.calls.append(call)
         hands.at_call(call)
@@ -162,8 +162,8 @@ class Office:
         self,
         store: Store,
         hands: Hands | None = None,
-        append: Callable[[Sequence[Record]], None] | None = None,
-        append_async: Callable[[Sequence[Record]], Awaitable[None]] | None = None,
+        append: Callable[[Sequence[EntryWrite]], None] | None = None,
+        append_async: Callable[[Sequence[EntryWrite]], Awaitable[None]] | None = None,
         gate_rules: tuple[GateRule, ...] = (),
         caps: tuple[SharedCap, ...] = (),
     ) -> None:
@@ -179,9 +179,9 @@ class Office:
 
     # Working
 
-    def accept(self, order: Order, run: str = RUN) -> None:
+    def accept(self, order: RunRequest, run: str = RUN) -> None:
         """Take a request on."""
-        accept(self.ledger, run, order, PERSON)
+        accept_run(self.ledger, run, order, PERSON)
 
     def work(self, run: str = RUN, meanwhile: "Meanwhile | None" = None) -> Run:
         """Go on with a run until nothing is to be done, and return how far it has come."""
@@ -198,7 +198,7 @@ class Office:
         try:
             while True:
                 runner.asked = False
-                working = asyncio.ensure_future(runner.finish())
+                working = asyncio.ensure_future(runner.wait_until_idle())
                 await asyncio.wait(
                     [working, beside],
                     return_when=asyncio.ALL_COMPLETED if beside.done() else asyncio.FIRST_COMPLETED,
@@ -215,20 +215,20 @@ class Office:
 
     def attend(self) -> None:
         """Look at the alarms at once, from another thread, while this office works."""
-        looking = self.engine.attend(self._runner)
+        looking = self.engine.dispatch_due_runs(self._runner)
         asyncio.run_coroutine_threadsafe(looking, self._loop).result()
 
     def _rings_soon(self) -> bool:
-        alarms = self.store.alarms(None, 1000, due=False)
+        alarms = self.store.timers(None, 1000, due=False)
         return any((alarm.at or 0) < now() + SOON for alarm in alarms)
 
     async def _attend(self, runner: "_Runner") -> None:
         while True:
             async with runner.lock:
-                await self.engine.attend(runner)
+                await self.engine.dispatch_due_runs(runner)
             await asyncio.sleep(0.01)
 
-    def do(self, order: Order, run: str = RUN) -> Run:
+    def do(self, order: RunRequest, run: str = RUN) -> Run:
         """Take a request on, and carry it out as far as possible."""
         self.accept(order, run)
         return self.work(run)
@@ -236,11 +236,17 @@ class Office:
     def decide(self, subject: str, answer: Answer, run: str = RUN, digest: str = "") -> None:
         """Decide at a gate, as one who has looked at what it shows."""
         shown = digest or read_run(self.ledger, run).gates[f"gate/{subject}"].digest
-        decide(self.ledger, run, subject, GateDecidedBy(answer, shown, Authority.OPERATOR), PERSON)
+        decide_gate(
+            self.ledger,
+            run,
+            subject,
+            GateDecisionByFacts(answer, shown, Authority.OPERATOR),
+            PERSON,
+        )
 
     # Looking
 
-    def told(self, run: str = RUN) -> list[Told]:
+    def told(self, run: str = RUN) -> list[IdentifiedEntry]:
         """Return the entries of a run in the order in which they were committed."""
         Sequencer(self.store).drain()
         entries = self.store.entries(0, self.store.head().size)
@@ -269,7 +275,7 @@ class Office:
         (answered,) = [entry for entry in self.entries(run) if entry.kind == "answer/1"]
         return self.body(answered, "answer")
 
-    def account(self, run: str = RUN) -> Account:
+    def account(self, run: str = RUN) -> BudgetAccount:
         """Return what a run may use and has used."""
         account = self.store.account(run)
         assert account is not None
@@ -277,16 +283,16 @@ class Office:
 
     def alarms(self) -> list[tuple[str, str]]:
         """Return which runs somebody will look at, and what for."""
-        return [(alarm.run, alarm.strand) for alarm in self.store.alarms(None, 1000, due=False)]
+        return [(alarm.run, alarm.strand) for alarm in self.store.timers(None, 1000, due=False)]
 
-    def alarm(self, run: str = RUN) -> Alarm | None:
+    def alarm(self, run: str = RUN) -> Timer | None:
         """Return when somebody will look at a run."""
-        return self.store.alarm(run, MAIN)
+        return self.store.timer(run, MAIN_STRAND)
 
     def findings(self) -> tuple[Finding, ...]:
         """Sign the ledger, and return what a stranger finds wrong with it."""
         key = key_of(self.store.origin)
-        self.ledger.begin("tests/1", key.verifier())
+        self.ledger.initialize("tests/1", key.verifier())
         Sequencer(self.store).drain()
         Publisher(self.store, key, Kept(self.store.checkpoint()), policy_of(key)).sign()
         with self.store.snapshot() as reader:
@@ -294,8 +300,8 @@ class Office:
 
     def model_calls(self, run: str = RUN) -> int:
         """Count the calls that are on record, those of runs within included."""
-        own = [e for e in self.entries(run) if isinstance(e.facts, Called)]
-        inner = [e.facts.run for e in self.entries(run) if isinstance(e.facts, Delegated)]
+        own = [e for e in self.entries(run) if isinstance(e.facts, CallFacts)]
+        inner = [e.facts.run for e in self.entries(run) if isinstance(e.facts, DelegationFacts)]
         return len(own) - len(inner) + sum(map(self.model_calls, inner))
 
 
@@ -341,7 +347,7 @@ def spending(entries: Sequence[Entry[Any]]) -> Iterator[Amount]:
     used = Amount()
     for entry in entries:
         match entry.facts:
-            case Called():
+            case CallFacts():
                 open_calls[entry.strand] = entry.facts.reserved
             case facts if entry.kind == "reply/1":
                 used = used.plus(Amount(facts.usd, facts.tokens, 1))

@@ -5,23 +5,23 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation import Report, read_report
-from forum.engine import Order
+from forum.deliberation import CouncilReport, read_report
+from forum.engine import RunRequest
 from forum.ledger import Entry
 from forum.work import (
     Agent,
-    Called,
+    CallFacts,
     Council,
-    Delegated,
-    Happened,
-    Intended,
-    Move,
+    DelegationFacts,
+    IntentFacts,
+    OutcomeFacts,
     Policy,
-    Replied,
+    ReplyFacts,
     Scripted,
+    ScriptStep,
     Seat,
     Symposium,
-    Tool,
+    ToolSpec,
     Why,
 )
 from tests.deliberation.sitting import CHAIR, config
@@ -34,28 +34,28 @@ PRICE = 1000
 JUDGE = "judge"
 
 
-Way = tuple[str | Move, ...]
+Way = tuple[str | ScriptStep, ...]
 """What a seat says, or does, round by round."""
 
 
-def seat(*way: str | Move, number: int = 1, milliseconds: int = 0) -> Scripted:
+def seat(*way: str | ScriptStep, number: int = 1, milliseconds: int = 0) -> Scripted:
     """Return the agent of a seat that says this, round by round."""
-    moves = (said if isinstance(said, Move) else _move(said, milliseconds) for said in way)
-    turns: dict[str, tuple[Move, ...]] = {
+    moves = (said if isinstance(said, ScriptStep) else _move(said, milliseconds) for said in way)
+    turns: dict[str, tuple[ScriptStep, ...]] = {
         f"~ballot.{turn}.{number}": (move,) for turn, move in enumerate(moves)
     }
     return Scripted(turns, usd=PRICE, tokens=100)
 
 
-def _move(said: str, milliseconds: int) -> Move:
-    return Move(said, tokens=60, input_tokens=40, milliseconds=milliseconds)
+def _move(said: str, milliseconds: int) -> ScriptStep:
+    return ScriptStep(said, tokens=60, input_tokens=40, milliseconds=milliseconds)
 
 
 def judge(first: str, second: str, number: int = 1) -> Scripted:
     """Return a judge who says this of a pair, and that of the same pair in the other order."""
     said = {"1": first, "2": second}
-    moves: dict[str, tuple[Move, ...]] = {
-        f"~judge.{number}.{turn}": (Move(json.dumps({"better": better})),)
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"~judge.{number}.{turn}": (ScriptStep(json.dumps({"better": better})),)
         for turn, better in said.items()
     }
     return Scripted(moves, usd=PRICE, tokens=100)
@@ -94,26 +94,28 @@ THREE_TEXTS: tuple[Way, ...] = (
 """Open answers of which none has a majority."""
 
 
-def split(milliseconds: int = 0, **members: Any) -> Order:  # noqa: ANN401
+def split(milliseconds: int = 0, **members: Any) -> RunRequest:  # noqa: ANN401
     """Ask a council of five that is divided."""
-    return Order(QUESTION, None, panel(*DIVIDED, milliseconds=milliseconds, **members))
+    return RunRequest(QUESTION, None, panel(*DIVIDED, milliseconds=milliseconds, **members))
 
 
-def judged(first: str = "second", second: str = "first") -> Order:
+def judged(first: str = "second", second: str = "first") -> RunRequest:
     """Ask a council whose open answers a judge compares."""
     agents = {JUDGE: _both(judge(first, second), judge("first", "second", number=2))}
     council = panel(*THREE_TEXTS, judge=JUDGE, rounds=0, policy={"agents": agents})
-    return Order(QUESTION, None, council)
+    return RunRequest(QUESTION, None, council)
 
 
 def _both(one: Scripted, other: Scripted) -> Scripted:
     return Scripted({**one.moves, **other.moves}, usd=one.usd, tokens=one.tokens)
 
 
-def checked(**members: Any) -> Order:  # noqa: ANN401
+def checked(**members: Any) -> RunRequest:  # noqa: ANN401
     """Ask a council of five whose answer a tool checks."""
-    tools = {"test": Tool(("test",))}
-    return Order(QUESTION, None, panel(*DIVIDED, check="test", policy={"tools": tools}, **members))
+    tools = {"test": ToolSpec(("test",))}
+    return RunRequest(
+        QUESTION, None, panel(*DIVIDED, check="test", policy={"tools": tools}, **members)
+    )
 
 
 # The open protocol
@@ -121,7 +123,7 @@ def checked(**members: Any) -> Order:  # noqa: ANN401
 SPEAKERS = ("ada", "ben", "cleo", "dan")
 
 
-def symposium(*turns: tuple[Move, ...], seconds: int = 600) -> Policy:
+def symposium(*turns: tuple[ScriptStep, ...], seconds: int = 600) -> Policy:
     """Return a policy in which all of a symposium is said by one agent, turn by turn."""
     moves = {f"~turn.{number}": way for number, way in enumerate(turns, 1)}
     given = config(
@@ -135,7 +137,7 @@ def symposium(*turns: tuple[Move, ...], seconds: int = 600) -> Policy:
     return quick(agents=agents, panel=Symposium(given, dict.fromkeys((*SPEAKERS, CHAIR), "model")))
 
 
-def symposiast(milliseconds: int = 0) -> Order:
+def symposiast(milliseconds: int = 0) -> RunRequest:
     """Ask a symposium with a branch, a request that is put off, and one who has to leave."""
     opening = turn("It is old.", ("ben", "How old?"), ("cleo", "Who tested it?"))
     said = (
@@ -153,7 +155,9 @@ def symposiast(milliseconds: int = 0) -> Order:
         (synthesis("Yes."),),
     )
     moves = (tuple(_move(words, milliseconds) for words in way) for way in said)
-    return Order(QUESTION, None, symposium(*(way or (Move(fail="auth_failure"),) for way in moves)))
+    return RunRequest(
+        QUESTION, None, symposium(*(way or (ScriptStep(fail="auth_failure"),) for way in moves))
+    )
 
 
 # Looking
@@ -165,7 +169,7 @@ def closing(office: Office, run: str = RUN) -> Entry[Any]:
     return closed
 
 
-def report_of(office: Office, run: str = RUN) -> Report:
+def report_of(office: Office, run: str = RUN) -> CouncilReport:
     """Return the report of a council."""
     return read_report(office.body(closing(office, run), "report"))
 
@@ -183,16 +187,20 @@ def transcript(office: Office, run: str = RUN) -> dict[str, list[object]]:
     told: dict[str, list[object]] = {}
     for entry in office.entries(run):
         said = told.setdefault(entry.strand, [])
-        if isinstance(entry.facts, Replied | Happened) and entry.facts.why is Why.LOST:
+        if isinstance(entry.facts, ReplyFacts | OutcomeFacts) and entry.facts.why is Why.LOST:
             said.pop()
-        elif not isinstance(entry.facts, Delegated):
+        elif not isinstance(entry.facts, DelegationFacts):
             said.append((entry.kind, _step(entry), _facts(entry), _bodies(office, entry)))
     return told
 
 
 def _step(entry: Entry[Any]) -> str:
     # After a call that was lost, the next one has another number.
-    return "" if isinstance(entry.facts, Called | Replied | Intended | Happened) else entry.step
+    return (
+        ""
+        if isinstance(entry.facts, CallFacts | ReplyFacts | IntentFacts | OutcomeFacts)
+        else entry.step
+    )
 
 
 def _facts(entry: Entry[Any]) -> dict[str, Any]:
@@ -220,4 +228,4 @@ def _bodies(office: Office, entry: Entry[Any]) -> dict[str, object]:
 
 def was_asked(entry: Entry[Any]) -> bool:
     """Tell whether this entry is a call."""
-    return isinstance(entry.facts, Called)
+    return isinstance(entry.facts, CallFacts)

@@ -13,22 +13,22 @@ from msgspec.structs import replace
 
 from forum.deliberation import (
     SYMPOSIUM_KINDS,
-    Body,
     FakeScript,
-    Note,
+    NoteBody,
     Session,
-    files_of,
-    record_of,
-    rehearse,
+    SessionNote,
+    build_session_files,
+    read_recorded_session,
+    simulate_session,
 )
-from forum.deliberation.symposium.artifact import Kept
-from forum.engine import Engine, Order, order_of, read_run
-from forum.ledger import MAIN, Ledger, Mask, Record, Store, entries_of
-from forum.staff import seat_order
-from forum.work import TURN, Agent, Policy, Scripted, Symposium
+from forum.deliberation.symposium.artifact import RecordedSession
+from forum.engine import Engine, RunRequest, read_run, read_run_request
+from forum.ledger import MAIN_STRAND, EntryWrite, Ledger, SecretMask, Store, read_strand_entries
+from forum.planning import seat_panel
+from forum.work import TURN_PREFIX, Agent, Policy, Scripted, Symposium
 from tests.engine.office import KINDS, RUN, Hands, Office, now, quick
 
-NO_SECRETS = Mask.of({})
+NO_SECRETS = SecretMask.from_secrets({})
 CAST = "cast"
 """The agent that speaks for everybody."""
 
@@ -36,8 +36,8 @@ CAST = "cast"
 def hall(
     store: Store,
     hands: Hands | None = None,
-    append: Callable[[Sequence[Record]], None] | None = None,
-    mask: Mask = NO_SECRETS,
+    append: Callable[[Sequence[EntryWrite]], None] | None = None,
+    mask: SecretMask = NO_SECRETS,
 ) -> Office:
     """Return an office in which sessions are held."""
     office = Office(store, hands)
@@ -51,21 +51,21 @@ def scripted(
     script: FakeScript,
     selector: FakeScript | None = None,
     slow: Mapping[str, int] = MappingProxyType({}),
-) -> Order:
+) -> RunRequest:
     """Return an order for a session that goes as scripts say; slow turns take milliseconds."""
     policy = Policy(agents={CAST: Scripted()}, panel=panel_of(given))
-    moves = rehearse(Session(given["problem_statement"], policy, 0), script, selector)
+    moves = simulate_session(Session(given["problem_statement"], policy, 0), script, selector)
     timed = {
-        TURN + turn: tuple(replace(move, milliseconds=slow.get(turn, 0)) for move in made)
+        TURN_PREFIX + turn: tuple(replace(move, milliseconds=slow.get(turn, 0)) for move in made)
         for turn, made in moves.items()
     }
     return seated(given, Scripted(timed))
 
 
-def seated(given: dict[str, Any], agent: Agent) -> Order:
+def seated(given: dict[str, Any], agent: Agent) -> RunRequest:
     """Return an order for a session in which one agent speaks for everybody."""
-    order = Order(given["problem_statement"], None, quick(agents={CAST: agent}))
-    return seat_order(order, panel_of(given))
+    order = RunRequest(given["problem_statement"], None, quick(agents={CAST: agent}))
+    return seat_panel(order, panel_of(given))
 
 
 def panel_of(given: dict[str, Any]) -> Symposium:
@@ -76,27 +76,27 @@ def panel_of(given: dict[str, Any]) -> Symposium:
 
 def session_in(office: Office, run: str = RUN) -> Session:
     """Return what is deliberated on in a run."""
-    order = order_of(office.ledger, run)
+    order = read_run_request(office.ledger, run)
     return Session(order.request, order.policy, read_run(office.ledger, run).begun)
 
 
-def kept(office: Office, run: str = RUN) -> Kept:
+def kept(office: Office, run: str = RUN) -> RecordedSession:
     """Return a session as the ledger has it."""
     notes = (
-        Note(
+        SessionNote(
             entry.step,
             entry.facts,
-            tuple(Body(name, office.body(entry, name)) for name in entry.bodies),
+            tuple(NoteBody(name, office.body(entry, name)) for name in entry.bodies),
         )
-        for _, entry in entries_of(office.ledger, run, MAIN)
+        for _, entry in read_strand_entries(office.ledger, run, MAIN_STRAND)
         if entry.kind in SYMPOSIUM_KINDS
     )
-    return record_of(session_in(office, run), notes)
+    return read_recorded_session(session_in(office, run), notes)
 
 
 def write_session(office: Office, folder: Path, run: str = RUN) -> Path:
     """Write the files of a session, and return the folder with them."""
     folder.mkdir(parents=True)
-    for name, data in files_of(kept(office, run), "1.2.3").items():
+    for name, data in build_session_files(kept(office, run), "1.2.3").items():
         (folder / name).write_bytes(data)
     return folder

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from forum.engine import Order
-from forum.work import Brief, Budget, Move, Policy, Role, Scripted, Tool
+from forum.engine import RunRequest
+from forum.work import LaneBrief, Policy, Role, RunBudget, Scripted, ScriptStep, ToolSpec
 from tests.engine.office import quick
 
 REQUEST = "Compare the rivers Elbe and Danube, and say which is longer."
@@ -26,12 +26,12 @@ YES = {"passed": True, "reason": ""}
 NO = {"passed": False, "reason": "it does not say which is longer"}
 
 
-def said(value: Any) -> Move:  # noqa: ANN401  what a role says
+def said(value: Any) -> ScriptStep:  # noqa: ANN401  what a role says
     """Return the move that says this in JSON."""
-    return Move(json.dumps(value))
+    return ScriptStep(json.dumps(value))
 
 
-WORKER = Scripted({"elbe": (Move("1094 km"),), "danube": (Move("2850 km"),)}, usd=5)
+WORKER = Scripted({"elbe": (ScriptStep("1094 km"),), "danube": (ScriptStep("2850 km"),)}, usd=5)
 JUDGE = Scripted({"elbe": (said(YES),), "@intent": (said(YES),)}, usd=2)
 CHIEF = Scripted(
     {
@@ -51,8 +51,8 @@ ROLES = {
     Role.REVISER: "chief",
 }
 LANES = {
-    "geography": Brief("Knows places.", "Give lengths in km.", "worker"),
-    "cooking": Brief("Knows food.", "Be brief.", "worker"),
+    "geography": LaneBrief("Knows places.", "Give lengths in km.", "worker"),
+    "cooking": LaneBrief("Knows food.", "Be brief.", "worker"),
 }
 
 
@@ -63,13 +63,13 @@ def team(**members: Any) -> Policy:  # noqa: ANN401
     return quick(**{**usual, **members})
 
 
-def order(**members: Any) -> Order:  # noqa: ANN401
+def order(**members: Any) -> RunRequest:  # noqa: ANN401
     """Return a request that nobody has planned."""
-    return Order(REQUEST, None, team(**members), Budget(usd=10_000))
+    return RunRequest(REQUEST, None, team(**members), RunBudget(usd=10_000))
 
 
 WHOLE = order(
-    tools={"look": Tool(("look",)), "outside": Tool(("outside",))},
+    tools={"look": ToolSpec(("look",)), "outside": ToolSpec(("outside",))},
     context=("look",),
     verifiers=("outside",),
 )

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from forum.engine import Order
-from forum.work import one_task
+from forum.engine import RunRequest
+from forum.work import single_task_plan
 from tests.engine.office import Office
 from tests.support import StoreFactory
 
@@ -26,11 +26,11 @@ def test_a_long_backlog_is_handed_on_piece_by_piece(office: Office) -> None:
     """A worker that is to stop must not first hand on whatever waits."""
     names = [f"run-{n:03}" for n in range(250)]
     for name in names:
-        office.accept(Order("Go.", one_task("Go.")), name)
+        office.accept(RunRequest("Go.", single_task_plan("Go.")), name)
     queue = Queue()
-    more = [asyncio.run(office.engine.attend(queue)) for _ in range(6)]
+    more = [asyncio.run(office.engine.dispatch_due_runs(queue)) for _ in range(6)]
     at_first = list(queue.runs)
-    asyncio.run(office.engine.attend(queue))
+    asyncio.run(office.engine.dispatch_due_runs(queue))
 
     assert more == [True] * 5 + [False]
     assert at_first == names
@@ -42,10 +42,10 @@ def test_workers_that_look_at_the_same_time_hand_on_each_run_once(factory: Store
     offices, queue = [Office(factory()) for _ in range(3)], Queue()
     names = [f"run-{n:03}" for n in range(120)]
     for name in names:
-        offices[0].accept(Order("Go.", one_task("Go.")), name)
+        offices[0].accept(RunRequest("Go.", single_task_plan("Go.")), name)
 
     async def attend_all() -> None:
-        await asyncio.gather(*(office.engine.attend(queue) for office in offices))
+        await asyncio.gather(*(office.engine.dispatch_due_runs(queue) for office in offices))
 
     asyncio.run(attend_all())
 
@@ -54,10 +54,10 @@ def test_workers_that_look_at_the_same_time_hand_on_each_run_once(factory: Store
 
 def test_an_alarm_may_ring_for_days(office: Office) -> None:
     """A run that is driven elsewhere is never driven here: the pauses end at a heartbeat."""
-    office.accept(Order("Go.", one_task("Go.")), "run")
+    office.accept(RunRequest("Go.", single_task_plan("Go.")), "run")
     queue = Queue()
     for _ in range(1500):
-        asyncio.run(office.engine.attend(queue))
-        office.store.snooze(office.store.alarms(None, 10, due=False), 0)
+        asyncio.run(office.engine.dispatch_due_runs(queue))
+        office.store.reschedule(office.store.timers(None, 10, due=False), 0)
 
     assert len(queue.runs) == 1500

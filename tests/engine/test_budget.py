@@ -11,21 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forum.backends.committer import Committer
-from forum.engine import Engine, Order, read_run
-from forum.ledger import NO_LIMIT, Account, Amount, Charge, Ledger, Outcome
+from forum.backends.group_commit import GroupCommitter
+from forum.engine import Engine, RunRequest, read_run
+from forum.ledger import NO_LIMIT, Amount, BudgetAccount, BudgetCharge, Ledger, Outcome
 from forum.work import (
-    Budget,
-    Called,
+    CallFacts,
     Command,
     Council,
-    Delegated,
-    Move,
+    DelegationFacts,
     Plan,
-    Replied,
+    ReplyFacts,
+    RunBudget,
     Scripted,
+    ScriptStep,
     Seat,
-    Stopped,
+    StopFacts,
     StopReason,
     Task,
     TaskState,
@@ -47,11 +47,13 @@ from tests.engine.office import (
 from tests.support import Chain, StoreFactory, Wrapped
 
 
-def many(count: int) -> Order:
+def many(count: int) -> RunRequest:
     """Return an order of independent tasks, each of which costs 10 and asks for 10."""
     tasks = plan(*(Task(f"t{n}", "x") for n in range(count)))
-    policy = quick(agents={"": Scripted({"*": (Move("x", milliseconds=5),)}, usd=10)}, parallel=64)
-    return Order("x", tasks, policy, Budget(usd=305))
+    policy = quick(
+        agents={"": Scripted({"*": (ScriptStep("x", milliseconds=5),)}, usd=10)}, parallel=64
+    )
+    return RunRequest("x", tasks, policy, RunBudget(usd=305))
 
 
 def check_spending(office: Office, cap: Amount) -> None:
@@ -60,7 +62,7 @@ def check_spending(office: Office, cap: Amount) -> None:
     after = list(spending(entries))
     overrun = Amount()
     for entry, used in zip(entries, after, strict=True):
-        if isinstance(entry.facts, Replied):
+        if isinstance(entry.facts, ReplyFacts):
             facts = entry.facts
             overrun = overrun.plus(Amount(facts.overrun_usd, facts.overrun_tokens))
         assert not used.minus(overrun).exceeds(cap), f"at {entry.strand}/{entry.step}"
@@ -71,7 +73,7 @@ def check_spending(office: Office, cap: Amount) -> None:
 def test_a_cap_holds_under_sixty_four_tasks(store_factory: StoreFactory, way: str) -> None:
     """All of them want the last of it at the same moment."""
     store = store_factory()
-    with closing(Committer(store)) as committer:
+    with closing(GroupCommitter(store)) as committer:
         alone = way == "alone"
         append = (None, None) if alone else (committer.append, committer.append_async)
         run = Office(store, hands := Hands(), *append).do(many(64))
@@ -123,14 +125,14 @@ def test_no_bill_is_forgotten(
     fails: bool,  # noqa: FBT001
 ) -> None:
     """Whatever calls cost, more or less than their bound: account, entries and fold agree."""
-    moves: dict[str, tuple[Move, ...]] = {
-        f"t{n}": (Move("x", usd=bill, tokens=used, fail="503" if fails and n % 2 else ""),)
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"t{n}": (ScriptStep("x", usd=bill, tokens=used, fail="503" if fails and n % 2 else ""),)
         for n, (bill, used) in enumerate(bills)
     }
     policy = quick(agents={"": Scripted(moves, usd=10, tokens=6)}, retries=1)
     tasks = plan(*(Task(name, "x") for name in moves))
     office = Office(factory.beside()())
-    run = office.do(Order("x", tasks, policy, Budget(usd, tokens, calls)))
+    run = office.do(RunRequest("x", tasks, policy, RunBudget(usd, tokens, calls)))
 
     cap = Amount(usd, tokens, calls)
     check_spending(office, cap)
@@ -149,19 +151,19 @@ def test_no_bill_is_forgotten(
 @pytest.mark.parametrize(
     ("budget", "limit", "asked", "used", "cap"),
     [
-        (Budget(usd=25), "usd", 10, 20, 25),
-        (Budget(tokens=13), "tokens", 6, 8, 13),
-        (Budget(calls=2), "calls", 1, 2, 2),
+        (RunBudget(usd=25), "usd", 10, 20, 25),
+        (RunBudget(tokens=13), "tokens", 6, 8, 13),
+        (RunBudget(calls=2), "calls", 1, 2, 2),
     ],
     ids=["usd", "tokens", "calls"],
 )
 def test_a_stop_names_what_was_spent_and_by_whom(
-    office: Office, budget: Budget, limit: str, asked: int, used: int, cap: int
+    office: Office, budget: RunBudget, limit: str, asked: int, used: int, cap: int
 ) -> None:
     """Dollars, tokens and calls alike: and what was worked out before is kept."""
     agents = {
-        "": Scripted({"*": (Move("x", tokens=4),)}, usd=10, tokens=6),
-        "b": Scripted({"*": (Move("y", tokens=4),)}, usd=10, tokens=6),
+        "": Scripted({"*": (ScriptStep("x", tokens=4),)}, usd=10, tokens=6),
+        "b": Scripted({"*": (ScriptStep("y", tokens=4),)}, usd=10, tokens=6),
     }
     tasks = plan(
         Task("a", "x"),
@@ -169,10 +171,10 @@ def test_a_stop_names_what_was_spent_and_by_whom(
         Task("c", "x", needs=("b",)),
         Task("d", "x", needs=("c",)),
     )
-    run = office.do(Order("x", tasks, quick(agents=agents), budget))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents), budget))
     (stop,) = [e for e in office.entries() if e.strand == "main" and e.kind == "stop/1"]
 
-    assert stop.facts == Stopped(StopReason.BUDGET, limit, asked, used, cap, "c")
+    assert stop.facts == StopFacts(StopReason.BUDGET, limit, asked, used, cap, "c")
     spent = msgspec.json.decode(office.body(stop, "spent"))
     assert spent == {"agent": [10, 4, 1], "b": [10, 4, 1]}
     by_id = {leaf.hex(): entry for leaf, entry in office.told()}
@@ -189,13 +191,13 @@ def test_an_overrun_is_recorded_with_its_call(office: Office, name: str) -> None
 
     Only for a run within nobody can know before what it may cost, and no agent is one.
     """
-    agents = {"": Scripted(), name: Scripted({"*": (Move("x", usd=40, tokens=9),)}, 10, 5)}
+    agents = {"": Scripted(), name: Scripted({"*": (ScriptStep("x", usd=40, tokens=9),)}, 10, 5)}
     tasks = plan(Task("a", "x", agent=name), Task("b", "x", needs=("a",), agent=name))
-    run = office.do(Order("x", tasks, quick(agents=agents), Budget(usd=30)))
-    (replied,) = [e.facts for e in office.entries() if isinstance(e.facts, Replied)]
+    run = office.do(RunRequest("x", tasks, quick(agents=agents), RunBudget(usd=30)))
+    (replied,) = [e.facts for e in office.entries() if isinstance(e.facts, ReplyFacts)]
 
     assert (replied.usd, replied.overrun_usd, replied.overrun_tokens) == (40, 30, 4)
-    assert office.account() == Account(Amount(30, NO_LIMIT, NO_LIMIT), Amount(40, 9, 1))
+    assert office.account() == BudgetAccount(Amount(30, NO_LIMIT, NO_LIMIT), Amount(40, 9, 1))
     assert run.stopped is not None
     assert (run.stopped.used, run.stopped.cap) == (40, 30)
     assert run.task("a").state is TaskState.PASSED
@@ -204,7 +206,7 @@ def test_an_overrun_is_recorded_with_its_call(office: Office, name: str) -> None
 def test_a_program_that_could_not_be_started_is_a_call_all_the_same(office: Office) -> None:
     """It was made, and is on record; a program that is not there is not tried again."""
     policy = quick(agents={"": Command(("/no/such/program",), usd=10)}, retries=2)
-    run = office.do(Order("x", chain("a"), policy, Budget(usd=100)))
+    run = office.do(RunRequest("x", chain("a"), policy, RunBudget(usd=100)))
 
     assert run.task("a").state is TaskState.FAILED
     assert office.account().used == Amount(0, 0, 1)
@@ -216,10 +218,10 @@ def test_a_program_that_could_not_be_started_is_a_call_all_the_same(office: Offi
 
 def test_a_run_ends_when_its_time_is_over(office: Office) -> None:
     """Calls are cut, what has not begun is skipped, and nobody waits for the rest."""
-    agents = {"": Scripted({"a": (Move("x"),), "*": (Move("x", milliseconds=20_000),)})}
+    agents = {"": Scripted({"a": (ScriptStep("x"),), "*": (ScriptStep("x", milliseconds=20_000),)})}
     tasks = plan(Task("a", "x"), Task("b", "x", needs=("a",)), Task("c", "x", needs=("b",)))
     began = monotonic()
-    run = office.do(Order("x", tasks, quick(agents=agents), Budget(milliseconds=400)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents), RunBudget(milliseconds=400)))
 
     assert monotonic() - began < 10
     assert run.outcome is Outcome.TIMEOUT
@@ -235,9 +237,11 @@ def test_a_run_ends_when_its_time_is_over(office: Office) -> None:
 
 def test_a_pause_before_a_retry_is_not_longer_than_the_time_left(office: Office) -> None:
     """A run that only waits is out of time all the same."""
-    policy = quick(agents={"": Scripted({"*": (Move(fail="503"),)})}, backoff_milliseconds=30_000)
+    policy = quick(
+        agents={"": Scripted({"*": (ScriptStep(fail="503"),)})}, backoff_milliseconds=30_000
+    )
     began = monotonic()
-    run = office.do(Order("x", chain("a"), policy, Budget(milliseconds=200)))
+    run = office.do(RunRequest("x", chain("a"), policy, RunBudget(milliseconds=200)))
 
     assert monotonic() - began < 15
     assert run.outcome is Outcome.TIMEOUT
@@ -253,8 +257,8 @@ def test_a_pause_before_a_retry_is_no_longer_where_the_clock_is_set_back(
     hours = count(now(), -3_600_000_000)
     office.ledger = Ledger(office.store, KINDS, lambda: next(hours), lambda: b"s" * 32)
     office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
-    moves = (Move(fail="503"), Move('{"answer": "yes", "confidence": 80}'))
-    office.accept(Order("x", tasks, quick(agents={"": Scripted({"*": moves})}, panel=panel)))
+    moves = (ScriptStep(fail="503"), ScriptStep('{"answer": "yes", "confidence": 80}'))
+    office.accept(RunRequest("x", tasks, quick(agents={"": Scripted({"*": moves})}, panel=panel)))
 
     async def watch(_: Office) -> None:
         await until(lambda: read_run(office.ledger, RUN).outcome is not None)
@@ -269,7 +273,7 @@ def test_a_run_at_a_gate_ends_when_its_time_is_over(office: Office) -> None:
     """Before its plan, or before a task: nobody has decided, and nobody needs to any more."""
     for gate in ("plan", "tasks"):
         policy = quick(gates=(gate,))
-        run = office.do(Order("x", chain("a"), policy, Budget(milliseconds=60)), gate)
+        run = office.do(RunRequest("x", chain("a"), policy, RunBudget(milliseconds=60)), gate)
         for _ in range(100):
             if run.outcome is not None:
                 break
@@ -284,8 +288,8 @@ def test_a_run_at_a_gate_ends_when_its_time_is_over(office: Office) -> None:
 
 def test_a_call_may_take_no_longer_than_the_policy_says(office: Office) -> None:
     """One call that hangs is tried again, and does not take the run along."""
-    agents = {"": Scripted({"*": (Move("x", milliseconds=20_000), Move("ok"))}, usd=10)}
-    run = office.do(Order("x", chain("a"), quick(agents=agents, call_milliseconds=50)))
+    agents = {"": Scripted({"*": (ScriptStep("x", milliseconds=20_000), ScriptStep("ok"))}, usd=10)}
+    run = office.do(RunRequest("x", chain("a"), quick(agents=agents, call_milliseconds=50)))
 
     assert run.outcome is Outcome.OK
     assert [v.reason for v in run.task("a").verdicts] == ["timeout", ""]
@@ -293,31 +297,33 @@ def test_a_call_may_take_no_longer_than_the_policy_says(office: Office) -> None:
 
 # Runs within runs
 
-WITHIN = Task("n", "x", needs=("a",), tasks=chain("x", "y").tasks, budget=Budget(usd=50, calls=5))
+WITHIN = Task(
+    "n", "x", needs=("a",), tasks=chain("x", "y").tasks, budget=RunBudget(usd=50, calls=5)
+)
 
 
 def child_of(office: Office) -> str:
     """Return the run within."""
-    (delegated,) = [e.facts for e in office.entries() if isinstance(e.facts, Delegated)]
+    (delegated,) = [e.facts for e in office.entries() if isinstance(e.facts, DelegationFacts)]
     return delegated.run
 
 
 def test_a_run_within_gets_an_allotment_and_returns_the_rest(office: Office) -> None:
     """While it runs its parent cannot spend what it was given; afterwards it can."""
     agents = {"": Scripted(usd=10, tokens=3)}
-    order = Order(
+    order = RunRequest(
         "x",
         plan(Task("a", "x"), WITHIN, Task("c", "x", needs=("n",))),
         quick(agents=agents),
-        Budget(usd=70, tokens=100),
+        RunBudget(usd=70, tokens=100),
     )
     run = office.do(order)
     child = child_of(office)
-    called = [e.facts for e in office.entries() if isinstance(e.facts, Called)]
+    called = [e.facts for e in office.entries() if isinstance(e.facts, CallFacts)]
 
     assert run.outcome is Outcome.OK
     # Of the tokens, for which it has no limit of its own, half: another task has yet to come.
-    assert office.account(child) == Account(Amount(50, 50, 5), Amount(20, 0, 2))
+    assert office.account(child) == BudgetAccount(Amount(50, 50, 5), Amount(20, 0, 2))
     assert [call.usd for call in called] == [10, 50, 10]
     assert office.account().used == Amount(40, 0, 4)
     assert office.model_calls() == 4
@@ -330,7 +336,7 @@ def test_a_run_within_cannot_spend_more_than_it_was_given(office: Office) -> Non
     """Its stop is its own: the parent learns of it as of any other failed task."""
     agents = {"": Scripted(usd=30)}
     tasks = plan(Task("a", "x"), WITHIN, Task("c", "x", needs=("n",)), Task("d", "x", after=("a",)))
-    run = office.do(Order("x", tasks, quick(agents=agents), Budget(usd=1000)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents), RunBudget(usd=1000)))
     within = read_run(office.ledger, child_of(office))
 
     assert (within.outcome, within.task("x").state.value) == (Outcome.DENIED, "passed")
@@ -348,15 +354,15 @@ def test_a_run_within_is_given_no_more_than_there_is(factory: StoreFactory) -> N
     store = factory()
     other = Chain(store.origin, "other")
 
-    def look(run: str) -> Account | None:
+    def look(run: str) -> BudgetAccount | None:
         account = store.account(run)
         if not other.records:
-            store.append([other.next(effects=(Charge(RUN, Amount(usd=5)),))])
+            store.append([other.next(effects=(BudgetCharge(RUN, Amount(usd=5)),))])
         return account
 
     office = Office(Wrapped(store, account=look))
     run = office.do(
-        Order("x", plan(Task("n", "x", tasks=chain("x").tasks)), quick(), Budget(usd=25))
+        RunRequest("x", plan(Task("n", "x", tasks=chain("x").tasks)), quick(), RunBudget(usd=25))
     )
 
     assert run.outcome is Outcome.OK
@@ -367,9 +373,9 @@ def test_the_depth_of_runs_within_runs_is_a_recorded_stop(office: Office) -> Non
     """A plan that unfolds itself for ever would never be too deep for its own entries."""
     deep = Task("c", "x", tasks=(Task("d", "x"),))
     tasks = plan(Task("a", "x", tasks=(Task("b", "x", tasks=(deep,)),)))
-    run = office.do(Order("x", tasks, quick(), Budget(depth=2)))
+    run = office.do(RunRequest("x", tasks, quick(), RunBudget(depth=2)))
     runs = [name for name in office.store.runs("", 10) if name != "log"]
-    stops = [e for name in runs for e in office.entries(name) if isinstance(e.facts, Stopped)]
+    stops = [e for name in runs for e in office.entries(name) if isinstance(e.facts, StopFacts)]
 
     assert run.outcome is Outcome.FAILED
     assert len(runs) == 3
@@ -380,18 +386,18 @@ def test_the_depth_of_runs_within_runs_is_a_recorded_stop(office: Office) -> Non
 
 def test_what_a_run_within_is_told_may_be_no_text(office: Office) -> None:
     """An upstream's output is bytes, and may be cut in the middle of a character."""
-    agents = {"": Scripted({"*": (Move("ä" * 20),)})}
+    agents = {"": Scripted({"*": (ScriptStep("ä" * 20),)})}
     tasks = plan(Task("a", "x"), WITHIN)
-    run = office.do(Order("x", tasks, quick(agents=agents, input_bytes=5)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents, input_bytes=5)))
 
     assert run.outcome is Outcome.OK
 
 
 def test_what_others_have_only_reserved_is_waited_for(office: Office) -> None:
     """Twenty cheap calls fit under a cap that the bounds of twenty calls would pass."""
-    agents = {"": Scripted({"*": (Move("x", milliseconds=20, usd=1),)}, usd=10)}
+    agents = {"": Scripted({"*": (ScriptStep("x", milliseconds=20, usd=1),)}, usd=10)}
     tasks = plan(*(Task(f"t{i}", "x") for i in range(20)))
-    run = office.do(Order("x", tasks, quick(agents=agents, parallel=20), Budget(usd=100)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents, parallel=20), RunBudget(usd=100)))
 
     assert run.outcome is Outcome.OK
     assert office.account().used == Amount(20, 0, 20)

@@ -10,33 +10,51 @@ from typing import Any
 
 import pytest
 
-from forum.deliberation import Probe, Reason, check_artifact
-from forum.deliberation.report import ONE_MODEL, UNCHECKED
-from forum.deliberation.symposium.artifact import artifact_of, written
-from forum.engine import Call, Deed, Engine, Order, Reply, accept, cancel, read_run
-from forum.engine.case import Intake
-from forum.engine.sitting import Agenda, Due
-from forum.errors import BadPlan, Overtaken, ReplayMiss, StoreFailed
-from forum.ledger import NO_LIMIT, Amount, Ledger, Mask, Outcome, Record, RedactReason, text
+from forum.deliberation import Reason, ToolProbe, check_artifact
+from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
+from forum.deliberation.symposium.artifact import build_artifact, format_file
+from forum.engine import (
+    CallReply,
+    Engine,
+    ModelCall,
+    RunRequest,
+    ToolInvocation,
+    accept_run,
+    cancel_run,
+    read_run,
+)
+from forum.engine.context import RunInput
+from forum.engine.session import PendingTurn, TurnRegistry
+from forum.errors import BadPlan, ConcurrentUpdate, ReplayMiss, StoreFailed
+from forum.ledger import (
+    NO_LIMIT,
+    Amount,
+    EntryWrite,
+    Ledger,
+    Outcome,
+    RedactionReason,
+    SecretMask,
+    text_content,
+)
 from forum.tlog import Hash
 from forum.work import (
-    TURN,
-    Accepted,
-    Budget,
-    Called,
+    TURN_PREFIX,
+    AcceptedFacts,
+    CallFacts,
     Council,
-    Delegated,
-    Move,
+    DelegationFacts,
     Policy,
-    Replied,
+    ReplyFacts,
+    ReplyOrigin,
     Run,
+    RunBudget,
     Scripted,
+    ScriptStep,
     Seat,
-    Source,
     StopReason,
     Task,
     TaskState,
-    Tool,
+    ToolSpec,
     Why,
 )
 from tests.deliberation.sitting import CHAIR, config
@@ -81,7 +99,7 @@ ALIKE = ((YES,),) * 5
 
 def test_a_council_whose_first_seats_agree_asks_nobody_else(office: Office) -> None:
     """Three who agree independently of each other are enough, and cost less than five."""
-    run = office.do(Order(QUESTION, None, panel(*ALIKE)))
+    run = office.do(RunRequest(QUESTION, None, panel(*ALIKE)))
     report = report_of(office)
 
     assert run.outcome is Outcome.OK
@@ -184,18 +202,18 @@ def test_a_check_outweighs_the_vote(office: Office) -> None:
 def test_first_answers_that_agree_are_checked_too(office: Office) -> None:
     """Three may be wrong alike: then the others are asked after all."""
     office.hands.at_deed = lambda deed: _holds(deed, "no")
-    tools = {"test": Tool(("test",))}
+    tools = {"test": ToolSpec(("test",))}
     ways = ((YES,), (YES,), (YES,), (NO, NO), (YES, YES))
-    run = office.do(Order(QUESTION, None, panel(*ways, check="test", policy={"tools": tools})))
+    run = office.do(RunRequest(QUESTION, None, panel(*ways, check="test", policy={"tools": tools})))
 
     assert run.outcome is Outcome.OK
     assert office.answer() == b"no"
     assert "ballot.0.5" in asked(office)
 
 
-def _holds(deed: Deed, answer: str) -> Reply:
+def _holds(deed: ToolInvocation, answer: str) -> CallReply:
     said = json.loads(b"".join(deed.arguments.chunks()))["answer"]
-    return Reply(Outcome.OK if said == answer else Outcome.FAILED, text("looked"))
+    return CallReply(Outcome.OK if said == answer else Outcome.FAILED, text_content("looked"))
 
 
 def test_a_task_with_a_panel_is_deliberated_on_in_a_run_of_its_own(office: Office) -> None:
@@ -205,12 +223,12 @@ def test_a_task_with_a_panel_is_deliberated_on_in_a_run_of_its_own(office: Offic
     assert isinstance(council, Council)
     tasks = plan(
         Task("look", "Look at the bridge."),
-        Task("decide", QUESTION, needs=("look",), panel=council, budget=Budget(usd=50 * PRICE)),
+        Task("decide", QUESTION, needs=("look",), panel=council, budget=RunBudget(usd=50 * PRICE)),
         Task("act", "Act on it.", needs=("decide",)),
     )
-    order = Order("See to it.", tasks, quick(agents=policy.agents), Budget(usd=100 * PRICE))
+    order = RunRequest("See to it.", tasks, quick(agents=policy.agents), RunBudget(usd=100 * PRICE))
     run = office.do(order)
-    (child,) = [e.facts.run for e in office.entries() if isinstance(e.facts, Delegated)]
+    (child,) = [e.facts.run for e in office.entries() if isinstance(e.facts, DelegationFacts)]
 
     assert run.outcome is Outcome.OK
     assert office.answer(child) == b"yes"
@@ -224,14 +242,14 @@ def test_a_task_with_a_panel_is_deliberated_on_in_a_run_of_its_own(office: Offic
 def test_a_panel_within_a_plan_is_shown_all_that_its_task_is(office: Office) -> None:
     """Two inputs of which each is short enough are together longer than what is quoted of one."""
     council = Council((Seat("one"),))
-    agents = {"": Scripted(), "one": Scripted({"~ballot.0.1": (Move(YES),)})}
+    agents = {"": Scripted(), "one": Scripted({"~ballot.0.1": (ScriptStep(YES),)})}
     tasks = plan(
         Task("first", "a" * 30_000),
         Task("second", "b" * 30_000),
         Task("decide", QUESTION, needs=("first", "second"), panel=council),
     )
-    office.do(Order("See to it.", tasks, quick(agents=agents)))
-    (child,) = [e.facts.run for e in office.entries() if isinstance(e.facts, Delegated)]
+    office.do(RunRequest("See to it.", tasks, quick(agents=agents)))
+    (child,) = [e.facts.run for e in office.entries() if isinstance(e.facts, DelegationFacts)]
     (called,) = [entry for entry in office.entries(child) if entry.kind == "call/1"]
 
     assert b"b" * 30_000 in office.body(called, "prompt")
@@ -241,7 +259,7 @@ def test_a_panel_within_a_plan_is_shown_all_that_its_task_is(office: Office) -> 
 def test_fifty_seats_are_more_than_one_entry_can_name(office: Office) -> None:
     """What follows from fifty ballots names all of them, sixteen at a time."""
     ways = tuple((NO if seat % 3 == 0 else YES,) * 2 for seat in range(1, 51))
-    run = office.do(Order(QUESTION, None, panel(*ways, baseline=0, policy={"parallel": 16})))
+    run = office.do(RunRequest(QUESTION, None, panel(*ways, baseline=0, policy={"parallel": 16})))
     told = dict(office.told())
     report = report_of(office)
 
@@ -276,11 +294,11 @@ def test_no_more_seats_speak_at_once_than_may(office: Office) -> None:
 
 def test_seats_that_are_one_agent_are_told_of(office: Office) -> None:
     """It agrees with itself more than others would: whoever reads the report must know."""
-    agents = {"": Scripted({"*": (Move(YES),)})}
-    run = office.do(Order(QUESTION, None, quick(agents=agents, panel=Council((Seat(),) * 5))))
+    agents = {"": Scripted({"*": (ScriptStep(YES),)})}
+    run = office.do(RunRequest(QUESTION, None, quick(agents=agents, panel=Council((Seat(),) * 5))))
 
     assert run.outcome is Outcome.OK
-    assert report_of(office).warnings == (ONE_MODEL,)
+    assert report_of(office).warnings == (SINGLE_AGENT_WARNING,)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +317,7 @@ def test_seats_that_are_one_agent_are_told_of(office: Office) -> None:
 def test_a_panel_that_cannot_sit_is_refused(office: Office, policy: Policy, why: str) -> None:
     """At once, and not when it comes to that seat."""
     with pytest.raises(BadPlan, match=why):
-        office.accept(Order(QUESTION, None, policy))
+        office.accept(RunRequest(QUESTION, None, policy))
     assert office.entries() == []
 
 
@@ -314,8 +332,8 @@ def test_a_task_has_a_panel_or_a_plan_of_its_own() -> None:
 
 def test_a_seat_that_fails_is_absent(office: Office) -> None:
     """The others decide, and the report says who was not heard."""
-    ways: tuple[Way, ...] = (*DIVIDED[:4], (Move(fail="503"),))
-    run = office.do(Order(QUESTION, None, panel(*ways)))
+    ways: tuple[Way, ...] = (*DIVIDED[:4], (ScriptStep(fail="503"),))
+    run = office.do(RunRequest(QUESTION, None, panel(*ways)))
     report = report_of(office)
 
     assert run.outcome is Outcome.OK
@@ -329,7 +347,7 @@ def test_a_seat_that_fails_is_absent(office: Office) -> None:
 
 def test_a_council_in_which_nobody_says_anything_has_no_answer(office: Office) -> None:
     """Silence is not agreement."""
-    run = office.do(Order(QUESTION, None, panel(*((Move("hm"),),) * 5)))
+    run = office.do(RunRequest(QUESTION, None, panel(*((ScriptStep("hm"),),) * 5)))
     report = report_of(office)
 
     assert run.outcome is Outcome.FAILED
@@ -340,9 +358,9 @@ def test_a_council_in_which_nobody_says_anything_has_no_answer(office: Office) -
 
 def test_a_malformed_reply_is_repaired(office: Office) -> None:
     """Its author is told what was wrong, with its own words, and its price counts."""
-    agent = Scripted({"*": (Move('{"answer": 7}'), Move(YES))}, usd=PRICE)
+    agent = Scripted({"*": (ScriptStep('{"answer": 7}'), ScriptStep(YES))}, usd=PRICE)
     policy = quick(agents={"": agent}, panel=Council((Seat(),), baseline=0))
-    run = office.do(Order(QUESTION, None, policy))
+    run = office.do(RunRequest(QUESTION, None, policy))
     again = office.body([e for e in office.entries() if was_asked(e)][1], "prompt")
 
     assert run.outcome is Outcome.OK
@@ -356,7 +374,7 @@ def test_a_malformed_reply_is_repaired(office: Office) -> None:
 def test_secrets_are_masked_in_all_that_is_said(office: Office) -> None:
     """In replies, ballots, what others are shown, the report and the answer."""
     canary = "sk-canary-7731-xylophone"
-    mask = Mask.of({"KEY": canary.encode()})
+    mask = SecretMask.from_secrets({"KEY": canary.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
     office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
     ways = (
@@ -364,7 +382,7 @@ def test_secrets_are_masked_in_all_that_is_said(office: Office) -> None:
         (ballot("no", question=f"is it {canary}?", blocker=canary), NO),
         (ballot(f"use {canary}"),) * 2,
     )
-    run = office.do(Order(f"Is it {canary}?", None, panel(*ways)))
+    run = office.do(RunRequest(f"Is it {canary}?", None, panel(*ways)))
     bodies = [office.body(entry, name) for entry in office.entries() for name in entry.bodies]
 
     assert run.outcome is Outcome.OK
@@ -377,12 +395,12 @@ def test_secrets_are_masked_in_all_that_is_said(office: Office) -> None:
 @pytest.mark.parametrize("ending", [verdict("finalize"), "so be it"], ids=["ends", "terminates"])
 def test_an_artifact_has_the_digest_of_what_masks_have_left(office: Office, ending: str) -> None:
     """A secret that was escaped in a reply is masked only when its message is recorded."""
-    mask = Mask.of({"KEY": b"hunter2-canary"})
+    mask = SecretMask.from_secrets({"KEY": b"hunter2-canary"})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
     office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
     escaped = turn("it opens with hunter2-canary").replace("hunter2", r"hunt\u0065r2")
     office.do(held(escaped, ending, synthesis("Yes."), panel=("ada",)))
-    artifact = written(artifact_of(kept(office)))
+    artifact = format_file(build_artifact(kept(office)))
 
     assert b"opens with [secret KEY]" in artifact
     assert check_artifact(artifact) == ()
@@ -406,9 +424,9 @@ def test_who_has_used_more_than_is_left_is_not_asked_again(
     office: Office, budget: dict[str, object], reason: Reason, calls: int
 ) -> None:
     """The caps of a symposium are asked about between the calls of one turn, too."""
-    agent = Scripted({"*": (Move("hm", tokens=60, usd=600),)})
+    agent = Scripted({"*": (ScriptStep("hm", tokens=60, usd=600),)})
     order = seated(config(panel=("ada",), budget=budget), agent)
-    office.do(replace(order, budget=Budget()))  # the run's own budget would end it
+    office.do(replace(order, budget=RunBudget()))  # the run's own budget would end it
     closed = kept(office).closed
 
     assert closed is not None
@@ -435,9 +453,9 @@ def test_who_is_turned_away_is_not_asked_again_once_a_cap_is_passed(
             model = office.hands.model(agent)
             self.name, self.bound = model.name, model.bound
 
-        async def reply(self, call: Call) -> Reply:
+        async def reply(self, call: ModelCall) -> CallReply:
             spent = self.bound(call)
-            return Reply(Outcome.FAILED, spent=spent, why=Why.THROTTLED, retry_milliseconds=1)
+            return CallReply(Outcome.FAILED, spent=spent, why=Why.THROTTLED, retry_milliseconds=1)
 
     office.engine = Engine(office.ledger, Busy, office.hands.tool)
     run = office.do(seated(config(panel=("ada",), **capped), Scripted(tokens=100)))
@@ -456,7 +474,7 @@ def test_a_call_that_was_lost_is_not_made_again_once_a_cap_is_passed(
     """It may have been billed: what was reserved for it is used."""
     dying = Office(factory())
 
-    def die(_: Call) -> None:
+    def die(_: ModelCall) -> None:
         raise asyncio.CancelledError
 
     dying.hands.at_call = die
@@ -484,14 +502,14 @@ def test_a_last_answer_that_is_turned_away_for_nothing_is_asked_for_again(office
             self._model = office.hands.model(agent)
             self.name, self.bound = self._model.name, self._model.bound
 
-        async def reply(self, call: Call) -> Reply:
+        async def reply(self, call: ModelCall) -> CallReply:
             if call.task == "~turn.3" and call.step.endswith("call/1/reply"):
-                return Reply(Outcome.FAILED, why=Why.THROTTLED, retry_milliseconds=1)
+                return CallReply(Outcome.FAILED, why=Why.THROTTLED, retry_milliseconds=1)
             return await self._model.reply(call)
 
     said = (turn("It is old."), verdict("continue"), synthesis("Yes."))
-    moves: dict[str, tuple[Move, ...]] = {
-        f"~turn.{n}": (Move(words, tokens=60),) for n, words in enumerate(said, 1)
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"~turn.{n}": (ScriptStep(words, tokens=60),) for n, words in enumerate(said, 1)
     }
     given = config(
         panel=("ada",),
@@ -507,9 +525,9 @@ def test_a_last_answer_that_is_turned_away_for_nothing_is_asked_for_again(office
     assert office.findings() == ()
 
 
-def _dear(*said: str) -> tuple[Move, ...]:
+def _dear(*said: str) -> tuple[ScriptStep, ...]:
     """Return what is said, and billed at nearly all that an entry can say."""
-    return tuple(Move(words, usd=0, tokens=NO_LIMIT - 1) for words in said)
+    return tuple(ScriptStep(words, usd=0, tokens=NO_LIMIT - 1) for words in said)
 
 
 _DEAR = {"": Scripted({"*": _dear("x")}, tokens=1)}
@@ -518,12 +536,14 @@ _DEAR = {"": Scripted({"*": _dear("x")}, tokens=1)}
 @pytest.mark.parametrize(
     "order",
     [
-        Order(QUESTION, None, panel(*[_dear(YES), _dear(NO)] * 2)),
-        Order("x", chain("a", "b", "c"), quick(agents=_DEAR)),
+        RunRequest(QUESTION, None, panel(*[_dear(YES), _dear(NO)] * 2)),
+        RunRequest("x", chain("a", "b", "c"), quick(agents=_DEAR)),
     ],
     ids=["a council", "a plan"],
 )
-def test_bills_that_no_entry_can_say_end_a_run_like_others(office: Office, order: Order) -> None:
+def test_bills_that_no_entry_can_say_end_a_run_like_others(
+    office: Office, order: RunRequest
+) -> None:
     """A provider may bill whatever it likes: more is counted as the most that can be said."""
     run = office.do(order)
 
@@ -539,7 +559,7 @@ def test_bills_that_no_entry_can_say_are_the_most_that_an_artifact_can(office: O
     run = office.do(seated(given, Scripted(moves)))
 
     assert run.outcome is Outcome.OK
-    assert artifact_of(kept(office)).cumulative_usage.total_tokens == NO_LIMIT
+    assert build_artifact(kept(office)).cumulative_usage.total_tokens == NO_LIMIT
     assert office.findings() == ()
 
 
@@ -547,7 +567,7 @@ def test_a_budget_that_is_used_up_ends_a_council_with_what_it_has(office: Office
     """Spent and reserved together never exceed it, and the report says that it was stopped."""
     cap = 7 * PRICE + PRICE // 2
     order = split(milliseconds=20)
-    run = office.do(Order(QUESTION, None, order.policy, Budget(usd=cap)))
+    run = office.do(RunRequest(QUESTION, None, order.policy, RunBudget(usd=cap)))
     report = report_of(office)
 
     assert run.outcome is Outcome.DENIED
@@ -563,7 +583,7 @@ def test_a_budget_that_is_used_up_ends_a_council_with_what_it_has(office: Office
 
 def test_a_budget_for_nothing_ends_a_council_without_an_answer(office: Office) -> None:
     """Nobody was asked, and that is what is recorded."""
-    run = office.do(Order(QUESTION, None, split().policy, Budget(usd=1)))
+    run = office.do(RunRequest(QUESTION, None, split().policy, RunBudget(usd=1)))
 
     assert run.outcome is Outcome.DENIED
     assert office.hands.calls == []
@@ -573,7 +593,7 @@ def test_a_budget_for_nothing_ends_a_council_without_an_answer(office: Office) -
 
 def test_a_turn_that_ends_before_it_begins_names_the_note_before_it(office: Office) -> None:
     """Every turn does, whatever its first entry is: by that others find what it was for."""
-    office.do(Order(QUESTION, None, split().policy, Budget(usd=1)))
+    office.do(RunRequest(QUESTION, None, split().policy, RunBudget(usd=1)))
     (note,) = [leaf.hex() for leaf, entry in office.told() if entry.step == "council"]
     first = [e for e in office.entries() if e.strand.startswith("turn/") and e.n == 0]
 
@@ -584,7 +604,9 @@ def test_a_turn_that_ends_before_it_begins_names_the_note_before_it(office: Offi
 @timed
 def test_a_council_ends_when_its_time_is_over(office: Office) -> None:
     """A call of four seconds does not make a second longer."""
-    order = Order(QUESTION, None, split(milliseconds=4000).policy, Budget(milliseconds=1000))
+    order = RunRequest(
+        QUESTION, None, split(milliseconds=4000).policy, RunBudget(milliseconds=1000)
+    )
     began = time.monotonic()
     run = office.do(order)
     took = time.monotonic() - began
@@ -600,10 +622,10 @@ def test_a_council_ends_when_its_time_is_over(office: Office) -> None:
 
 def test_an_engine_asks_no_more_seats_at_once_than_it_has_places(office: Office) -> None:
     """Those of all sessions together: whoever runs it has promised somebody not to."""
-    office.engine.admit(2)
+    office.engine.limit_tasks(2)
     order = split(milliseconds=20)
-    office.accept(Order(QUESTION, None, order.policy), "run-2")
-    office.accept(Order(QUESTION, None, order.policy))
+    office.accept(RunRequest(QUESTION, None, order.policy), "run-2")
+    office.accept(RunRequest(QUESTION, None, order.policy))
     office.work()
 
     assert office.hands.most == 2
@@ -612,21 +634,21 @@ def test_an_engine_asks_no_more_seats_at_once_than_it_has_places(office: Office)
 
 def test_who_waits_for_money_keeps_no_place_from_those_who_give_it_back(office: Office) -> None:
     """A panel within a plan needs one to come to its end; a task waits for what it leaves."""
-    office.engine.admit(1)
+    office.engine.limit_tasks(1)
     policy = panel(*DIVIDED, milliseconds=10)
     assert isinstance(policy.panel, Council)
     tasks = plan(
         Task("first", "x"),
-        Task("decide", QUESTION, panel=policy.panel, budget=Budget(usd=12 * PRICE)),
+        Task("decide", QUESTION, panel=policy.panel, budget=RunBudget(usd=12 * PRICE)),
         Task("dear", "x", needs=("first",), agent="dear"),
     )
     agents = {
         **policy.agents,
-        "": Scripted({"*": (Move("x", milliseconds=50),)}),
+        "": Scripted({"*": (ScriptStep("x", milliseconds=50),)}),
         "dear": Scripted(usd=9 * PRICE),
     }
-    budget = Budget(usd=20 * PRICE, milliseconds=5000)
-    run = office.do(Order("See to it.", tasks, quick(agents=agents), budget))
+    budget = RunBudget(usd=20 * PRICE, milliseconds=5000)
+    run = office.do(RunRequest("See to it.", tasks, quick(agents=agents), budget))
 
     assert run.outcome is Outcome.OK
     assert office.hands.most == 1
@@ -636,10 +658,10 @@ def test_who_waits_for_money_keeps_no_place_from_those_who_give_it_back(office: 
 @timed
 def test_who_has_waited_for_money_has_no_more_time_than_is_left(office: Office) -> None:
     """A call that begins late ends with the council, and not as late as it begins."""
-    ways = ((Move(YES, usd=0, milliseconds=1500),),) * 2
-    budget = Budget(usd=PRICE, milliseconds=2000)
+    ways = ((ScriptStep(YES, usd=0, milliseconds=1500),),) * 2
+    budget = RunBudget(usd=PRICE, milliseconds=2000)
     began = time.monotonic()
-    run = office.do(Order(QUESTION, None, panel(*ways, baseline=0), budget))
+    run = office.do(RunRequest(QUESTION, None, panel(*ways, baseline=0), budget))
 
     assert 2.0 <= time.monotonic() - began < 2.8
     assert len(office.hands.calls) == 2
@@ -650,8 +672,10 @@ def test_who_has_waited_for_money_has_no_more_time_than_is_left(office: Office) 
 @timed
 def test_who_waits_for_a_place_is_stopped_like_everybody(office: Office) -> None:
     """A second is not made longer by seats that could not even begin."""
-    office.engine.admit(1)
-    order = Order(QUESTION, None, split(milliseconds=4000).policy, Budget(milliseconds=1000))
+    office.engine.limit_tasks(1)
+    order = RunRequest(
+        QUESTION, None, split(milliseconds=4000).policy, RunBudget(milliseconds=1000)
+    )
     began = time.monotonic()
     run = office.do(order)
 
@@ -663,12 +687,12 @@ def test_who_waits_for_a_place_is_stopped_like_everybody(office: Office) -> None
 
 def test_an_engine_that_rests_begins_no_more_turns(office: Office, factory: StoreFactory) -> None:
     """What is going on comes to its end; who waited for a place is left to the next engine."""
-    office.engine.admit(1)
+    office.engine.limit_tasks(1)
     office.accept(split(milliseconds=20))
 
     async def rest(_: Office) -> None:
         await until(lambda: office.hands.going == 1)
-        office.engine.rest()
+        office.engine.stop_starting_tasks()
         await until(lambda: not office.engine.is_working)
         await asyncio.sleep(0.1)
         raise Cut
@@ -695,13 +719,13 @@ def test_a_model_that_knows_no_time_does_not_hold_a_council_up(office: Office) -
             self._model = model(agent)
             self.name, self.bound = self._model.name, self._model.bound
 
-        async def reply(self, call: Call) -> Reply:
+        async def reply(self, call: ModelCall) -> CallReply:
             await asyncio.sleep(4)
             return await self._model.reply(call)
 
     office.engine = Engine(office.ledger, Stubborn, office.hands.tool)
     began = time.monotonic()
-    run = office.do(Order(QUESTION, None, split().policy, Budget(milliseconds=1000)))
+    run = office.do(RunRequest(QUESTION, None, split().policy, RunBudget(milliseconds=1000)))
 
     assert time.monotonic() - began < 2.5
     assert run.outcome is Outcome.TIMEOUT
@@ -709,8 +733,8 @@ def test_a_model_that_knows_no_time_does_not_hold_a_council_up(office: Office) -
 
 def test_a_council_that_is_cancelled_ends_at_once(office: Office) -> None:
     """Calls are cut off, who has not begun is not asked, what was said is kept."""
-    ways = ((claiming("no", "it is old"),), *(((Move(YES, milliseconds=20_000)),),) * 4)
-    office.accept(Order(QUESTION, None, panel(*ways)))
+    ways = ((claiming("no", "it is old"),), *(((ScriptStep(YES, milliseconds=20_000)),),) * 4)
+    office.accept(RunRequest(QUESTION, None, panel(*ways)))
 
     async def stop(office: Office) -> None:
         def going_on() -> bool:
@@ -719,7 +743,7 @@ def test_a_council_that_is_cancelled_ends_at_once(office: Office) -> None:
             return run.task("~ballot.0.1").state.is_end and all(others)
 
         await until(going_on)
-        cancel(office.ledger, RUN, PERSON)
+        cancel_run(office.ledger, RUN, PERSON)
 
     began = time.monotonic()
     run = office.work(meanwhile=stop)
@@ -729,7 +753,7 @@ def test_a_council_that_is_cancelled_ends_at_once(office: Office) -> None:
     assert office.answer() == b"no"
     assert report_of(office).end == "stopped"
     cut = [run.task(f"~ballot.0.{seat}").calls[0].replied for seat in (2, 3)]
-    assert cut == [Replied(Outcome.CANCELLED, Why.CANCELLED, PRICE, 100)] * 2
+    assert cut == [ReplyFacts(Outcome.CANCELLED, Why.CANCELLED, PRICE, 100)] * 2
     assert sorted(asked(office)) == ["ballot.0.1", "ballot.0.2", "ballot.0.3"]
     assert office.alarms() == []
     assert office.findings() == ()
@@ -741,10 +765,10 @@ def test_a_check_that_a_cancel_cuts_off_finds_nothing_against_the_answer(office:
     class Slow:
         """A tool that takes its time."""
 
-        async def use(self, deed: Deed) -> Reply:
+        async def invoke(self, deed: ToolInvocation) -> CallReply:
             """Cancel the run, and never end."""
             office.hands.deeds.append(deed)
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -753,7 +777,7 @@ def test_a_check_that_a_cancel_cuts_off_finds_nothing_against_the_answer(office:
 
     assert run.outcome is Outcome.CANCELLED
     assert report_of(office).end == "stopped"
-    assert UNCHECKED not in report_of(office).warnings
+    assert NO_CHECKED_ANSWER_WARNING not in report_of(office).warnings
     assert office.findings() == ()
 
 
@@ -766,7 +790,7 @@ def test_a_council_that_is_cancelled_in_its_last_moment_says_so(office: Office) 
         commit(records)
         if any(record.position.strand == "main" and b"council.close" in record.data
                for record in records):  # fmt: skip
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
 
     late = Office(office.store, office.hands, append=append)
     run = late.work()
@@ -781,7 +805,7 @@ def test_a_turn_whose_commit_fails_does_not_cut_the_others_off(factory: StoreFac
     store = factory()
     refused: list[str] = []
 
-    def append(records: list[Record]) -> None:
+    def append(records: list[EntryWrite]) -> None:
         strand = records[0].position.strand
         if strand == "turn/ballot.0.2" and not refused:
             refused.append(strand)
@@ -800,13 +824,13 @@ def test_a_turn_whose_commit_fails_does_not_cut_the_others_off(factory: StoreFac
     assert office.account().used.calls == 10
 
 
-def held(*said: str, slow: int = 0, **changes: Any) -> Order:  # noqa: ANN401
+def held(*said: str, slow: int = 0, **changes: Any) -> RunRequest:  # noqa: ANN401
     """Ask a symposium in which this is said, turn by turn, in one of them after a long time."""
-    moves: dict[str, tuple[Move, ...]] = {
-        f"~turn.{number}": (Move(words, milliseconds=20_000 if number == slow else 0),)
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"~turn.{number}": (ScriptStep(words, milliseconds=20_000 if number == slow else 0),)
         for number, words in enumerate(said, 1)
     }
-    moves["~selector"] = (Move(json.dumps({"selected_agents": ["ada"]})),)
+    moves["~selector"] = (ScriptStep(json.dumps({"selected_agents": ["ada"]})),)
     return seated(config(**changes), Scripted(moves, usd=PRICE, tokens=100))
 
 
@@ -822,12 +846,12 @@ def test_a_symposium_that_is_cancelled_says_so_whoever_hears_of_it_first(
     async def stop(office: Office) -> None:
         await until(lambda: len(office.hands.calls) == 2)
         if attended:
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
             return
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(office.engine, "attend", _attend_to_nothing)
-            cancel(office.ledger, RUN, PERSON)
-            office.engine.watch()
+            meanwhile.setattr(office.engine, "dispatch_due_runs", _attend_to_nothing)
+            cancel_run(office.ledger, RUN, PERSON)
+            office.engine.check_for_stops()
             await until(lambda: read_run(office.ledger, RUN).task("~turn.2").state.is_end)
 
     run = office.work(meanwhile=stop)
@@ -848,7 +872,7 @@ def test_a_turn_that_was_cut_off_is_cut_off_for_whoever_goes_on(factory: StoreFa
     """Its last reply is on record, and its worker died before it could say why it ends."""
     store = factory()
 
-    def append(records: list[Record]) -> None:
+    def append(records: list[EntryWrite]) -> None:
         if any(r.position.strand == "turn/turn.2" and b'"stop"' in r.data for r in records):
             raise Cut
         store.append(records)
@@ -859,7 +883,7 @@ def test_a_turn_that_was_cut_off_is_cut_off_for_whoever_goes_on(factory: StoreFa
 
     async def stop(office: Office) -> None:
         await until(lambda: len(office.hands.calls) == 2)
-        cancel(office.ledger, RUN, PERSON)
+        cancel_run(office.ledger, RUN, PERSON)
 
     with pytest.raises(Cut):
         dying.work(meanwhile=stop)
@@ -894,16 +918,19 @@ def test_a_symposium_has_cost_what_choosing_its_panel_has_cost_too(office: Offic
 def test_who_was_overtaken_takes_nothing_off_the_agenda_of_the_other() -> None:
     """Both drive the same session in one process, until the first one notices."""
     cause = Hash(bytes(32))
-    intake = Intake(RUN, Accepted(), cause, 0, Policy(), None, cause)
-    agenda, due = Agenda(), [Due(Probe("x", "test", b""), intake, cause) for _ in range(2)]
-    first, second = (agenda.holding([one]) for one in due)
+    intake = RunInput(RUN, AcceptedFacts(), cause, 0, Policy(), None, cause)
+    agenda, due = (
+        TurnRegistry(),
+        [PendingTurn(ToolProbe("x", "test", b""), intake, cause) for _ in range(2)],
+    )
+    first, second = (agenda.register([one]) for one in due)
     first.__enter__()
     with second:
         first.__exit__(None, None, None)
         found = agenda.find(RUN, "~x")
 
     assert found is due[1]
-    with pytest.raises(Overtaken):
+    with pytest.raises(ConcurrentUpdate):
         agenda.find(RUN, "~x")
 
 
@@ -917,7 +944,7 @@ def divided(office: Office) -> None:
 
 def agreed(office: Office) -> None:
     """Leave a council that agreed at once."""
-    office.do(Order(QUESTION, None, panel(*ALIKE)))
+    office.do(RunRequest(QUESTION, None, panel(*ALIKE)))
 
 
 def compared(office: Office) -> None:
@@ -932,43 +959,47 @@ def tested(office: Office) -> None:
 
 def tested_in_vain(office: Office) -> None:
     """Leave a council with a check that says what is wrong."""
-    wrong = Reply(Outcome.FAILED, text("no"), why=Why.ERROR, code="1", error=text("not so"))
+    wrong = CallReply(
+        Outcome.FAILED, text_content("no"), why=Why.ERROR, code="1", error=text_content("not so")
+    )
     office.hands.at_deed = lambda _: wrong
     office.do(checked())
 
 
 def repaired(office: Office) -> None:
     """Leave a council in which one failed and one could not be understood."""
-    ways: tuple[Way, ...] = (*DIVIDED[:3], (Move("hm"),), (Move(fail="503"),))
-    office.do(Order(QUESTION, None, panel(*ways)))
+    ways: tuple[Way, ...] = (*DIVIDED[:3], (ScriptStep("hm"),), (ScriptStep(fail="503"),))
+    office.do(RunRequest(QUESTION, None, panel(*ways)))
 
 
 def too_dear(office: Office) -> None:
     """Leave a council that its budget has stopped beside calls in flight."""
-    office.do(Order(QUESTION, None, split(milliseconds=20).policy, Budget(usd=7500)))
+    office.do(RunRequest(QUESTION, None, split(milliseconds=20).policy, RunBudget(usd=7500)))
 
 
 def too_dear_to_begin(office: Office) -> None:
     """Leave a council that could ask nobody."""
-    office.do(Order(QUESTION, None, split().policy, Budget(usd=1)))
+    office.do(RunRequest(QUESTION, None, split().policy, RunBudget(usd=1)))
 
 
 def too_dear_to_judge(office: Office) -> None:
     """Leave a council that its budget has stopped when it came to the judge."""
-    office.do(Order(QUESTION, None, judged().policy, Budget(usd=3 * PRICE)))
+    office.do(RunRequest(QUESTION, None, judged().policy, RunBudget(usd=3 * PRICE)))
 
 
 def too_late(office: Office) -> None:
     """Leave a council whose time was over in the middle of its ballots."""
-    office.do(Order(QUESTION, None, split(milliseconds=5000).policy, Budget(milliseconds=300)))
+    office.do(
+        RunRequest(QUESTION, None, split(milliseconds=5000).policy, RunBudget(milliseconds=300))
+    )
 
 
 def cancelled(office: Office) -> None:
     """Leave a council that somebody ended between two rounds."""
 
-    def stop(call: Call) -> None:
+    def stop(call: ModelCall) -> None:
         if call.task == "~ballot.1.1":
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
 
     office.hands.at_call = stop
     office.do(split(milliseconds=20))
@@ -977,7 +1008,7 @@ def cancelled(office: Office) -> None:
 def cancelled_at_once(office: Office) -> None:
     """Leave a council that somebody ended before it began."""
     office.accept(split())
-    cancel(office.ledger, RUN, PERSON)
+    cancel_run(office.ledger, RUN, PERSON)
     office.work()
 
 
@@ -986,7 +1017,7 @@ def seated_in_a_task(office: Office) -> None:
     policy = panel(*DIVIDED)
     assert isinstance(policy.panel, Council)
     tasks = plan(Task("a", "x"), Task("b", QUESTION, needs=("a",), panel=policy.panel))
-    office.do(Order("x", tasks, quick(agents=policy.agents), Budget(usd=100 * PRICE)))
+    office.do(RunRequest("x", tasks, quick(agents=policy.agents), RunBudget(usd=100 * PRICE)))
 
 
 def by_the_open_protocol(office: Office) -> None:
@@ -996,8 +1027,8 @@ def by_the_open_protocol(office: Office) -> None:
 
 def by_the_open_protocol_too_long(office: Office) -> None:
     """Leave a symposium that took longer than its config lets it."""
-    slow = (Move(turn("It is old."), milliseconds=700),)
-    run = office.do(Order(QUESTION, None, symposium(*[slow] * 5, seconds=1)))
+    slow = (ScriptStep(turn("It is old."), milliseconds=700),)
+    run = office.do(RunRequest(QUESTION, None, symposium(*[slow] * 5, seconds=1)))
     assert run.outcome is Outcome.TIMEOUT
     assert run.stopped is None
 
@@ -1005,9 +1036,9 @@ def by_the_open_protocol_too_long(office: Office) -> None:
 def by_the_open_protocol_cancelled(office: Office) -> None:
     """Leave a symposium that somebody ended."""
 
-    def stop(call: Call) -> None:
+    def stop(call: ModelCall) -> None:
         if call.task == "~turn.4":
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
 
     office.hands.at_call = stop
     assert office.do(symposiast(milliseconds=20)).outcome is Outcome.CANCELLED
@@ -1017,7 +1048,7 @@ def by_the_open_protocol_too_late(office: Office) -> None:
     """Leave a symposium that the deadline of its run has cut off in its last try."""
     said = (turn("one"), turn("two"), turn("three"))
     order = held(*said, slow=2, runtime={"per_agent_retry_budget": 0})
-    run = office.do(replace(order, budget=Budget(milliseconds=500)))
+    run = office.do(replace(order, budget=RunBudget(milliseconds=500)))
     closed = kept(office).closed
     assert run.outcome is Outcome.TIMEOUT
     assert closed is not None
@@ -1060,20 +1091,20 @@ def test_a_council_is_forked_at_any_of_its_ballots(office: Office) -> None:
     """What was said before is taken from there, and what comes after is asked for anew."""
     office.do(split())
     at = next(
-        office.ledger.find(leaf.hex()).index or 0
+        office.ledger.find_entry(leaf.hex()).index or 0
         for leaf, entry in office.told()
         if entry.step == "reveal/0"
     )
     before = len(office.hands.calls)
-    origin = Accepted(fork_run=RUN, fork_index=at)
-    accept(office.ledger, "fork", split(), PERSON, origin)
+    origin = AcceptedFacts(fork_run=RUN, fork_index=at)
+    accept_run(office.ledger, "fork", split(), PERSON, origin)
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
     assert office.answer("fork") == b"yes"
     assert len(office.hands.calls) - before == 5
-    assert _sources(run, 0) == {Source.RECORDED}
-    assert _sources(run, 1) == {Source.LIVE}
+    assert _sources(run, 0) == {ReplyOrigin.RECORDED}
+    assert _sources(run, 1) == {ReplyOrigin.LIVE}
     assert office.account("fork").used.usd == 5 * PRICE
     assert office.findings() == ()
 
@@ -1083,13 +1114,15 @@ def test_a_fork_with_another_seat_asks_whoever_is_told_something_else(office: Of
     office.do(split())
     before = len(office.hands.calls)
     ways = ((claiming("no", "it is ancient"), NO), *DIVIDED[1:])
-    origin = Accepted(fork_run=RUN, fork_index=1 << 40)
-    accept(office.ledger, "fork", Order(f"{QUESTION} Really?", None, panel(*ways)), PERSON, origin)
+    origin = AcceptedFacts(fork_run=RUN, fork_index=1 << 40)
+    accept_run(
+        office.ledger, "fork", RunRequest(f"{QUESTION} Really?", None, panel(*ways)), PERSON, origin
+    )
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
     assert len(office.hands.calls) - before == 10
-    assert _sources(run, 0) == {Source.LIVE}
+    assert _sources(run, 0) == {ReplyOrigin.LIVE}
 
 
 def test_a_session_that_was_cancelled_goes_on_in_its_fork(office: Office) -> None:
@@ -1099,12 +1132,12 @@ def test_a_session_that_was_cancelled_goes_on_in_its_fork(office: Office) -> Non
 
     async def stop(office: Office) -> None:
         await until(lambda: len(office.hands.calls) == 2)
-        cancel(office.ledger, RUN, PERSON)
+        cancel_run(office.ledger, RUN, PERSON)
 
     office.work(meanwhile=stop)
     office.told()
-    origin = Accepted(fork_run=RUN, fork_index=1 << 40)
-    accept(office.ledger, "fork", held(*said), PERSON, origin)
+    origin = AcceptedFacts(fork_run=RUN, fork_index=1 << 40)
+    accept_run(office.ledger, "fork", held(*said), PERSON, origin)
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
@@ -1118,15 +1151,19 @@ def test_a_fork_follows_from_its_record_wherever_it_begins(office: Office, at: i
     """Where replies came from makes no difference to what follows from them."""
     office.do(split())
     office.told()
-    accept(office.ledger, "fork", split(), PERSON, Accepted(fork_run=RUN, fork_index=at))
+    accept_run(office.ledger, "fork", split(), PERSON, AcceptedFacts(fork_run=RUN, fork_index=at))
     run = office.work("fork")
 
     assert run.outcome is Outcome.OK
     assert office.findings() == ()
 
 
-def _sources(run: Run, number: int) -> set[Source]:
-    turns = [task for name, task in run.tasks.items() if name.startswith(f"{TURN}ballot.{number}.")]
+def _sources(run: Run, number: int) -> set[ReplyOrigin]:
+    turns = [
+        task
+        for name, task in run.tasks.items()
+        if name.startswith(f"{TURN_PREFIX}ballot.{number}.")
+    ]
     return {call.replied.source for task in turns for call in task.calls if call.replied}
 
 
@@ -1136,8 +1173,8 @@ def _sources(run: Run, number: int) -> set[Source]:
 def _erase(office: Office, strand: str, kind: str, body: str) -> None:
     (leaf,) = [leaf for leaf, e in office.told() if (e.strand, e.kind) == (strand, kind)]
     office.findings()
-    target = office.ledger.find(leaf.hex())
-    office.ledger.request_redaction(target, body, PERSON, RedactReason.REQUEST)
+    target = office.ledger.find_entry(leaf.hex())
+    office.ledger.request_redaction(target, body, PERSON, RedactionReason.REQUEST)
     office.findings()
     assert office.ledger.erase_redacted()
 
@@ -1168,7 +1205,7 @@ def test_a_reply_that_is_erased_meanwhile_leaves_its_seat_silent(factory: StoreF
     """The right to be forgotten does not wait for a council to end, and does not break it."""
     office = Office(factory())
 
-    def die(call: Call) -> None:
+    def die(call: ModelCall) -> None:
         if call.task == "~ballot.1.2":
             raise asyncio.CancelledError
 
@@ -1189,15 +1226,15 @@ def test_nobody_waits_for_money_that_an_ended_turn_has_reserved(factory: StoreFa
     """It was stopped with an open call, since what it had said before was erased meanwhile."""
     store = factory()
 
-    def append(records: list[Record]) -> None:
+    def append(records: list[EntryWrite]) -> None:
         if len(dying.hands.calls) == 2:
             raise Cut
         store.append(records)
 
     dying = Office(store, append=append)  # type: ignore[arg-type]
-    dying.engine.admit(1)
-    budget = Budget(usd=2 * PRICE, milliseconds=5000)
-    dying.accept(Order(QUESTION, None, panel(("what?",), ("what?",), baseline=0), budget))
+    dying.engine.limit_tasks(1)
+    budget = RunBudget(usd=2 * PRICE, milliseconds=5000)
+    dying.accept(RunRequest(QUESTION, None, panel(("what?",), ("what?",), baseline=0), budget))
     with pytest.raises(Cut):
         dying.work()
     office = Office(store)
@@ -1213,7 +1250,7 @@ def test_nobody_waits_for_money_that_an_ended_turn_has_reserved(factory: StoreFa
 def test_no_call_is_on_record_that_nobody_made(office: Office) -> None:
     """Each call of each turn was made once, for that turn."""
     office.do(split())
-    recorded = [(e.strand, e.step) for e in office.entries() if isinstance(e.facts, Called)]
+    recorded = [(e.strand, e.step) for e in office.entries() if isinstance(e.facts, CallFacts)]
     made = [(f"turn/{c.task[1:]}", c.step.removesuffix("/reply")) for c in office.hands.calls]
 
     assert sorted(recorded) == sorted(made)

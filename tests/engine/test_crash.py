@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from forum.engine import Call, Order, cancel, edit, read_run
+from forum.engine import ModelCall, RunRequest, cancel_run, edit_gate, read_run
 from forum.ledger import Amount, Entry, Outcome
 from forum.work import (
     Answer,
-    Budget,
-    Called,
-    Delegated,
-    Happened,
-    Move,
-    Replied,
+    CallFacts,
+    DelegationFacts,
+    OutcomeFacts,
+    ReplyFacts,
+    RunBudget,
     Scripted,
+    ScriptStep,
     StopReason,
     Task,
     TaskState,
-    Tool,
-    Use,
+    ToolCall,
+    ToolSpec,
     Why,
     task_strand,
     write_plan,
@@ -36,10 +36,10 @@ from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, p
 from tests.engine.team import WHOLE
 from tests.support import StoreFactory
 
-ASK = Use("ask", '{"agent":"b","text":"how?"}')
-PAY = Use("pay", "1")
+ASK = ToolCall("ask", '{"agent":"b","text":"how?"}')
+PAY = ToolCall("pay", "1")
 
-FAILING = Order(
+FAILING = RunRequest(
     "fails, is tried again, handed up and skipped",
     plan(
         Task("a", "x", "contains good"),
@@ -51,22 +51,22 @@ FAILING = Order(
         agents={
             "": Scripted(
                 {
-                    "a": (Move(fail="503"), Move("bad")),
-                    "b": (Move(fail="503"),),
-                    "d": (Move("fine"),),
+                    "a": (ScriptStep(fail="503"), ScriptStep("bad")),
+                    "b": (ScriptStep(fail="503"),),
+                    "d": (ScriptStep("fine"),),
                 },
                 usd=5,
             ),
-            "big": Scripted({"a": (Move("good"),), "b": (Move(fail="503"),)}, usd=7),
+            "big": Scripted({"a": (ScriptStep("good"),), "b": (ScriptStep(fail="503"),)}, usd=7),
         },
         ladder=("big",),
         retries=1,
         gates=("task:c",),
     ),
-    Budget(usd=1000),
+    RunBudget(usd=1000),
 )
 
-USING = Order(
+USING = RunRequest(
     "asks, pays, tries again and waits for approval",
     plan(Task("a", "x"), Task("b", "x", needs=("a",))),
     quick(
@@ -74,22 +74,22 @@ USING = Order(
             "": Scripted(
                 {
                     "a": (
-                        Move("hm", use=(ASK, PAY)),
-                        Move(fail="503"),
-                        Move("once more", use=(PAY,)),
-                        Move("ok"),
+                        ScriptStep("hm", use=(ASK, PAY)),
+                        ScriptStep(fail="503"),
+                        ScriptStep("once more", use=(PAY,)),
+                        ScriptStep("ok"),
                     ),
-                    "b": (Move("done"),),
+                    "b": (ScriptStep("done"),),
                 }
             ),
-            "b": Scripted({"*": (Move("so"),)}),
+            "b": Scripted({"*": (ScriptStep("so"),)}),
         },
-        tools={"pay": Tool(("pay",))},
+        tools={"pay": ToolSpec(("pay",))},
         gates=("task:b",),
     ),
 )
 
-NESTED = Order(
+NESTED = RunRequest(
     "a plan within a plan",
     plan(
         Task("a", "x"),
@@ -98,19 +98,19 @@ NESTED = Order(
             "x",
             needs=("a",),
             tasks=(Task("a", "x"), Task("z", "x", needs=("a",))),
-            budget=Budget(usd=50),
+            budget=RunBudget(usd=50),
         ),
         Task("c", "x", needs=("n",)),
     ),
     quick(agents={"": Scripted(usd=10)}),
-    Budget(usd=100),
+    RunBudget(usd=100),
 )
 
-EDITED = Order(
+EDITED = RunRequest(
     "a plan that is edited, and then costs too much",
     plan(Task("a", "x")),
     quick(agents={"": Scripted(usd=10), "dear": Scripted(usd=1000)}, gates=("plan",)),
-    Budget(usd=500),
+    RunBudget(usd=500),
 )
 OTHER = plan(
     Task("a", "another"),
@@ -127,7 +127,7 @@ ORDERS = {
 }
 
 
-def live(office: Office, order: Order) -> None:
+def live(office: Office, order: RunRequest) -> None:
     """Do what is left to be done of a run, as its workers and its people would."""
     if not office.store.strands(RUN):
         office.accept(order)
@@ -137,7 +137,7 @@ def live(office: Office, order: Order) -> None:
         for gate in gates:
             subject, digest = gate.opened.subject, gate.digest
             if subject == "plan" and gate.shown_at.n == 0:
-                digest = edit(office.ledger, RUN, subject, digest, write_plan(OTHER), PERSON)
+                digest = edit_gate(office.ledger, RUN, subject, digest, write_plan(OTHER), PERSON)
             office.decide(subject, Answer.APPROVE, digest=digest)
 
 
@@ -153,7 +153,7 @@ def outline(office: Office, run: str = RUN) -> dict[str, list[str]]:
             said.pop()  # the call that was lost, or the look
         else:
             said.append(_summary(office, entry))
-        if isinstance(entry.facts, Delegated):
+        if isinstance(entry.facts, DelegationFacts):
             within = outline(office, entry.facts.run)
             inner = {f"{entry.facts.run}/{name}": told for name, told in within.items()}
     return strands | inner
@@ -161,15 +161,15 @@ def outline(office: Office, run: str = RUN) -> dict[str, list[str]]:
 
 def _was_lost(entry: Entry[Any]) -> bool:
     """Tell whether this closes a call, or a look at something, whose worker died."""
-    call = isinstance(entry.facts, Replied)
-    look = isinstance(entry.facts, Happened) and entry.step.startswith(("context/", "check"))
+    call = isinstance(entry.facts, ReplyFacts)
+    look = isinstance(entry.facts, OutcomeFacts) and entry.step.startswith(("context/", "check"))
     return (call or look) and entry.facts.why is Why.LOST
 
 
 def _summary(office: Office, entry: Entry[Any]) -> str:
     facts = entry.facts
     told = [getattr(facts, name, "") for name in ("agent", "attempt", "next", "cause", "reason")]
-    outcome = "" if isinstance(facts, Happened) else getattr(facts, "outcome", "")
+    outcome = "" if isinstance(facts, OutcomeFacts) else getattr(facts, "outcome", "")
     names = [n for n in ("output", "plan", "answer", "request") if n in entry.bodies]
     said = [office.body(entry, name).decode() for name in names]
     return " ".join(map(str, [entry.kind, outcome, *told, *said]))
@@ -178,7 +178,7 @@ def _summary(office: Office, entry: Entry[Any]) -> str:
 class Table:
     """Plays one order again and again, each time in a new ledger."""
 
-    def __init__(self, folder: Path, order: Order) -> None:
+    def __init__(self, folder: Path, order: RunRequest) -> None:
         self._folder, self._order, self._played = folder, order, 0
 
     def play(self, commits: int = -1, *, persisted: bool = False) -> tuple[Office, bool]:
@@ -235,7 +235,7 @@ def check_hands(office: Office) -> None:
 
 def _is_live_reply(entry: Entry[Any]) -> bool:
     child = entry.actor == "run"
-    return isinstance(entry.facts, Replied) and entry.facts.why is not Why.LOST and not child
+    return isinstance(entry.facts, ReplyFacts) and entry.facts.why is not Why.LOST and not child
 
 
 # Calls that were lost
@@ -244,11 +244,13 @@ def _is_live_reply(entry: Entry[Any]) -> bool:
 def test_a_lost_call_is_closed_at_its_full_price_and_made_again(factory: StoreFactory) -> None:
     """Nobody knows whether it was billed: what was reserved for it is gone."""
 
-    def die(call: Call) -> None:
+    def die(call: ModelCall) -> None:
         if call.step == "attempt/1/call/1/reply":
             raise asyncio.CancelledError
 
-    order = Order("x", chain("a"), quick(agents={"": Scripted(usd=10, tokens=7)}), Budget(usd=25))
+    order = RunRequest(
+        "x", chain("a"), quick(agents={"": Scripted(usd=10, tokens=7)}), RunBudget(usd=25)
+    )
     first = Office(factory(), Hands(at_call=die))
     first.accept(order)
     with pytest.raises(asyncio.CancelledError):
@@ -258,7 +260,7 @@ def test_a_lost_call_is_closed_at_its_full_price_and_made_again(factory: StoreFa
 
     lost, made = run.task("a").calls
     assert (lost.replied, made.called.turn) == (
-        Replied(Outcome.INDETERMINATE, Why.LOST, 10, 7),
+        ReplyFacts(Outcome.INDETERMINATE, Why.LOST, 10, 7),
         2,
     )
     assert lost.spent == Amount(10, 7, 1)
@@ -271,10 +273,10 @@ def test_a_lost_call_is_closed_at_its_full_price_and_made_again(factory: StoreFa
 def test_a_call_that_kills_its_workers_is_blamed_for_it_in_the_end(factory: StoreFactory) -> None:
     """Else it would be paid for again and again, and never be answered."""
 
-    def die(call: Call) -> None:
+    def die(call: ModelCall) -> None:
         raise asyncio.CancelledError
 
-    Office(factory()).accept(Order("x", chain("a", "b"), quick()))
+    Office(factory()).accept(RunRequest("x", chain("a", "b"), quick()))
     workers = 0
     while workers < 20:
         try:
@@ -293,11 +295,11 @@ def test_a_call_that_kills_its_workers_is_blamed_for_it_in_the_end(factory: Stor
 
 def test_two_engines_at_once_do_no_harm(factory: StoreFactory) -> None:
     """One was thought dead too early: the record is that of one writer all the same."""
-    moves = (Move("fine", milliseconds=30),)
+    moves = (ScriptStep("fine", milliseconds=30),)
     tasks = [Task(f"t{n}", "x") for n in range(4)] + [Task("z", "x", needs=("t0", "t3"))]
     agents = {"": Scripted({"*": moves}, usd=1)}
     offices = [Office(factory()) for _ in range(2)]
-    offices[0].accept(Order("x", plan(*tasks), quick(agents=agents), Budget(usd=1000)))
+    offices[0].accept(RunRequest("x", plan(*tasks), quick(agents=agents), RunBudget(usd=1000)))
 
     async def other(_: Office) -> None:
         await asyncio.to_thread(offices[1].work)
@@ -321,13 +323,17 @@ def test_two_engines_at_once_do_no_harm(factory: StoreFactory) -> None:
 @pytest.mark.parametrize("persisted", [False, True], ids=["before", "after"])
 def test_a_cancelled_run_survives_a_crash_at_every_commit(folder: Path, *, persisted: bool) -> None:
     """Whoever takes over ends it: what is stopped stays stopped, runs within too."""
-    agents = {"": Scripted({"*": (Move("x"),), "slow": (Move("x", milliseconds=5000),)}, usd=10)}
+    agents = {
+        "": Scripted(
+            {"*": (ScriptStep("x"),), "slow": (ScriptStep("x", milliseconds=5000),)}, usd=10
+        )
+    }
     tasks = plan(
         Task("slow", "x"),
-        Task("n", "x", tasks=(*chain("slow", "z").tasks,), budget=Budget(usd=100)),
+        Task("n", "x", tasks=(*chain("slow", "z").tasks,), budget=RunBudget(usd=100)),
         Task("z", "x", needs=("slow", "n")),
     )
-    order = Order("x", tasks, quick(agents=agents), Budget(usd=1000))
+    order = RunRequest("x", tasks, quick(agents=agents), RunBudget(usd=1000))
     commits = 0
     while True:
         factory = StoreFactory(folder / f"{commits}.db")
@@ -341,7 +347,7 @@ def test_a_cancelled_run_survives_a_crash_at_every_commit(folder: Path, *, persi
             if not second.store.strands(RUN):
                 second.accept(order)
             if "control" not in second.store.strands(RUN):
-                cancel(second.ledger, RUN, PERSON)
+                cancel_run(second.ledger, RUN, PERSON)
             second.work()
         _check_cancelled(Office(factory(), first.hands), f"after a crash at commit {commits}")
         if not power.failed:
@@ -353,15 +359,15 @@ def test_a_cancelled_run_survives_a_crash_at_every_commit(folder: Path, *, persi
 
 async def _cancel_in_time(office: Office) -> None:
     await until(lambda: len(office.hands.calls) > 1)
-    cancel(office.ledger, RUN, PERSON)
+    cancel_run(office.ledger, RUN, PERSON)
 
 
 def _check_cancelled(office: Office, when: str) -> None:
     entries = office.entries()
-    children = [e.facts.run for e in entries if isinstance(e.facts, Delegated)]
+    children = [e.facts.run for e in entries if isinstance(e.facts, DelegationFacts)]
     states = [read_run(office.ledger, run) for run in (RUN, *children)]
-    made = [entry for entry in entries if isinstance(entry.facts, Called)]
-    answered = [entry for entry in entries if isinstance(entry.facts, Replied)]
+    made = [entry for entry in entries if isinstance(entry.facts, CallFacts)]
+    answered = [entry for entry in entries if isinstance(entry.facts, ReplyFacts)]
 
     begun = [state for state in states if state.accepted is not None]
     assert {state.outcome for state in begun} == {Outcome.CANCELLED}, when

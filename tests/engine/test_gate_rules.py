@@ -8,24 +8,24 @@ import pytest
 
 from forum.app import Forum
 from forum.config import Settings
-from forum.engine import Order, accept, edit, find_gate, read_case, read_run
+from forum.engine import RunRequest, accept_run, edit_gate, find_gate, read_run, read_run_context
 from forum.errors import Malformed
 from forum.ledger import Outcome
 from forum.work import (
-    Accepted,
+    AcceptedFacts,
     Answer,
-    Brief,
     GateRule,
-    Happened,
-    Intended,
-    Move,
+    IntentFacts,
+    LaneBrief,
+    OutcomeFacts,
     Policy,
     Role,
     RunState,
     Scripted,
+    ScriptStep,
     Task,
-    Tool,
-    Use,
+    ToolCall,
+    ToolSpec,
     write_plan,
 )
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick
@@ -34,31 +34,33 @@ from tests.engine.test_replay import play
 from tests.support import StoreFactory
 
 RULE = GateRule("payments", "pay", argument="amount", above="100")
-MUCH, LITTLE = Use("pay", '{"amount": 1200}'), Use("pay", '{"amount": 12}')
+MUCH, LITTLE = ToolCall("pay", '{"amount": 1200}'), ToolCall("pay", '{"amount": 12}')
 GATE = "use/a/1"
 
 
-def paying(*uses: Use, **members: Any) -> Order:  # noqa: ANN401
+def paying(*uses: ToolCall, **members: Any) -> RunRequest:  # noqa: ANN401
     """Return an order of one agent that pays, under the rule."""
-    moves: dict[str, tuple[Move, ...]] = {"*": (Move("", use=uses or (MUCH,)), Move("done"))}
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        "*": (ScriptStep("", use=uses or (MUCH,)), ScriptStep("done"))
+    }
     usual = {
         "agents": {"": Scripted(moves)},
-        "tools": {"pay": Tool(("pay",))},
+        "tools": {"pay": ToolSpec(("pay",))},
         "gate_rules": (RULE,),
     }
-    return Order("x", chain("a"), quick(**{**usual, **members}))
+    return RunRequest("x", chain("a"), quick(**{**usual, **members}))
 
 
-def outcomes(office: Office) -> list[Happened]:
+def outcomes(office: Office) -> list[OutcomeFacts]:
     """Return what became of effects."""
-    return [e.facts for e in office.entries() if isinstance(e.facts, Happened)]
+    return [e.facts for e in office.entries() if isinstance(e.facts, OutcomeFacts)]
 
 
 def test_an_effect_waits_for_approval_before_it_is_even_intended(office: Office) -> None:
     """The decision is the cause of the intent, so a stranger can see that it came first."""
     assert office.do(paying()).state is RunState.WAITING
     assert not office.hands.deeds
-    assert not [e for e in office.entries() if isinstance(e.facts, Intended)]
+    assert not [e for e in office.entries() if isinstance(e.facts, IntentFacts)]
     shown = office.body(next(e for e in office.entries() if e.kind == "gate.open/1"), "shown")
     assert shown == b'{"tool":"pay","arguments":"{\\"amount\\": 1200}"}'
 
@@ -67,9 +69,9 @@ def test_an_effect_waits_for_approval_before_it_is_even_intended(office: Office)
 
     assert [deed.task for deed in office.hands.deeds] == ["a"]
     decision = find_gate(office.ledger, RUN, GATE).entry.hex()
-    (intent,) = [e for e in office.entries() if isinstance(e.facts, Intended)]
+    (intent,) = [e for e in office.entries() if isinstance(e.facts, IntentFacts)]
     assert intent.parents == (decision,)
-    assert read_case(office.ledger, RUN).policy.gate_rules == (RULE,)
+    assert read_run_context(office.ledger, RUN).policy.gate_rules == (RULE,)
     assert office.findings() == ()
 
 
@@ -106,7 +108,7 @@ def test_arguments_at_a_gate_cannot_be_edited(office: Office) -> None:
     gate = find_gate(office.ledger, RUN, GATE)
 
     with pytest.raises(Malformed, match="reject them"):
-        edit(office.ledger, RUN, GATE, gate.digest, b'{"amount": 1}', PERSON)
+        edit_gate(office.ledger, RUN, GATE, gate.digest, b'{"amount": 1}', PERSON)
 
 
 def test_a_check_and_background_are_uses_too(office: Office) -> None:
@@ -134,19 +136,19 @@ def test_a_plan_of_a_model_and_an_edited_plan_are_under_the_rules(office: Office
         "tasks": [{"id": "t", "instruction": "x", "lane": "shop", "needs": [], "done_when": ""}]
     }
     chief = Scripted({"@coordinator": (said(drafted),)})
-    payer = Scripted({"*": (Move("", use=(LITTLE,)), Move("done"))})
+    payer = Scripted({"*": (ScriptStep("", use=(LITTLE,)), ScriptStep("done"))})
     policy = quick(
         agents={"": payer, "chief": chief},
         roles={Role.COORDINATOR: "chief"},
-        lanes={"shop": Brief(tools=("pay",)), "law": Brief(tools=("pay",))},
-        tools={"pay": Tool(("pay",))},
+        lanes={"shop": LaneBrief(tools=("pay",)), "law": LaneBrief(tools=("pay",))},
+        tools={"pay": ToolSpec(("pay",))},
         gates=("plan",),
         gate_rules=(GateRule("x", "pay", "law"), GateRule("y", lane="law")),
     )
-    office.do(Order("x", None, policy))
+    office.do(RunRequest("x", None, policy))
     gate = find_gate(office.ledger, RUN, "plan")
     edited = write_plan(plan(Task("t", "x", lane="law")))
-    digest = edit(office.ledger, RUN, "plan", gate.digest, edited, PERSON)
+    digest = edit_gate(office.ledger, RUN, "plan", gate.digest, edited, PERSON)
     office.decide("plan", Answer.APPROVE, digest=digest)
 
     office.work()
@@ -198,7 +200,9 @@ def test_a_fork_has_its_own_gate(office: Office) -> None:
     office.decide(GATE, Answer.APPROVE)
     office.work()
     before = len(office.hands.deeds)
-    accept(office.ledger, "run-2", paying(), PERSON, Accepted(fork_run=RUN, fork_index=10**6))
+    accept_run(
+        office.ledger, "run-2", paying(), PERSON, AcceptedFacts(fork_run=RUN, fork_index=10**6)
+    )
 
     assert office.work("run-2").state is RunState.WAITING
     assert len(office.hands.deeds) == before
@@ -233,10 +237,10 @@ def test_whoever_submits_cannot_leave_the_rules_out(tmp_path: Path) -> None:
     table = {"pay": {"tool": "pay"}}
     with Forum(Settings(*here)) as forum:
         forum.initialise()
-        free = forum.submit(Order("x", chain("a"), Policy(gate_rules=(RULE,))))
-        assert forum.read_case(free).policy.gate_rules == ()
+        free = forum.submit(RunRequest("x", chain("a"), Policy(gate_rules=(RULE,))))
+        assert forum.read_run_context(free).policy.gate_rules == ()
     with Forum(Settings(*here, team={"gates": table})) as forum:
-        runs = [forum.submit(Order("x", chain("a"), Policy())), forum.fork(free, 0)]
-        rules = [forum.read_case(run).policy.gate_rules for run in runs]
+        runs = [forum.submit(RunRequest("x", chain("a"), Policy())), forum.fork(free, 0)]
+        rules = [forum.read_run_context(run).policy.gate_rules for run in runs]
 
     assert rules == [(GateRule("pay", "pay"),)] * 2

@@ -7,27 +7,27 @@ from threading import Barrier
 
 import pytest
 
-from forum.engine import Order, cancel, edit, find_gate, read_run
+from forum.engine import RunRequest, cancel_run, edit_gate, find_gate, read_run
 from forum.errors import (
     BadPlan,
     ForumError,
-    GateClosed,
-    GateMoved,
+    GateAlreadyDecided,
+    GateChanged,
     Malformed,
     NoSuchGate,
-    RunEnded,
+    RunAlreadyEnded,
 )
-from forum.ledger import Alarm, Outcome
+from forum.ledger import Outcome, Timer
 from forum.work import (
     Answer,
-    Budget,
     Decider,
     Gate,
-    GateDecided,
-    GateDecidedBy,
-    Move,
+    GateDecisionByFacts,
+    GateDecisionFacts,
+    RunBudget,
     RunState,
     Scripted,
+    ScriptStep,
     StopReason,
     Task,
     TaskState,
@@ -37,8 +37,8 @@ from forum.work import (
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import StoreFactory, Wrapped, timed
 
-GUARDED = Order("x", chain("a", "b"), quick(gates=("task:b",)))
-PLANNED = Order("x", chain("a"), quick(gates=("plan",)))
+GUARDED = RunRequest("x", chain("a", "b"), quick(gates=("task:b",)))
+PLANNED = RunRequest("x", chain("a"), quick(gates=("plan",)))
 
 
 def digest_of(office: Office, subject: str) -> str:
@@ -84,8 +84,8 @@ def test_an_edited_plan_is_the_one_that_is_carried_out(office: Office) -> None:
     office.do(PLANNED)
     other = chain("x", "y")
     old = digest_of(office, "plan")
-    new = edit(office.ledger, RUN, "plan", old, write_plan(other), PERSON)
-    with pytest.raises(GateMoved):
+    new = edit_gate(office.ledger, RUN, "plan", old, write_plan(other), PERSON)
+    with pytest.raises(GateChanged):
         office.decide("plan", Answer.APPROVE, digest=old)
     office.decide("plan", Answer.APPROVE, digest=new)
     run = office.work()
@@ -117,22 +117,22 @@ def test_a_plan_cannot_be_edited_into_one_that_cannot_be_run(office: Office, sho
     digest = digest_of(office, "plan")
 
     with pytest.raises((BadPlan, Malformed)):
-        edit(office.ledger, RUN, "plan", digest, shown, PERSON)
+        edit_gate(office.ledger, RUN, "plan", digest, shown, PERSON)
     assert digest_of(office, "plan") == digest
 
 
 def test_a_task_runs_as_it_was_approved(office: Office) -> None:
     """Its instruction is what was last shown; the other tasks do not wait for it."""
-    order = Order("x", plan(Task("a", "x"), Task("b", "old words")), quick(gates=("task:b",)))
+    order = RunRequest("x", plan(Task("a", "x"), Task("b", "old words")), quick(gates=("task:b",)))
     waiting = office.do(order)
     digest = digest_of(office, "task/b")
     for nothing in (b" ", b"\xff"):
         with pytest.raises((BadPlan, Malformed)):
-            edit(office.ledger, RUN, "task/b", digest, nothing, PERSON)
-    newer = edit(office.ledger, RUN, "task/b", digest, b"new words", PERSON)
-    with pytest.raises(GateMoved):
-        edit(office.ledger, RUN, "task/b", digest, b"words of one who came late", PERSON)
-    newest = edit(office.ledger, RUN, "task/b", newer, b"newest words", PERSON)
+            edit_gate(office.ledger, RUN, "task/b", digest, nothing, PERSON)
+    newer = edit_gate(office.ledger, RUN, "task/b", digest, b"new words", PERSON)
+    with pytest.raises(GateChanged):
+        edit_gate(office.ledger, RUN, "task/b", digest, b"words of one who came late", PERSON)
+    newest = edit_gate(office.ledger, RUN, "task/b", newer, b"newest words", PERSON)
     office.decide("task/b", Answer.APPROVE, digest=newest)
     run = office.work()
 
@@ -151,7 +151,7 @@ def test_a_task_runs_as_it_was_approved(office: Office) -> None:
 def test_a_rejected_task_is_stopped_and_its_dependants_are_skipped(office: Office) -> None:
     """The rest of the plan is not concerned."""
     tasks = plan(Task("a", "x"), Task("b", "x", needs=("a",)), Task("c", "x", after=("a",)))
-    office.do(Order("x", tasks, quick(gates=("task:a",))))
+    office.do(RunRequest("x", tasks, quick(gates=("task:a",))))
     office.decide("task/a", Answer.REJECT)
     run = office.work()
 
@@ -167,7 +167,7 @@ def test_a_rejected_task_is_stopped_and_its_dependants_are_skipped(office: Offic
 def test_a_gate_before_every_task_is_one_for_each(office: Office) -> None:
     """Tasks of a plan within are tasks, too."""
     tasks = plan(Task("a", "x"), Task("n", "x", needs=("a",), tasks=(Task("inner", "x"),)))
-    run = office.do(Order("x", tasks, quick(gates=("tasks",))))
+    run = office.do(RunRequest("x", tasks, quick(gates=("tasks",))))
     seen = []
     for _ in range(5):
         for name in sorted(set(office.store.runs("", 10)) - {"log"}):
@@ -183,7 +183,7 @@ def test_a_gate_before_every_task_is_one_for_each(office: Office) -> None:
 def test_a_task_of_a_plan_within_is_guarded_by_its_name(office: Office) -> None:
     """However deep it lies: a gate that guards nothing would be believed to guard."""
     deep = Task("middle", "x", tasks=(Task("inner", "x"),))
-    order = Order("x", plan(Task("n", "x", tasks=(deep,))), quick(gates=("task:inner",)))
+    order = RunRequest("x", plan(Task("n", "x", tasks=(deep,))), quick(gates=("task:inner",)))
     office.do(order)
     waiting = [
         gate.opened.subject
@@ -204,10 +204,10 @@ def test_there_is_no_second_decision(office: Office) -> None:
     digest = digest_of(office, "task/b")
     office.decide("task/b", Answer.REJECT)
 
-    with pytest.raises(GateClosed, match=r"reject.*operator"):
+    with pytest.raises(GateAlreadyDecided, match=r"reject.*operator"):
         office.decide("task/b", Answer.APPROVE, digest=digest)
-    with pytest.raises(GateClosed):
-        edit(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
+    with pytest.raises(GateAlreadyDecided):
+        edit_gate(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
     with pytest.raises(NoSuchGate):
         find_gate(office.ledger, RUN, "task/a")
     assert office.work().task("b").state is TaskState.STOPPED
@@ -223,7 +223,7 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
         barrier.wait()
         try:
             if n == 7:
-                edit(offices[n].ledger, RUN, "task/b", digest, b"other words", PERSON)
+                edit_gate(offices[n].ledger, RUN, "task/b", digest, b"other words", PERSON)
             else:
                 answer = Answer.APPROVE if n % 2 else Answer.REJECT
                 offices[n].decide("task/b", answer, digest=digest)
@@ -234,14 +234,14 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
     with ThreadPoolExecutor(8) as pool:
         refused = list(pool.map(rush, range(8)))
     if refused[7] is None:  # the edit came first: nobody has decided about what is shown now
-        assert all(isinstance(error, GateMoved) for error in refused[:7])
+        assert all(isinstance(error, GateChanged) for error in refused[:7])
         offices[0].decide("task/b", Answer.APPROVE)
         refused[0] = None
 
-    decisions = [e for e in offices[0].entries() if isinstance(e.facts, GateDecidedBy)]
+    decisions = [e for e in offices[0].entries() if isinstance(e.facts, GateDecisionByFacts)]
     assert len(decisions) == 1
     assert sum(error is None for error in refused[:7]) == 1
-    assert all(isinstance(error, GateClosed | GateMoved) for error in refused if error)
+    assert all(isinstance(error, GateAlreadyDecided | GateChanged) for error in refused if error)
     run = offices[0].work()
     assert run.decision("gate/task/b") is decisions[0].facts.answer
     assert offices[0].findings() == ()
@@ -251,17 +251,17 @@ def test_of_many_decisions_at_once_one_counts(store_factory: StoreFactory) -> No
 def test_a_gate_that_nobody_decides_has_its_default(office: Office, default: Answer) -> None:
     """In time, and as a decision like any other: it names what it was about, and who it was by."""
     policy = quick(gates=("task:a",), gate_milliseconds=250, gate_default=default)
-    waiting = office.do(Order("x", chain("a"), policy))
+    waiting = office.do(RunRequest("x", chain("a"), policy))
     alarms = office.alarms()
     run = waiting
     while run.outcome is None:
         run = office.work()
-    (decided,) = [e for e in office.entries() if isinstance(e.facts, GateDecided)]
+    (decided,) = [e for e in office.entries() if isinstance(e.facts, GateDecisionFacts)]
 
     assert waiting.state is RunState.WAITING
     assert alarms == [(RUN, "gate/task/a")]
     gate = run.gates["gate/task/a"]
-    assert decided.facts == GateDecided(default, gate.digest, Decider.DEADLINE)
+    assert decided.facts == GateDecisionFacts(default, gate.digest, Decider.DEADLINE)
     assert decided.ts >= gate.deadline
     assert run.task("a").state is {
         Answer.APPROVE: TaskState.PASSED,
@@ -273,11 +273,11 @@ def test_a_gate_that_nobody_decides_has_its_default(office: Office, default: Ans
 @timed
 def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
     """The default holds when it is time, not when everybody else has finished."""
-    agents = {"": Scripted({"slow": (Move("x", milliseconds=700),), "*": (Move("y"),)})}
+    agents = {"": Scripted({"slow": (ScriptStep("x", milliseconds=700),), "*": (ScriptStep("y"),)})}
     policy = quick(
         agents=agents, gates=("task:a",), gate_milliseconds=50, gate_default=Answer.APPROVE
     )
-    run = office.do(Order("x", plan(Task("slow", "x"), Task("a", "x")), policy))
+    run = office.do(RunRequest("x", plan(Task("slow", "x"), Task("a", "x")), policy))
     order = [entry.strand for entry in office.entries() if entry.kind == "verdict/1"]
 
     assert run.outcome is Outcome.OK
@@ -286,8 +286,8 @@ def test_a_gate_expires_while_other_tasks_run(office: Office) -> None:
 
 def test_a_decision_is_heard_while_other_tasks_run(office: Office) -> None:
     """Nobody waits for the slowest branch in order to go on with another."""
-    agents = {"": Scripted({"slow": (Move("x", milliseconds=700),), "*": (Move("y"),)})}
-    order = Order(
+    agents = {"": Scripted({"slow": (ScriptStep("x", milliseconds=700),), "*": (ScriptStep("y"),)})}
+    order = RunRequest(
         "x",
         plan(Task("slow", "x"), Task("a", "x")),
         quick(agents=agents, gates=("task:a",)),
@@ -313,7 +313,7 @@ def test_what_waits_is_nothing_but_rows(office: Office) -> None:
     office.do(GUARDED)
     alarms, alarm = office.alarms(), office.alarm()
     office.decide("task/b", Answer.APPROVE)
-    due, gate_alarm = office.alarm(), office.store.alarm(RUN, "gate/task/b")
+    due, gate_alarm = office.alarm(), office.store.timer(RUN, "gate/task/b")
     before = office.store.now()
 
     assert alarms == [(RUN, "gate/task/b")]
@@ -337,25 +337,27 @@ class Nobody:
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
-@pytest.mark.parametrize("budget", [Budget(), Budget(milliseconds=60_000)])
+@pytest.mark.parametrize("budget", [RunBudget(), RunBudget(milliseconds=60_000)])
 def test_a_decision_in_the_moment_of_lying_down_is_not_lost(
-    factory: StoreFactory, budget: Budget, where: str
+    factory: StoreFactory, budget: RunBudget, where: str
 ) -> None:
     """Between the last look at the gate and the alarm's being put out, somebody may decide."""
     store, decided = factory(), list[tuple[Gate, ...]]()
 
-    def decide_first(alarms: Sequence[Alarm], seconds: float | None) -> None:
+    def decide_first(alarms: Sequence[Timer], seconds: float | None) -> None:
         waiting = read_run(office.ledger, RUN).open_gates
         if waiting and not decided:
             decided.append(waiting)
             other = Office(factory())
             other.decide("task/b", Answer.APPROVE)
             # Whoever looks at the alarm finds that the run is driven, and lets it ring later.
-            office.attend() if where == "here" else asyncio.run(other.engine.attend(Nobody()))
-        store.snooze(alarms, seconds)
+            office.attend() if where == "here" else asyncio.run(
+                other.engine.dispatch_due_runs(Nobody())
+            )
+        store.reschedule(alarms, seconds)
 
-    office = Office(Wrapped(store, snooze=decide_first))
-    run = office.do(Order("x", GUARDED.plan, GUARDED.policy, budget))
+    office = Office(Wrapped(store, reschedule=decide_first))
+    run = office.do(RunRequest("x", GUARDED.plan, GUARDED.policy, budget))
 
     assert decided
     assert run.outcome is Outcome.OK
@@ -365,15 +367,15 @@ def test_a_decision_in_the_moment_of_leaving_is_not_lost(factory: StoreFactory) 
     """The alarm is out, and whoever drives the run is still there to be told, but does not wait."""
     store, decided = factory(), list[bool]()
 
-    def decide_after(run: str, strand: str) -> Alarm | None:
-        alarm = store.alarm(run, strand)
+    def decide_after(run: str, strand: str) -> Timer | None:
+        alarm = store.timer(run, strand)
         if alarm is None and not decided and read_run(office.ledger, RUN).open_gates:
             decided.append(True)
             Office(factory()).decide("task/b", Answer.APPROVE)
             office.attend()
         return alarm
 
-    office = Office(Wrapped(store, alarm=decide_after))
+    office = Office(Wrapped(store, timer=decide_after))
     run = office.do(GUARDED)
 
     assert decided
@@ -382,21 +384,21 @@ def test_a_decision_in_the_moment_of_leaving_is_not_lost(factory: StoreFactory) 
 
 def test_when_a_run_has_ended_its_gates_are_closed(office: Office) -> None:
     """Whoever decides after that is refused, so that nothing comes after the close."""
-    office.do(Order("x", plan(Task("a", "x"), Task("b", "x")), quick(gates=("task:b",))))
+    office.do(RunRequest("x", plan(Task("a", "x"), Task("b", "x")), quick(gates=("task:b",))))
     digest = digest_of(office, "task/b")
-    cancel(office.ledger, RUN, PERSON)
+    cancel_run(office.ledger, RUN, PERSON)
     run = office.work()
     before = office.entries()
 
     assert run.outcome is Outcome.CANCELLED
     gate = run.gates["gate/task/b"].decided
-    assert gate == GateDecided(Answer.REJECT, digest, Decider.END)
-    with pytest.raises(GateClosed, match="end"):
+    assert gate == GateDecisionFacts(Answer.REJECT, digest, Decider.END)
+    with pytest.raises(GateAlreadyDecided, match="end"):
         office.decide("task/b", Answer.APPROVE, digest=digest)
-    with pytest.raises(GateClosed):
-        edit(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
-    with pytest.raises(RunEnded):
-        cancel(office.ledger, RUN, PERSON)
+    with pytest.raises(GateAlreadyDecided):
+        edit_gate(office.ledger, RUN, "task/b", digest, b"other words", PERSON)
+    with pytest.raises(RunAlreadyEnded):
+        cancel_run(office.ledger, RUN, PERSON)
     assert office.entries() == before
     assert office.alarms() == []
     assert office.findings() == ()

@@ -2,18 +2,18 @@
 
 import pytest
 
-from forum.engine import Engine, Order, RouteTaken, accept, edit, read_run
+from forum.engine import Engine, RouteDecision, RunRequest, accept_run, edit_gate, read_run
 from forum.errors import BadPlan, ForumError
-from forum.ledger import Ledger, Mask, Outcome
+from forum.ledger import Ledger, Outcome, SecretMask
 from forum.work import (
-    Accepted,
+    AcceptedFacts,
     Basis,
-    Brief,
-    Move,
+    LaneBrief,
     Policy,
-    Routed,
+    ReplyOrigin,
+    RouteFacts,
     Scripted,
-    Source,
+    ScriptStep,
     Task,
     write_plan,
 )
@@ -24,7 +24,7 @@ CANARY = "sk-abcdef-123456"
 
 def hide(office: Office) -> None:
     """Name a secret that the ledger must not know from now on."""
-    mask = Mask.of({"KEY": CANARY.encode()})
+    mask = SecretMask.from_secrets({"KEY": CANARY.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
     office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
 
@@ -34,7 +34,7 @@ def hide(office: Office) -> None:
     [
         (quick(gates=("task:deploy",)), ""),
         (quick(agents={"a": Scripted()}), ""),
-        (quick(lanes={"law": Brief(agent="nobody")}), "law"),
+        (quick(lanes={"law": LaneBrief(agent="nobody")}), "law"),
         (quick(), "law"),
     ],
     ids=["a gate before no task", "no agent", "a lane without its agent", "no such lane"],
@@ -43,37 +43,39 @@ def test_a_request_without_a_plan_is_held_against_the_one_that_will_be_made(
     office: Office, policy: Policy, lane: str
 ) -> None:
     """One task that is the request: what is wrong with that is said before anybody has to pay."""
-    route = RouteTaken(Routed(lane, Basis.GIVEN)) if lane else None
+    route = RouteDecision(RouteFacts(lane, Basis.GIVEN)) if lane else None
 
     with pytest.raises(BadPlan):
-        office.accept(Order("Go.", None, policy, route=route))
+        office.accept(RunRequest("Go.", None, policy, route=route))
     assert office.store.strands(RUN) == []
 
 
 def test_an_edited_plan_is_held_against_what_will_be_recorded_of_it(office: Office) -> None:
     """A name that is a secret is masked, and no name any more: nobody could read that plan."""
     hide(office)
-    office.do(Order("x", plan(Task("a", "x")), quick(gates=("plan",))))
+    office.do(RunRequest("x", plan(Task("a", "x")), quick(gates=("plan",))))
     digest = read_run(office.ledger, RUN).gates["gate/plan"].digest
 
     with pytest.raises(ForumError):
-        edit(office.ledger, RUN, "plan", digest, write_plan(plan(Task(CANARY, "y"))), PERSON)
+        edit_gate(office.ledger, RUN, "plan", digest, write_plan(plan(Task(CANARY, "y"))), PERSON)
     assert read_run(office.ledger, RUN).gates["gate/plan"].digest == digest
 
 
 def test_a_fork_judges_what_it_records_and_not_what_it_has_taken(office: Office) -> None:
     """A secret that was named after the forked run is masked in the reply, and so for its judge."""
-    agents = {"": Scripted({"*": (Move(f"the word is {CANARY}"),)})}
-    order = Order("x", plan(Task("a", "x", "contains abcdef")), quick(agents=agents, retries=0))
+    agents = {"": Scripted({"*": (ScriptStep(f"the word is {CANARY}"),)})}
+    order = RunRequest(
+        "x", plan(Task("a", "x", "contains abcdef")), quick(agents=agents, retries=0)
+    )
     first = office.do(order)
     office.entries()  # forks take what has an index
     hide(office)
-    accept(office.ledger, "fork", order, PERSON, Accepted(fork_run=RUN, fork_index=1000))
+    accept_run(office.ledger, "fork", order, PERSON, AcceptedFacts(fork_run=RUN, fork_index=1000))
     run = office.work("fork")
 
     assert (first.outcome, run.outcome) == (Outcome.OK, Outcome.FAILED)
     (call,) = run.task("a").calls
     assert call.replied is not None
-    assert call.replied.source is Source.RECORDED
+    assert call.replied.source is ReplyOrigin.RECORDED
     (replied,) = [e for e in office.entries("fork") if e.kind == "reply/1"]
     assert office.body(replied, "output") == b"the word is [secret KEY]"

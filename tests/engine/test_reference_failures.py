@@ -13,21 +13,21 @@ from time import monotonic
 
 import pytest
 
-from forum.engine import Call, Model, Order, read_case, read_run
+from forum.engine import Model, ModelCall, RunRequest, read_run, read_run_context
 from forum.ledger import Amount, Outcome
 from forum.work import (
     Agent,
     Answer,
-    Budget,
-    Called,
+    CallFacts,
     Command,
-    Move,
     Next,
-    Replied,
+    ReplyFacts,
+    RunBudget,
     Scripted,
+    ScriptStep,
     Task,
     TaskState,
-    Use,
+    ToolCall,
     Why,
 )
 from tests.engine.office import RUN, Hands, Office, chain, plan, quick
@@ -49,8 +49,10 @@ def test_kill_9_is_recoverable_because_the_plan_holds_every_instruction(
     factory: StoreFactory,
 ) -> None:
     """There, the plan entry left the instructions out, and nobody could go on."""
-    agents = {"": Scripted({"b": (Move("late", milliseconds=30_000),), "*": (Move("fine"),)})}
-    order = Order("all of it", chain("a", "b", "c"), quick(agents=agents))
+    agents = {
+        "": Scripted({"b": (ScriptStep("late", milliseconds=30_000),), "*": (ScriptStep("fine"),)})
+    }
+    order = RunRequest("all of it", chain("a", "b", "c"), quick(agents=agents))
     office = Office(factory())
     office.accept(order)
     command = [sys.executable, "-m", "tests.engine.another_process"]
@@ -62,13 +64,13 @@ def test_kill_9_is_recoverable_because_the_plan_holds_every_instruction(
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-    case = read_case(office.ledger, RUN)
+    case = read_run_context(office.ledger, RUN)
     run = Office(factory(), Quick()).work()
 
     assert case.plan == order.plan
     assert case.policy == order.policy
     assert run.outcome is Outcome.OK
-    assert run.task("b").calls[0].replied == Replied(Outcome.INDETERMINATE, Why.LOST)
+    assert run.task("b").calls[0].replied == ReplyFacts(Outcome.INDETERMINATE, Why.LOST)
     assert [call.called.attempt for call in run.task("a").calls] == [1], "not done again"
     assert office.prompt("c").startswith(b"do c")
     assert office.findings() == ()
@@ -77,8 +79,10 @@ def test_kill_9_is_recoverable_because_the_plan_holds_every_instruction(
 def test_resume_cannot_return_the_output_of_another_plan(factory: StoreFactory) -> None:
     """There, results were found by request; here a strand belongs to one task of one run."""
     for run, word in (("run-1", "one"), ("run-2", "two")):
-        agents = {"": Scripted({"*": (Move(word),)})}
-        order = Order("the same request", chain("a", "b"), quick(agents=agents, gates=("task:b",)))
+        agents = {"": Scripted({"*": (ScriptStep(word),)})}
+        order = RunRequest(
+            "the same request", chain("a", "b"), quick(agents=agents, gates=("task:b",))
+        )
         Office(factory()).do(order, run)
     resumed = Office(factory())
     for run in ("run-2", "run-1"):
@@ -92,9 +96,9 @@ def test_resume_cannot_return_the_output_of_another_plan(factory: StoreFactory) 
 
 def test_a_result_is_judged_before_anybody_builds_on_it(office: Office) -> None:
     """There, validation came after the whole plan, when dependants had used what was wrong."""
-    agents = {"": Scripted({"a": (Move("wrong"),), "*": (Move("built on it"),)})}
+    agents = {"": Scripted({"a": (ScriptStep("wrong"),), "*": (ScriptStep("built on it"),)})}
     tasks = plan(Task("a", "x", "contains right"), Task("b", "x", needs=("a",)))
-    run = office.do(Order("x", tasks, quick(agents=agents)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents)))
 
     assert run.task("a").state is TaskState.FAILED
     assert {call.task for call in office.hands.calls} == {"a"}
@@ -104,8 +108,8 @@ def test_a_result_is_judged_before_anybody_builds_on_it(office: Office) -> None:
 
 def test_an_error_503_is_recorded_and_tried_again(office: Office) -> None:
     """There, one lost the whole run, and there were no retries."""
-    agents = {"": Scripted({"*": (Move(fail="503"), Move("ok"))})}
-    run = office.do(Order("x", chain("a"), quick(agents=agents)))
+    agents = {"": Scripted({"*": (ScriptStep(fail="503"), ScriptStep("ok"))})}
+    run = office.do(RunRequest("x", chain("a"), quick(agents=agents)))
 
     assert run.outcome is Outcome.OK
     first = run.task("a").calls[0].replied
@@ -120,11 +124,11 @@ def test_an_error_503_is_recorded_and_tried_again(office: Office) -> None:
 def test_an_agent_that_raises_does_not_lose_the_run(factory: StoreFactory) -> None:
     """Not even one that breaks its promise, in each of its calls."""
 
-    def explode(_: Call) -> None:
+    def explode(_: ModelCall) -> None:
         raise ConnectionError("reset by peer")
 
     office = Office(factory(), Hands(at_call=explode))
-    run = office.do(Order("x", chain("a", "b"), quick(retries=1)))
+    run = office.do(RunRequest("x", chain("a", "b"), quick(retries=1)))
 
     assert run.outcome is Outcome.FAILED
     assert [call.replied and call.replied.code for call in run.task("a").calls] == [
@@ -138,12 +142,12 @@ def test_an_agent_that_raises_does_not_lose_the_run(factory: StoreFactory) -> No
 def test_what_goes_to_stderr_is_never_the_answer(office: Office, script: str) -> None:
     """There, it became the answer, with exit status 0."""
     policy = quick(agents={"": Command(("/bin/sh", "-c", script))}, retries=0)
-    run = office.do(Order("x", chain("a"), policy))
+    run = office.do(RunRequest("x", chain("a"), policy))
 
     assert run.outcome is Outcome.FAILED
     assert run.task("a").state is TaskState.FAILED
     assert office.answer() == b""
-    (reply,) = [entry for entry in office.entries() if isinstance(entry.facts, Replied)]
+    (reply,) = [entry for entry in office.entries() if isinstance(entry.facts, ReplyFacts)]
     assert office.body(reply, "error") == b"oops\n", "it is kept, as what it is"
 
 
@@ -151,7 +155,7 @@ def test_what_goes_to_stderr_is_never_the_answer(office: Office, script: str) ->
     "agent",
     [
         Command(("/bin/sh", "-c", "trap '' TERM; sleep 60 & wait; sleep 60")),
-        Scripted({"*": (Move("x", milliseconds=60_000),)}),
+        Scripted({"*": (ScriptStep("x", milliseconds=60_000),)}),
     ],
     ids=["a program that does not want to end", "a call that hangs"],
 )
@@ -159,7 +163,7 @@ def test_a_limit_of_seconds_is_kept(office: Office, agent: Command | Scripted) -
     """There, three seconds took a minute."""
     tasks = plan(Task("a", "x"), Task("b", "x", needs=("a",)))
     began = monotonic()
-    run = office.do(Order("x", tasks, quick(agents={"": agent}), Budget(milliseconds=500)))
+    run = office.do(RunRequest("x", tasks, quick(agents={"": agent}), RunBudget(milliseconds=500)))
 
     assert monotonic() - began < 10
     assert run.outcome is Outcome.TIMEOUT
@@ -167,17 +171,22 @@ def test_a_limit_of_seconds_is_kept(office: Office, agent: Command | Scripted) -
 
 def test_every_call_that_is_made_is_counted(office: Office) -> None:
     """There, six were made and two counted: those of retries, questions and helpers were not."""
-    question = Use("ask", '{"agent":"b","text":"why?"}')
+    question = ToolCall("ask", '{"agent":"b","text":"why?"}')
     agents = {
-        "": Scripted({"a": (Move("x", use=(question,)), Move(fail="503"), Move("bad"))}, usd=2),
-        "b": Scripted({"*": (Move("because"),)}, usd=3),
-        "big": Scripted({"*": (Move("good"),)}, usd=5),
+        "": Scripted(
+            {"a": (ScriptStep("x", use=(question,)), ScriptStep(fail="503"), ScriptStep("bad"))},
+            usd=2,
+        ),
+        "b": Scripted({"*": (ScriptStep("because"),)}, usd=3),
+        "big": Scripted({"*": (ScriptStep("good"),)}, usd=5),
     }
     tasks = plan(
         Task("a", "x", "contains good"),
-        Task("n", "x", needs=("a",), tasks=(Task("a", "x", agent="big"),), budget=Budget(usd=9)),
+        Task("n", "x", needs=("a",), tasks=(Task("a", "x", agent="big"),), budget=RunBudget(usd=9)),
     )
-    run = office.do(Order("x", tasks, quick(agents=agents, ladder=("big",)), Budget(usd=100)))
+    run = office.do(
+        RunRequest("x", tasks, quick(agents=agents, ladder=("big",)), RunBudget(usd=100))
+    )
 
     assert run.outcome is Outcome.OK
     assert office.account().used.calls == office.model_calls() == len(office.hands.calls) == 6
@@ -186,13 +195,15 @@ def test_every_call_that_is_made_is_counted(office: Office) -> None:
 
 def test_the_prompt_of_every_call_is_kept(office: Office) -> None:
     """There, those of control roles were not: nobody could see what they had been told."""
-    question = Use("ask", '{"agent":"b","text":"why?"}')
+    question = ToolCall("ask", '{"agent":"b","text":"why?"}')
     agents = {
-        "": Scripted({"a": (Move("x", use=(question,)), Move("fine")), "*": (Move("ok"),)}),
-        "b": Scripted({"*": (Move("because"),)}),
+        "": Scripted(
+            {"a": (ScriptStep("x", use=(question,)), ScriptStep("fine")), "*": (ScriptStep("ok"),)}
+        ),
+        "b": Scripted({"*": (ScriptStep("because"),)}),
     }
-    office.do(Order("x", chain("a", "c"), quick(agents=agents)))
-    called = [entry for entry in office.entries() if isinstance(entry.facts, Called)]
+    office.do(RunRequest("x", chain("a", "c"), quick(agents=agents)))
+    called = [entry for entry in office.entries() if isinstance(entry.facts, CallFacts)]
     kept = [office.body(entry, "prompt") for entry in called]
 
     assert kept == [b"".join(call.prompt.chunks()) for call in office.hands.calls]
@@ -204,7 +215,7 @@ def test_the_prompt_of_every_call_is_kept(office: Office) -> None:
 def test_a_prompt_is_never_an_argument(office: Office, prompt: str) -> None:
     """There, it died at 140 kB, and was parsed as an option when it began with two dashes."""
     policy = quick(agents={"": Command(("/bin/cat",))})
-    run = office.do(Order(prompt, plan(Task("a", prompt)), policy))
+    run = office.do(RunRequest(prompt, plan(Task("a", prompt)), policy))
 
     assert run.outcome is Outcome.OK
     assert office.answer() == prompt.encode()
@@ -213,6 +224,6 @@ def test_a_prompt_is_never_an_argument(office: Office, prompt: str) -> None:
 def test_the_state_of_a_run_is_in_its_entries_alone(factory: StoreFactory) -> None:
     """There, what was in memory was lost with it; here two readers see the same run."""
     office = Office(factory())
-    office.do(Order("x", chain("a", "b"), quick(gates=("task:b",))))
+    office.do(RunRequest("x", chain("a", "b"), quick(gates=("task:b",))))
 
     assert read_run(Office(factory()).ledger, RUN) == read_run(office.ledger, RUN)

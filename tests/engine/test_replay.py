@@ -9,23 +9,31 @@ from pathlib import Path
 import pytest
 
 from forum.backends.sqlite import SqliteStore
-from forum.engine import Call, Deed, Order, accept, cancel, read_run, replay
-from forum.errors import GateClosed, ReplayMiss, StoreFailed
-from forum.ledger import Ledger, Outcome, Position, Record, Store
+from forum.engine import (
+    ModelCall,
+    RunRequest,
+    ToolInvocation,
+    accept_run,
+    cancel_run,
+    read_run,
+    replay_run,
+)
+from forum.errors import GateAlreadyDecided, ReplayMiss, StoreFailed
+from forum.ledger import EntryWrite, Ledger, Outcome, Position, Store
 from forum.work import (
-    Accepted,
+    AcceptedFacts,
     Answer,
     Basis,
-    Budget,
     Divergence,
-    Move,
+    ReplyOrigin,
     Role,
-    Routed,
+    RouteFacts,
+    RunBudget,
     Scripted,
-    Source,
+    ScriptStep,
     Task,
-    Tool,
-    Use,
+    ToolCall,
+    ToolSpec,
     Why,
 )
 from tests.engine.office import (
@@ -45,8 +53,8 @@ from tests.engine.office import (
 from tests.engine.team import CHIEF, WHOLE, order, team
 from tests.support import StoreFactory
 
-PAY = Use("pay", "1200 to ACME")
-TOOLS = {"pay": Tool(("pay",))}
+PAY = ToolCall("pay", "1200 to ACME")
+TOOLS = {"pay": ToolSpec(("pay",))}
 
 
 def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[Divergence]:
@@ -55,7 +63,7 @@ def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[D
     try:
         scratch = Ledger(store, KINDS, clock, lambda: b"s" * 32)
         idle = Hands()
-        found = asyncio.run(replay(office.ledger, RUN, scratch, idle.model, idle.tool))
+        found = asyncio.run(replay_run(office.ledger, RUN, scratch, idle.model, idle.tool))
         assert not idle.calls
         assert not idle.deeds
         return found
@@ -66,24 +74,24 @@ def play(office: Office, folder: Path, clock: Callable[[], int] = now) -> list[D
 def retried(office: Office) -> None:
     """Leave a run that failed, was tried again, and went up the ladder."""
     agents = {
-        "": Scripted({"*": (Move(fail="503"), Move("no"))}),
-        "strong": Scripted({"*": (Move("good"),)}),
+        "": Scripted({"*": (ScriptStep(fail="503"), ScriptStep("no"))}),
+        "strong": Scripted({"*": (ScriptStep("good"),)}),
     }
     policy = quick(agents=agents, ladder=("strong",))
     office.do(
-        Order("x", plan(Task("a", "x", "contains good"), Task("b", "y", needs=("a",))), policy)
+        RunRequest("x", plan(Task("a", "x", "contains good"), Task("b", "y", needs=("a",))), policy)
     )
 
 
 def paid(office: Office) -> None:
     """Leave a run with an effect."""
-    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}
-    office.do(Order("x", chain("a"), quick(agents=agents, tools=TOOLS)))
+    agents = {"": Scripted({"*": (ScriptStep("", use=(PAY,)), ScriptStep("paid"))})}
+    office.do(RunRequest("x", chain("a"), quick(agents=agents, tools=TOOLS)))
 
 
 def approved(office: Office) -> None:
     """Leave a run that was approved."""
-    office.do(Order("x", chain("a", "b"), quick(gates=("plan", "task:b"))))
+    office.do(RunRequest("x", chain("a", "b"), quick(gates=("plan", "task:b"))))
     office.decide("plan", Answer.APPROVE)
     office.work()
     office.decide("task/b", Answer.APPROVE)
@@ -92,33 +100,33 @@ def approved(office: Office) -> None:
 
 def rejected(office: Office) -> None:
     """Leave a run that was rejected."""
-    office.do(Order("x", chain("a", "b"), quick(gates=("task:a",))))
+    office.do(RunRequest("x", chain("a", "b"), quick(gates=("task:a",))))
     office.decide("task/a", Answer.REJECT)
     office.work()
 
 
 def cancelled(office: Office) -> None:
     """Leave a run that somebody ended in the middle of a call."""
-    agents = {"": Scripted({"*": (Move("slow", milliseconds=20_000),)})}
-    office.accept(Order("x", chain("a", "b"), quick(agents=agents)))
+    agents = {"": Scripted({"*": (ScriptStep("slow", milliseconds=20_000),)})}
+    office.accept(RunRequest("x", chain("a", "b"), quick(agents=agents)))
 
     async def stop(_: Office) -> None:
         await until(lambda: bool(office.hands.calls))
-        await asyncio.to_thread(cancel, office.ledger, RUN, PERSON)
+        await asyncio.to_thread(cancel_run, office.ledger, RUN, PERSON)
 
     office.work(meanwhile=stop)
 
 
 def too_dear(office: Office) -> None:
     """Leave a run that was stopped by its budget, beside calls in flight."""
-    agents = {"": Scripted({"*": (Move("x", milliseconds=30),)}, usd=10)}
+    agents = {"": Scripted({"*": (ScriptStep("x", milliseconds=30),)}, usd=10)}
     tasks = plan(*(Task(f"t{i}", "x") for i in range(12)), Task("last", "x", needs=("t0",)))
-    office.do(Order("x", tasks, quick(agents=agents, parallel=6), Budget(usd=75)))
+    office.do(RunRequest("x", tasks, quick(agents=agents, parallel=6), RunBudget(usd=75)))
 
 
 def too_late(office: Office) -> None:
     """Leave a run whose time was over while it waited at a gate."""
-    order = Order("x", chain("a", "b"), quick(gates=("task:b",)), Budget(milliseconds=400))
+    order = RunRequest("x", chain("a", "b"), quick(gates=("task:b",)), RunBudget(milliseconds=400))
     office.do(order)
     asyncio.run(asyncio.sleep(0.5))
     office.work()
@@ -128,7 +136,9 @@ def nested(office: Office) -> None:
     """Leave a run with a plan within its plan, and siblings that spend meanwhile."""
     within = Task("n", "x", tasks=(Task("x", "x"), Task("y", "x", needs=("x",))))
     agents = {"": Scripted(usd=10)}
-    office.do(Order("x", plan(Task("a", "x"), within), quick(agents=agents), Budget(usd=1000)))
+    office.do(
+        RunRequest("x", plan(Task("a", "x"), within), quick(agents=agents), RunBudget(usd=1000))
+    )
 
 
 def by_a_team(office: Office) -> None:
@@ -138,34 +148,34 @@ def by_a_team(office: Office) -> None:
 
 def misplanned(office: Office) -> None:
     """Leave a run for which there was no plan."""
-    chief = Scripted({**CHIEF.moves, "@coordinator": (Move("no plan"),)})
+    chief = Scripted({**CHIEF.moves, "@coordinator": (ScriptStep("no plan"),)})
     office.do(replace(WHOLE, policy=team(agents={"": Scripted(), "chief": chief}, roles=PLANNING)))
 
 
 def too_dear_to_sum_up(office: Office) -> None:
     """Leave a run whose budget was used up when it came to the answer."""
-    office.do(replace(WHOLE, budget=Budget(usd=19)))
+    office.do(replace(WHOLE, budget=RunBudget(usd=19)))
 
 
 def too_dear_to_plan(office: Office) -> None:
     """Leave a run whose budget was used up before there was a plan."""
-    office.do(replace(WHOLE, budget=Budget(usd=4)))
+    office.do(replace(WHOLE, budget=RunBudget(usd=4)))
 
 
 def too_dear_without_a_lane(office: Office) -> None:
     """Leave a run whose Classifier gave up, and which the budget stopped much later."""
-    moves = {**CHIEF.moves, "@classifier": (Move("hm"),)}
+    moves = {**CHIEF.moves, "@classifier": (ScriptStep("hm"),)}
     agents = {**WHOLE.policy.agents, "chief": Scripted(moves, CHIEF.usd)}
-    office.do(Order(WHOLE.request, None, team(agents=agents), Budget(usd=14)))
+    office.do(RunRequest(WHOLE.request, None, team(agents=agents), RunBudget(usd=14)))
     run = read_run(office.ledger, RUN)
-    assert run.routed == Routed("", Basis.CLASSIFIER)
+    assert run.routed == RouteFacts("", Basis.CLASSIFIER)
     assert "elbe" in run.tasks
 
 
 def told_of(office: Office) -> None:
     """Leave a run that says what it did, with a receipt."""
-    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("I sent 1200 to ACME."))})}
-    office.do(Order("x", chain("a"), quick(agents=agents, tools=TOOLS)))
+    agents = {"": Scripted({"*": (ScriptStep("", use=(PAY,)), ScriptStep("I sent 1200 to ACME."))})}
+    office.do(RunRequest("x", chain("a"), quick(agents=agents, tools=TOOLS)))
     run = read_run(office.ledger, RUN)
     assert run.answered is not None
     assert (run.answered.claims, run.answered.unverified) == (1, 0)
@@ -203,8 +213,10 @@ def test_a_replay_says_what_the_record_says(
 
 def test_a_replay_may_take_longer_than_its_run(office: Office, tmp_path: Path) -> None:
     """It is over when its record is: no clock of today ends it."""
-    policy = quick(agents={"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}, tools=TOOLS)
-    run = office.do(Order("x", chain("a"), policy, Budget(milliseconds=60_000)))
+    policy = quick(
+        agents={"": Scripted({"*": (ScriptStep("", use=(PAY,)), ScriptStep("paid"))})}, tools=TOOLS
+    )
+    run = office.do(RunRequest("x", chain("a"), policy, RunBudget(milliseconds=60_000)))
     minutes = count(now(), 60_000_000)
 
     assert run.outcome is Outcome.OK
@@ -212,7 +224,9 @@ def test_a_replay_may_take_longer_than_its_run(office: Office, tmp_path: Path) -
 
 
 LOOKS = ("look", "look again", "outside", "outside again")
-TWICE = order(tools={name: Tool((name,)) for name in LOOKS}, context=LOOKS[:2], verifiers=LOOKS[2:])
+TWICE = order(
+    tools={name: ToolSpec((name,)) for name in LOOKS}, context=LOOKS[:2], verifiers=LOOKS[2:]
+)
 """A request for which everything is looked at twice."""
 
 
@@ -239,10 +253,10 @@ def _cancel_at(office: Office, nth: int) -> str:
     """Cancel a run in the n-th thing that it has done, and say what that was."""
     done: list[str] = []
 
-    def note(what: Call | Deed) -> None:
-        done.append(what.tool if isinstance(what, Deed) else what.task)
+    def note(what: ModelCall | ToolInvocation) -> None:
+        done.append(what.tool if isinstance(what, ToolInvocation) else what.task)
         if len(done) == nth:
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
 
     office.hands.at_call = office.hands.at_deed = note
     office.do(TWICE)
@@ -253,8 +267,8 @@ def test_a_call_and_an_effect_that_died_are_played_as_they_died(
     factory: StoreFactory, tmp_path: Path
 ) -> None:
     """What was lost is on record as lost; a replay neither makes up for it nor does it again."""
-    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}
-    order = Order("x", chain("a"), quick(agents=agents, tools=TOOLS))
+    agents = {"": Scripted({"*": (ScriptStep("", use=(PAY,)), ScriptStep("paid"))})}
+    order = RunRequest("x", chain("a"), quick(agents=agents, tools=TOOLS))
     first = Office(factory(), append=(power := Power(factory(), 4, persisted=False)).append)
     with pytest.raises(Cut):
         first.do(order)
@@ -273,7 +287,7 @@ def test_a_record_with_a_hole_is_not_played(office: Office, tmp_path: Path) -> N
     """A miss is an error: a reply that was erased is not asked for again."""
     paid(office)
     reply = next(e for e in office.entries() if e.kind == "reply/1")
-    office.store.erase(Position(reply.run, reply.strand, reply.n), "output")
+    office.store.erase_body(Position(reply.run, reply.strand, reply.n), "output")
 
     with pytest.raises(ReplayMiss, match="erased"):
         play(office, tmp_path)
@@ -281,38 +295,46 @@ def test_a_record_with_a_hole_is_not_played(office: Office, tmp_path: Path) -> N
 
 def test_a_fork_takes_replies_and_pays_for_none_of_them(office: Office) -> None:
     """They were paid by the run that it forks."""
-    agents = {"": Scripted({"*": (Move("said"),)}, usd=10)}
-    office.do(Order("x", chain("a", "b"), quick(agents=agents)))
+    agents = {"": Scripted({"*": (ScriptStep("said"),)}, usd=10)}
+    office.do(RunRequest("x", chain("a", "b"), quick(agents=agents)))
     at = next(
-        office.ledger.find(leaf.hex()).index or 0
+        office.ledger.find_entry(leaf.hex()).index or 0
         for leaf, entry in office.told()
         if (entry.strand, entry.kind) == ("task/a", "verdict/1")
     )
-    accept(
+    accept_run(
         office.ledger,
         "fork",
-        Order("x", chain("a", "b"), quick(agents=agents)),
+        RunRequest("x", chain("a", "b"), quick(agents=agents)),
         PERSON,
-        Accepted(fork_run=RUN, fork_index=at),
+        AcceptedFacts(fork_run=RUN, fork_index=at),
     )
     run = office.work("fork")
     sources = [run.task(name).calls[0].replied for name in ("a", "b")]
 
     assert run.outcome is Outcome.OK
-    assert [reply.source for reply in sources if reply] == [Source.RECORDED, Source.LIVE]
+    assert [reply.source for reply in sources if reply] == [ReplyOrigin.RECORDED, ReplyOrigin.LIVE]
     assert office.account("fork").used.usd == 10
     assert len(office.hands.calls) == 3
 
 
 def test_a_fork_does_not_take_the_outcome_of_another_effect(office: Office) -> None:
     """The place in the script is the same, but what is wanted is not."""
-    agents = {"": Scripted({"*": (Move("", use=(PAY,)), Move("paid"))})}
-    office.do(Order("x", chain("a"), quick(agents=agents, tools=TOOLS)))
-    other = {"": Scripted({"*": (Move("", use=(Use("pay", "5 to BOB"),)), Move("paid"))})}
+    agents = {"": Scripted({"*": (ScriptStep("", use=(PAY,)), ScriptStep("paid"))})}
+    office.do(RunRequest("x", chain("a"), quick(agents=agents, tools=TOOLS)))
+    other = {
+        "": Scripted(
+            {"*": (ScriptStep("", use=(ToolCall("pay", "5 to BOB"),)), ScriptStep("paid"))}
+        )
+    }
     tasks = plan(Task("a", "Pay somebody else."))
-    origin = Accepted(fork_run=RUN, fork_index=1_000_000)
-    accept(
-        office.ledger, "fork", Order("x", tasks, quick(agents=other, tools=TOOLS)), PERSON, origin
+    origin = AcceptedFacts(fork_run=RUN, fork_index=1_000_000)
+    accept_run(
+        office.ledger,
+        "fork",
+        RunRequest("x", tasks, quick(agents=other, tools=TOOLS)),
+        PERSON,
+        origin,
     )
     run = office.work("fork")
 
@@ -326,10 +348,10 @@ def test_a_fork_does_not_take_the_outcome_of_another_effect(office: Office) -> N
 def test_an_approval_that_comes_too_late_is_refused(office: Office) -> None:
     """Nobody was there to record the default, but the time was over all the same."""
     policy = quick(gates=("task:a",), gate_milliseconds=200)
-    office.do(Order("x", chain("a"), policy))
+    office.do(RunRequest("x", chain("a"), policy))
     asyncio.run(asyncio.sleep(0.3))
 
-    with pytest.raises(GateClosed, match="reject"):
+    with pytest.raises(GateAlreadyDecided, match="reject"):
         office.decide("task/a", Answer.APPROVE)
     assert office.work().outcome is Outcome.FAILED
 
@@ -339,7 +361,7 @@ def test_a_paid_reply_outlives_a_database_that_is_away(factory: StoreFactory) ->
     store = factory()
     office = Office(store, append=(outage := Outage(store)).append)
     office.hands.at_call = lambda _: outage.begin(3)
-    run = office.do(Order("x", chain("a"), quick(agents={"": Scripted(usd=10)})))
+    run = office.do(RunRequest("x", chain("a"), quick(agents={"": Scripted(usd=10)})))
 
     assert run.outcome is Outcome.OK
     assert outage.refused == 3
@@ -357,7 +379,7 @@ class Outage:
         """Refuse so many commits from now on."""
         self._left = commits
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit, or refuse."""
         if self._left:
             self._left -= 1

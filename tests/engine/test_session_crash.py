@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
-from forum.engine import Call, Order, cancel, read_run
-from forum.ledger import Join, Outcome
-from forum.work import CONTROL, Budget, Called, Council, Delegated, Move, Replied, Task
+from forum.engine import ModelCall, RunRequest, cancel_run, read_run
+from forum.ledger import JoinFacts, Outcome
+from forum.work import (
+    CONTROL,
+    CallFacts,
+    Council,
+    DelegationFacts,
+    ReplyFacts,
+    RunBudget,
+    ScriptStep,
+    Task,
+)
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, plan, quick
 from tests.engine.panel import (
     DIVIDED,
@@ -32,22 +41,22 @@ from tests.spoken import ballot
 from tests.support import StoreFactory
 
 
-def failing() -> Order:
+def failing() -> RunRequest:
     """Ask a council in which one seat has to be asked again, and one fails."""
-    ways: tuple[Way, ...] = (*DIVIDED[:4], (Move(fail="503"),))
-    return Order(QUESTION, None, panel(*ways))
+    ways: tuple[Way, ...] = (*DIVIDED[:4], (ScriptStep(fail="503"),))
+    return RunRequest(QUESTION, None, panel(*ways))
 
 
-def seated_in_a_task() -> Order:
+def seated_in_a_task() -> RunRequest:
     """Ask for a plan with a council in it."""
     policy = panel(*DIVIDED)
     assert isinstance(policy.panel, Council)
-    decide = Task("decide", QUESTION, panel=policy.panel, budget=Budget(usd=50 * PRICE))
+    decide = Task("decide", QUESTION, panel=policy.panel, budget=RunBudget(usd=50 * PRICE))
     tasks = plan(decide, Task("act", "Act on it.", needs=("decide",)))
-    return Order("See to it.", tasks, quick(agents=policy.agents), Budget(usd=1000 * PRICE))
+    return RunRequest("See to it.", tasks, quick(agents=policy.agents), RunBudget(usd=1000 * PRICE))
 
 
-STORIES: dict[str, Callable[[], Order]] = {
+STORIES: dict[str, Callable[[], RunRequest]] = {
     "exchange": split,
     "judge": judged,
     "check": checked,
@@ -62,7 +71,7 @@ EVERY = ("exchange", "symposium")
 
 def said(office: Office) -> dict[str, Any]:
     """Return the transcripts of a run, and of the runs within it."""
-    within = [e.facts.run for e in office.entries() if isinstance(e.facts, Delegated)]
+    within = [e.facts.run for e in office.entries() if isinstance(e.facts, DelegationFacts)]
     return {run: transcript(office, run) for run in (RUN, *within)}
 
 
@@ -92,7 +101,7 @@ def test_a_session_survives_a_crash_wherever_it_comes(
 
 def too_dear(office: Office) -> None:
     """Carry out a council that cannot pay for all of its turns."""
-    order = Order(QUESTION, None, split(milliseconds=5).policy, Budget(usd=7 * PRICE))
+    order = RunRequest(QUESTION, None, split(milliseconds=5).policy, RunBudget(usd=7 * PRICE))
     if not office.store.strands(RUN):
         office.accept(order)
     office.work()
@@ -101,12 +110,12 @@ def too_dear(office: Office) -> None:
 def cancelled(office: Office) -> None:
     """Carry out a council that somebody ends, whoever carries it out then."""
     if not office.store.strands(RUN):
-        ways = ((first, Move("late", milliseconds=20_000)) for first, _ in DIVIDED)
-        office.accept(Order(QUESTION, None, panel(*ways)))
+        ways = ((first, ScriptStep("late", milliseconds=20_000)) for first, _ in DIVIDED)
+        office.accept(RunRequest(QUESTION, None, panel(*ways)))
 
-    def stop(call: Call) -> None:
-        if call.task.startswith("~ballot.1.") and not office.store.last(RUN, CONTROL):
-            cancel(office.ledger, RUN, PERSON)
+    def stop(call: ModelCall) -> None:
+        if call.task.startswith("~ballot.1.") and not office.store.last_entry(RUN, CONTROL):
+            cancel_run(office.ledger, RUN, PERSON)
 
     office.hands.at_call = stop
     office.work()
@@ -139,8 +148,8 @@ def test_a_session_that_is_stopped_survives_a_crash_wherever_it_comes(
 
 def _check_stopped(office: Office, outcome: Outcome, when: str) -> None:
     run, entries = read_run(office.ledger, RUN), office.entries()
-    made = [entry for entry in entries if isinstance(entry.facts, Called)]
-    answered = [entry for entry in entries if isinstance(entry.facts, Replied)]
+    made = [entry for entry in entries if isinstance(entry.facts, CallFacts)]
+    answered = [entry for entry in entries if isinstance(entry.facts, ReplyFacts)]
     account = office.account()
 
     assert run.outcome is outcome, when
@@ -155,7 +164,7 @@ def _check_stopped(office: Office, outcome: Outcome, when: str) -> None:
 def test_a_crash_between_what_joins_ballots_and_what_follows_from_them(folder: Path) -> None:
     """Twenty ballots need a join: whoever comes next finds it, and does not join them again."""
     ways = tuple((ballot("yes" if seat % 3 else "no"),) for seat in range(20))
-    order = Order(QUESTION, None, panel(*ways, baseline=0, rounds=0))
+    order = RunRequest(QUESTION, None, panel(*ways, baseline=0, rounds=0))
     factory = StoreFactory(folder / "ledger.db")
     power, store = Power(factory(), 0, persisted=True), factory()
 
@@ -169,7 +178,7 @@ def test_a_crash_between_what_joins_ballots_and_what_follows_from_them(folder: P
     second = Office(factory(), first.hands)
     run = second.work()
     main = [entry for entry in second.entries() if entry.strand == "main"]
-    joins = [entry.step for entry in main if isinstance(entry.facts, Join)]
+    joins = [entry.step for entry in main if isinstance(entry.facts, JoinFacts)]
 
     assert power.failed
     assert run.outcome is Outcome.OK

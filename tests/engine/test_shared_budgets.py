@@ -4,17 +4,17 @@ from pathlib import Path
 
 import msgspec
 
-from forum.engine import Order, accept, read_body, read_run
+from forum.engine import RunRequest, accept_run, read_body, read_run
 from forum.ledger import NO_LIMIT, Outcome, Spend
 from forum.work import (
-    Brief,
     Council,
-    Move,
+    LaneBrief,
     Period,
     Scripted,
+    ScriptStep,
     Seat,
     SharedCap,
-    Stopped,
+    StopFacts,
     StopReason,
     Task,
     Why,
@@ -31,10 +31,10 @@ def cap(usd: int, **members: str) -> tuple[SharedCap, ...]:
     return (SharedCap("x", Period.DAY, cap=Spend(usd, NO_LIMIT, NO_LIMIT), **members),)
 
 
-def costing(usd: int, *tasks: Task, billed: int | None = None) -> Order:
+def costing(usd: int, *tasks: Task, billed: int | None = None) -> RunRequest:
     """Return an order of calls that cost so much."""
-    agents = {"": Scripted({"*": (Move("x", usd=billed),)}, usd=usd)}
-    return Order("x", plan(*tasks) if tasks else chain("a"), quick(agents=agents))
+    agents = {"": Scripted({"*": (ScriptStep("x", usd=billed),)}, usd=usd)}
+    return RunRequest("x", plan(*tasks) if tasks else chain("a"), quick(agents=agents))
 
 
 def used(office: Office) -> dict[str, int]:
@@ -50,7 +50,7 @@ def test_a_run_that_meets_the_cap_is_stopped_and_says_so(
     runs = [office.do(costing(10), run) for run in ("run-0", RUN, "run-2")]
 
     assert [run.outcome for run in runs] == [Outcome.OK, Outcome.OK, Outcome.DENIED]
-    assert runs[2].stopped == Stopped(StopReason.BUDGET, "usd/day/ledger", 10, 20, 25, "a")
+    assert runs[2].stopped == StopFacts(StopReason.BUDGET, "usd/day/ledger", 10, 20, 25, "a")
     assert len(office.hands.calls) == 2
     assert used(office) == {"ledger": 20}
     assert office.findings() == ()
@@ -73,19 +73,19 @@ def test_keys_and_lanes_have_accounts_of_their_own(factory: StoreFactory) -> Non
     """A run within a run is paid by whoever has submitted the outer one."""
     caps = (*cap(25, key="*"), *cap(12, lane="law"))
     office = Office(factory(), caps=caps)
-    lanes = {"law": Brief()}
+    lanes = {"law": LaneBrief()}
     order = costing(10, Task("n", "x", tasks=(Task("a", "x"), Task("b", "x"))))
-    accept(office.ledger, "run-0", order, "key/ci/1")
+    accept_run(office.ledger, "run-0", order, "key/ci/1")
     office.work("run-0")
     assert used(office) == {"key:key/ci/1": 20}
 
-    accept(office.ledger, "run-1", costing(10), "key/ci/1")
-    accept(office.ledger, "run-2", costing(10), "key/ci/2")
+    accept_run(office.ledger, "run-1", costing(10), "key/ci/1")
+    accept_run(office.ledger, "run-2", costing(10), "key/ci/2")
     assert office.work("run-1").outcome is Outcome.DENIED
     assert office.work("run-2").outcome is Outcome.OK
     policy = quick(agents={"": Scripted(usd=10)}, lanes=lanes)
     lawyers = plan(Task("a", "x", lane="law"), Task("b", "x", lane="law", after=("a",)))
-    office.accept(Order("x", lawyers, policy), "run-3")
+    office.accept(RunRequest("x", lawyers, policy), "run-3")
     stopped = office.work("run-3").stopped
     assert stopped is not None
     assert (stopped.limit, stopped.by) == ("usd/day/lane:law", "b")
@@ -105,8 +105,8 @@ def test_a_cap_that_is_met_within_is_told_outside(factory: StoreFactory, tmp_pat
     assert run.stopped is None
     assert stop_reason(run) is StopReason.BUDGET
     assert (call.replied.why, call.replied.code) == (Why.ERROR, "budget")
-    stopped = msgspec.json.decode(told, type=Stopped)
-    assert stopped == Stopped(StopReason.BUDGET, "usd/day/ledger", 30, 0, 25, "deep")
+    stopped = msgspec.json.decode(told, type=StopFacts)
+    assert stopped == StopFacts(StopReason.BUDGET, "usd/day/ledger", 30, 0, 25, "deep")
     assert office.findings() == ()
     assert play(office, tmp_path) == []
 
@@ -139,8 +139,8 @@ def test_many_tasks_at_once_pass_no_cap(factory: StoreFactory) -> None:
     """What is reserved counts: also that of calls which are under way."""
     office = Office(factory(), caps=cap(200))
     tasks = [Task(f"t{n}", "x") for n in range(40)]
-    agents = {"": Scripted({"*": (Move("x", milliseconds=5),)}, usd=10)}
-    run = office.do(Order("x", plan(*tasks), quick(agents=agents, parallel=16)))
+    agents = {"": Scripted({"*": (ScriptStep("x", milliseconds=5),)}, usd=10)}
+    run = office.do(RunRequest("x", plan(*tasks), quick(agents=agents, parallel=16)))
 
     assert run.outcome is Outcome.DENIED
     assert len(office.hands.calls) == 20
@@ -152,7 +152,7 @@ def test_a_session_that_meets_the_cap_verifies(factory: StoreFactory) -> None:
     office = Office(factory(), caps=cap(25))
     panel = Council(tuple(Seat(name) for name in ("a", "b", "c")), baseline=0)
     agents = {name: Scripted(usd=10) for name in ("", "a", "b", "c")}
-    run = office.do(Order("Which?", None, quick(agents=agents, panel=panel)))
+    run = office.do(RunRequest("Which?", None, quick(agents=agents, panel=panel)))
 
     assert run.stopped is not None
     assert run.stopped.limit == "usd/day/ledger"

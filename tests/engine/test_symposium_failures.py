@@ -16,21 +16,21 @@ import click
 import pytest
 
 from forum.deliberation import (
-    Pin,
     Reason,
+    ReplayPin,
     check_artifact,
-    pins_of,
+    compute_pins,
+    find_unheld_pin,
     read_artifact,
     read_message,
     replay_execution,
     replay_transcript,
-    unheld_pin,
 )
-from forum.deliberation.symposium.artifact import artifact_of, written
-from forum.deliberation.symposium.forms import PrimaryTurn
-from forum.ledger import Mask, Outcome, entries_of
-from forum.surfaces.cli.sessions import reserve
-from forum.work import TURN, Chat, Move, Run, Scripted
+from forum.deliberation.symposium.artifact import build_artifact, format_file
+from forum.deliberation.symposium.schemas import PrimaryTurn
+from forum.ledger import Outcome, SecretMask, read_strand_entries
+from forum.surfaces.cli.session_folders import create_session_folder
+from forum.work import TURN_PREFIX, Chat, Run, Scripted, ScriptStep
 from tests.deliberation.forged import repaired
 from tests.deliberation.sitting import config, entry, script, synthesis, turn, verdict
 from tests.engine.office import RUN, Office
@@ -66,13 +66,13 @@ def office(factory: StoreFactory) -> Office:
 
 def artifact_in(office: Office, run: str = RUN) -> bytes:
     """Return what others read of a session."""
-    return written(artifact_of(kept(office, run)))
+    return format_file(build_artifact(kept(office, run)))
 
 
 def prompts(office: Office) -> dict[str, str]:
     """Return what was said in the last call of each turn, by its name."""
     calls = office.hands.calls
-    return {c.task.removeprefix(TURN): b"".join(c.prompt.chunks()).decode() for c in calls}
+    return {c.task.removeprefix(TURN_PREFIX): b"".join(c.prompt.chunks()).decode() for c in calls}
 
 
 def request(content: str) -> str:
@@ -98,10 +98,10 @@ def test_a_reply_that_no_transcript_can_hold_does_not_destroy_the_session(
     """It fits the schema of a turn.  It costs the request, or is asked for again."""
     agent = Scripted(
         {
-            f"{TURN}turn.1": (Move(said), Move(turn("ada, again").decode())),
-            f"{TURN}turn.2": (Move(turn("ben").decode()),),
-            f"{TURN}turn.3": (Move(verdict("finalize").decode()),),
-            f"{TURN}turn.4": (Move(synthesis("It was held.").decode()),),
+            f"{TURN_PREFIX}turn.1": (ScriptStep(said), ScriptStep(turn("ada, again").decode())),
+            f"{TURN_PREFIX}turn.2": (ScriptStep(turn("ben").decode()),),
+            f"{TURN_PREFIX}turn.3": (ScriptStep(verdict("finalize").decode()),),
+            f"{TURN_PREFIX}turn.4": (ScriptStep(synthesis("It was held.").decode()),),
         }
     )
     run = office.do(seated(config(panel=("ada", "ben")), agent))
@@ -239,9 +239,9 @@ def test_a_changed_word_is_noticed_by_whoever_has_the_ledger_or_the_script(offic
     assert (executed.parted, executed.holds) == ("msg-003", False)
     assert replay_transcript(artifact, recorded).holds
     assert replay_execution(session, artifact, script(*LONG)).holds
-    pins = pins_of(session, "forum 1")
-    assert unheld_pin(pins, pins) is None
-    assert unheld_pin(pins, {**pins, Pin.PERSONA: ""}) is Pin.PERSONA
+    pins = compute_pins(session, "forum 1")
+    assert find_unheld_pin(pins, pins) is None
+    assert find_unheld_pin(pins, {**pins, ReplayPin.PERSONA: ""}) is ReplayPin.PERSONA
 
 
 # Stops
@@ -250,10 +250,10 @@ def test_a_changed_word_is_noticed_by_whoever_has_the_ledger_or_the_script(offic
 def test_the_same_id_again_truncates_nothing(office: Office, tmp_path: Path) -> None:
     """There, a second session of the same id began by emptying the journal of the first."""
     office.do(scripted(ONE, script(*SHORT)))
-    folder = write_session(office, reserve(tmp_path, "bridges-1") / "files")
+    folder = write_session(office, create_session_folder(tmp_path, "bridges-1") / "files")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(click.UsageError, match="nothing was written"):
-        reserve(tmp_path, "bridges-1")
+        create_session_folder(tmp_path, "bridges-1")
     other = (entry(turn("the newer")), *SHORT[1:])
     office.do(scripted(ONE, script(*other)), "run-2")
 
@@ -299,7 +299,7 @@ def test_a_key_that_a_provider_repeats_is_stored_nowhere(
     """There, the body of a 401 was kept as it came, with the key that it was about."""
     key = "sk-canary-4711-glockenspiel"
     monkeypatch.setenv("FORUM_TEST_KEY", key)
-    office = hall(factory(), mask=Mask.of({"FORUM_TEST_KEY": key.encode()}))
+    office = hall(factory(), mask=SecretMask.from_secrets({"FORUM_TEST_KEY": key.encode()}))
     with serving(refuse(401, f'{{"error": "wrong key: {key}"}}'.encode())) as provider:
         agent = Chat(provider.url, "tiny-1", key_env="FORUM_TEST_KEY", input_usd=1, output_usd=1)
         run = office.do(seated(ONE, agent))
@@ -308,7 +308,7 @@ def test_a_key_that_a_provider_repeats_is_stored_nowhere(
     artifact = read_artifact((folder / "artifact.json").read_bytes())
 
     (replied,) = [
-        e for _, e in entries_of(office.ledger, RUN, "turn/turn.1") if e.kind == "reply/1"
+        e for _, e in read_strand_entries(office.ledger, RUN, "turn/turn.1") if e.kind == "reply/1"
     ]
     assert isinstance(factory.place, Path)
     stored = [*folder.iterdir(), *factory.place.parent.iterdir()]

@@ -5,33 +5,33 @@ import re
 
 import pytest
 
-from forum.engine import Model, Order, Reply, RouteTaken
-from forum.ledger import Outcome, text
+from forum.engine import CallReply, Model, RouteDecision, RunRequest
+from forum.ledger import Outcome, text_content
 from forum.work import (
     Agent,
     Answer,
-    Answered,
+    AnswerFacts,
     Basis,
-    Brief,
-    Budget,
-    Called,
+    CallFacts,
     Check,
-    Checked,
+    CheckFacts,
     Independence,
-    Judged,
-    Move,
+    LaneBrief,
     Next,
     Plan,
-    Planned,
+    PlanFacts,
     Role,
-    Routed,
+    RouteFacts,
+    RunBudget,
     Scripted,
-    Stopped,
+    ScriptStep,
+    StopFacts,
     StopReason,
     Task,
     TaskState,
-    Tool,
-    Use,
+    ToolCall,
+    ToolSpec,
+    VerdictFacts,
 )
 from tests.engine.office import Hands, Office, chain, plan, quick
 from tests.engine.team import (
@@ -53,18 +53,18 @@ from tests.support import StoreFactory
 AGENTS = {"": Scripted(), "worker": WORKER, "judge": JUDGE, "chief": CHIEF}
 
 
-def with_moves(agent: Scripted, **moves: tuple[Move, ...]) -> Scripted:
+def with_moves(agent: Scripted, **moves: tuple[ScriptStep, ...]) -> Scripted:
     """Return the agent with other moves in some tasks; `at_x` is the role `@x`."""
     named = {name.replace("at_", "@"): move for name, move in moves.items()}
     return Scripted({**agent.moves, **named}, agent.usd)
 
 
-def chief(**moves: tuple[Move, ...]) -> dict[str, Scripted]:
+def chief(**moves: tuple[ScriptStep, ...]) -> dict[str, Scripted]:
     """Return the agents of a team whose chief does something else."""
     return {**AGENTS, "chief": with_moves(CHIEF, **moves)}
 
 
-def judge(**moves: tuple[Move, ...]) -> dict[str, Scripted]:
+def judge(**moves: tuple[ScriptStep, ...]) -> dict[str, Scripted]:
     """Return the agents of a team whose judge does something else."""
     return {**AGENTS, "judge": with_moves(JUDGE, **moves)}
 
@@ -79,13 +79,13 @@ def test_a_plain_request_comes_to_one_answer_and_every_call_is_on_record(office:
     run = office.do(WHOLE)
 
     assert run.outcome is Outcome.OK
-    assert run.routed == Routed("geography", Basis.CLASSIFIER)
+    assert run.routed == RouteFacts("geography", Basis.CLASSIFIER)
     assert office.answer() == (
         b"The Danube is longer, with 2850 km, [danube]\n\n"
         b"than the Elbe with 1094 km; these rivers were compared. [elbe]"
     )
     assert office.prompt("elbe").startswith(b"Give lengths in km.\n\nHow long is the Elbe?")
-    calls = [(c.role, c.agent, c.usd) for c in facts(office, Called)]  # type: ignore[attr-defined]
+    calls = [(c.role, c.agent, c.usd) for c in facts(office, CallFacts)]  # type: ignore[attr-defined]
     assert sorted(calls) == sorted(
         [
             ("classifier", "chief", 3),
@@ -112,8 +112,8 @@ def test_a_plain_request_comes_to_one_answer_and_every_call_is_on_record(office:
 
 def test_a_route_that_was_taken_needs_no_classifier(office: Office) -> None:
     """Code comes first: a model is asked only where code could not tell."""
-    taken = RouteTaken(Routed("cooking", Basis.LEXICAL, 900, "geography", 400, "d"), b"[]")
-    run = office.do(Order(REQUEST, None, team(), route=taken))
+    taken = RouteDecision(RouteFacts("cooking", Basis.LEXICAL, 900, "geography", 400, "d"), b"[]")
+    run = office.do(RunRequest(REQUEST, None, team(), route=taken))
 
     assert run.outcome is Outcome.OK
     assert run.routed == taken.facts
@@ -122,8 +122,8 @@ def test_a_route_that_was_taken_needs_no_classifier(office: Office) -> None:
 
 def test_without_a_coordinator_the_request_is_one_task_in_its_lane(office: Office) -> None:
     """One call, with the lane's instructions, by the lane's agent."""
-    taken = RouteTaken(Routed("cooking", Basis.GIVEN))
-    run = office.do(Order("Boil an egg.", None, team(roles={}), route=taken))
+    taken = RouteDecision(RouteFacts("cooking", Basis.GIVEN))
+    run = office.do(RunRequest("Boil an egg.", None, team(roles={}), route=taken))
 
     assert office.prompt("answer") == b"Be brief.\n\nBoil an egg."
     assert [call.called.agent for call in run.task("answer").calls] == ["worker"]
@@ -147,14 +147,14 @@ def test_without_a_coordinator_the_request_is_one_task_in_its_lane(office: Offic
 )
 def test_a_bad_plan_is_repaired_once_and_then_refused(office: Office, bad: str) -> None:
     """What is wrong with it is told once; a second bad plan ends the run, on record."""
-    mended = office.do(order(agents=chief(at_coordinator=(Move(bad), said(PLAN)))))
+    mended = office.do(order(agents=chief(at_coordinator=(ScriptStep(bad), said(PLAN)))))
     assert mended.outcome is Outcome.OK
     told = [e for e in office.entries() if e.strand == "role/coordinator" and e.kind == "call/1"]
     assert b"not usable" in office.body(told[1], "prompt")
 
-    refused = office.do(order(agents=chief(at_coordinator=(Move(bad),))), "run-2")
+    refused = office.do(order(agents=chief(at_coordinator=(ScriptStep(bad),))), "run-2")
     assert refused.outcome is Outcome.FAILED
-    assert refused.stopped == Stopped(StopReason.ROLE, by="@coordinator")
+    assert refused.stopped == StopFacts(StopReason.ROLE, by="@coordinator")
     assert len(refused.task("@coordinator").calls) == 2
     assert not [name for name in refused.tasks if not name.startswith("@")]
 
@@ -177,7 +177,7 @@ def test_what_is_wrong_with_a_plan_is_quoted(office: Office) -> None:
 
 def test_a_planner_that_is_away_for_a_moment_does_not_lose_the_run(office: Office) -> None:
     """A 503 of the Coordinator is tried again like that of anybody else."""
-    run = office.do(order(agents=chief(at_coordinator=(Move(fail="503"), said(PLAN)))))
+    run = office.do(order(agents=chief(at_coordinator=(ScriptStep(fail="503"), said(PLAN)))))
 
     assert run.outcome is Outcome.OK
 
@@ -188,9 +188,11 @@ def test_a_result_is_judged_by_another_before_anybody_builds_on_it(office: Offic
         Task("elbe", "How long is the Elbe?", "a length in km", lane="geography"),
         Task("sum", "Add.", "contains 1094", needs=("elbe",), lane="geography"),
     )
-    worker = Scripted({"elbe": (Move("long"), Move("1094 km")), "sum": (Move("1094"),)}, usd=5)
+    worker = Scripted(
+        {"elbe": (ScriptStep("long"), ScriptStep("1094 km")), "sum": (ScriptStep("1094"),)}, usd=5
+    )
     agents = {**judge(elbe=(said(NO), said(YES))), "worker": worker}
-    run = office.do(Order(REQUEST, tasks, team(agents=agents)))
+    run = office.do(RunRequest(REQUEST, tasks, team(agents=agents)))
 
     assert run.outcome is Outcome.OK
     first, second = run.task("elbe").verdicts
@@ -238,11 +240,11 @@ def test_a_judge_is_held_against_all_whose_work_it_judges(
     factory: StoreFactory, tasks: Plan, who: Independence
 ) -> None:
     """An answer may be joined of many results, and come from a run within: each has its model."""
-    words = Scripted({"*": (Move("foo"),)})
+    words = Scripted({"*": (ScriptStep("foo"),)})
     agents = {name: Scripted(words.moves, tokens=n) for n, name in enumerate(["", *COUNTED])}
     agents["judge"] = Scripted({"*": (said(YES),)}, tokens=agents["one"].tokens)
     policy = quick(agents=agents, roles={Role.INTENT: "judge"})
-    run = Office(factory(), NamedByTokens()).do(Order(REQUEST, tasks, policy))
+    run = Office(factory(), NamedByTokens()).do(RunRequest(REQUEST, tasks, policy))
 
     ((_, checked),) = run.checks
     assert (checked.judge, checked.independence) == ("judge", who)
@@ -260,7 +262,7 @@ def test_a_reply_of_a_run_within_names_every_model_that_worked_there(
     inner = (Task("i", "x", agent="two"), Task("j", "x", agent="one"), Task("k", "x", agent="two"))
     policy = quick(agents=agents, roles={Role.VALIDATOR: "judge"})
     run = Office(factory(), NamedByTokens()).do(
-        Order("x", plan(Task("a", "x", "contains x", tasks=inner)), policy)
+        RunRequest("x", plan(Task("a", "x", "contains x", tasks=inner)), policy)
     )
 
     (call,) = run.task("a").calls
@@ -270,11 +272,11 @@ def test_a_reply_of_a_run_within_names_every_model_that_worked_there(
 
 def test_a_synthesizer_that_fails_is_a_failed_run_and_no_answer_of_its_own(office: Office) -> None:
     """What it wrote on its way out is never the answer: the results are kept as they are."""
-    broken = Move("Traceback: out of memory", fail="exit 1")
+    broken = ScriptStep("Traceback: out of memory", fail="exit 1")
     run = office.do(order(agents=chief(at_synthesizer=(broken,))))
 
     assert run.outcome is Outcome.FAILED
-    assert run.stopped == Stopped(StopReason.ROLE, by="@synthesizer")
+    assert run.stopped == StopFacts(StopReason.ROLE, by="@synthesizer")
     assert b"Traceback" not in office.answer()
     assert b"1094 km" in office.answer()
 
@@ -320,7 +322,7 @@ def test_who_fails_to_write_it_once_more_leaves_the_first_answer_and_its_check(
 ) -> None:
     """The run has an answer, if a bad one: what was found wanting in it is on record."""
     vague = (said({"parts": [{"from": "elbe", "text": "It is long."}]}),)
-    moves = {"@synthesizer": vague, "@synthesizer.2": (Move("no JSON"),)}
+    moves = {"@synthesizer": vague, "@synthesizer.2": (ScriptStep("no JSON"),)}
     agents = {
         **AGENTS,
         "chief": Scripted({**CHIEF.moves, **moves}),
@@ -345,11 +347,11 @@ def test_a_revision_is_taken_only_if_nothing_is_lost(
     long = "The Elbe has 1094 km, not more. `km` is a length. [1] " + "So it is. " * 100
     agents = {
         **chief(at_reviser=(said({"text": shorter}),)),
-        "worker": Scripted({"*": (Move(long),)}),
+        "worker": Scripted({"*": (ScriptStep(long),)}),
     }
     roles = {Role.REVISER: "chief"}
     tasks = plan(Task("a", "How long is the Elbe?", agent="worker"))
-    run = office.do(Order("How long is the Elbe?", tasks, team(agents=agents, roles=roles)))
+    run = office.do(RunRequest("How long is the Elbe?", tasks, team(agents=agents, roles=roles)))
 
     assert run.outcome is Outcome.OK
     assert office.answer() == (shorter if taken else long).encode()
@@ -363,10 +365,10 @@ def test_an_answer_that_a_reviser_would_see_in_part_is_not_shortened(office: Off
     long = "So it is. " * 4000 + "Rivers are long."
     agents = {
         **chief(at_reviser=(said({"text": "So it is."}),)),
-        "worker": Scripted({"*": (Move(long),)}),
+        "worker": Scripted({"*": (ScriptStep(long),)}),
     }
     policy = team(agents=agents, roles={Role.REVISER: "chief"})
-    run = office.do(Order("Say it.", plan(Task("a", "Say it.", agent="worker")), policy))
+    run = office.do(RunRequest("Say it.", plan(Task("a", "Say it.", agent="worker")), policy))
 
     assert office.answer() == long.encode()
     assert (run.checks, "@reviser" in run.tasks) == ((), False)
@@ -375,22 +377,24 @@ def test_an_answer_that_a_reviser_would_see_in_part_is_not_shortened(office: Off
 def test_an_outside_check_that_fails_fails_the_run(office: Office) -> None:
     """Its word is recorded as an effect, and as a check of the answer."""
     office.hands.at_deed = lambda deed: (
-        Reply(Outcome.FAILED, text("wrong"), code="exit 1") if deed.tool == "outside" else None
+        CallReply(Outcome.FAILED, text_content("wrong"), code="exit 1")
+        if deed.tool == "outside"
+        else None
     )
     run = office.do(WHOLE)
 
     assert run.outcome is Outcome.FAILED
-    assert run.checks[-1][1] == Checked("outside", Outcome.FAILED, Check.COMMAND, "failed")
-    assert isinstance(run.answered, Answered)
+    assert run.checks[-1][1] == CheckFacts("outside", Outcome.FAILED, Check.COMMAND, "failed")
+    assert isinstance(run.answered, AnswerFacts)
 
 
 def test_a_verifier_has_its_say_whatever_it_is_called(office: Office) -> None:
     """Its name is that of a check that fails no run: it fails the run all the same."""
-    office.hands.at_deed = lambda _: Reply(Outcome.FAILED, text("wrong"))
-    run = office.do(order(tools={"delivery": Tool(("x",))}, verifiers=("delivery",)))
+    office.hands.at_deed = lambda _: CallReply(Outcome.FAILED, text_content("wrong"))
+    run = office.do(order(tools={"delivery": ToolSpec(("x",))}, verifiers=("delivery",)))
 
     assert run.outcome is Outcome.FAILED
-    assert run.checks[-1][1] == Checked("delivery", Outcome.FAILED, Check.COMMAND, "failed")
+    assert run.checks[-1][1] == CheckFacts("delivery", Outcome.FAILED, Check.COMMAND, "failed")
 
 
 @pytest.mark.parametrize(
@@ -408,9 +412,9 @@ def test_a_tool_can_decide_whether_a_task_is_done(
     office: Office, done_when: str, result: str, *, passes: bool
 ) -> None:
     """The check is an effect with intent and outcome; nothing at all is no success."""
-    office.hands.at_deed = lambda _: Reply(Outcome.OK, text(result))
-    policy = quick(tools={"suite": Tool(("suite",))}, retries=0)
-    run = office.do(Order("x", plan(Task("a", "fix it", done_when)), policy))
+    office.hands.at_deed = lambda _: CallReply(Outcome.OK, text_content(result))
+    policy = quick(tools={"suite": ToolSpec(("suite",))}, retries=0)
+    run = office.do(RunRequest("x", plan(Task("a", "fix it", done_when)), policy))
 
     assert run.task("a").state is (TaskState.PASSED if passes else TaskState.FAILED)
     kinds = [e.kind for e in office.entries() if e.strand == "task/a"]
@@ -429,9 +433,9 @@ def test_a_check_is_made_again_in_every_attempt(
 ) -> None:
     """The agent says the same, but the world is another one: an old look at it shows nothing."""
     looks = iter([bad, good])
-    office.hands.at_deed = lambda _: Reply(Outcome.OK, text(next(looks)))
-    policy = quick(tools={"suite": Tool(("suite",))}, retries=1)
-    run = office.do(Order("x", plan(Task("a", "fix it", done_when)), policy))
+    office.hands.at_deed = lambda _: CallReply(Outcome.OK, text_content(next(looks)))
+    policy = quick(tools={"suite": ToolSpec(("suite",))}, retries=1)
+    run = office.do(RunRequest("x", plan(Task("a", "fix it", done_when)), policy))
 
     assert run.outcome is Outcome.OK
     assert [verdict.next for verdict in run.task("a").verdicts] == [Next.RETRY, Next.ACCEPT]
@@ -450,12 +454,12 @@ def test_what_a_plan_within_comes_to_is_judged_in_full(
     office: Office, done_when: str, check: Check
 ) -> None:
     """By tools and by the Validator, like the result of any other task."""
-    office.hands.at_deed = lambda _: Reply(Outcome.OK, text("0 passed, 3 failed"))
+    office.hands.at_deed = lambda _: CallReply(Outcome.OK, text_content("0 passed, 3 failed"))
     agents = {"": Scripted(), "judge": Scripted({"*": (said(NO),)})}
-    tools, roles = {"suite": Tool(("suite",))}, {Role.VALIDATOR: "judge"}
+    tools, roles = {"suite": ToolSpec(("suite",))}, {Role.VALIDATOR: "judge"}
     policy = quick(agents=agents, tools=tools, roles=roles, retries=0)
     inner = (Task("inner", "x", "contains x"),)
-    run = office.do(Order("x", plan(Task("outer", "x", done_when, tasks=inner)), policy))
+    run = office.do(RunRequest("x", plan(Task("outer", "x", done_when, tasks=inner)), policy))
 
     assert run.outcome is Outcome.FAILED
     assert [(v.check, v.outcome) for v in run.task("outer").verdicts] == [(check, Outcome.FAILED)]
@@ -464,13 +468,13 @@ def test_what_a_plan_within_comes_to_is_judged_in_full(
 def test_what_an_answer_says_was_done_is_linked_to_what_shows_it(office: Office) -> None:
     """A claim with an outcome behind it has a receipt; any other is unverified."""
     words = "I wrote notes.md. All 12 tests pass. I sent the report to ann@example.com."
-    wants = (Use("write", "notes.md"), Use("suite", ""))
-    agents = {"": Scripted({"*": (Move("", use=wants), Move(words))})}
-    tools = {"write": Tool(("w",)), "suite": Tool(("s",))}
-    office.hands.at_deed = lambda deed: Reply(
-        Outcome.OK, text("12 passed" if deed.tool == "suite" else "ok")
+    wants = (ToolCall("write", "notes.md"), ToolCall("suite", ""))
+    agents = {"": Scripted({"*": (ScriptStep("", use=wants), ScriptStep(words))})}
+    tools = {"write": ToolSpec(("w",)), "suite": ToolSpec(("s",))}
+    office.hands.at_deed = lambda deed: CallReply(
+        Outcome.OK, text_content("12 passed" if deed.tool == "suite" else "ok")
     )
-    run = office.do(Order("x", plan(Task("a", "x")), quick(agents=agents, tools=tools)))
+    run = office.do(RunRequest("x", plan(Task("a", "x")), quick(agents=agents, tools=tools)))
 
     (answered,) = [e for e in office.entries() if e.kind == "answer/1"]
     claims = json.loads(office.body(answered, "claims"))
@@ -485,11 +489,11 @@ def test_what_an_answer_says_was_done_is_linked_to_what_shows_it(office: Office)
 @pytest.mark.parametrize("names", [("a",), ("a", "b")], ids=["by itself", "by another"])
 def test_what_a_person_vouches_for_is_a_receipt(office: Office, names: tuple[str, ...]) -> None:
     """It has no result that could be read; whoever speaks of it has told the truth all the same."""
-    words = Move("We wrote the file notes.md.")
-    moves = {"a": (Move("", use=(Use("write", "notes.md"),)), words), "b": (words,)}
-    policy = quick(agents={"": Scripted(moves)}, tools={"write": Tool(("w",))})
-    office.hands.at_deed = lambda _: Reply(Outcome.TIMEOUT)
-    office.do(Order("x", chain(*names), policy))
+    words = ScriptStep("We wrote the file notes.md.")
+    moves = {"a": (ScriptStep("", use=(ToolCall("write", "notes.md"),)), words), "b": (words,)}
+    policy = quick(agents={"": Scripted(moves)}, tools={"write": ToolSpec(("w",))})
+    office.hands.at_deed = lambda _: CallReply(Outcome.TIMEOUT)
+    office.do(RunRequest("x", chain(*names), policy))
     office.decide("effect/a/1", Answer.APPROVE)
     run = office.work()
 
@@ -500,11 +504,18 @@ def test_what_a_person_vouches_for_is_a_receipt(office: Office, names: tuple[str
 
 def test_an_agent_uses_the_tools_of_its_lane_and_no_others(office: Office) -> None:
     """What a lane does not allow is denied, on record, and has no effect."""
-    lanes = {"geography": Brief(agent="worker", tools=("map",))}
-    worker = Scripted({"*": (Move("", use=(Use("pay", "1"), Use("map", "Elbe"))), Move("1 km"))})
-    tools = {"map": Tool(("map",)), "pay": Tool(("pay",))}
+    lanes = {"geography": LaneBrief(agent="worker", tools=("map",))}
+    worker = Scripted(
+        {
+            "*": (
+                ScriptStep("", use=(ToolCall("pay", "1"), ToolCall("map", "Elbe"))),
+                ScriptStep("1 km"),
+            )
+        }
+    )
+    tools = {"map": ToolSpec(("map",)), "pay": ToolSpec(("pay",))}
     policy = team(agents={**AGENTS, "worker": worker}, lanes=lanes, tools=tools, roles={})
-    run = office.do(Order("x", plan(Task("a", "x", lane="geography")), policy))
+    run = office.do(RunRequest("x", plan(Task("a", "x", lane="geography")), policy))
 
     assert [deed.tool for deed in office.hands.deeds] == ["map"]
     assert [use.happened.outcome for use in run.task("a").uses if use.happened] == [
@@ -517,10 +528,13 @@ def test_an_agent_uses_the_tools_of_its_lane_and_no_others(office: Office) -> No
 def test_where_tools_belong_to_lanes_a_task_without_one_has_none(office: Office) -> None:
     """Else a Coordinator could lift every limit by naming no lane."""
     one = {"tasks": [{"id": "a", "instruction": "pay", "lane": "none"}]}
-    greedy = Scripted({"*": (Move("", use=(Use("pay", "1"),)), Move("1 km"))})
+    greedy = Scripted({"*": (ScriptStep("", use=(ToolCall("pay", "1"),)), ScriptStep("1 km"))})
     agents = {**chief(at_coordinator=(said(one),)), "": greedy, "worker": greedy}
-    lanes = {"geography": Brief(agent="worker", tools=("map",))}
-    tools, roles = {"map": Tool(("map",)), "pay": Tool(("pay",))}, {Role.COORDINATOR: "chief"}
+    lanes = {"geography": LaneBrief(agent="worker", tools=("map",))}
+    tools, roles = (
+        {"map": ToolSpec(("map",)), "pay": ToolSpec(("pay",))},
+        {Role.COORDINATOR: "chief"},
+    )
     run = office.do(order(agents=agents, lanes=lanes, tools=tools, roles=roles))
 
     assert office.hands.deeds == []
@@ -529,23 +543,23 @@ def test_where_tools_belong_to_lanes_a_task_without_one_has_none(office: Office)
 
 def test_roles_are_paid_from_the_same_purse(office: Office) -> None:
     """A budget that is used up by the Coordinator stops the run before anything is done."""
-    poor = Order(REQUEST, None, team(), Budget(usd=5))
+    poor = RunRequest(REQUEST, None, team(), RunBudget(usd=5))
     run = office.do(poor)
 
     assert run.outcome is Outcome.DENIED
     assert run.stopped is not None
     assert (run.stopped.reason, run.stopped.by) == (StopReason.BUDGET, "@coordinator")
     assert office.account().used.usd <= 5
-    assert facts(office, Planned) == []
-    assert [v for v in facts(office, Judged) if v.next is Next.RETRY] == []  # type: ignore[attr-defined]
+    assert facts(office, PlanFacts) == []
+    assert [v for v in facts(office, VerdictFacts) if v.next is Next.RETRY] == []  # type: ignore[attr-defined]
 
 
 def test_a_demand_for_a_form_reaches_the_model_as_its_schema(office: Office) -> None:
     """A provider that can is to hold its model to it; what came is checked all the same."""
     form = '{"type":"object","required":["km"],"properties":{"km":{"type":"integer"}}}'
-    agents = {"": Scripted({"*": (Move('{"km": "far"}'), Move('{"km": 1094}'))})}
+    agents = {"": Scripted({"*": (ScriptStep('{"km": "far"}'), ScriptStep('{"km": 1094}'))})}
     tasks = plan(Task("a", "How long is the Elbe?", f"json {form}"))
-    run = office.do(Order("x", tasks, quick(agents=agents)))
+    run = office.do(RunRequest("x", tasks, quick(agents=agents)))
 
     assert office.hands.calls[0].schema == form.encode()
     assert [v.reason for v in run.task("a").verdicts] == ["schema", ""]

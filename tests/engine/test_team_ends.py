@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from forum.engine import Engine, Order, cancel, read_run
-from forum.engine.attention import Stop
-from forum.errors import RunEnded
-from forum.ledger import Outcome, Position, Record
-from forum.work import Move, Scripted, Task, Tool, Use
+from forum.engine import Engine, RunRequest, cancel_run, read_run
+from forum.engine.signals import CancelToken
+from forum.errors import RunAlreadyEnded
+from forum.ledger import EntryWrite, Outcome, Position
+from forum.work import Scripted, ScriptStep, Task, ToolCall, ToolSpec
 from tests.engine.office import (
     KINDS,
     PERSON,
@@ -27,13 +27,15 @@ from tests.engine.team import CHIEF, JUDGE, PLAN, WHOLE, order, said
 from tests.engine.test_replay import play
 from tests.support import StoreFactory, wait_until
 
-WRITE = (Move("", use=(Use("write", "notes.md"),)), Move("fine"))
-TELLING = {"": Scripted({"a": WRITE, "b": WRITE, "c": (Move("We wrote the file notes.md."),)})}
+WRITE = (ScriptStep("", use=(ToolCall("write", "notes.md"),)), ScriptStep("fine"))
+TELLING = {
+    "": Scripted({"a": WRITE, "b": WRITE, "c": (ScriptStep("We wrote the file notes.md."),)})
+}
 RHINE = {"id": "rhine", "instruction": "How long is the Rhine?", "done_when": "contains km"}
 THREE = order(
     agents={
-        "": Scripted({"*": (Move("1094 km"),)}),
-        "worker": Scripted({"*": (Move("1094 km"),)}),
+        "": Scripted({"*": (ScriptStep("1094 km"),)}),
+        "worker": Scripted({"*": (ScriptStep("1094 km"),)}),
         "judge": JUDGE,
         "chief": Scripted(
             {**CHIEF.moves, "@coordinator": (said({"tasks": [*PLAN["tasks"], RHINE]}),)}
@@ -42,7 +44,7 @@ THREE = order(
     tools=WHOLE.policy.tools,
     verifiers=WHOLE.policy.verifiers,
 )
-WRITING = quick(agents=TELLING, tools={"write": Tool(("w",))})
+WRITING = quick(agents=TELLING, tools={"write": ToolSpec(("w",))})
 
 
 @pytest.mark.slow
@@ -77,8 +79,8 @@ def _die_at(factory: StoreFactory, commits: int, *, persisted: bool) -> bool:
 def _cancel_and_check(office: Office, place: Path, when: str) -> None:
     expected = Outcome.CANCELLED
     try:
-        cancel(office.ledger, RUN, PERSON)
-    except RunEnded:
+        cancel_run(office.ledger, RUN, PERSON)
+    except RunAlreadyEnded:
         expected = Outcome.OK
     run = office.work()
     tasks = run.tasks.values()
@@ -100,10 +102,10 @@ def test_a_role_that_begins_when_the_run_has_just_been_stopped_ends(
     """What it was needed for is needed no more: that is for it to find out, and no error."""
     begin = Engine._driver_of  # noqa: SLF001  the moment between two threads
 
-    def begin_late(engine: Engine, run: str, task: str, stop: Stop) -> Any:  # noqa: ANN401
+    def begin_late(engine: Engine, run: str, task: str, stop: CancelToken) -> Any:  # noqa: ANN401
         driver = begin(engine, run, task, stop)
         if task == role:
-            cancel(office.ledger, RUN, PERSON)
+            cancel_run(office.ledger, RUN, PERSON)
             wait_until(lambda: read_run(office.ledger, RUN).stopped is not None)
         return driver
 
@@ -120,7 +122,7 @@ class PowerUntil:
     def __init__(self, office: Office, strand: str) -> None:
         self._store, self._strand, self.failed = office.store, strand, False
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit, as long as there is power."""
         if self.failed:
             raise Cut
@@ -131,7 +133,7 @@ class PowerUntil:
             raise Cut
 
 
-def broken_off(factory: StoreFactory, order: Order, strand: str) -> Office:
+def broken_off(factory: StoreFactory, order: RunRequest, strand: str) -> Office:
     """Return who takes over from a worker that died after the verdict in a strand."""
     power = PowerUntil(Office(factory()), strand)
     first = Office(factory(), append=power.append)
@@ -145,7 +147,7 @@ def erase(office: Office, strand: str, kind: str, body: str) -> None:
     """Erase a body of all entries of a kind in a strand."""
     for entry in office.entries():
         if (entry.strand, entry.kind) == (strand, kind):
-            office.store.erase(Position(entry.run, entry.strand, entry.n), body)
+            office.store.erase_body(Position(entry.run, entry.strand, entry.n), body)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_an_effect_whose_arguments_were_erased_is_no_receipt_and_no_error(
 ) -> None:
     """A claim that rests on them is unverified, and the run is answered."""
     tasks = plan(Task("a", "x"), Task("c", "x", needs=("a",)))
-    second = broken_off(factory, Order("x", tasks, WRITING), "task/a")
+    second = broken_off(factory, RunRequest("x", tasks, WRITING), "task/a")
     erase(second, "task/a", "intent/1", "arguments")
     run = second.work()
 
@@ -184,7 +186,7 @@ def test_an_effect_whose_arguments_were_erased_is_no_receipt_and_no_error(
 
 def test_whoever_takes_over_names_the_same_receipt(factory: StoreFactory, tmp_path: Path) -> None:
     """Two effects show the same; which one is named depends on nothing but the record."""
-    order = Order("x", chain("b", "a", "c"), WRITING)
+    order = RunRequest("x", chain("b", "a", "c"), WRITING)
     other = StoreFactory(tmp_path / "other.db")
     unbroken = Office(other())
     unbroken.do(order)

@@ -13,36 +13,36 @@ from pathlib import Path
 
 import pytest
 
-from forum.backends.files import FileMemory, write_key
 from forum.backends.sqlite import SqliteStore
+from forum.backends.state_files import FileCheckpointStore, write_key
 from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
     Draft,
     Ledger,
+    NoteFacts,
     Publisher,
     Reader,
-    Remark,
     Sequencer,
     Store,
     Strand,
-    prove,
-    text,
+    prove_entry,
+    text_content,
 )
 from forum.tlog import (
     TILE_WIDTH,
     Checkpoint,
     KnownLog,
     Note,
-    Policy,
     SigningKey,
     TreeView,
+    WitnessPolicy,
+    encode_entry_bundle,
     entries_path,
-    entry_bundle,
     hash_leaf,
+    list_tiles,
     prove_consistency,
     sign_checkpoint,
-    tile_widths,
 )
 from tests.e2e.project import project
 from tests.surfaces.serving import serving
@@ -50,7 +50,7 @@ from tests.surfaces.serving import serving
 pytestmark = [pytest.mark.go, pytest.mark.slow]
 
 KEY = SigningKey(bytes(range(32)), "example.com/log")
-POLICY = Policy((KnownLog(KEY.verifier()),), (), (), "none")
+POLICY = WitnessPolicy((KnownLog(KEY.verifier()),), (), (), "none")
 
 # Above 256 * 256 entries the tree has tiles of three levels, and here a partial one of each.
 OLD_SIZE, SIZE = 65_000, 70_000
@@ -89,7 +89,13 @@ def extend(store: Store, run: Strand, size: int) -> None:
     for first in range(store.head().size, size, 5000):
         run.append(
             *(
-                Draft(f"say/{n}", "tester", Remark(), (), (Attachment("text", text(f"no. {n}")),))
+                Draft(
+                    f"say/{n}",
+                    "tester",
+                    NoteFacts(),
+                    (),
+                    (Attachment("text", text_content(f"no. {n}")),),
+                )
                 for n in range(first, min(first + 5000, size))
             )
         )
@@ -101,12 +107,15 @@ def tlog_files(reader: Reader) -> Iterator[tuple[str, bytes]]:
     note = reader.checkpoint()
     assert note is not None
     yield "checkpoint", note
-    for tile, width in tile_widths(Checkpoint.parse(Note.parse(note).text).size):
+    for tile, width in list_tiles(Checkpoint.parse(Note.parse(note).text).size):
         yield tile.path(width), reader.read_tile(tile, width)
         if tile.level == 0:
             first = tile.index * TILE_WIDTH
             entries = reader.entries(first, first + width)
-            yield entries_path(tile.index, width), entry_bundle(e for e in entries if e is not None)
+            yield (
+                entries_path(tile.index, width),
+                encode_entry_bundle(e for e in entries if e is not None),
+            )
 
 
 def evidence(reader: Reader, old: bytes) -> Iterator[tuple[str, bytes]]:
@@ -119,7 +128,7 @@ def evidence(reader: Reader, old: bytes) -> Iterator[tuple[str, bytes]]:
     consistency = prove_consistency(TreeView(SIZE, reader.read_tile), OLD_SIZE, SIZE)
     yield "consistency", "".join(f"{node.base64()}\n" for node in consistency).encode()
     for index in PROVEN:
-        yield f"proofs/{index}.tlog-proof", prove(reader, index).encode()
+        yield f"proofs/{index}.tlog-proof", prove_entry(reader, index).encode()
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +139,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home.mkdir()
     write_key(home / "log.key", KEY)
     store = SqliteStore(home / "ledger.db", KEY.name)
-    publisher = Publisher(store, KEY, FileMemory(folder / "guard"), POLICY)
+    publisher = Publisher(store, KEY, FileCheckpointStore(folder / "guard"), POLICY)
     clock, salts = count(1_700_000_000_000_000), count()
     ledger = Ledger(store, LEDGER_KINDS, lambda: next(clock), lambda: next(salts).to_bytes(32))
-    ledger.begin("forum", KEY.verifier())
+    ledger.initialize("forum", KEY.verifier())
     run = ledger.open_run("run", "tester")
     Sequencer(store).drain()
     extend(store, run, OLD_SIZE)

@@ -19,20 +19,20 @@ import yaml
 
 from benchmarks import symposium as reference
 from forum.deliberation import (
-    Metrics,
     Reason,
+    SymposiumMetrics,
     check_artifact,
-    members,
-    metrics_of,
+    compute_metrics,
     read_config,
     read_message,
     read_script,
     replay_transcript,
+    to_json_object,
 )
-from forum.deliberation.symposium.artifact import resolved
-from forum.deliberation.symposium.faults import Law
-from forum.engine import Order, cancel, read_run
-from forum.work import TURN
+from forum.deliberation.symposium.artifact import resolve_personas
+from forum.deliberation.symposium.violations import Invariant
+from forum.engine import RunRequest, cancel_run, read_run
+from forum.work import TURN_PREFIX
 from tests.deliberation.sitting import config, entry, synthesis, turn, verdict
 from tests.engine.office import PERSON, RUN, Office, until
 from tests.engine.symposium import hall, scripted, write_session
@@ -122,7 +122,7 @@ class Given:
     scripts: Mapping[str, Path]
     """By the options of the reference that take them."""
 
-    def order(self, slow: Mapping[str, int]) -> Order:
+    def order(self, slow: Mapping[str, int]) -> RunRequest:
         """Return an order for the same session."""
         said = {option: read_script(file.read_bytes()) for option, file in self.scripts.items()}
         given = yaml.safe_load(self.config.read_bytes())
@@ -167,7 +167,9 @@ def story(
     def given(_: Path, folder: Path) -> Given:
         files = folder / "config.yaml", folder / "script.json"
         # With its personas: a name means another one there, or none.
-        files[0].write_bytes(msgspec.json.encode(members(resolved(read_config(config)))))
+        files[0].write_bytes(
+            msgspec.json.encode(to_json_object(resolve_personas(read_config(config))))
+        )
         files[1].write_bytes(msgspec.json.encode({"schema_version": "1.0.0", "entries": entries}))
         return Given(files[0], {"--script": files[1]})
 
@@ -215,8 +217,8 @@ def cancelled(office: Office) -> None:
     """Have a person end a session while the second of the panel thinks."""
 
     async def stop(office: Office) -> None:
-        await until(lambda: bool(read_run(office.ledger, RUN).task(f"{TURN}turn.2").calls))
-        cancel(office.ledger, RUN, PERSON)
+        await until(lambda: bool(read_run(office.ledger, RUN).task(f"{TURN_PREFIX}turn.2").calls))
+        cancel_run(office.ledger, RUN, PERSON)
 
     office.work(meanwhile=stop)
 
@@ -343,11 +345,11 @@ def test_the_reference_counts_what_we_count(held: Path) -> None:
     """All that a session is asked for: tokens, costs, latencies, turns, failures, and its end."""
     theirs = reference.metrics(held)
 
-    assert isinstance(theirs, Metrics), theirs
-    check_counts(metrics_of((held / "artifact.json").read_bytes()), theirs)
+    assert isinstance(theirs, SymposiumMetrics), theirs
+    check_counts(compute_metrics((held / "artifact.json").read_bytes()), theirs)
 
 
-def check_counts(one: Metrics, other: Metrics) -> None:
+def check_counts(one: SymposiumMetrics, other: SymposiumMetrics) -> None:
     """Check that both count the same, but for the queue.
 
     It takes requests that can be put to nobody for ones that wait.
@@ -400,7 +402,7 @@ def theirs(
 
 def test_we_accept_what_the_reference_writes(theirs: Theirs) -> None:
     """It breaks no law but the one that it is known to break, and has the digest that it says."""
-    broken = {Law.USAGE} if theirs.name in UNPAID else set()
+    broken = {Invariant.USAGE} if theirs.name in UNPAID else set()
     replayed = replay_transcript(theirs.artifact)
 
     assert {fault.law for fault in check_artifact(theirs.artifact)} == broken
@@ -437,13 +439,13 @@ def _told(folder: Path, *, paid: bool) -> tuple[object, ...]:
     notes that in the turn; here a message that was recorded stays as it is.
     """
     journal = (folder / "transcript.jsonl").read_bytes().splitlines()
-    said = [members(read_message(line)) for line in journal]
+    said = [to_json_object(read_message(line)) for line in journal]
     for message in said:
         for name in ("id", "timestamp", "parent_id", *(() if paid else ("usage",))):
             message.pop(name, None)
         for note in message.get("schema_failure", ()):
             del note["reason"]
-    metrics = metrics_of((folder / "artifact.json").read_bytes())
+    metrics = compute_metrics((folder / "artifact.json").read_bytes())
     return said, metrics.outcome_kind, metrics.termination_reason
 
 
@@ -454,5 +456,5 @@ def test_we_count_what_the_reference_counts(theirs: Theirs) -> None:
     if theirs.name in UNPAID:
         assert isinstance(counted, reference.Inconsistent)
     else:
-        assert isinstance(counted, Metrics)
-        check_counts(metrics_of(theirs.artifact), counted)
+        assert isinstance(counted, SymposiumMetrics)
+        check_counts(compute_metrics(theirs.artifact), counted)

@@ -23,7 +23,7 @@ import pytest
 from forum.app import KINDS, Forum, upgrade_database
 from forum.config import Settings, load_settings
 from forum.ledger import Outcome
-from forum.tlog import Policy
+from forum.tlog import WitnessPolicy
 from forum.verify import Trust, verify_bundle
 from forum.work import Answer, Run, TaskState
 from tests.e2e.project import eventually
@@ -52,7 +52,7 @@ class History:
     @property
     def trust(self) -> Trust:
         """Trust the keys that the user of the earlier release handed out."""
-        return Trust(policy=Policy.parse((self.home / "policy").read_bytes()))
+        return Trust(policy=WitnessPolicy.parse((self.home / "policy").read_bytes()))
 
     def upgrade(self) -> None:
         """Do what the release notes say to do before the first process of this release starts."""
@@ -130,12 +130,12 @@ def test_a_history_verifies_and_says_what_it_said(history: History) -> None:
     history.upgrade()
     known = history.expected
     with Forum(history.settings) as forum:
-        report = forum.verify(forum.trust())
-        note = forum.ledger.find(known["note"])
-        erased = forum.ledger.find(known["redacted"])
+        report = forum.verify(forum.read_trust())
+        note = forum.ledger.find_entry(known["note"])
+        erased = forum.ledger.find_entry(known["redacted"])
         body = forum.store.body(note.position, "text")
         said = b"".join(body.read()) if body else b""
-        access = forum.access()
+        access = forum.read_access()
 
     assert report.ok, report.findings
     assert (report.origin, report.size, report.root) == (
@@ -172,15 +172,15 @@ def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
     known = history.expected
     with Forum(history.settings) as forum:
         (waits,) = forum.read_run(known["waiting_run"]).open_gates
-        forum.decide(known["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
+        forum.decide_gate(known["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
         forum.resume(known["waiting_run"])
-        with forum.working():
+        with forum.run_worker():
             states = [end_of(forum, known[name]) for name in ("waiting_run", "accepted_run")]
         exported = {
             name: forum.export(known[name])
             for name in ("run", "council", "waiting_run", "accepted_run")
         }
-        report = forum.verify(forum.trust())
+        report = forum.verify(forum.read_trust())
 
     assert [state.outcome for state in states] == [Outcome.OK, Outcome.OK]
     # What was done before the upgrade was not done again.
@@ -261,20 +261,20 @@ def test_workers_of_two_releases_share_the_work_during_an_upgrade(
             accepted = {run for run, _ in forum.recent_runs(None, 100)}
             second.send_signal(signal.SIGTERM)
             assert second.wait(60) == 0, _logs(logs)
-            forum.settle()
-            report = forum.verify(forum.trust())
+            forum.publish()
+            report = forum.verify(forum.read_trust())
 
     # Whoever opens a ledger file alone finishes its upgrade.
     noted = history.call("ledger", "note", "After the upgrade.")
     with Forum(history.settings) as forum:
         keys = forum.write_keys
-        again = forum.verify(forum.trust())
+        again = forum.verify(forum.read_trust())
 
     assert report.ok, report.findings
     assert again.ok, again.findings
     assert noted.returncode == 0, noted.stderr
     assert keys is not None
-    assert keys.enforced
+    assert keys.is_enforced
     assert set(runs) < accepted
     # The release before begins such lines with "trouble", this one has a level in each.
     assert not re.search(r"trouble| WARNING | ERROR ", _logs(logs))

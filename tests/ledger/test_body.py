@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import Malformed
-from forum.ledger import CHUNK_SIZE, Body, Bytes, Commitment, StoredBody, commit, text
+from forum.ledger import (
+    CHUNK_SIZE,
+    Body,
+    BytesContent,
+    Commitment,
+    StoredBody,
+    compute_commitment,
+    text_content,
+)
 
 salts = st.binary(min_size=32, max_size=32)
 
@@ -42,13 +50,13 @@ def test_a_commitment_is_the_hash_that_the_specification_names(
     pieces = [body[start:stop] for start, stop in pairwise(borders)]
     whole = b"forum/body/1\0" + salt + len(body).to_bytes(8, "big") + body
 
-    assert commit(salt, len(body), pieces) == sha256(whole).digest()
+    assert compute_commitment(salt, len(body), pieces) == sha256(whole).digest()
 
 
 @given(salts, st.binary(min_size=1, max_size=100), st.integers(0))
 def test_a_commitment_binds_salt_length_and_every_bit(salt: bytes, body: bytes, bit: int) -> None:
     """One other bit anywhere, and the body is not the one that was committed to."""
-    commitment = Body("text", "text/plain", Bytes(body), salt).commitment()
+    commitment = Body("text", "text/plain", BytesContent(body), salt).commitment()
     longer = Commitment(commitment.h, commitment.size + 1, commitment.type)
 
     assert StoredBody(salt, lambda: [body]).matches(commitment)
@@ -62,13 +70,13 @@ def test_a_commitment_binds_salt_length_and_every_bit(salt: bytes, body: bytes, 
 def test_a_salt_of_another_length_is_refused(length: int) -> None:
     """A missing salt would make a short body guessable, and a long one could hide its beginning."""
     with pytest.raises(Malformed, match="salt"):
-        commit(bytes(length), 0, [])
+        compute_commitment(bytes(length), 0, [])
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE, CHUNK_SIZE + 1, 2 * CHUNK_SIZE])
 def test_content_is_read_in_pieces_and_again(size: int) -> None:
     """It is read twice, to be hashed and to be stored; even empty content is one piece."""
-    content = Bytes(bytes(size))
+    content = BytesContent(bytes(size))
 
     assert b"".join(content.chunks()) == b"".join(content.chunks()) == bytes(size)
     assert len(list(content.chunks())) == max(1, -(-size // CHUNK_SIZE))
@@ -77,9 +85,9 @@ def test_content_is_read_in_pieces_and_again(size: int) -> None:
 
 def test_text_that_is_none_is_refused() -> None:
     """A lone surrogate cannot be stored; to replace it would record what nobody wrote."""
-    assert text("\u2028\u0085é").data.decode() == "\u2028\u0085é"
+    assert text_content("\u2028\u0085é").data.decode() == "\u2028\u0085é"
     with pytest.raises(Malformed, match="character 1"):
-        text("a\ud800")
+        text_content("a\ud800")
 
 
 def test_a_large_body_is_hashed_in_little_memory() -> None:

@@ -14,11 +14,11 @@ from forum.ledger import (
     LEDGER_KINDS,
     MAX_ENTRY_SIZE,
     Entry,
-    Export,
-    LogSeal,
+    ExportFacts,
+    LogSealFacts,
+    NoteFacts,
     Outcome,
-    Remark,
-    RunClose,
+    RunCloseFacts,
     leaf_of,
 )
 from tests.ledger.samples import SAMPLE, SAMPLE_LEAF, entries
@@ -53,7 +53,7 @@ def test_the_bytes_of_an_entry_are_those_of_the_specification() -> None:
     """Verifiers that others wrote hash these bytes; a library that writes others breaks them."""
     entry = read(SAMPLE)
 
-    assert entry.facts == RunClose(Outcome.OK, 1)
+    assert entry.facts == RunCloseFacts(Outcome.OK, 1)
     assert LEDGER_KINDS.write(entry) == SAMPLE
     assert leaf_of(SAMPLE).hex() == SAMPLE_LEAF
 
@@ -157,7 +157,7 @@ def test_text_that_readers_show_differently_is_refused(data: bytes, text: bytes)
 @pytest.mark.parametrize("text", ["\u2028", "\u2029", '"', "\\", "\\n", '\\"', "\U0001f600", "é"])
 def test_text_that_is_only_unusual_survives(text: str) -> None:
     """Framing by lines broke on U+2028; entries are framed by their length."""
-    data = written(kind="log.seal/1", facts=LogSeal(text), bodies={})
+    data = written(kind="log.seal/1", facts=LogSealFacts(text), bodies={})
 
     assert read(data).facts.reason == text
     assert len(data.splitlines()) == 1
@@ -167,14 +167,14 @@ def test_text_that_is_only_unusual_survives(text: str) -> None:
 def test_a_writer_cannot_record_what_a_reader_would_refuse(text: str) -> None:
     """Otherwise it would be found out at verification, when it is too late."""
     with pytest.raises(Malformed):
-        written(kind="log.seal/1", facts=LogSeal(text), bodies={})
+        written(kind="log.seal/1", facts=LogSealFacts(text), bodies={})
 
 
 @pytest.mark.parametrize("number", [1.0, True, None, -1, 2**53, 2**64, "1"])
 def test_a_writer_cannot_record_a_number_of_another_form(number: object) -> None:
     """Types are not checked when a value is made; a price that became a float is caught here."""
     with pytest.raises(Malformed):
-        written(kind="export/1", facts=Export("r", number, 0), bodies={})  # type: ignore[arg-type]
+        written(kind="export/1", facts=ExportFacts("r", number, 0), bodies={})  # type: ignore[arg-type]
 
 
 def test_an_entry_has_room_for_4096_bytes() -> None:
@@ -272,6 +272,6 @@ def test_bytes_from_anywhere_are_refused(data: bytes) -> None:
 def test_facts_belong_to_the_kind_that_an_entry_names() -> None:
     """A kind whose facts are those of another would be read as what it is not."""
     with pytest.raises(Malformed):
-        written(facts=LogSeal("done"))
+        written(facts=LogSealFacts("done"))
     with pytest.raises(Malformed):
-        written(kind="log.seal/1", facts=Remark(), bodies={})
+        written(kind="log.seal/1", facts=NoteFacts(), bodies={})

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from forum.errors import Malformed
-from forum.ledger import LEDGER_KINDS, Count, Facts, KeyAdd, Kind, Kinds, Remark
+from forum.ledger import LEDGER_KINDS, Count, Facts, KeyAddFacts, Kind, Kinds, NoteFacts
 from tests.ledger.samples import members_of
 
 each_kind = pytest.mark.parametrize("kind", list(LEDGER_KINDS), ids=lambda kind: kind.name)
@@ -56,13 +56,13 @@ def test_a_kind_is_versioned_and_strict(kind: Kind[Any]) -> None:
 
 def test_sets_of_kinds_are_put_together() -> None:
     """Each room declares its own, and a reader knows them all."""
-    both = Kinds([Kind("a/1", KeyAdd)]) | Kinds([Kind("b/1", Remark)])
+    both = Kinds([Kind("a/1", KeyAddFacts)]) | Kinds([Kind("b/1", NoteFacts)])
 
     assert [kind.name for kind in both] == ["a/1", "b/1"]
-    assert both.of(Remark()).name == "b/1"
+    assert both.kind_of(NoteFacts()).name == "b/1"
 
 
 def test_facts_of_no_kind_are_refused() -> None:
     """Whoever forgot to declare a kind hears of it before anything is written."""
-    with pytest.raises(Malformed, match="Remark"):
-        Kinds([Kind("a/1", KeyAdd)]).of(Remark())
+    with pytest.raises(Malformed, match="NoteFacts"):
+        Kinds([Kind("a/1", KeyAddFacts)]).kind_of(NoteFacts())

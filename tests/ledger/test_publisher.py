@@ -14,14 +14,14 @@ from threading import Event
 
 import pytest
 
-from forum.backends.files import FileMemory
+from forum.backends.state_files import FileCheckpointStore
 from forum.errors import (
     CosignatureRefused,
     ForumError,
     GuardMissing,
-    RolledBack,
-    Unreachable,
+    RollbackDetected,
     WitnessRefused,
+    WitnessUnreachable,
 )
 from forum.ledger import Cosigner, Publication, Publisher, Sequencer
 from forum.tlog import (
@@ -30,17 +30,17 @@ from forum.tlog import (
     Hash,
     KnownWitness,
     Note,
-    Policy,
     SigningKey,
+    WitnessPolicy,
+    compute_root,
     cosign,
     open_checkpoint,
-    root_of,
 )
 from tests.support import Chain, Fuse, Interlude, Stopped, StoreFactory, key_of, leaves_of
 
 WITNESS = SigningKey(b"w" * 32, "witness.example/honest", ED25519_COSIGNATURE)
 LIAR = SigningKey(b"l" * 32, "witness.example/liar", ED25519_COSIGNATURE)
-POLICY = Policy(
+POLICY = WitnessPolicy(
     (),
     (KnownWitness("honest", WITNESS.verifier()), KnownWitness("liar", LIAR.verifier())),
     (),
@@ -95,7 +95,7 @@ class World:
 
     def __init__(self, factory: StoreFactory, state: Path) -> None:
         self.factory, self.store = factory, factory()
-        self.guard = FileMemory(state / "guard.note")
+        self.guard = FileCheckpointStore(state / "guard.note")
         self.key = WatchedKey(key_of(factory.origin).seed, factory.origin)
         self.chain = Chain(factory.origin)
 
@@ -115,7 +115,7 @@ class World:
         """Check that one tree was signed for each size, and that guard and store agree."""
         leaves, signed = leaves_of(self.store), [Checkpoint.parse(text) for text in self.key.texts]
         for checkpoint in signed:
-            assert checkpoint.root == root_of(leaves[: checkpoint.size])
+            assert checkpoint.root == compute_root(leaves[: checkpoint.size])
         newest, remembered = self.store.checkpoint(), self.guard.latest()
         assert newest is not None
         assert remembered is not None
@@ -256,7 +256,7 @@ def test_a_restored_database_is_not_signed(restored: World, entries: int) -> Non
     before = list(restored.store.checkpoints())
 
     for call in (restored.publisher(Honest()).publish, restored.publisher().sign):
-        with pytest.raises(RolledBack, match="forum ledger epoch") as told:
+        with pytest.raises(RollbackDetected, match="forum ledger epoch") as told:
             call()
         assert (told.value.signed, told.value.found) == (5, 3 + entries)
     assert restored.key.texts == signed
@@ -314,7 +314,7 @@ def refuse(note: bytes, prove: Prove) -> str:
 
 def vanish(note: bytes, prove: Prove) -> str:
     """Do not answer."""
-    raise Unreachable(LIAR.name, "timed out")
+    raise WitnessUnreachable(LIAR.name, "timed out")
 
 
 def claim_a_larger_tree(note: bytes, prove: Prove) -> str:
@@ -380,13 +380,13 @@ def test_no_witness_keeps_a_log_from_signing(
     failures: tuple[ForumError, ...] = (*published.refused, *published.unreachable)
 
     assert published.checkpoint == Checkpoint(
-        world.store.origin, 5, root_of(leaves_of(world.store))
+        world.store.origin, 5, compute_root(leaves_of(world.store))
     )
     assert published.witnessed
     assert [s.name for s in Note.parse(published.note).signatures] == [world.key.name, WITNESS.name]
     assert published.note == world.store.checkpoint()
     assert [type(failure) for failure in failures] == [
-        Unreachable if answer is vanish else WitnessRefused
+        WitnessUnreachable if answer is vanish else WitnessRefused
     ]
     assert LIAR.name in str(failures[0])
     world.check()

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from forum.errors import Overtaken
+from forum.errors import ConcurrentUpdate
 from forum.ledger import Sequencer, Store
-from forum.tlog import root_of
+from forum.tlog import compute_root
 from tests.support import (
     Chain,
     Fuse,
@@ -42,12 +42,12 @@ def test_a_sequencer_that_is_stopped_leaves_one_tree(
         sequencer = Sequencer(fuse.port(store))
         done = 0
         try:
-            done += sequencer.step(2)
-            done += sequencer.step(2)
+            done += sequencer.sequence_batch(2)
+            done += sequencer.sequence_batch(2)
         except Stopped:
             successor = sequencer if survives else Sequencer(store)
             successor.drain()
-            assert store.head().root == root_of([record.leaf for record in chain.records])
+            assert store.head().root == compute_root([record.leaf for record in chain.records])
             assert entries_of(store) == data_of(chain.records)
         factory.close()
         if not fuse.reached:
@@ -65,10 +65,10 @@ def test_a_sequencer_that_is_overtaken_changes_nothing(store_factory: StoreFacto
         for _ in range(5):
             store.append(chain.take(1))
         interlude = Interlude(calls, Sequencer(factory()).drain)
-        with suppress(Overtaken):
-            Sequencer(interlude.port(store)).step(2)
+        with suppress(ConcurrentUpdate):
+            Sequencer(interlude.port(store)).sequence_batch(2)
         Sequencer(store).drain()
-        assert store.head().root == root_of([record.leaf for record in chain.records])
+        assert store.head().root == compute_root([record.leaf for record in chain.records])
         assert entries_of(store) == data_of(chain.records)
         factory.close()
         if not interlude.reached:
@@ -87,10 +87,10 @@ def test_a_drain_ends_while_others_append(store_factory: StoreFactory) -> None:
         nonlocal swaps
         swaps += 1
         assert swaps < 10, "it goes on for as long as others append"
-        store.swap(*arguments)
+        store.advance_head(*arguments)
         other.append(chain.take(2))
 
-    given = Sequencer(cast("Store", Wrapped(store, swap=append_more))).drain()
+    given = Sequencer(cast("Store", Wrapped(store, advance_head=append_more))).drain()
 
     assert (given, swaps) == (3, 1)
     assert store.head().size == 3
@@ -103,9 +103,9 @@ def test_a_sequencer_goes_on_where_another_one_was(store_factory: StoreFactory) 
     chain, sequencers = Chain(store_factory.origin), [Sequencer(store), Sequencer(other)]
     for turn in (0, 1, 1, 0, 0, 1, 0):
         store.append(chain.take(turn + 1))
-        sequencers[turn].step()
+        sequencers[turn].sequence_batch()
 
-    assert store.head().root == root_of([record.leaf for record in chain.records])
+    assert store.head().root == compute_root([record.leaf for record in chain.records])
     assert leaves_of(other) == [record.leaf for record in chain.records]
 
 
@@ -113,7 +113,7 @@ def test_sequencers_at_the_same_time_make_one_tree(store_factory: StoreFactory) 
     """They may waste each other's work; they cannot lose an entry, nor give it two indexes."""
     done = Event()
     chains = [Chain(store_factory.origin, strand=f"{n}") for n in range(2)]
-    overtaken: list[Overtaken] = []
+    overtaken: list[ConcurrentUpdate] = []
 
     def write(chain: Chain) -> None:
         store = store_factory()
@@ -124,8 +124,8 @@ def test_sequencers_at_the_same_time_make_one_tree(store_factory: StoreFactory) 
         sequencer = Sequencer(store_factory())
         while not done.is_set():
             try:
-                sequencer.step(3)
-            except Overtaken as error:
+                sequencer.sequence_batch(3)
+            except ConcurrentUpdate as error:
                 overtaken.append(error)
         sequencer.drain()
 
@@ -138,7 +138,7 @@ def test_sequencers_at_the_same_time_make_one_tree(store_factory: StoreFactory) 
     store = store_factory()
     expected = sorted(data for chain in chains for data in data_of(chain.records))
     assert store.head().size == 120
-    assert store.head().root == root_of(leaves_of(store))
+    assert store.head().root == compute_root(leaves_of(store))
     assert sorted(entries_of(store)) == expected
     assert store.backlog() == 0
 
@@ -149,5 +149,5 @@ def test_nothing_to_do_changes_nothing(store_factory: StoreFactory) -> None:
     fuse = Fuse(1, persisted=False)
     idle = Sequencer(fuse.port(store))
 
-    assert idle.step() == 0
+    assert idle.sequence_batch() == 0
     assert not fuse.reached

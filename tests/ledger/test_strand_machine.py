@@ -24,28 +24,28 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from forum.errors import Overtaken, PositionTaken, StepMismatch, StoreLost
+from forum.errors import ConcurrentUpdate, PositionTaken, StepMismatch, StoreConnectionLost
 from forum.ledger import (
     LEDGER_KINDS,
     Draft,
-    Head,
-    Record,
-    Recorded,
-    Remark,
+    EntryWrite,
+    NoteFacts,
+    PendingEntries,
+    RecordedEntry,
     Sequencer,
     Store,
     Strand,
-    Waiting,
+    TreeHead,
     leaf_of,
 )
-from forum.tlog import Hash, TileId, Tree, root_of
+from forum.tlog import Hash, TileId, Tree, compute_root
 from tests.support import StoreFactory, data_of, entries_of, ledger_on
 
 RUN = "run"
 STRANDS = ["main", "side"]
 FATES = ["commits", "fails", "fails but persists"]
 
-Plan = tuple[Head, Head, Waiting, dict[TileId, bytes]]
+Plan = tuple[TreeHead, TreeHead, PendingEntries, dict[TileId, bytes]]
 
 
 @dataclass
@@ -57,16 +57,16 @@ class Writer:
     done: int = 0
     fate: str = "commits"
 
-    def record(self, steps: Sequence[str]) -> list[Recorded]:
+    def record(self, steps: Sequence[str]) -> list[RecordedEntry]:
         """Do these steps: play those that are recorded, and record the others all at once."""
-        played: list[Recorded] = []
+        played: list[RecordedEntry] = []
         for step in steps:
-            found = self.strand.recorded(step)
+            found = self.strand.replay_step(step)
             if found is None:
                 break
             played.append(found)
         self.done += len(played)
-        drafts = [Draft(step, self.name, Remark()) for step in steps[len(played) :]]
+        drafts = [Draft(step, self.name, NoteFacts()) for step in steps[len(played) :]]
         recorded = self.strand.append(*drafts) if drafts else ()
         self.done += len(recorded)
         return [*played, *recorded]
@@ -79,7 +79,7 @@ def expected_error(recorded: list[str], loaded: int, steps: list[str]) -> type[E
     """
     if any(found != asked for found, asked in zip(recorded, steps, strict=False)):
         return StepMismatch
-    return Overtaken if loaded < len(recorded) < len(steps) else None
+    return ConcurrentUpdate if loaded < len(recorded) < len(steps) else None
 
 
 class StrandMachine(RuleBasedStateMachine):
@@ -95,7 +95,7 @@ class StrandMachine(RuleBasedStateMachine):
         self.sequencers = [Sequencer(store) for store in self.stores]
         self.acknowledged: dict[tuple[str, int], Hash] = {}
         self.fenced_off: set[bytes] = set()
-        self.seen: Waiting | None = None
+        self.seen: PendingEntries | None = None
         self.plan: Plan | None = None
         self.names = count()
 
@@ -105,16 +105,16 @@ class StrandMachine(RuleBasedStateMachine):
 
     def stored(self, strand: str) -> list[bytes]:
         """Return what is recorded in a strand."""
-        return list(self.reader.strand(RUN, strand))
+        return list(self.reader.read_strand(RUN, strand))
 
     def started(self, strand: str, process: int) -> Writer:
         """Return a writer that has just read the record of its strand."""
         store = self.stores[process]
 
-        def append(records: Sequence[Record]) -> None:
+        def append(records: Sequence[EntryWrite]) -> None:
             self.commit(writer, store, records)
 
-        writer = Writer(f"w{next(self.names)}", ledger_on(store, append).strand(RUN, strand))
+        writer = Writer(f"w{next(self.names)}", ledger_on(store, append).open_strand(RUN, strand))
         return writer
 
     @initialize(target=writers, strand=st.sampled_from(STRANDS))
@@ -131,17 +131,17 @@ class StrandMachine(RuleBasedStateMachine):
             self.acknowledge(strand, n, recorded)
         return writer
 
-    def commit(self, writer: Writer, store: Store, records: Sequence[Record]) -> None:
+    def commit(self, writer: Writer, store: Store, records: Sequence[EntryWrite]) -> None:
         """Commit for a writer, or fail as its fate has it."""
         if writer.fate == "fails":
-            raise StoreLost("appending", "the connection broke before the commit")
+            raise StoreConnectionLost("appending", "the connection broke before the commit")
         try:
             store.append(records)
         except PositionTaken:
             self.fenced_off.update(data_of(records))
             raise
         if writer.fate == "fails but persists":
-            raise StoreLost("appending", "the connection broke after the commit")
+            raise StoreConnectionLost("appending", "the connection broke after the commit")
 
     @rule(
         writer=writers,
@@ -158,12 +158,12 @@ class StrandMachine(RuleBasedStateMachine):
         try:
             for n, recorded in enumerate(writer.record(steps), at):
                 self.acknowledge(strand.name, n, recorded)
-        except StoreLost:
+        except StoreConnectionLost:
             persisted = max(0, len(steps) - loaded) if fate == "fails but persists" else 0
             assert fate != "commits"
             assert len(self.stored(strand.name)) == len(before) + persisted
             return
-        except (Overtaken, StepMismatch) as told:
+        except (ConcurrentUpdate, StepMismatch) as told:
             # It stops, and is started again.
             error = type(told)
             writer.strand, writer.done = self.started(strand.name, 0).strand, 0
@@ -172,7 +172,7 @@ class StrandMachine(RuleBasedStateMachine):
         if error is not None:
             assert self.stored(strand.name) == before
 
-    def acknowledge(self, strand: str, n: int, recorded: Recorded) -> None:
+    def acknowledge(self, strand: str, n: int, recorded: RecordedEntry) -> None:
         """Remember what a writer was told; it may be told the same again, and nothing else."""
         assert recorded.entry.n == n
         assert self.acknowledged.setdefault((strand, n), recorded.leaf) == recorded.leaf
@@ -180,12 +180,12 @@ class StrandMachine(RuleBasedStateMachine):
     @rule(process=st.integers(0, 1), limit=st.integers(1, 5))
     def sequence(self, process: int, limit: int) -> None:
         """Let a sequencer do one step."""
-        self.sequencers[process].step(limit)
+        self.sequencers[process].sequence_batch(limit)
 
     @rule(limit=st.integers(1, 5))
     def look(self, limit: int) -> None:
         """Let a slow sequencer see what waits ..."""
-        self.seen, self.plan = self.stores[1].waiting(limit), None
+        self.seen, self.plan = self.stores[1].pending_entries(limit), None
 
     @precondition(lambda self: self.seen is not None and self.seen.leaves)
     @rule()
@@ -195,7 +195,7 @@ class StrandMachine(RuleBasedStateMachine):
         old = self.stores[1].head()
         tree = Tree.load(old.size, self.stores[1].read_tile)
         tiles = tree.extend(self.seen.leaves)
-        self.plan = (old, Head(tree.size, tree.root()), self.seen, tiles)
+        self.plan = (old, TreeHead(tree.size, tree.root()), self.seen, tiles)
 
     @precondition(lambda self: self.plan is not None)
     @rule()
@@ -203,13 +203,13 @@ class StrandMachine(RuleBasedStateMachine):
         """... and then swap, if it is still allowed to."""
         assert self.plan is not None
         old, new, batch, _ = self.plan
-        before = self.reader.head(), [data for data in self.reader.unsequenced() if data]
+        before = self.reader.head(), [data for data in self.reader.unsequenced_entries() if data]
         first = [leaf_of(data) for data in before[1][: len(batch.leaves)]]
         try:
-            self.stores[1].swap(*self.plan)
-        except Overtaken:
+            self.stores[1].advance_head(*self.plan)
+        except ConcurrentUpdate:
             assert (before[0], first) != (old, list(batch.leaves))
-            assert (self.reader.head(), list(self.reader.unsequenced())) == before
+            assert (self.reader.head(), list(self.reader.unsequenced_entries())) == before
         else:
             assert (before[0], first) == (old, list(batch.leaves))
             assert self.reader.head() == new
@@ -237,13 +237,13 @@ class StrandMachine(RuleBasedStateMachine):
     def the_tree_is_over_the_entries(self) -> None:
         """Every entry has one index or waits; the root is that of the leaves in their order."""
         sequenced = entries_of(self.reader)
-        waiting = [data for data in self.reader.unsequenced() if data]
+        waiting = [data for data in self.reader.unsequenced_entries() if data]
         stored = [data for name in STRANDS for data in self.stored(name)]
         order: dict[str, list[bytes]] = {name: [] for name in STRANDS}
         for data in (*sequenced, *waiting):
             order[LEDGER_KINDS.read(data).strand].append(data)
 
-        assert self.reader.head().root == root_of([leaf_of(data) for data in sequenced])
+        assert self.reader.head().root == compute_root([leaf_of(data) for data in sequenced])
         assert sorted([*sequenced, *waiting]) == sorted(stored)
         assert all(order[name] == self.stored(name) for name in STRANDS)
 

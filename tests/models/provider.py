@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
 
-from forum.work import Api, Use
+from forum.work import Api, ToolCall
 
 Answer = Sequence[bytes | float]
 
@@ -153,7 +153,7 @@ GOOD_USAGE = {
 
 def say(
     text: str = "",
-    *uses: Use,
+    *uses: ToolCall,
     api: Api = Api.CHAT,
     finish: str = "",
     usage: Any = None,  # noqa: ANN401  # whatever a provider may say
@@ -172,7 +172,7 @@ def say(
 
 def _chat(
     pieces: list[str],
-    uses: tuple[Use, ...],
+    uses: tuple[ToolCall, ...],
     finish: str,
     usage: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
@@ -191,7 +191,7 @@ def _chat(
 
 def _responses(
     pieces: list[str],
-    uses: tuple[Use, ...],
+    uses: tuple[ToolCall, ...],
     reason: str,
     usage: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:
@@ -211,7 +211,7 @@ def _responses(
 
 def _messages(
     pieces: list[str],
-    uses: tuple[Use, ...],
+    uses: tuple[ToolCall, ...],
     finish: str,
     usage: Any,  # noqa: ANN401
 ) -> list[dict[str, Any]]:

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from forum.engine import Offer
+from forum.engine import ToolOffer
 from forum.ledger import Amount, Outcome
 from forum.models import make_model
-from forum.work import Api, Use, Why
+from forum.work import Api, ToolCall, Why
 from tests.models.asking import (
     CANARY,
     CONVERSATION,
@@ -62,23 +62,25 @@ def test_a_good_answer_is_text_wishes_and_what_it_cost() -> None:
         "input_tokens": 4, "output_tokens": 3,
         "cache_read_input_tokens": 1, "cache_creation_input_tokens": 2,
     }  # fmt: skip
-    with serving(say("Good day.", Use("note", '{"input":"a"}'), api=API, usage=usage)) as provider:
+    with serving(
+        say("Good day.", ToolCall("note", '{"input":"a"}'), api=API, usage=usage)
+    ) as provider:
         reply = ask(spec_of(provider, API), call_of(offers=(NOTE,)))
 
     assert (reply.outcome, reply.code, output_of(reply)) == (Outcome.OK, "", b"Good day.")
-    assert (reply.uses, reply.spent) == ((Use("note", "a"),), Amount(22_000, 10, 1))
+    assert (reply.uses, reply.spent) == ((ToolCall("note", "a"),), Amount(22_000, 10, 1))
     assert (reply.model, reply.input_tokens) == ("tiny-1", 7)
 
 
 def test_what_the_tool_for_the_form_is_given_is_the_output() -> None:
     """Whatever was said before it; and an offered tool of that name is another one."""
-    form, offered = '{"name": "Ann", "age": 7}', Offer("answer", "Answer a mail.", b"")
-    with serving(say("Let me see.", Use("answer", form), api=API)) as provider:
+    form, offered = '{"name": "Ann", "age": 7}', ToolOffer("answer", "Answer a mail.", b"")
+    with serving(say("Let me see.", ToolCall("answer", form), api=API)) as provider:
         alone = ask(spec_of(provider, API), call_of(schema=FORM))
         both = ask(spec_of(provider, API), call_of(schema=FORM, offers=(offered,)))
 
     assert (output_of(alone), alone.uses) == (form.encode(), ())
-    assert (output_of(both), both.uses) == (b"Let me see.", (Use("answer", form),))
+    assert (output_of(both), both.uses) == (b"Let me see.", (ToolCall("answer", form),))
 
 
 def test_a_form_that_is_answered_in_plain_text_is_that_text() -> None:

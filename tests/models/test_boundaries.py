@@ -9,14 +9,14 @@ import pytest
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.engine import Call
+from forum.engine import ModelCall
 from forum.errors import BadRoster, BadSettings, UnknownPrice
-from forum.ledger import text
+from forum.ledger import text_content
 from forum.models import prices
-from forum.models.http import Events
-from forum.models.inspection import inspect
-from forum.models.prices import Tokens, bound_of, price_of
-from forum.work import Chat, Library, Turn, Use, Who, chat_agent, read_roster
+from forum.models.agent_inspection import describe_agent
+from forum.models.prices import BilledTokens, bound_of, price_of
+from forum.models.provider_http import SseParser
+from forum.work import Chat, Library, MessageRole, PromptMessage, ToolCall, chat_agent, read_roster
 
 
 @pytest.mark.parametrize("url", ["https://api.anthropic.com/v1", "http://api.openai.com/v1"])
@@ -51,10 +51,12 @@ def test_a_dearer_time_of_day_is_reserved_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(genai_prices.types, "datetime", Night)
     monkeypatch.setattr(prices, "datetime", Night, raising=False)
     price = price_of(Chat("https://api.deepseek.com/v1", "deepseek-chat"))
-    reserved = bound_of(price, Call("r", "t", "m", 1, text("x" * 100_000), 600.0), 1024)
+    reserved = bound_of(
+        price, ModelCall("r", "t", "m", 1, text_content("x" * 100_000), 600.0), 1024
+    )
     monkeypatch.setattr(Night, "at", datetime(2026, 11, 15, 0, 31, tzinfo=UTC))
 
-    assert price.cost(Tokens(100_000, 1024)) <= reserved.usd
+    assert price.cost(BilledTokens(100_000, 1024)) <= reserved.usd
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,11 @@ def test_what_the_table_does_not_price_is_refused(spec: Chat | Library) -> None:
 
 def test_arguments_are_reserved_for_as_they_are_sent() -> None:
     """A control character is one byte here, and six in JSON."""
-    turns = (Turn(Who.USER, b"x"), Turn(Who.AGENT, b"", (Use("t", "\x01" * 1000),)))
-    call = Call("r", "t", "m", 1, text("x"), 1.0, turns=turns)
+    turns = (
+        PromptMessage(MessageRole.USER, b"x"),
+        PromptMessage(MessageRole.AGENT, b"", (ToolCall("t", "\x01" * 1000),)),
+    )
+    call = ModelCall("r", "t", "m", 1, text_content("x"), 1.0, turns=turns)
 
     assert bound_of(prices.FREE_PRICE, call, 0).tokens >= 6000
 
@@ -95,7 +100,7 @@ def test_a_key_is_masked_whatever_its_variable_is_called(
     )
     forum = Forum(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "s")}))
 
-    assert "verysecret" not in forum.mask.text("it is sk-verysecret-0001")
+    assert "verysecret" not in forum.mask.mask_text("it is sk-verysecret-0001")
 
 
 @pytest.mark.parametrize("broken", ["x = " + "[" * 3000, "x = " + "1" * 5000], ids=["deep", "big"])
@@ -111,7 +116,7 @@ def test_a_hostile_file_is_told_of(tmp_path: Path, broken: str) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
     """Not even when it comes in two pieces."""
-    events = Events()
+    events = SseParser()
     pieces = (b"\xef\xbb", b"\xbfdata: x\n\n")
 
     assert [event.data for piece in pieces for event in events.feed(piece)] == [b"x"]
@@ -133,6 +138,6 @@ def test_an_option_that_would_be_dropped_is_refused() -> None:
 )
 def test_whoever_sends_a_key_without_tls_is_told(url: str, *, told: bool) -> None:
     """It is allowed, for a network may be somebody's own; but nobody does it unawares."""
-    found = inspect(Chat(url, "m", key_env="SOME_KEY", input_usd=0, output_usd=0))
+    found = describe_agent(Chat(url, "m", key_env="SOME_KEY", input_usd=0, output_usd=0))
 
     assert ("without TLS" in found.warning) == told

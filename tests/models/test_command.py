@@ -14,12 +14,12 @@ from time import monotonic, sleep
 
 import pytest
 
-from forum.engine import FREE, NOTHING, Call, Deed, Reply
-from forum.ledger import Amount, Bytes, Content, Outcome
+from forum.engine import EMPTY_CONTENT, NO_COST, CallReply, ModelCall, ToolInvocation
+from forum.ledger import Amount, BytesContent, Content, Outcome
 from forum.models import program
 from forum.models.command import CommandModel, CommandTool
-from forum.models.content import FileContent
-from forum.work import Command, Tool, Why
+from forum.models.file_content import FileContent
+from forum.work import Command, ToolSpec, Why
 from tests.support import open_files, timed, wait_until
 
 MB = 1_000_000
@@ -30,14 +30,14 @@ def shell(script: str) -> tuple[str, ...]:
     return ("sh", "-c", script)
 
 
-def calling(prompt: Content = NOTHING, seconds: float = 30) -> Call:
+def calling(prompt: Content = EMPTY_CONTENT, seconds: float = 30) -> ModelCall:
     """Return a call."""
-    return Call("run-1", "task-1", "reply/1", 1, prompt, seconds)
+    return ModelCall("run-1", "task-1", "reply/1", 1, prompt, seconds)
 
 
-def run(spec: Command, prompt: bytes = b"", seconds: float = 30) -> Reply:
+def run(spec: Command, prompt: bytes = b"", seconds: float = 30) -> CallReply:
     """Return what comes of one call."""
-    return asyncio.run(CommandModel(spec).reply(calling(Bytes(prompt), seconds)))
+    return asyncio.run(CommandModel(spec).reply(calling(BytesContent(prompt), seconds)))
 
 
 def read(content: Content) -> bytes:
@@ -132,10 +132,10 @@ os._exit(0)
 
 def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy worker must not make half an answer of a whole one, and call it a success."""
-    monkeypatch.setattr(program, "GRACE", 0)
+    monkeypatch.setattr(program, "EXIT_GRACE_S", 0)
     spec = Command((sys.executable, "-ISWignore", "-c", LEAVES_MUCH))
 
-    async def late() -> Reply:
+    async def late() -> CallReply:
         asyncio.get_running_loop().call_soon(sleep, 0.5)
         return await CommandModel(spec).reply(calling())
 
@@ -147,7 +147,7 @@ def test_what_a_program_said_is_kept_however_late_we_come(monkeypatch: pytest.Mo
 @timed
 def test_a_program_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have the rights of somebody else, like sudo; it is reaped whenever it ends."""
-    monkeypatch.setattr(program, "_signal", lambda *_: None)
+    monkeypatch.setattr(program, "_signal_group", lambda *_: None)
     began = monotonic()
     reply = run(Command(shell("echo $$; exec sleep 1.5")), seconds=0.1)
     took, process = monotonic() - began, Path(f"/proc/{int(read(reply.output))}")
@@ -233,7 +233,7 @@ def test_a_flood_on_stderr_is_cut_and_stops_nobody() -> None:
     reply = run(Command(shell("head -c 10000000 /dev/zero >&2; echo said")))
 
     assert (reply.outcome, read(reply.output)) == (Outcome.OK, b"said\n")
-    assert reply.error.size == program.MOST_ERRORS
+    assert reply.error.size == program.MAX_STDERR_BYTES
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_a_program_that_cannot_be_started_is_a_failure_that_costs_nothing(
 
     assert (reply.outcome, reply.why, reply.code) == (outcome, Why.ERROR, code)
     assert read(reply.error).startswith(b"cannot start the program ")
-    assert reply.spent == FREE
+    assert reply.spent == NO_COST
 
 
 def test_a_script_without_a_first_line_cannot_be_started(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_prompt_that_cannot_be_read_is_not_sent_in_part() -> None:
 
 def test_programs_are_run_by_a_loop_outside_of_the_main_thread() -> None:
     """The durable engine keeps its loop in a thread of its own."""
-    replies: list[Reply] = []
+    replies: list[CallReply] = []
     thread = Thread(target=lambda: replies.append(run(Command(("cat",)), b"asked")))
     thread.start()
     thread.join()
@@ -364,13 +364,13 @@ def test_programs_are_run_by_a_loop_outside_of_the_main_thread() -> None:
 def test_programs_run_side_by_side_and_leave_nothing_open() -> None:
     """A worker makes calls for months: one descriptor for each would be its end."""
 
-    async def crowd() -> list[Reply]:
+    async def crowd() -> list[CallReply]:
         specs = [
             Command(argv, output_bytes=1000)
             for argv in (("cat",), ("yes",), ("false",), ("no-such",), shell(STUBBORN))
         ]
         calls = [
-            CommandModel(spec).reply(calling(Bytes(b"asked"), seconds=0.5))
+            CommandModel(spec).reply(calling(BytesContent(b"asked"), seconds=0.5))
             for spec in specs
             for _ in range(4)
         ]
@@ -386,15 +386,15 @@ def test_programs_run_side_by_side_and_leave_nothing_open() -> None:
     assert open_files() <= before
 
 
-def model_says(argv: tuple[str, ...]) -> Awaitable[Reply]:
+def model_says(argv: tuple[str, ...]) -> Awaitable[CallReply]:
     """Run a program as an agent."""
     return CommandModel(Command(argv)).reply(calling())
 
 
-def tool_says(argv: tuple[str, ...]) -> Awaitable[Reply]:
+def tool_says(argv: tuple[str, ...]) -> Awaitable[CallReply]:
     """Run a program as a tool."""
-    return CommandTool(Tool(argv)).use(
-        Deed("run-1", "task-1", "outcome/1", "tool", NOTHING, "key-1")
+    return CommandTool(ToolSpec(argv)).invoke(
+        ToolInvocation("run-1", "task-1", "outcome/1", "tool", EMPTY_CONTENT, "key-1")
     )
 
 
@@ -407,7 +407,7 @@ def tool_says(argv: tuple[str, ...]) -> Awaitable[Reply]:
     ids=["model", "tool"],
 )
 def test_a_program_is_told_whose_it_is_but_no_secrets(
-    says: Callable[[tuple[str, ...]], Awaitable[Reply]],
+    says: Callable[[tuple[str, ...]], Awaitable[CallReply]],
     told: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -432,8 +432,10 @@ def test_a_tool_is_given_the_secrets_that_its_owner_named(monkeypatch: pytest.Mo
         monkeypatch.setenv(name, "of the worker")
 
     async def environment() -> bytes:
-        deed = Deed("run-1", "task-1", "outcome/1", "tool", Bytes(b""), "key-1")
-        return read((await CommandTool(Tool(("env",), env=("SHOP_TOKEN",))).use(deed)).output)
+        deed = ToolInvocation("run-1", "task-1", "outcome/1", "tool", BytesContent(b""), "key-1")
+        return read(
+            (await CommandTool(ToolSpec(("env",), env=("SHOP_TOKEN",))).invoke(deed)).output
+        )
 
     lines = asyncio.run(environment()).decode().splitlines()
 
@@ -445,13 +447,15 @@ def test_a_tool_is_given_the_secrets_that_its_owner_named(monkeypatch: pytest.Mo
 def test_a_tool_gets_its_arguments_and_a_deadline() -> None:
     """It is run like an agent, but is nobody who is paid by the call."""
 
-    async def use(argv: tuple[str, ...]) -> Reply:
-        deed = Deed("run-1", "task-1", "outcome/1", "tool", Bytes(b"--to all"), "key-1")
-        return await CommandTool(Tool(argv, seconds=1)).use(deed)
+    async def use(argv: tuple[str, ...]) -> CallReply:
+        deed = ToolInvocation(
+            "run-1", "task-1", "outcome/1", "tool", BytesContent(b"--to all"), "key-1"
+        )
+        return await CommandTool(ToolSpec(argv, seconds=1)).invoke(deed)
 
     done, hung = (asyncio.run(use(argv)) for argv in (("cat",), ("sleep", "60")))
 
-    assert (done.outcome, read(done.output), done.spent) == (Outcome.OK, b"--to all", FREE)
+    assert (done.outcome, read(done.output), done.spent) == (Outcome.OK, b"--to all", NO_COST)
     assert (hung.outcome, hung.why) == (Outcome.TIMEOUT, Why.DEADLINE)
 
 

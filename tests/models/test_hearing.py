@@ -8,11 +8,11 @@ import pytest
 
 from forum.ledger import Outcome
 from forum.models import make_model
-from forum.work import Agent, Api, Chat, Command, Move, Scripted, Use
+from forum.work import Agent, Api, Chat, Command, Scripted, ScriptStep, ToolCall
 from tests.models.asking import CANARY, FORM, MAIL, ask, call_of, output_of, spec_of
 from tests.models.provider import EVENTS, FOREVER, event, events, say, serving
 
-WISH = Use("mail", '{"to":"all"}')
+WISH = ToolCall("mail", '{"to":"all"}')
 
 
 def listen(agent: Agent, seconds: float = 10) -> tuple[list[str], bytes]:
@@ -55,7 +55,7 @@ def test_of_a_form_that_is_given_to_a_tool_only_the_form_is_heard() -> None:
     """It is the output; what was said before it is not."""
     heard: list[str] = []
     form = '{"name": "Ann", "age": 7}'
-    with serving(say("Let me see.", Use("answer", form), api=Api.ANTHROPIC)) as provider:
+    with serving(say("Let me see.", ToolCall("answer", form), api=Api.ANTHROPIC)) as provider:
         spec = spec_of(provider, Api.ANTHROPIC)
         reply = ask(spec, call_of(schema=FORM, hear=heard.append))
 
@@ -106,7 +106,7 @@ def test_a_program_is_heard_letter_by_whole_letter(tmp_path: Path) -> None:
 def test_a_script_is_heard_word_by_word_if_it_takes_its_time(said: str, milliseconds: int) -> None:
     """All of it, in the time that the script says."""
     began = monotonic()
-    heard, output = listen(Scripted({"*": (Move(said, milliseconds=milliseconds),)}))
+    heard, output = listen(Scripted({"*": (ScriptStep(said, milliseconds=milliseconds),)}))
 
     assert milliseconds <= 1000 * (monotonic() - began)
     assert "".join(heard) == said == output.decode()
@@ -115,6 +115,6 @@ def test_a_script_is_heard_word_by_word_if_it_takes_its_time(said: str, millisec
 
 def test_a_script_that_is_out_of_time_says_nothing() -> None:
     """Nor is anything recorded of it."""
-    late = Scripted({"*": (Move("too late", milliseconds=60_000),)})
+    late = Scripted({"*": (ScriptStep("too late", milliseconds=60_000),)})
 
     assert listen(late, seconds=0.05) == ([], b"")

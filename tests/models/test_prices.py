@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.engine import Call, Offer
+from forum.engine import ModelCall, ToolOffer
 from forum.errors import UnknownPrice
-from forum.ledger import Bytes
+from forum.ledger import BytesContent
 from forum.models import make_model
-from forum.models.prices import Declared, Tokens, bound_of, price_of
-from forum.work import Chat, Library, Turn, Use, Who
+from forum.models.prices import BilledTokens, DeclaredPrice, bound_of, price_of
+from forum.work import Chat, Library, MessageRole, PromptMessage, ToolCall
 from tests.models.asking import FORM, MAIL, NOTE, call_of
 
 OPENAI = "https://api.openai.com/v1"
@@ -25,8 +25,8 @@ def test_a_declared_price_is_rounded_up() -> None:
     price = price_of(Chat(OPENAI, "gpt-4o", input_usd=1, output_usd=2000))
 
     assert price.id == "declared"
-    assert [price.cost(Tokens(n, 0)) for n in (0, 1, 1000, 1001)] == [0, 1, 1, 2]
-    assert price.cost(Tokens(1, 3)) == 7
+    assert [price.cost(BilledTokens(n, 0)) for n in (0, 1, 1000, 1001)] == [0, 1, 1, 2]
+    assert price.cost(BilledTokens(1, 3)) == 7
 
 
 def test_a_price_of_the_table_names_the_table() -> None:
@@ -34,11 +34,11 @@ def test_a_price_of_the_table_names_the_table() -> None:
     price = price_of(Chat(OPENAI, "gpt-4o"))
 
     assert price.id.startswith("genai-prices/")
-    assert price.cost(Tokens(1_000_000, 0)) == 2_500_000_000
-    assert price.cost(Tokens(0, 1_000_000)) == 10_000_000_000
-    assert price.cost(Tokens(1_000_000, 0, cached=1_000_000)) == 1_250_000_000
-    assert price.cost(Tokens(1000, 0, cached=2000)) == price.cost(Tokens(1000, 0))
-    assert price_of(Library("openai:gpt-4o")).cost(Tokens(1_000_000, 0)) == 2_500_000_000
+    assert price.cost(BilledTokens(1_000_000, 0)) == 2_500_000_000
+    assert price.cost(BilledTokens(0, 1_000_000)) == 10_000_000_000
+    assert price.cost(BilledTokens(1_000_000, 0, cached=1_000_000)) == 1_250_000_000
+    assert price.cost(BilledTokens(1000, 0, cached=2000)) == price.cost(BilledTokens(1000, 0))
+    assert price_of(Library("openai:gpt-4o")).cost(BilledTokens(1_000_000, 0)) == 2_500_000_000
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,10 @@ def test_a_model_on_this_machine_is_free(host: str) -> None:
     """Unless somebody declares otherwise."""
     url = f"http://{host}/v1"
 
-    assert (price_of(Chat(url, "x")).id, price_of(Chat(url, "x")).cost(Tokens(9, 9))) == ("free", 0)
+    assert (price_of(Chat(url, "x")).id, price_of(Chat(url, "x")).cost(BilledTokens(9, 9))) == (
+        "free",
+        0,
+    )
     assert price_of(Chat(url, "x", input_usd=1, output_usd=1)).id == "declared"
 
 
@@ -86,7 +89,7 @@ def test_no_way_to_count_costs_more_than_the_bound(
     cached = int(call.prompt.size * shares[0])
     kept = int((call.prompt.size - cached) * shares[1])
 
-    cost = price.cost(Tokens(call.prompt.size, said, cached, kept))
+    cost = price.cost(BilledTokens(call.prompt.size, said, cached, kept))
     assert cost <= bound_of(price, call, said).usd
 
 
@@ -98,11 +101,19 @@ def test_the_bound_counts_every_byte_that_is_sent(
     prompt: bytes, turns: list[bytes], arguments: str
 ) -> None:
     """No tokenizer makes more tokens than there are bytes, and none of them is left out."""
-    uses = (Use("mail", arguments),)
-    call = Call("r", "t", "s", 1, Bytes(prompt), 1, tuple(Turn(Who.AGENT, t, uses) for t in turns))
+    uses = (ToolCall("mail", arguments),)
+    call = ModelCall(
+        "r",
+        "t",
+        "s",
+        1,
+        BytesContent(prompt),
+        1,
+        tuple(PromptMessage(MessageRole.AGENT, t, uses) for t in turns),
+    )
     sent = sum(len(t.decode(errors="replace").encode()) + len(arguments.encode()) for t in turns)
 
-    bound = bound_of(Declared(1000, 0), call, 5)
+    bound = bound_of(DeclaredPrice(1000, 0), call, 5)
     assert bound.tokens >= max(sent, len(prompt.decode(errors="replace").encode())) + 5
     assert (bound.usd, bound.calls) == (bound.tokens - 5, 1)
 
@@ -110,13 +121,13 @@ def test_the_bound_counts_every_byte_that_is_sent(
 def test_tools_and_forms_are_part_of_the_bound() -> None:
     """They are read, too."""
     sizes = [
-        bound_of(Declared(0, 0), call, 0).tokens
+        bound_of(DeclaredPrice(0, 0), call, 0).tokens
         for call in (
             call_of(),
             call_of(schema=FORM),
             call_of(schema=FORM, offers=(MAIL,)),
             call_of(schema=FORM, offers=(MAIL, NOTE)),
-            call_of(schema=FORM, offers=(MAIL, NOTE, Offer("x", "y" * 99, b"{}"))),
+            call_of(schema=FORM, offers=(MAIL, NOTE, ToolOffer("x", "y" * 99, b"{}"))),
         )
     ]  # fmt: skip
 
@@ -129,9 +140,9 @@ def test_the_table_is_not_fetched() -> None:
 import socket, threading
 def refuse(*_): raise AssertionError("it went to the network")
 socket.socket.connect = socket.getaddrinfo = refuse
-from forum.models.prices import Tokens, price_of
+from forum.models.prices import BilledTokens, price_of
 from forum.work import Chat
-assert price_of(Chat("https://api.openai.com/v1", "gpt-4o")).cost(Tokens(5, 5))
+assert price_of(Chat("https://api.openai.com/v1", "gpt-4o")).cost(BilledTokens(5, 5))
 assert threading.active_count() == 1, threading.enumerate()
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -8,16 +8,16 @@ import asyncio
 import msgspec
 import pytest
 
-from forum.engine import Offer
+from forum.engine import ToolOffer
 from forum.ledger import Outcome
 from forum.models import make_model
 from forum.models.smollm2 import MODEL
-from forum.work import Api, Chat, Library, Turn, Use, Who
+from forum.work import Api, Chat, Library, MessageRole, PromptMessage, ToolCall
 from tests.models.asking import FORM, ask, call_of, output_of
 
 pytestmark = pytest.mark.slow  # they wait for a model
 
-ADD = Offer(
+ADD = ToolOffer(
     "add",
     "Add two numbers",
     b'{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},'
@@ -36,7 +36,10 @@ class Person(msgspec.Struct, forbid_unknown_fields=True):
 def test_a_real_model_answers_over_every_api(smollm2: str, api: Api) -> None:
     """With text, its own count of tokens, and no bill; within what was reserved."""
     model = make_model(Chat(smollm2, MODEL, api, max_tokens=12, options={"temperature": 0}))
-    turns = (Turn(Who.SYSTEM, b"Be brief."), Turn(Who.USER, b"Say hello."))
+    turns = (
+        PromptMessage(MessageRole.SYSTEM, b"Be brief."),
+        PromptMessage(MessageRole.USER, b"Say hello."),
+    )
     call = call_of(b"Be brief. Say hello.", seconds=60, turns=turns)
     reply = asyncio.run(model.reply(call))
 
@@ -65,9 +68,13 @@ def test_a_real_model_is_held_to_a_form(smollm2: str, api: Api) -> None:
 def test_a_real_model_uses_a_tool_and_tells_what_came_of_it(smollm2: str, api: Api) -> None:
     """A wish, a result, and the sentence about it: the whole way there and back."""
     spec = Chat(smollm2, MODEL, api, max_tokens=60)
-    told = Turn(Who.USER, b"Add two numbers: a 17, b 25")
+    told = PromptMessage(MessageRole.USER, b"Add two numbers: a 17, b 25")
     wish = ask(spec, call_of(told.text, seconds=60, turns=(told,), offers=(ADD,)))
-    turns = (told, Turn(Who.AGENT, output_of(wish), wish.uses), Turn(Who.TOOL, b"42"))
+    turns = (
+        told,
+        PromptMessage(MessageRole.AGENT, output_of(wish), wish.uses),
+        PromptMessage(MessageRole.TOOL, b"42"),
+    )
     reply = ask(spec, call_of(told.text, seconds=60, turns=turns, offers=(ADD,)))
 
     (use,) = wish.uses
@@ -90,5 +97,5 @@ def test_a_real_model_answers_through_the_library(
     assert [reply.outcome for reply in replies] == [Outcome.OK] * 2
     assert 1 <= msgspec.json.decode(output_of(replies[0]), type=Person).age <= 99
     (use,) = replies[1].uses
-    assert use == Use("add", use.arguments)
+    assert use == ToolCall("add", use.arguments)
     assert all(reply.input_tokens and reply.model == MODEL for reply in replies)

@@ -14,14 +14,14 @@ from threading import Thread
 
 import pytest
 
-from forum.backends.projects import Epoch, Project, Registry
+from forum.backends.project_registry import Project, ProjectEpoch, ProjectRegistry
 from forum.config import load_settings
-from forum.engine import Deed, Reply
+from forum.engine import CallReply, ToolInvocation
 from forum.errors import BadSettings, NotConfined
-from forum.ledger import Outcome, text
+from forum.ledger import Outcome, text_content
 from forum.models import make_tool
 from forum.models.sandbox import Sandbox, make_sandbox
-from forum.work import Tool
+from forum.work import ToolSpec
 
 LOOK = """
 import json, os, socket, sys
@@ -97,15 +97,15 @@ def sandbox_of(home: Path, lines: str = "") -> Sandbox:
     return sandbox
 
 
-def use(tool: Tool, sandbox: Sandbox | None, given: str = "") -> Reply:
+def use(tool: ToolSpec, sandbox: Sandbox | None, given: str = "") -> CallReply:
     """Use a tool once."""
-    deed = Deed("run", "task", "step", "tool", text(given), "key")
-    return asyncio.run(make_tool(tool, sandbox).use(deed))
+    deed = ToolInvocation("run", "task", "step", "tool", text_content(given), "key")
+    return asyncio.run(make_tool(tool, sandbox).invoke(deed))
 
 
 def look(sandbox: Sandbox | None, **asked: object) -> dict[str, object]:
     """Let a program look around, and return what it has seen."""
-    tool = Tool((sys.executable, "look.py"))
+    tool = ToolSpec((sys.executable, "look.py"))
     reply = use(tool, sandbox, json.dumps({"reads": [], "writes": [], "hears": [], **asked}))
     assert reply.outcome is Outcome.OK, b"".join(reply.error.chunks())
     seen: dict[str, object] = json.loads(b"".join(reply.output.chunks()))
@@ -117,7 +117,7 @@ def look_after(change: Callable[[], None], sandbox: Sandbox, reads: list[str]) -
     Path("late.py").write_text(WAIT + LOOK)
     given = json.dumps({"reads": reads, "writes": [], "hears": []})
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(use, Tool((sys.executable, "late.py")), sandbox, given)
+        running = pool.submit(use, ToolSpec((sys.executable, "late.py")), sandbox, given)
         while not Path("work/ready").exists() and not running.done():
             time.sleep(0.02)
         change()
@@ -130,7 +130,7 @@ def look_after(change: Callable[[], None], sandbox: Sandbox, reads: list[str]) -
 
 def run_script(script: str, sandbox: Sandbox) -> bytes:
     """Let a confined program run Python code, and return what it prints."""
-    reply = use(Tool((sys.executable, "-c", script)), sandbox)
+    reply = use(ToolSpec((sys.executable, "-c", script)), sandbox)
     return b"".join((*reply.output.chunks(), *reply.error.chunks()))
 
 
@@ -145,7 +145,9 @@ def make_project(folder: Path, lines: str = "") -> None:
 def register_project(home: Path, folder: Path) -> None:
     """Have the state directory know a project, as `forum init` does."""
     place = (str(folder / ".forum"), "", str(folder / ".forum/log.key"))
-    Registry(home.parent / "state/projects").save(Project(*place, (Epoch("example", ("key",)),)))
+    ProjectRegistry(home.parent / "state/projects").save(
+        Project(*place, (ProjectEpoch("example", ("key",)),))
+    )
 
 
 @contextmanager
@@ -253,9 +255,9 @@ def test_what_a_confined_program_leaves_running_is_gone_with_it(home: Path) -> N
     """Also what has left its process group."""
     mark = home / "work/alive"
     script = "setsid sh -c 'while :; do date +%s%N > work/alive; sleep 0.05; done' & sleep 0.3"
-    done = use(Tool(("sh", "-c", script)), sandbox_of(home, 'write = ["work"]'))
+    done = use(ToolSpec(("sh", "-c", script)), sandbox_of(home, 'write = ["work"]'))
     last = mark.read_text()
-    use(Tool(("sleep", "0.3")), None)
+    use(ToolSpec(("sleep", "0.3")), None)
 
     assert done.outcome is Outcome.OK
     assert mark.read_text() == last
@@ -266,8 +268,8 @@ def test_a_program_that_the_confined_one_could_not_see_is_not_found(home: Path) 
     program = home.parent / "elsewhere"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    refused = use(Tool((str(program),)), sandbox_of(home))
-    found = use(Tool((str(program),)), sandbox_of(home, f'read = ["{program}"]'))
+    refused = use(ToolSpec((str(program),)), sandbox_of(home))
+    found = use(ToolSpec((str(program),)), sandbox_of(home, f'read = ["{program}"]'))
 
     assert refused.code == "not-found"
     assert b"[agents] read" in b"".join(refused.error.chunks())
@@ -279,11 +281,11 @@ def test_nothing_is_run_where_it_cannot_be_confined(
 ) -> None:
     """A worker that was to confine does not start without."""
     sandbox = sandbox_of(home)
-    sandbox.check()
+    sandbox.check_usable()
     monkeypatch.setenv("PATH", str(home))
 
     with pytest.raises(NotConfined, match="apt install bubblewrap"):
-        sandbox.check()
+        sandbox.check_usable()
 
 
 def test_a_secret_that_is_replaced_while_a_program_runs_stays_hidden(home: Path) -> None:
@@ -337,12 +339,12 @@ def test_a_folder_with_a_secret_takes_no_new_entry_and_says_so(home: Path) -> No
 def test_nothing_is_run_if_a_secret_is_not_where_it_was_named(home: Path) -> None:
     """It may have been moved to where programs can read it."""
     sandbox = sandbox_of(home)
-    sandbox.check()
+    sandbox.check_usable()
     (home / "model.key").rename(home / "moved")
 
     with pytest.raises(NotConfined, match=r"model\.key does not exist.*put it back"):
-        sandbox.check()
-    refused = use(Tool(("cat", "moved")), sandbox)
+        sandbox.check_usable()
+    refused = use(ToolSpec(("cat", "moved")), sandbox)
     assert (refused.outcome, refused.code) == (Outcome.FAILED, "not-confined")
     assert b"PRIVATE" not in b"".join(refused.output.chunks())
 
@@ -412,10 +414,10 @@ def test_nothing_is_run_that_could_move_another_project(home: Path, known_by: st
     make_project(child)
     if known_by == "record":
         register_project(home, child)
-    sandbox_of(home).check()
+    sandbox_of(home).check_usable()
 
     with pytest.raises(NotConfined, match=r"another project.*\[agents\] write"):
-        sandbox_of(home, 'write = ["work"]').check()
+        sandbox_of(home, 'write = ["work"]').check_usable()
 
 
 def test_nothing_is_run_if_the_other_projects_are_not_known(home: Path) -> None:
@@ -424,7 +426,7 @@ def test_nothing_is_run_if_the_other_projects_are_not_known(home: Path) -> None:
     (home.parent / "state/projects/b.json").write_text("{")
 
     with pytest.raises(NotConfined, match=r"b\.json"):
-        sandbox.check()
+        sandbox.check_usable()
 
 
 def test_a_folder_with_a_secret_among_too_many_files_is_refused(
@@ -434,7 +436,7 @@ def test_a_folder_with_a_secret_among_too_many_files_is_refused(
     monkeypatch.setattr("forum.models.mounts.MAX_ENTRIES", 5)
 
     with pytest.raises(NotConfined, match="leave at most 5 there"):
-        sandbox_of(home).check()
+        sandbox_of(home).check_usable()
 
 
 @pytest.mark.parametrize(

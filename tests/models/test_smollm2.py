@@ -19,7 +19,7 @@ import pytest
 
 from forum.errors import MissingExtra, NotServing
 from forum.models import smollm2 as server
-from forum.models.smollm2 import GRACE, MODEL, start_smollm2
+from forum.models.smollm2 import EXIT_GRACE_S, MODEL, start_smollm2
 
 pytestmark = pytest.mark.slow  # most of them wait for a model
 
@@ -171,8 +171,8 @@ def test_it_ends_at_once_even_in_the_middle_of_a_reply(
         asked = monotonic()
         process.send_signal(number)
 
-        assert process.wait(GRACE) == 0
-        assert monotonic() - asked < GRACE
+        assert process.wait(EXIT_GRACE_S) == 0
+        assert monotonic() - asked < EXIT_GRACE_S
 
 
 def test_it_ends_with_the_block(smollm2: str) -> None:
@@ -200,7 +200,7 @@ with start_smollm2() as url:
         url = starter.stdout.readline().strip()
         assert httpx2.get(f"{url}/models").status_code == 200
         starter.kill()
-    deadline = monotonic() + GRACE
+    deadline = monotonic() + EXIT_GRACE_S
     with pytest.raises(httpx2.TransportError):  # noqa: PT012
         while monotonic() < deadline:
             httpx2.get(f"{url}/models")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from forum.ledger import Amount, Outcome
-from forum.work import Api, Use, Why
+from forum.work import Api, ToolCall, Why
 from tests.models.asking import FORM, MAIL, NOTE, ask, call_of, error_of, output_of, spec_of
 from tests.models.provider import EVENTS, GOOD_USAGE, MODEL, in_one_piece, refuse, say, serving
 
-_USES = (Use("mail", '{"to":"all"}'), Use("note", "sent"))
+_USES = (ToolCall("mail", '{"to":"all"}'), ToolCall("note", "sent"))
 
 
 def _chat(**more: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -127,7 +127,7 @@ def test_an_unknown_model_is_no_missing_version() -> None:
 
 def test_an_answer_in_one_piece_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not read to its end costs what was reserved."""
-    monkeypatch.setattr("forum.models.http.MOST_IN_EVENT", 100)
+    monkeypatch.setattr("forum.models.provider_http.MAX_EVENT_BYTES", 100)
     with serving(in_one_piece(_chat(content="x" * 200)), say("fits")) as provider:
         reply = ask(spec_of(provider))
 

@@ -23,7 +23,7 @@ from tests.soak.orders import LOG_KEY, ORIGIN
 from tests.tlog.oracle import Oracle
 
 TILE_WIDTH = 256
-MOST_VIOLATIONS = 50
+MAX_VIOLATIONS = 50
 
 
 class Signed(NamedTuple):
@@ -74,7 +74,7 @@ class Evidence:
         """Look whether the newest acknowledged entry of each active strand is there."""
         for run, strand in self.fresh:
             position = Position(run, strand, self.heads[run, strand])
-            found = next(iter(reader.strand(*position)), b"")
+            found = next(iter(reader.read_strand(*position)), b"")
             if leaf_of(found) != self.acks[position]:
                 self.violations.append(f"{position} was acknowledged and is not there")
         self.fresh.clear()
@@ -134,7 +134,7 @@ class Audit:
             else:
                 self._take(data)
         self._expect(len(self._index) == size, f"{len(self._index)} of {size} entries in the tree")
-        self._expect(not any(self.reader.unsequenced()), "an entry has no index")
+        self._expect(not any(self.reader.unsequenced_entries()), "an entry has no index")
         self._check_strands()
         self._check_acknowledged()
         tree = Oracle(list(self._index))
@@ -149,7 +149,7 @@ class Audit:
         return len(self._index)
 
     def _expect(self, holds: bool, what: str) -> None:  # noqa: FBT001  the verdict is the subject
-        if not holds and len(self.violations) < MOST_VIOLATIONS:
+        if not holds and len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(what)
 
     def _take(self, data: bytes) -> None:
@@ -190,7 +190,7 @@ class Audit:
 
     def _check_strand(self, run: str, strand: str) -> int:
         leaf, n = b"", -1
-        for n, data in enumerate(self.reader.strand(run, strand)):
+        for n, data in enumerate(self.reader.read_strand(run, strand)):
             entry, position = json.loads(data), Position(run, strand, n)
             named = Position(entry["run"], entry["strand"], entry["n"])
             self._expect(named == position, f"{named} stands at {position}")

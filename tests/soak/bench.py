@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from forum.backends.postgres import PostgresStore, upgrade
+from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.sqlite import open_reader
 from forum.ledger import Reader
 from tests.soak.cluster import Cluster
@@ -84,7 +84,7 @@ class PostgresBench(Bench):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        upgrade(cluster.url)
+        upgrade_schema(cluster.url)
         self._store = PostgresStore(cluster.url, ORIGIN, connections=1)
 
     @property

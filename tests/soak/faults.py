@@ -51,9 +51,9 @@ from typing import Any, NamedTuple
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.ledger import Remark, entries_of
+from forum.ledger import NoteFacts, read_strand_entries
 from forum.surfaces.cli import main as forum_main
-from forum.work import Accepted
+from forum.work import AcceptedFacts
 
 CALLS = ("fsync", "fdatasync", "pwrite64", "write", "rename", "unlink", "ftruncate")
 FAULTS = ("EIO", "ENOSPC", "SIGKILL")
@@ -358,10 +358,10 @@ def _recorded(scene: Scene) -> set[str]:
     with Forum(load_settings(scene.project, scene.environment())) as forum:
         found = set()
         for run in forum.store.runs("", 1000):
-            for _, entry in entries_of(forum.ledger, run, "main"):
+            for _, entry in read_strand_entries(forum.ledger, run, "main"):
                 facts = entry.facts
-                name = "text" if isinstance(facts, Remark) else ""
-                name = "request" if isinstance(facts, Accepted) else name
+                name = "text" if isinstance(facts, NoteFacts) else ""
+                name = "request" if isinstance(facts, AcceptedFacts) else name
                 if name and forum.bodies_at(run, "main", entry.step)[name] == _WORDS.encode():
                     found.add(run)
         return found
@@ -375,9 +375,9 @@ def soak(
     only: str | None = None,
 ) -> Figures:
     """Inject every fault, or a sample of them, and return the figures."""
-    for module in ("ledger", "submit", "start"):
+    for module in ("ledger", "submit", "setup"):
         import_module(f"forum.surfaces.cli.{module}")
-    for module in ("forum.backends.worker", "forum.models", "forum.verify", "forum.witness"):
+    for module in ("forum.backends.dbos_worker", "forum.models", "forum.verify", "forum.witness"):
         import_module(module)
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="forum-faults-") as folder:

@@ -18,13 +18,13 @@ from time import monotonic, sleep
 
 import psycopg
 
-from forum.app import new_run
-from forum.engine import Engine, LocalRunner, Order, accept
+from forum.app import new_run_id
+from forum.engine import Engine, LocalRunner, RunRequest, accept_run
 from forum.models import make_model, make_tool
-from forum.work import Answer, Policy, RunState, one_task
+from forum.work import Answer, Policy, RunState, single_task_plan
 from tests.e2e.project import Project, project
 
-ORDER = Order("Deploy.", one_task("Deploy."), Policy(gates=("plan",)))
+ORDER = RunRequest("Deploy.", single_task_plan("Deploy."), Policy(gates=("plan",)))
 _AT_ONCE = 200
 _SAMPLES = 10
 _IDLE_SECONDS = 4.0
@@ -53,7 +53,7 @@ def measure(home: Path, runs: int, database: str | None) -> Figures:
         with made.worker() as idle:
             sleep(_IDLE_SECONDS)
             empty = memory_of(idle.pid)
-        names = [new_run() for _ in range(runs)]
+        names = [new_run_id() for _ in range(runs)]
         let_wait(made, names)
         with made.worker() as worker:
             sleep(_IDLE_SECONDS)
@@ -67,13 +67,13 @@ def let_wait(made: Project, names: list[str]) -> None:
     """Have all these runs accepted, and driven to their gates."""
 
     async def drive() -> None:
-        with made.forum.writing() as ledger:
+        with made.forum.open_writer() as ledger:
             runner = LocalRunner(Engine(ledger, make_model, make_tool))
             for start in range(0, len(names), _AT_ONCE):
                 for run in names[start : start + _AT_ONCE]:
-                    await asyncio.to_thread(accept, ledger, run, ORDER, "soak")
+                    await asyncio.to_thread(accept_run, ledger, run, ORDER, "soak")
                     await runner.enqueue_run(run)
-                await runner.finish()
+                await runner.wait_until_idle()
                 print(f"\r{start} of {len(names)} wait", end="", file=sys.stderr)
             print(file=sys.stderr)
 
@@ -84,7 +84,7 @@ def let_wait(made: Project, names: list[str]) -> None:
 def wake(made: Project, run: str) -> int:
     """Decide about one run, and return after how many milliseconds it had gone on."""
     gate = made.forum.read_run(run).open_gates[0]
-    made.forum.decide(run, "plan", Answer.APPROVE, gate.digest)
+    made.forum.decide_gate(run, "plan", Answer.APPROVE, gate.digest)
     decided = monotonic()
     while not made.forum.read_run(run).tasks:
         assert monotonic() < decided + 20, "it does not wake"

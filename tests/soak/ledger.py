@@ -201,7 +201,7 @@ class Campaign:
         with self._bench.reader() as reader:
             for line in path.read_text().splitlines():
                 position, leaf = parse_position(line)
-                found = next(iter(reader.strand(*position)), None)
+                found = next(iter(reader.read_strand(*position)), None)
                 # It may have been about to repeat a commit that it does not know to have happened.
                 if found is None or leaf_of(found) != leaf:
                     self.evidence.refused[leaf] = position

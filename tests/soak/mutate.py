@@ -48,16 +48,20 @@ LIBRARIES = (
 
 TESTS_OF = {
     "ledger/access": ["surfaces/test_access_keys", "ledger/test_log"],
-    "ledger/archive": ["verify/test_bundle"],
+    "ledger/zip_archive": ["verify/test_bundle"],
     "ledger/bundle": ["verify/test_bundle"],
     "ledger/ports": ["ledger/test_sequencer", "ledger/test_publisher"],
     "ledger/sequencer": ["ledger/test_sequencer", "ledger/test_publisher"],
-    "verify/chronicle": ["verify/test_chronicle", "verify/test_live", "verify/test_bundle"],
-    "verify/offline": ["verify/test_bundle"],
-    "verify/report": ["verify/test_live", "verify/test_bundle"],
-    "verify/sessions": ["verify/test_deliberation"],
+    "verify/entry_checker": [
+        "verify/test_entry_checker",
+        "verify/test_ledger_audit",
+        "verify/test_bundle",
+    ],
+    "verify/bundle_audit": ["verify/test_bundle"],
+    "verify/report": ["verify/test_ledger_audit", "verify/test_bundle"],
+    "verify/session_checker": ["verify/test_deliberation"],
     "verify/standalone": ["verify/test_standalone", "verify/test_agreement", "verify/test_bundle"],
-    "verify/trust": ["verify/test_live", "verify/test_bundle"],
+    "verify/trust": ["verify/test_ledger_audit", "verify/test_bundle"],
 }
 """Which tests to run first, where that does not follow from the name of the module."""
 

@@ -9,8 +9,8 @@ from forum.tlog import (
     ED25519_COSIGNATURE,
     KnownLog,
     KnownWitness,
-    Policy,
     SigningKey,
+    WitnessPolicy,
 )
 
 ORIGIN = "soak.forum.test/ledger"
@@ -18,7 +18,7 @@ LOG_KEY = SigningKey(sha256(b"the log of the soak").digest(), ORIGIN)
 WITNESS_KEY = SigningKey(
     sha256(b"its witness").digest(), "soak.forum.test/witness", ED25519_COSIGNATURE
 )
-POLICY = Policy(
+POLICY = WitnessPolicy(
     (KnownLog(LOG_KEY.verifier()),), (KnownWitness("w", WITNESS_KEY.verifier()),), (), "w"
 )
 
@@ -32,8 +32,8 @@ class Point(StrEnum):
     """An effect of a port: what a crash can come before or after."""
 
     APPEND = "append"
-    WAITING = "waiting"
-    SWAP = "swap"
+    WAITING = "pending_entries"
+    SWAP = "advance_head"
     SAVE_CHECKPOINT = "save_checkpoint"
     ADVANCE = "guard.advance"
     COSIGN = "cosign"

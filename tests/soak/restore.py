@@ -137,7 +137,7 @@ class Restoration:
 
     def _entries(self) -> int:
         with self.bench.reader() as reader:
-            return reader.head().size + sum(1 for _ in reader.unsequenced())
+            return reader.head().size + sum(1 for _ in reader.unsequenced_entries())
 
 
 def restore_an_older_database(database: str) -> dict[str, Any]:

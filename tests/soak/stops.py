@@ -21,9 +21,9 @@ from pathlib import Path
 from random import Random
 from threading import Event, Thread
 
-from forum.engine import Order
-from forum.errors import Backlogged, StoreFailed
-from forum.work import one_task
+from forum.engine import RunRequest
+from forum.errors import BacklogFull, StoreFailed
+from forum.work import single_task_plan
 from tests.e2e.project import Project, project
 from tests.soak.cluster import scratch_database
 
@@ -107,12 +107,12 @@ def _load(made: Project) -> Iterator[list[str]]:
     stop = Event()
 
     def submit() -> None:
-        order = Order("Go.", one_task("Go."))
+        order = RunRequest("Go.", single_task_plan("Go."))
         while not stop.is_set():
-            waiting = len(made.forum.store.alarms(None, _AHEAD, due=False))
+            waiting = len(made.forum.store.timers(None, _AHEAD, due=False))
             try:
                 submitted.extend(made.submit(order) for _ in range(_AHEAD - waiting))
-            except (Backlogged, StoreFailed) as error:
+            except (BacklogFull, StoreFailed) as error:
                 print(f"not submitted: {error}", file=sys.stderr)
             stop.wait(0.05)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from forum.ledger import Cosigner, Head, Memory, Record, Store, Waiting
+from forum.ledger import CheckpointStore, Cosigner, EntryWrite, PendingEntries, Store, TreeHead
 from forum.tlog import Hash, TileId
 from tests.soak.orders import Moment, Orders, Plan, Point
 
@@ -47,7 +47,7 @@ class Trap:
         self._armed = time.monotonic() + (orders.plan.rest if orders.plan else 0.0)
 
     @contextmanager
-    def around(self, point: Point, records: Sequence[Record] = ()) -> Iterator[None]:
+    def around(self, point: Point, records: Sequence[EntryWrite] = ()) -> Iterator[None]:
         """Stand around an effect."""
         self.linger()
         plan = self._reached(point)
@@ -71,7 +71,7 @@ class Trap:
             self._calls += 1
             return self._plan if self._calls >= self._plan.k else None
 
-    def _stop(self, records: Sequence[Record]) -> None:
+    def _stop(self, records: Sequence[EntryWrite]) -> None:
         self._plan = None
         positions = [(record.position, record.leaf.hex()) for record in records]
         Journal(self._stopped).write(*(f"{p.run} {p.strand} {p.n} {leaf}" for p, leaf in positions))
@@ -92,7 +92,7 @@ class _TrappedStore:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the store has
         return getattr(self._store, name)
 
-    def head(self) -> Head:
+    def head(self) -> TreeHead:
         self._trap.linger()
         return self._store.head()
 
@@ -104,17 +104,19 @@ class _TrappedStore:
         self._trap.linger()
         return self._store.backlog()
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         with self._trap.around(Point.APPEND, records):
             self._store.append(records)
 
-    def waiting(self, limit: int) -> Waiting:
+    def pending_entries(self, limit: int) -> PendingEntries:
         with self._trap.around(Point.WAITING):
-            return self._store.waiting(limit)
+            return self._store.pending_entries(limit)
 
-    def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
+    def advance_head(
+        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+    ) -> None:
         with self._trap.around(Point.SWAP):
-            self._store.swap(old, new, batch, tiles)
+            self._store.advance_head(old, new, batch, tiles)
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         self._notes.write(note.hex())
@@ -125,7 +127,7 @@ class _TrappedStore:
 class TrappedMemory:
     """The signer's guard, with a trap around it."""
 
-    def __init__(self, memory: Memory, trap: Trap, notes: Journal) -> None:
+    def __init__(self, memory: CheckpointStore, trap: Trap, notes: Journal) -> None:
         self._memory, self._trap, self._notes = memory, trap, notes
 
     def latest(self) -> bytes | None:
@@ -169,7 +171,7 @@ class Traps:
         """Put the trap around a store."""
         return cast("Store", _TrappedStore(store, self._trap, self._notes))
 
-    def memory(self, memory: Memory) -> Memory:
+    def memory(self, memory: CheckpointStore) -> CheckpointStore:
         """Put the trap around the signer's guard."""
         return TrappedMemory(memory, self._trap, self._notes)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from forum.errors import Overtaken, ProofRejected, WitnessRefused
-from forum.ledger import Clock, Memory
+from forum.errors import ConcurrentUpdate, ProofRejected, WitnessRefused
+from forum.ledger import CheckpointStore, Clock
 from forum.tlog import (
     Checkpoint,
     Hash,
@@ -20,7 +20,7 @@ class FileWitness:
 
     name = WITNESS_KEY.name
 
-    def __init__(self, memory: Memory, clock: Clock) -> None:
+    def __init__(self, memory: CheckpointStore, clock: Clock) -> None:
         self._memory, self._clock = memory, clock
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
@@ -32,7 +32,7 @@ class FileWitness:
         try:
             # Remember first: a witness that has cosigned must know it after any crash.
             self._memory.advance(last, note)
-        except Overtaken as error:
+        except ConcurrentUpdate as error:
             raise WitnessRefused(self.name, str(error)) from None
         return f"{cosign(parsed.text, WITNESS_KEY, self._clock() // 1_000_000)}\n"
 

@@ -18,24 +18,24 @@ from random import Random
 
 import msgspec
 
-from forum.backends.committer import Committer
-from forum.backends.files import FileMemory
-from forum.backends.keeper import Keeper
+from forum.backends.group_commit import GroupCommitter
 from forum.backends.postgres import PostgresStore
+from forum.backends.publisher_loop import PublisherLoop
 from forum.backends.sqlite import SqliteStore
-from forum.errors import Overtaken, RolledBack, StoreLost
+from forum.backends.state_files import FileCheckpointStore
+from forum.errors import ConcurrentUpdate, RollbackDetected, StoreConnectionLost
 from forum.ledger import (
     CHUNK_SIZE,
     LEDGER_KINDS,
     SALT_SIZE,
     Attachment,
-    Bytes,
+    BytesContent,
     Draft,
-    Join,
+    JoinFacts,
     Ledger,
+    NoteFacts,
     Publisher,
-    Recorded,
-    Remark,
+    RecordedEntry,
     Sequencer,
     Store,
     Strand,
@@ -69,7 +69,7 @@ def open_store(database: str) -> Store:
             if database.startswith("postgresql:"):
                 return PostgresStore(database, ORIGIN)
             return SqliteStore(Path(database), ORIGIN)
-        except StoreLost:
+        except StoreConnectionLost:
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
@@ -82,8 +82,8 @@ def clock() -> int:
 
 def publisher(store: Store, state: Path, traps: Traps) -> Publisher:
     """Make the signer of the soak's log, with its witness."""
-    guard = traps.memory(FileMemory(state / "guard"))
-    witness = traps.cosigner(FileWitness(FileMemory(state / "witness"), clock))
+    guard = traps.memory(FileCheckpointStore(state / "guard"))
+    witness = traps.cosigner(FileWitness(FileCheckpointStore(state / "witness"), clock))
     return Publisher(store, LOG_KEY, guard, POLICY, [witness])
 
 
@@ -106,20 +106,22 @@ class Lane:
         while not stop.is_set():
             try:
                 self._write(stop)
-            except (StoreLost, Overtaken):
+            except (StoreConnectionLost, ConcurrentUpdate):
                 # The server is coming back, or a zombie is on our strand: take it up anew.
                 stop.wait(PAUSE_SECONDS)
 
     def _write(self, stop: threading.Event) -> None:
         generation = self._generation()
         while not stop.is_set():
-            self._go_through(self._ledger.strand(self._run, f"{self._number}.{generation}"), stop)
+            self._go_through(
+                self._ledger.open_strand(self._run, f"{self._number}.{generation}"), stop
+            )
             generation += 1
 
     def _go_through(self, strand: Strand, stop: threading.Event) -> None:
         n = 0
         while n < LENGTH and not stop.is_set():
-            if strand.recorded(f"step/{n}") is not None:
+            if strand.replay_step(f"step/{n}") is not None:
                 n += 1
                 continue
             written = strand.append(*self._drafts(n))
@@ -143,13 +145,13 @@ class Lane:
     def _draft(self, n: int, parents: tuple[Hash, ...]) -> Draft:
         step, actor = f"step/{n}", f"worker-{self._orders.name}"
         if self._random.random() > 0.01:
-            return Draft(step, actor, Join(), parents)
+            return Draft(step, actor, JoinFacts(), parents)
         # Some bodies are empty, and a few take more than one piece.
         size = self._random.choice((0, 1, 100, 3000))
         if self._random.random() < 0.02:
             size = CHUNK_SIZE + 1
-        body = Attachment("text", Bytes(self._random.randbytes(size)), "application/x-noise")
-        return Draft(step, actor, Remark(), parents, (body,))
+        body = Attachment("text", BytesContent(self._random.randbytes(size)), "application/x-noise")
+        return Draft(step, actor, NoteFacts(), parents, (body,))
 
     def _parents(self) -> tuple[Hash, ...]:
         """Name causes: what this lane wrote last, and what other processes have just committed."""
@@ -157,11 +159,11 @@ class Lane:
         if self._random.random() < 0.2:
             run = run_of(self._random.randrange(SLOTS))
             for name in self._ledger.store.strands(run)[-2:]:
-                last = self._ledger.store.last(run, name)
+                last = self._ledger.store.last_entry(run, name)
                 causes |= {leaf_of(last)} if last else set()
         return tuple(causes)
 
-    def _acknowledge(self, strand: str, written: tuple[Recorded, ...]) -> None:
+    def _acknowledge(self, strand: str, written: tuple[RecordedEntry, ...]) -> None:
         self._acks.write(*(f"{self._run} {strand} {r.entry.n} {r.leaf.hex()}" for r in written))
         self._cause = written[-1].leaf
 
@@ -174,7 +176,7 @@ class Worker:
         self._stop = threading.Event()
         self._traps = Traps(orders)
         self._store = self._traps.store(open_store(orders.database))
-        self._committer = Committer(self._store)
+        self._committer = GroupCommitter(self._store)
         self._random = Random(orders.name)
 
     def live(self) -> None:
@@ -210,8 +212,8 @@ class Worker:
             jobs.append(self._sequence)
         return jobs
 
-    def _keeper(self) -> Keeper:
-        return Keeper(self._store, Sequencer(self._store), self._publisher())
+    def _keeper(self) -> PublisherLoop:
+        return PublisherLoop(self._store, Sequencer(self._store), self._publisher())
 
     def _publisher(self) -> Publisher:
         return publisher(self._store, Path(self._orders.state), self._traps)
@@ -221,10 +223,10 @@ class Worker:
         sequencer, signer = Sequencer(self._store), self._publisher()
         while not stop.wait(0.02):
             try:
-                sequencer.step(self._random.choice((10, 1000, 10_000)))
+                sequencer.sequence_batch(self._random.choice((10, 1000, 10_000)))
                 if self._orders.role is Role.ROGUE and self._random.random() < 0.7:
                     signer.publish()
-            except (Overtaken, StoreLost):
+            except (ConcurrentUpdate, StoreConnectionLost):
                 continue
 
 
@@ -232,7 +234,7 @@ def _fail(failure: threading.ExceptHookArgs) -> None:
     """End the process when a thread ends: a worker is whole, or it is not."""
     traceback.print_exception(failure.exc_value)
     sys.stderr.flush()
-    os._exit(ROLLED_BACK if isinstance(failure.exc_value, RolledBack) else 1)
+    os._exit(ROLLED_BACK if isinstance(failure.exc_value, RollbackDetected) else 1)
 
 
 def main() -> None:
@@ -242,7 +244,7 @@ def main() -> None:
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
     try:
         Worker(orders).live()
-    except RolledBack as error:
+    except RollbackDetected as error:
         print(error, file=sys.stderr)
         sys.exit(ROLLED_BACK)
 

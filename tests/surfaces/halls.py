@@ -10,10 +10,10 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.ledger import DENIALS, LOG_RUN, AccessDenied, ApiKey, Scope
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.server import make_app
+from forum.ledger import DENIALS_STRAND, LOG_RUN, AccessDenialFacts, ApiKey, Scope
+from forum.surfaces.http.application import make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 
 PROJECT = '[models.default]\nkind = "scripted"\n'
 EVERYTHING = frozenset(Scope)
@@ -30,7 +30,9 @@ def open_forum(home: Path, project: str = PROJECT) -> Forum:
 
 
 @contextmanager
-def hall(house: House, peer: str = "127.0.0.1", *, operator: bool = False) -> Iterator[TestClient]:
+def hall(
+    house: ServerConfig, peer: str = "127.0.0.1", *, operator: bool = False
+) -> Iterator[TestClient]:
     """Serve a house to a client that comes from an address, as the operator or as nobody."""
     with TestClient(make_app(house), "http://localhost", client=(peer, 40000)) as client:
         if operator:
@@ -41,7 +43,10 @@ def hall(house: House, peer: str = "127.0.0.1", *, operator: bool = False) -> It
 @contextmanager
 def lone_hall(home: Path, *, operator: bool = False) -> Iterator[tuple[Forum, TestClient]]:
     """Serve one ledger."""
-    with open_forum(home) as forum, hall(House([Desk(forum)]), operator=operator) as client:
+    with (
+        open_forum(home) as forum,
+        hall(ServerConfig([Tenant(forum)]), operator=operator) as client,
+    ):
         yield forum, client
 
 
@@ -55,10 +60,10 @@ class Turned:
     """Somebody who was turned away, as the ledger has it."""
 
     actor: str
-    facts: AccessDenied
+    facts: AccessDenialFacts
 
 
 def turned_away(forum: Forum) -> list[Turned]:
     """Return everybody who was turned away."""
-    entries = map(forum.ledger.kinds.read, forum.store.strand(LOG_RUN, DENIALS))
+    entries = map(forum.ledger.kinds.read, forum.store.read_strand(LOG_RUN, DENIALS_STRAND))
     return [Turned(entry.actor, entry.facts) for entry in entries]

@@ -15,8 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from forum.ledger import Scope
-from forum.staff import Staff
-from forum.surfaces.mcp.callers import Local
+from forum.planning import AgentRegistry
+from forum.surfaces.mcp.callers import LocalCaller
 from forum.surfaces.mcp.server import make_server
 from tests.e2e.project import Project
 
@@ -109,7 +109,7 @@ def in_process(made: Project, *scopes: Scope) -> Connect:
 
     @asynccontextmanager
     async def connect(era: str) -> AsyncIterator[Talk]:
-        caller = Local(made.forum, Staff(made.forum.settings), frozenset(scopes))
+        caller = LocalCaller(made.forum, AgentRegistry(made.forum.settings), frozenset(scopes))
         async with Client(make_server(lambda _: caller), mode=era, cache=None) as client:
             yield Talk(client)
 

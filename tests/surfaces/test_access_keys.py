@@ -12,13 +12,13 @@ from starlette.testclient import TestClient
 from forum.app import Forum
 from forum.config import load_settings
 from forum.errors import BadSettings
-from forum.ledger import ACCESS, LOG_RUN, Scope
-from forum.surfaces.asking import KeyAsk
-from forum.surfaces.cli.server import serve
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.endpoints import Principal, Visit
-from forum.surfaces.http.keys import create
-from forum.surfaces.http.problems import Refusal
+from forum.ledger import ACCESS_STRAND, LOG_RUN, Scope
+from forum.surfaces.cli.serve import serve
+from forum.surfaces.http.endpoints import Principal, RequestContext
+from forum.surfaces.http.keys import create_key
+from forum.surfaces.http.problems import ProblemError
+from forum.surfaces.http.tenant import Tenant
+from forum.surfaces.requests import KeyAsk
 from tests.surfaces.halls import lone_hall, showing
 from tests.surfaces.terminal import Terminal
 
@@ -128,7 +128,10 @@ def test_an_admin_gives_and_takes_keys_over_http(tmp_path: Path) -> None:
         taken = client.delete(f"{KEYS}/{key['id']}", headers=showing(admin))
         listed = client.get(KEYS, headers=showing(admin)).json()["keys"]
         unknown = client.delete(f"{KEYS}/nothing", headers=showing(admin)).status_code
-        entries = [forum.ledger.kinds.read(data) for data in forum.store.strand(LOG_RUN, ACCESS)]
+        entries = [
+            forum.ledger.kinds.read(data)
+            for data in forum.store.read_strand(LOG_RUN, ACCESS_STRAND)
+        ]
 
     assert (made.status_code, made.headers["cache-control"]) == (201, "no-store")
     assert (opened, taken.status_code, unknown) == (200, 200, 404)
@@ -155,7 +158,7 @@ def test_a_key_that_makes_no_sense_is_refused_over_http(
     answer = client.post(KEYS, json=ask)
 
     assert answer.status_code in (400, 422)
-    assert forum.access().granted == {}
+    assert forum.read_access().granted == {}
 
 
 def test_nobody_gives_what_that_one_has_not(terminal: Terminal) -> None:
@@ -163,11 +166,11 @@ def test_nobody_gives_what_that_one_has_not(terminal: Terminal) -> None:
     with forum_of(terminal) as forum:
         low = Principal("key/low/1", frozenset({Scope.READ}))
         ask = KeyAsk("mine", (Scope.READ, Scope.ADMIN))
-        visit = Visit(Request({"type": "http"}), Desk(forum), low, body=ask)
-        with pytest.raises(Refusal, match="the scope admin"):
-            create(visit)
+        visit = RequestContext(Request({"type": "http"}), Tenant(forum), low, body=ask)
+        with pytest.raises(ProblemError, match="the scope admin"):
+            create_key(visit)
 
-        assert forum.access().granted == {}
+        assert forum.read_access().granted == {}
 
 
 # In the file of a project

@@ -13,8 +13,8 @@ import pytest
 
 from forum.app import Forum
 from forum.config import Settings
-from forum.errors import Altered, WrongWriteKey
-from forum.ledger import ACCESS, LOG_RUN, Position, Scope, text
+from forum.errors import TamperDetected, WrongWriteKey
+from forum.ledger import ACCESS_STRAND, LOG_RUN, Position, Scope, text_content
 from tests.support import fresh_origin, upgraded
 from tests.surfaces.terminal import Terminal
 
@@ -81,20 +81,23 @@ def forum(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Forum]:
 def test_a_server_remembers_a_revocation_that_is_deleted_with_its_head(forum: Forum) -> None:
     """Whoever kept an older row of the head, with its tag, can put it back; not the memory."""
     key = forum.grant("intern", [Scope.ADMIN])
-    forum.settle()
-    before = forum.store.strand_head(ACCESS)
+    forum.publish()
+    before = forum.store.strand_head(ACCESS_STRAND)
     assert before is not None
     forum.revoke(key.id)
-    forum.settle()
+    forum.publish()
     server = Forum(forum.settings)
-    known = server.access()
-    revocation = forum.ledger.find(str(Position(LOG_RUN, ACCESS, 1)))
+    known = server.read_access()
+    revocation = forum.ledger.find_entry(str(Position(LOG_RUN, ACCESS_STRAND, 1)))
     forum.tamper().delete(revocation.index or 0)
     forum.store.save_strand_head(before)
 
-    assert key.id in server.access(known).revoked
-    with pytest.raises(Altered, match="not there any more"), Forum(forum.settings) as restarted:
-        restarted.access()
+    assert key.id in server.read_access(known).revoked
+    with (
+        pytest.raises(TamperDetected, match="not there any more"),
+        Forum(forum.settings) as restarted,
+    ):
+        restarted.read_access()
     server.close()
 
 
@@ -114,13 +117,13 @@ def test_a_machine_that_only_writes_needs_no_signing_key(forum: Forum, tmp_path:
     with Forum(settings) as writer:
         writer.initialise()
         run = writer.ledger.open_run("run", "agent:remote")
-        signs = writer.signs
-    forum.settle()
+        signs = writer.is_signer
+    forum.publish()
 
     assert not signs
     assert not (elsewhere / "log.key").exists()
-    assert forum.ledger.find("run/main/0").leaf == run.head
-    assert forum.verify(forum.trust()).ok
+    assert forum.ledger.find_entry("run/main/0").leaf == run.head
+    assert forum.verify(forum.read_trust()).ok
 
 
 def test_a_machine_with_another_write_key_does_not_write(forum: Forum, tmp_path: Path) -> None:
@@ -146,14 +149,14 @@ def test_a_rotated_write_key_leaves_what_was_written_in_force(forum: Forum) -> N
     before = forum.ledger.open_run("before", "x")
     forum.rotate_write_key()
     after = forum.ledger.open_run("after", "x")
-    forum.settle()
+    forum.publish()
 
-    assert [forum.ledger.find(f"{run.run}/main/0").leaf for run in (before, after)] == [
+    assert [forum.ledger.find_entry(f"{run.run}/main/0").leaf for run in (before, after)] == [
         before.head,
         after.head,
     ]
-    assert forum.store.quarantined() == 0
-    assert forum.verify(forum.trust()).ok
+    assert forum.store.count_quarantined() == 0
+    assert forum.verify(forum.read_trust()).ok
 
 
 def test_rows_that_were_set_aside_are_listed_until_they_are_discarded(terminal: Terminal) -> None:
@@ -179,20 +182,20 @@ def test_rows_that_were_set_aside_are_listed_until_they_are_discarded(terminal: 
 
 def test_a_reader_without_the_write_key_checks_by_the_signed_tree(forum: Forum) -> None:
     """An auditor holds the public key only: what is signed is checked, what is too new is shown."""
-    forum.remark(text("signed"))
+    forum.record_note(text_content("signed"))
     forum.ledger.open_run("young", "x")
     settings = replace(forum.settings, write_key=forum.settings.data / "none")
-    with Forum(settings) as auditor, auditor.reading() as reader:
+    with Forum(settings) as auditor, auditor.open_reader() as reader:
         signed = [data for data in reader.entries(0, reader.head().size) if data]
-        young = list(reader.strand("young", "main"))
+        young = list(reader.read_strand("young", "main"))
     index = len(signed) - 1
     forum.tamper().overwrite(index, signed[index].replace(b"operator", b"somebody"))
 
     assert len(young) == 1
     with (
-        pytest.raises(Altered),
+        pytest.raises(TamperDetected),
         Forum(settings) as auditor,
-        auditor.reading() as reader,
+        auditor.open_reader() as reader,
     ):
         list(reader.entries(0, reader.head().size))
 
@@ -274,21 +277,21 @@ def test_a_process_that_runs_learns_of_a_rotated_key(forum: Forum) -> None:
         run = forum.ledger.open_run("after", "x")
         sequencer.drain()
 
-        assert list(worker.store.strand("after", "main"))
-        assert worker.store.quarantined() == 0
-        assert forum.ledger.find("after/main/0").leaf == run.head
+        assert list(worker.store.read_strand("after", "main"))
+        assert worker.store.count_quarantined() == 0
+        assert forum.ledger.find_entry("after/main/0").leaf == run.head
 
 
 def test_a_server_without_the_write_key_believes_only_what_is_signed(forum: Forum) -> None:
     """Whoever deletes the file must not open the door for rows of his own."""
     forum.grant("auditor", [Scope.AUDIT])
-    forum.settle()
+    forum.publish()
     forum.grant("young", [Scope.READ])
     settings = replace(forum.settings, write_key=forum.settings.data / "none")
 
-    with pytest.raises(Altered, match="no signed tree"), Forum(settings) as without:
-        without.access()
-    with pytest.raises(WrongWriteKey), Forum(settings) as without, without.writing():
+    with pytest.raises(TamperDetected, match="no signed tree"), Forum(settings) as without:
+        without.read_access()
+    with pytest.raises(WrongWriteKey), Forum(settings) as without, without.open_writer():
         pass
     with pytest.raises(WrongWriteKey, match="rotate-write"), Forum(settings) as without:
         without.initialise()

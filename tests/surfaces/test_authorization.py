@@ -11,11 +11,11 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from forum.app import Forum
-from forum.ledger import ApiKey, Scope, opens
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.openapi import document
-from forum.surfaces.http.server import all_endpoints, make_app
+from forum.ledger import ApiKey, Scope, has_scope
+from forum.surfaces.http.application import all_endpoints, make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.openapi import build_document
+from forum.surfaces.http.tenant import Tenant
 from tests.e2e.project import eventually
 from tests.surfaces.halls import EVERYTHING, hall, open_forum, showing
 
@@ -43,7 +43,7 @@ class Operation:
 
 def operations() -> list[Operation]:
     """Read the document."""
-    paths: dict[str, dict[str, Any]] = document(all_endpoints())["paths"]
+    paths: dict[str, dict[str, Any]] = build_document(all_endpoints())["paths"]
     return [
         Operation(
             told["operationId"],
@@ -102,7 +102,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 "of a ledger that is not served": third.grant("far", EVERYTHING),
                 "no key at all": "open sesame",
             }
-        house = House([Desk(first), Desk(second)])
+        house = ServerConfig([Tenant(first), Tenant(second)])
         with hall(house) as client:
             asked = client.post(
                 "/api/v1/runs",
@@ -137,7 +137,7 @@ def test_an_operation_opens_for_its_scopes_and_for_no_other(
     found = {scope: status(world, operation, key) for scope, key in world.by_scope.items()}
 
     opened = {scope for scope in Scope if found[scope] not in (401, 403)}
-    assert opened == {s for s in Scope if not operation.scopes or opens({s}, operation.scopes)}
+    assert opened == {s for s in Scope if not operation.scopes or has_scope({s}, operation.scopes)}
     assert {found[scope] for scope in set(Scope) - opened} <= {403}
 
 
@@ -180,7 +180,7 @@ def test_nothing_of_another_ledger_is_seen_or_changed(world: World, operation: O
 
 def test_every_route_was_declared_with_its_scopes(world: World) -> None:
     """Who adds a route past the declarations has added a door without a lock."""
-    app = make_app(House([Desk(world.first)]))
+    app = make_app(ServerConfig([Tenant(world.first)]))
     found = {
         (method, route.path)
         for route in app.routes

@@ -8,8 +8,8 @@ import pytest
 
 from forum.errors import BadSettings
 from forum.ledger import NO_LIMIT, Scope, Spend
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 from forum.work import Period, SharedCap, read_shared_caps
 from tests.surfaces.halls import PROJECT, hall, open_forum, showing
 from tests.surfaces.terminal import Terminal
@@ -35,7 +35,7 @@ runs = 2
 def test_a_submission_over_the_cap_is_refused_until_the_day_is_over(tmp_path: Path) -> None:
     """Other keys go on, and asking again for what was taken on is no new run."""
     ask = {"request": "Name a river.", "route": False}
-    with open_forum(tmp_path, TWO_RUNS) as forum, hall(House([Desk(forum)])) as client:
+    with open_forum(tmp_path, TWO_RUNS) as forum, hall(ServerConfig([Tenant(forum)])) as client:
         one, other = (showing(forum.grant(n, {Scope.SUBMIT})) for n in ("one", "other"))
         reader = showing(forum.grant("reader", {Scope.READ}))
         named = {**one, "Idempotency-Key": "first"}

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from forum.errors import Malformed, NoSuchEntry, Overtaken, RolledBack
+from forum.errors import ConcurrentUpdate, Malformed, NoSuchEntry, RollbackDetected
 from forum.tlog import Hash, SigningKey, TlogProof, VerifierKey, check_inclusion, open_checkpoint
 from tests.support import free_port, timed
 from tests.surfaces.serving import started
@@ -323,7 +323,7 @@ def test_after_a_restored_database_only_a_new_epoch_goes_on(terminal: Terminal) 
     cut = terminal.ask("ledger", "verify")
     assert {finding["problem"] for finding in cut["findings"]} == {"tail-cut"}
     refused = terminal.call("ledger", "note", "as if nothing had happened")
-    assert isinstance(refused.exception, RolledBack)
+    assert isinstance(refused.exception, RollbackDetected)
     assert str(refused.exception).endswith("begin a new epoch: forum ledger epoch")
     assert terminal.call("ledger", "epoch", given=b"n\n").exit_code == 1
     assert terminal.ask("ledger", "epoch", "--yes")["origin"] == f"{before}/epoch-2"
@@ -397,9 +397,9 @@ def test_two_readers_can_verify_at_once(
     """What another one remembered meanwhile does not make this one's report go away."""
 
     def overtaken(*_: object) -> None:
-        raise Overtaken("what seen.note remembers")
+        raise ConcurrentUpdate("what seen.note remembers")
 
-    monkeypatch.setattr("forum.backends.files.FileMemory.advance", overtaken)
+    monkeypatch.setattr("forum.backends.state_files.FileCheckpointStore.advance", overtaken)
 
     assert terminal.call("ledger", "verify").exit_code == 0
 
@@ -711,5 +711,5 @@ def test_the_verifier_loads_neither_network_nor_database() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()
 
-    assert "forum.verify.live" in loaded
+    assert "forum.verify.ledger_audit" in loaded
     assert {"socket", "asyncio", "sqlite3", "psycopg", "starlette", "click"} & {*loaded} == set()

@@ -27,10 +27,11 @@ from hypothesis import strategies as st
 
 from forum.deliberation import Accord, End, Ground
 from forum.errors import StoreFailed
-from forum.surfaces.cli import sessions
-from forum.surfaces.cli.panelview import dissent_lines, panel_lines
-from forum.surfaces.cli.sessions import load_config
-from forum.surfaces.forms.council import (
+from forum.surfaces.cli import session_folders
+from forum.surfaces.cli.panel_view import dissent_lines, panel_lines
+from forum.surfaces.cli.session_folders import load_config
+from forum.surfaces.formatting import SHORT_ID_LENGTH
+from forum.surfaces.schemas.council import (
     BaselineForm,
     BlockerForm,
     ChangeForm,
@@ -40,8 +41,7 @@ from forum.surfaces.forms.council import (
     SeatForm,
     VoteForm,
 )
-from forum.surfaces.forms.fields import SpentForm
-from forum.surfaces.telling import SHORT
+from forum.surfaces.schemas.fields import SpentForm
 from tests.deliberation.forged import honest
 from tests.spoken import ballot, claiming
 from tests.support import timed
@@ -445,7 +445,7 @@ def test_the_same_session_again_destroys_nothing(user: Terminal, examples: Path)
     assert again.returncode == 2
     assert "is there already" in again.stderr
     assert "another session_id" in again.stderr
-    assert again.stderr.endswith(f"see it: forum show {newest(user)[:SHORT]}\n")
+    assert again.stderr.endswith(f"see it: forum show {newest(user)[:SHORT_ID_LENGTH]}\n")
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     assert len(user.ask("runs")["runs"]) == 1
 
@@ -563,10 +563,10 @@ def test_a_session_that_was_interrupted_says_how_its_folder_is_written(user: Ter
 
     assert held.returncode == 130, held.stderr
     assert held.stderr.endswith(
-        f"forum resume {run[:SHORT]}; "
-        f"then: forum deliberate export {run[:SHORT]} --output 'my sessions'\n"
+        f"forum resume {run[:SHORT_ID_LENGTH]}; "
+        f"then: forum deliberate export {run[:SHORT_ID_LENGTH]} --output 'my sessions'\n"
     )
-    assert f"forum deliberate export {run[:SHORT]} --output" in checked.stderr
+    assert f"forum deliberate export {run[:SHORT_ID_LENGTH]} --output" in checked.stderr
 
 
 def test_a_full_disk_is_told_before_anybody_is_asked(
@@ -577,7 +577,7 @@ def test_a_full_disk_is_told_before_anybody_is_asked(
     def full(folder: Path, files: Mapping[str, bytes]) -> None:
         raise StoreFailed(f"writing {folder / next(iter(files))}", "No space left on device")
 
-    monkeypatch.setattr(sessions, "write_files", full)
+    monkeypatch.setattr(session_folders, "write_files", full)
     told = user.call(
         *("deliberate", "--config", str(examples / "configs/walking-skeleton.yaml")),
         *("--script", str(examples / SCRIPT), "--output", "sessions"),
@@ -586,7 +586,10 @@ def test_a_full_disk_is_told_before_anybody_is_asked(
 
     assert told.exit_code == 1
     assert f"writing sessions/{SESSION}/forum.json: No space left on device" in told.stderr
-    assert f"go on with: forum resume {run[:SHORT]}; then: forum deliberate export" in told.stderr
+    assert (
+        f"go on with: forum resume {run[:SHORT_ID_LENGTH]}; then: forum deliberate export"
+        in told.stderr
+    )
     assert user.ask("show", run)["spent"]["calls"] == 0
 
 

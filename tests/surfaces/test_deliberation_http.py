@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.ledger import ApiKey, Scope
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 from tests.e2e.project import eventually
 from tests.spoken import synthesis, turn, verdict
 from tests.surfaces.halls import hall, open_forum, showing
@@ -82,7 +82,7 @@ def visiting(home: Path, settings: str) -> Iterator[Visitor]:
     """Serve a project to somebody who may submit and read."""
     with open_forum(home, settings) as forum:
         key = forum.grant("visitor", {Scope.SUBMIT, Scope.READ})
-        with hall(House([Desk(forum, forum.working)])) as client:
+        with hall(ServerConfig([Tenant(forum, forum.run_worker)])) as client:
             yield Visitor(forum, client, key)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from forum.app import Forum, upgrade_database
 from forum.config import Settings
-from forum.surfaces.cli.doctor import Finding, State, examine
+from forum.surfaces.cli.doctor import DoctorFinding, DoctorState, run_doctor_checks
 from tests.soak.cluster import scratch_database
 from tests.surfaces.terminal import Terminal
 
@@ -34,14 +34,14 @@ def terminal(bare: Terminal) -> Terminal:
     return bare
 
 
-def examined(terminal: Terminal, status: int) -> dict[str, Finding]:
+def examined(terminal: Terminal, status: int) -> dict[str, DoctorFinding]:
     """Return what is found, by the names of the checks; of several of one name, the worst."""
     done = terminal.call("doctor", "--json")
     assert done.exit_code == status, done.output
-    found: dict[str, Finding] = {}
+    found: dict[str, DoctorFinding] = {}
     for one in json.loads(done.stdout)["checks"]:
-        finding = Finding(one["check"], State(one["state"]), one["found"], one["next"])
-        if finding.check not in found or found[finding.check].state is State.OK:
+        finding = DoctorFinding(one["check"], DoctorState(one["state"]), one["found"], one["next"])
+        if finding.check not in found or found[finding.check].state is DoctorState.OK:
             found[finding.check] = finding
     return found
 
@@ -58,7 +58,7 @@ def test_where_nothing_is_yet_the_way_to_it_is_told(bare: Terminal) -> None:
 
     unmade = {"project", "data", "state", "key", "database"}
     assert {one.next for name, one in found.items() if name in unmade} == {"forum init"}
-    assert {found[name].state for name in unmade} == {State.WARNING}
+    assert {found[name].state for name in unmade} == {DoctorState.WARNING}
     assert files_of(bare) == {}
 
 
@@ -68,7 +68,7 @@ def test_a_ledger_that_is_well_is_told_to_be(terminal: Terminal) -> None:
     found = examined(terminal, 0)
     shown = terminal.call("doctor")
 
-    assert [name for name, one in found.items() if one.state is not State.OK] == ["model"]
+    assert [name for name, one in found.items() if one.state is not DoctorState.OK] == ["model"]
     assert {"key", "ledger", "signer", "witness", "quorum", "workers", "roster"} <= found.keys()
     assert files_of(terminal) == before
     assert "✓ ledger" in shown.stdout
@@ -135,9 +135,9 @@ def test_what_is_broken_comes_with_the_next_step(
     change(terminal)
     found = examined(terminal, 1)
 
-    assert found[check].state is State.PROBLEM
+    assert found[check].state is DoctorState.PROBLEM
     assert step in (found[check].next or "")
-    assert found["extras"].state is State.OK
+    assert found["extras"].state is DoctorState.OK
 
 
 @contextmanager
@@ -162,15 +162,15 @@ def answering(status: int) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("status", "witness", "quorum"),
-    [(400, State.OK, State.OK), (200, State.WARNING, State.PROBLEM)],
+    [(400, DoctorState.OK, DoctorState.OK), (200, DoctorState.WARNING, DoctorState.PROBLEM)],
 )
 def test_only_who_refuses_nonsense_is_a_witness(
-    terminal: Terminal, status: int, witness: State, quorum: State
+    terminal: Terminal, status: int, witness: DoctorState, quorum: DoctorState
 ) -> None:
     """Any web server may say yes to everything; a cosignature is not to be had from it."""
     with answering(status) as url:
         ask_a_stranger(terminal, url)
-        found = examined(terminal, 1 if quorum is State.PROBLEM else 0)
+        found = examined(terminal, 1 if quorum is DoctorState.PROBLEM else 0)
 
     assert (found["witness"].state, found["quorum"].state) == (witness, quorum)
     assert url in found["witness"].found
@@ -181,16 +181,16 @@ def test_work_that_nobody_does_is_told_of(terminal: Terminal) -> None:
     terminal.call("submit", "x", "--cmd", "cat", "--detach")
     found = examined(terminal, 0)["workers"]
 
-    assert (found.state, found.next) == (State.WARNING, "forum worker")
+    assert (found.state, found.next) == (DoctorState.WARNING, "forum worker")
     assert found.found == "none, and 1 run to go on with"
 
 
 def test_what_nobody_foresaw_is_a_finding_too(tmp_path: Path) -> None:
     """A doctor who falls over helps nobody."""
     broken = Settings(tmp_path / "data", tmp_path / "state", tmp_path / "key", team={"models": 7})  # type: ignore[dict-item]
-    found = {one.check: one for one in examine(lambda: broken)}
+    found = {one.check: one for one in run_doctor_checks(lambda: broken)}
 
-    assert found["model"].state is State.PROBLEM
+    assert found["model"].state is DoctorState.PROBLEM
     assert "AttributeError" in found["model"].found
 
 
@@ -199,19 +199,19 @@ def test_a_database_is_looked_at_without_being_changed(tmp_path: Path, postgres_
     """Before `forum init` it gets neither tables nor a log; what it lacks is said."""
     with scratch_database(postgres_url) as url:
         settings = Settings(tmp_path / "d", tmp_path / "s", tmp_path / "d/log.key", database=url)
-        bare = {one.check: one for one in examine(lambda: settings)}["database"]
+        bare = {one.check: one for one in run_doctor_checks(lambda: settings)}["database"]
         upgrade_database(settings)
-        ready = {one.check: one for one in examine(lambda: settings)}["database"]
+        ready = {one.check: one for one in run_doctor_checks(lambda: settings)}["database"]
         with psycopg.connect(url) as db:
             logs = db.execute("SELECT count(*) FROM forum.log").fetchone()
         with Forum(settings) as forum:
             forum.initialise()
-        begun = {one.check: one for one in examine(lambda: settings)}
+        begun = {one.check: one for one in run_doctor_checks(lambda: settings)}
 
-    assert (bare.state, bare.next) == (State.PROBLEM, "forum db upgrade")
-    assert (ready.state, ready.next) == (State.WARNING, "forum init")
+    assert (bare.state, bare.next) == (DoctorState.PROBLEM, "forum db upgrade")
+    assert (ready.state, ready.next) == (DoctorState.WARNING, "forum init")
     assert logs == (0,)
-    assert (begun["database"].state, begun["clock"].state) == (State.OK, State.OK)
+    assert (begun["database"].state, begun["clock"].state) == (DoctorState.OK, DoctorState.OK)
 
 
 def test_a_database_that_does_not_answer_is_told_of_without_its_password(
@@ -223,7 +223,7 @@ def test_a_database_that_does_not_answer_is_told_of_without_its_password(
     found = examined(terminal, 1)["database"]
 
     assert "s3cret" not in shown
-    assert found.state is State.PROBLEM
+    assert found.state is DoctorState.PROBLEM
     assert "start the database" in (found.next or "")
 
 
@@ -266,7 +266,7 @@ def test_an_operator_token_that_others_can_read_is_a_problem(terminal: Terminal)
     terminal.call("token", "--rotate")
     rotated = [one for one in all_findings(terminal) if one["check"] == "secrets"]
 
-    assert found.state is State.PROBLEM
+    assert found.state is DoctorState.PROBLEM
     assert found.next == "forum token --rotate"
     assert token.name in found.found
     assert "other users can read this token" in found.found
@@ -287,8 +287,8 @@ def test_a_program_that_is_not_confined_is_told_of(terminal: Terminal) -> None:
     file.write_text(f"[agents]\nconfine = true\n{file.read_text()}")
     confined = examined(terminal, 0)["confined"]
 
-    assert free.state is State.WARNING
+    assert free.state is DoctorState.WARNING
     assert "the agent a, the tool lint" in free.found
     assert "approve at gates" in free.found
     assert "confine = true" in (free.next or "")
-    assert (confined.state, confined.next) == (State.OK, None)
+    assert (confined.state, confined.next) == (DoctorState.OK, None)

@@ -9,10 +9,10 @@ import pytest
 
 from forum.app import Forum
 from forum.errors import StoreFailed
-from forum.ledger import Feed, Outcome, Scope, Sequencer
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.tail import Tail
+from forum.ledger import Outcome, RunEventReader, Scope, Sequencer
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.log_follower import LogFollower
+from forum.surfaces.http.tenant import Tenant
 from tests.e2e.project import eventually
 from tests.support import SOON, Wrapped
 from tests.surfaces.halls import hall, open_forum, showing
@@ -32,11 +32,11 @@ def test_a_follower_who_has_the_end_is_let_go(forum: Forum) -> None:
     """Browsers connect again after every end, and would be kept for ever; 204 is their last."""
     strand = forum.ledger.open_run(RUN, "me")
     Sequencer(forum.store).drain()
-    with hall(House([Desk(forum)]), operator=True) as client:
+    with hall(ServerConfig([Tenant(forum)]), operator=True) as client:
         open_run = client.head(EVENTS, headers={"Last-Event-ID": str(forum.store.head().size - 1)})
         forum.ledger.close_run(strand, "me", Outcome.OK)
         eventually(lambda: forum.store.backlog() == 0)
-        *_, before, last = [entry.index for entry in Feed(forum.store, RUN).read()]
+        *_, before, last = [entry.index for entry in RunEventReader(forum.store, RUN).read_new()]
         behind = client.get(EVENTS, params={"after": before})
         by_header = client.head(EVENTS, headers={"Last-Event-ID": str(last)})
         by_query = client.head(EVENTS, params={"after": last})
@@ -49,13 +49,13 @@ def test_a_follower_who_has_the_end_is_let_go(forum: Forum) -> None:
 
 def test_a_revocation_ends_what_is_followed(forum: Forum, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run can be followed for days; a stolen key must not open what happens in it after that."""
-    monkeypatch.setattr("forum.surfaces.http.door.FRESH_SECONDS", 0.0)
-    desk, strand = Desk(forum), forum.ledger.open_run(RUN, "me")
+    monkeypatch.setattr("forum.surfaces.http.auth.KEY_CACHE_TTL_S", 0.0)
+    desk, strand = Tenant(forum), forum.ledger.open_run(RUN, "me")
     stolen, good = forum.grant("stolen", {Scope.READ}), forum.grant("good", {Scope.READ})
-    with ThreadPoolExecutor(2) as threads, hall(House([desk])) as client:
+    with ThreadPoolExecutor(2) as threads, hall(ServerConfig([desk])) as client:
         eventually(lambda: forum.store.backlog() == 0)
         ends = [threads.submit(client.get, EVENTS, headers=showing(key)) for key in (stolen, good)]
-        eventually(lambda: desk.tail.listeners == 2)
+        eventually(lambda: desk.log_follower.listener_count == 2)
         forum.revoke(stolen.id)
         forum.ledger.close_run(strand, "me", Outcome.OK)
         told = [end.result(SOON) for end in ends]
@@ -74,9 +74,9 @@ def test_a_look_that_fails_is_made_up_for(forum: Forum) -> None:
         return store.entries(start, end)
 
     async def wait() -> bool:
-        tail = Tail(Wrapped(store, entries=entries))
-        with tail.listening(RUN) as news:
-            watching = asyncio.create_task(tail.watch())
+        tail = LogFollower(Wrapped(store, entries=entries))
+        with tail.subscribe(RUN) as news:
+            watching = asyncio.create_task(tail.poll())
             async with asyncio.timeout(SOON):
                 await news.wait()  # the first look wakes everybody
                 news.clear()

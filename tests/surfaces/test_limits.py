@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.errors import BadPlan, TooCostly
-from forum.staff import Staff
-from forum.surfaces.asking import AskForm, ask_of
-from forum.surfaces.preparing import prepare
-from forum.work import Plan, Task, check_size, limited, read_new_plan, write_plan
+from forum.errors import BadPlan, CheckTooExpensive
+from forum.planning import AgentRegistry
+from forum.surfaces.cpu_limits import run_cpu_bounded
+from forum.surfaces.requests import AskForm, request_from_form
+from forum.work import Plan, Task, check_plan_size, limit_steps, read_new_plan, write_plan
 from tests.soak.shapes import SETTINGS, SHAPES, UNLIMITED, fuzz
 from tests.surfaces.halls import lone_hall, open_forum
 from tests.surfaces.serving import Served, served
@@ -50,7 +50,7 @@ def test_what_is_done_on_the_event_loop_takes_less_than_a_millisecond(
     tmp_path: Path, tasks: int
 ) -> None:
     """The largest request that is not handed to a thread: as many tasks and bytes as may be."""
-    staff = Staff(open_forum(tmp_path, SETTINGS).settings)
+    staff = AgentRegistry(open_forum(tmp_path, SETTINGS).settings)
     plan = [
         _task(n, instruction="x" * (3_600 // tasks), needs=[f"t{m}" for m in range(n)])
         for n in range(tasks)
@@ -60,7 +60,7 @@ def test_what_is_done_on_the_event_loop_takes_less_than_a_millisecond(
     taken = []
     for _ in range(100):
         begun = thread_time()
-        staff.order(ask_of(msgspec.json.decode(body, type=AskForm)))
+        staff.make_run_request(request_from_form(msgspec.json.decode(body, type=AskForm)))
         taken.append(thread_time() - begun)
 
     assert median(taken) < 1e-3
@@ -95,10 +95,10 @@ def test_many_schemas_count_together() -> None:
     schemas = (f'json {{"const": "{n:0>9000}"}}' for n in range(2))
     tasks = tuple(Task(f"t{n}", "Go.", schema) for n, schema in enumerate(schemas))
 
-    check_size(tasks[:1])
-    check_size((tasks[0], Task("again", "Go.", tasks[0].done_when)))
+    check_plan_size(tasks[:1])
+    check_plan_size((tasks[0], Task("again", "Go.", tasks[0].done_when)))
     with pytest.raises(BadPlan, match="together"):
-        check_size(tasks)
+        check_plan_size(tasks)
 
 
 def test_an_edited_plan_has_the_same_limits() -> None:
@@ -112,18 +112,18 @@ def test_an_edited_plan_has_the_same_limits() -> None:
 
 def test_checking_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a client has found that is expensive, it is not computed to its end."""
-    monkeypatch.setattr("forum.surfaces.preparing.CPU_SECONDS", 0.05)
+    monkeypatch.setattr("forum.surfaces.cpu_limits.MAX_CPU_S", 0.05)
     _, body = SHAPES["a large schema"](7)
     form = msgspec.convert(body, AskForm)
 
-    with pytest.raises(TooCostly, match=r"more than 0\.05 s of CPU time"):
-        asyncio.run(prepare(lambda: Plan(ask_of(form).tasks)))
+    with pytest.raises(CheckTooExpensive, match=r"more than 0\.05 s of CPU time"):
+        asyncio.run(run_cpu_bounded(lambda: Plan(request_from_form(form).tasks)))
 
 
 def test_the_limit_holds_only_where_it_was_set() -> None:
     """A worker reads recorded plans in other threads, and must be able to."""
     calls = []
-    with limited(lambda: calls.append(1)):
+    with limit_steps(lambda: calls.append(1)):
         Plan((Task("a", "Go."),))
     assert calls
     before = len(calls)

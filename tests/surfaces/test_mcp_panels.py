@@ -8,10 +8,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from forum.deliberation import check_artifact, files_of, read_config, record_of
+from forum.deliberation import (
+    build_session_files,
+    check_artifact,
+    read_config,
+    read_recorded_session,
+)
 from forum.ledger import Scope
-from forum.surfaces.http.door import FRESH_SECONDS
-from forum.surfaces.mcp.replies import UNTRUSTED
+from forum.surfaces.http.auth import KEY_CACHE_TTL_S
+from forum.surfaces.mcp.results import UNTRUSTED_NOTICE
 from tests.e2e.project import Project, eventually, project
 from tests.spoken import synthesis, turn, verdict
 from tests.surfaces import panels
@@ -128,12 +133,12 @@ def test_a_question_goes_back_to_whoever_asks(tmp_path: Path) -> None:
             return dict(result.structured_content), words, quoted, text_of(later)
 
         found, words, quoted, later = talk(over_pipes(made), asked, "2026-07-28")
-        view = made.forum.view(found["run"])
+        view = made.forum.view_run(found["run"])
 
     assert found["question"] == quoted == "Which bridge?"
     assert "Put it to them" in words
     assert later == words
-    assert words.endswith(UNTRUSTED)
+    assert words.endswith(UNTRUSTED_NOTICE)
     assert found["deliberation"]["reason"] == "user_input_required"
     assert (found["outcome"], found["status"]) == ("failed", 1)
     assert [one["id"] for one in found["personas"]] == ["smith", "smith"]
@@ -156,7 +161,7 @@ def test_a_panel_made_up_for_a_question_goes_on_under_its_key(tmp_path: Path) ->
 
         early, found, again = talk(over_pipes(made, "--no-work"), asked, "legacy")
         runs = made.forum.recent_runs(None, 10)
-        view = made.forum.view(found["run"])
+        view = made.forum.view_run(found["run"])
 
     assert (early["outcome"], early["deliberation"]) == (None, None)
     assert (found["answer"], again["answer"]) == (ANSWER, ANSWER)
@@ -165,7 +170,9 @@ def test_a_panel_made_up_for_a_question_goes_on_under_its_key(tmp_path: Path) ->
     assert view.state.accepted is not None
     assert view.state.accepted.cap.usd == 990_000_000  # the personas were paid from the same dollar
     assert view.session is not None
-    artifact = files_of(record_of(view.session, view.notes), "1.0.0")["artifact.json"]
+    artifact = build_session_files(read_recorded_session(view.session, view.notes), "1.0.0")[
+        "artifact.json"
+    ]
     assert check_artifact(artifact) == ()
 
 
@@ -181,7 +188,7 @@ def test_a_key_that_is_revoked_meanwhile_has_no_panel_sit(tmp_path: Path) -> Non
                 refused = both.create_task(ask)
                 await asyncio.to_thread(eventually, lambda: bool(forum.recent_runs(None, 1)))
                 forum.revoke(key.id)
-                await asyncio.sleep(2 * FRESH_SECONDS)
+                await asyncio.sleep(2 * KEY_CACHE_TTL_S)
                 with house.project.worker():
                     return await refused
 
@@ -206,7 +213,7 @@ def test_what_is_not_said_has_the_defaults_of_the_protocol(tmp_path: Path) -> No
             )
 
         found = talk(in_process(made, Scope.SUBMIT), asked, "2026-07-28")
-        policy = made.forum.order_of(found["run"]).policy
+        policy = made.forum.read_run_request(found["run"]).policy
 
     config = read_config(policy.panel.config)  # type: ignore[union-attr]
     caps = config.budget

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forum.errors import BadSettings
-from forum.work import Api, Use
+from forum.work import Api, ToolCall
 from tests.models.provider import Provider, refuse, say, serving
 from tests.surfaces.terminal import Terminal
 
@@ -346,7 +346,7 @@ def test_a_team_chooses_the_lane_that_words_do_not_tell(terminal: Terminal) -> N
 def test_what_an_answer_says_was_done_is_shown_with_what_shows_it(terminal: Terminal) -> None:
     """A claim has the entry of the effect beside it, or the word unverified."""
     configure(terminal, '[tools.note]\ncmd = "cat"')
-    wish = Use("note", json.dumps({"text": "plan.md"}))
+    wish = ToolCall("note", json.dumps({"text": "plan.md"}))
     told = "I wrote the file plan.md. All tests pass."
     with serving(say("", wish, finish="tool_calls"), say(told)) as provider:
         run = asked(terminal, "Keep the plan", *at(provider), "--no-route")

@@ -10,8 +10,8 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from forum.ledger import Scope
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 from tests.spoken import turn, verdict
 from tests.surfaces.halls import hall, open_forum
 from tests.surfaces.panels import (
@@ -73,7 +73,7 @@ def test_a_panel_is_a_model_where_somebody_can_sit_on_it(client: OpenAI, tmp_pat
     names = [model.id for model in client.models.list()]
     with (
         open_forum(tmp_path, "") as forum,
-        hall(House([Desk(forum)]), operator=True) as nobody,
+        hall(ServerConfig([Tenant(forum)]), operator=True) as nobody,
     ):
         listed = [one["id"] for one in nobody.get("/v1/models").json()["data"]]
         alone = nobody.get("/v1/models/panel")
@@ -161,7 +161,7 @@ def test_a_panel_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     ask = {"model": "panel", "messages": ASKED, "forum": {"panel": {"seats": 2}}}
     with (
         open_forum(tmp_path, project(MUTE)) as forum,
-        hall(House([Desk(forum, forum.working)]), operator=True) as client,
+        hall(ServerConfig([Tenant(forum, forum.run_worker)]), operator=True) as client,
     ):
         failed = client.post("/v1/chat/completions", json=ask).json()
 

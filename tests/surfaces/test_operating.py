@@ -18,11 +18,11 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import ApiKey, Scope
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.server import make_app
+from forum.surfaces.http.application import make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 from forum.work import Plan, Task
 from tests.e2e.project import eventually, project
 from tests.soak.cluster import scratch_database
@@ -105,9 +105,9 @@ def test_a_database_that_is_not_there_is_one_sentence(terminal: Terminal) -> Non
 def test_a_server_is_ready_only_once_its_router_is(tmp_path: Path) -> None:
     """Whoever is sent a request before that lets its sender wait for a model to be loaded."""
     with open_forum(tmp_path) as forum:
-        desk, loaded = Desk(forum), Event()
-        desk.staff.make_ready = lambda: None if loaded.wait(30) else fail()  # type: ignore[method-assign]
-        with TestClient(make_app(House([desk])), "http://localhost") as client:
+        desk, loaded = Tenant(forum), Event()
+        desk.staff.warm_up = lambda: None if loaded.wait(30) else fail()  # type: ignore[method-assign]
+        with TestClient(make_app(ServerConfig([desk])), "http://localhost") as client:
             before = client.get(READY)
             loaded.set()
             eventually(lambda: client.get(READY).status_code == 200)
@@ -124,10 +124,10 @@ def fail() -> None:
 def test_every_ledger_of_a_server_must_be_ready(tmp_path: Path) -> None:
     """A balancer asks without a key: it cannot say whose ledger it means."""
     with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
-        desks = [Desk(one), Desk(two)]
-        with TestClient(make_app(House(desks)), "http://localhost") as client:
+        desks = [Tenant(one), Tenant(two)]
+        with TestClient(make_app(ServerConfig(desks)), "http://localhost") as client:
             eventually(lambda: client.get(READY).status_code == 200, 60)
-            desks[1].tail.close()
+            desks[1].log_follower.close()
             answer = client.get(READY)
 
     assert (answer.status_code, answer.json()["detail"]) == (503, "this process is about to end")
@@ -138,10 +138,10 @@ def test_a_router_that_cannot_be_loaded_is_told_to_operators(
 ) -> None:
     """Every request would fail there: none may be sent, and the log says why."""
     with open_forum(tmp_path) as forum:
-        desk = Desk(forum)
-        desk.staff.make_ready = fail  # type: ignore[method-assign]
-        with TestClient(make_app(House([desk])), "http://localhost") as client:
-            wait_until(lambda: desk.unprepared == "the router cannot be loaded")
+        desk = Tenant(forum)
+        desk.staff.warm_up = fail  # type: ignore[method-assign]
+        with TestClient(make_app(ServerConfig([desk])), "http://localhost") as client:
+            wait_until(lambda: desk.warm_up_error == "the router cannot be loaded")
             answer = client.get(READY)
 
     assert answer.status_code == 503
@@ -261,9 +261,9 @@ def scrape(url: str, key: ApiKey | str) -> httpx2.Response:
         return httpx2.Response(599)
 
 
-def one_task_order() -> Order:
+def one_task_order() -> RunRequest:
     """Return an order of one task for the agent of the project."""
-    return Order("Name three rivers.", Plan((Task("answer", "Name three rivers."),)))
+    return RunRequest("Name three rivers.", Plan((Task("answer", "Name three rivers."),)))
 
 
 def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.surfaces.telling import RUN_WORDS
+from forum.surfaces.formatting import RUN_LABELS
 from forum.work import RunState
 from tests.surfaces.terminal import FORUM, Terminal
 
@@ -72,7 +72,7 @@ def test_runs_are_found_by_what_one_knows_of_them(
 
 def test_the_states_come_from_where_they_are_defined() -> None:
     """A state that is added there can be asked for at once."""
-    assert set(RUN_WORDS) >= set(RunState)
+    assert set(RUN_LABELS) >= set(RunState)
 
 
 @pytest.mark.parametrize("words", [("--since", "soon"), ("--state", "happy")])

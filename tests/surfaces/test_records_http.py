@@ -9,23 +9,32 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forum.app import KINDS, Forum, new_run
+from forum.app import KINDS, Forum, new_run_id
 from forum.errors import GuardMissing
-from forum.ledger import Draft, Outcome, RedactReason, Remark, Scope, Sequencer, leaf_of, text
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.server import make_app
+from forum.ledger import (
+    Draft,
+    NoteFacts,
+    Outcome,
+    RedactionReason,
+    Scope,
+    Sequencer,
+    leaf_of,
+    text_content,
+)
+from forum.surfaces.http.application import make_app
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
 from forum.tlog import (
     TILE_WIDTH,
     TlogProof,
     TreeView,
     check_inclusion,
+    compute_root,
+    decode_entry_bundle,
     entries_path,
     hash_leaf,
+    list_tiles,
     open_checkpoint,
-    root_of,
-    split_entry_bundle,
-    tile_widths,
 )
 from forum.verify import Trust, verify_bundle
 from tests.e2e.project import eventually, project
@@ -46,7 +55,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def is_signed(there: Served) -> bool:
     """Tell whether witnesses have seen everything that was recorded."""
     store = there.project.forum.store
-    if any(True for _ in store.unsequenced()):
+    if any(True for _ in store.unsequenced_entries()):
         return False
     newest = there.client.get("/api/v1/checkpoint").json()
     return bool(newest["witnessed"]) and newest["size"] == store.head().size
@@ -118,7 +127,7 @@ def test_a_body_comes_as_bytes_until_it_is_erased(there: Served) -> None:
     request, entry = body_at(there, run, "request")
     shown = there.client.get(request)
     eventually(lambda: is_signed(there))
-    there.project.forum.redact(entry["id"], "request", RedactReason.REQUEST)
+    there.project.forum.redact(entry["id"], "request", RedactionReason.REQUEST)
     erased = there.client.get(request, headers={"If-None-Match": shown.headers["etag"]})
 
     assert shown.content == b"<script>alert(1)</script>"
@@ -160,19 +169,19 @@ def test_the_served_tiles_make_the_signed_root(there: Served) -> None:
     view = TreeView(signed.size, lambda tile, width: served_file(there, tile.path(width)))
     entries = [
         entry
-        for tile, width in tile_widths(signed.size)
+        for tile, width in list_tiles(signed.size)
         if tile.level == 0
-        for entry in split_entry_bundle(served_file(there, entries_path(tile.index, width)))
+        for entry in decode_entry_bundle(served_file(there, entries_path(tile.index, width)))
     ]
 
     assert signed.size > TILE_WIDTH
-    assert view.root() == root_of([hash_leaf(entry) for entry in entries]) == signed.root
+    assert view.root() == compute_root([hash_leaf(entry) for entry in entries]) == signed.root
 
 
 def fill_a_tile(forum: Forum) -> None:
     """Add so many entries that the log has a full tile and a partial one."""
-    run = forum.ledger.open_run(new_run(), "tester")
-    run.append(*(Draft(f"say/{n}", "tester", Remark()) for n in range(TILE_WIDTH)))
+    run = forum.ledger.open_run(new_run_id(), "tester")
+    run.append(*(Draft(f"say/{n}", "tester", NoteFacts()) for n in range(TILE_WIDTH)))
     forum.ledger.close_run(run, "tester", Outcome.OK)
 
 
@@ -190,12 +199,12 @@ def test_no_hash_is_served_that_nobody_has_signed(tmp_path: Path) -> None:
         fill_a_tile(made.forum)
         Sequencer(made.forum.store).drain()
         # Without its lifespan the application does not sign.
-        app = make_app(House([Desk(made.forum)]))
+        app = make_app(ServerConfig([Tenant(made.forum)]))
         client = TestClient(app, "http://localhost", client=("127.0.0.1", 1))
         client.headers.update(showing(made.forum.operator_token()))
         paths = ["tile/0/000", "tile/1/000.p/1", "tile/entries/000", "tile/0/000.p/3"]
         unsigned = [client.get(f"/tlog/{path}") for path in paths]
-        made.forum.settle()
+        made.forum.publish()
         signed = [client.get(f"/tlog/{path}") for path in paths]
 
     assert [answer.status_code for answer in unsigned] == [404] * 4
@@ -233,7 +242,7 @@ def test_an_honest_ledger_is_verified(there: Served) -> None:
 
 def test_a_plan_is_told_and_not_recorded(there: Served) -> None:
     """Whoever asks first what would be done must not have had it done."""
-    before = there.project.forum.store.stored()
+    before = there.project.forum.store.count_entries()
     asked = {
         "request": "Describe a river.",
         "tasks": [
@@ -251,19 +260,19 @@ def test_a_plan_is_told_and_not_recorded(there: Served) -> None:
     ]
     assert (told["team"], told["lane"], told["gates"]) == (False, None, ["task:tell"])
     assert told["cap"] == {"usd": "0.25", "tokens": None, "calls": None, "seconds": 60.0}
-    assert there.project.forum.store.stored() == before
+    assert there.project.forum.store.count_entries() == before
 
 
 def test_a_machine_that_does_not_sign_waits_for_the_one_that_does(tmp_path: Path) -> None:
     """Any server can hand out bundles; only the one that remembers what it signed signs."""
     with project(tmp_path / "project", None) as made:
         signer = made.forum
-        remark, _ = signer.remark(text("hello"))
+        remark, _ = signer.record_note(text_content("hello"))
         elsewhere = replace(
             signer.settings, state=tmp_path / "elsewhere", policy=signer.policy_file
         )
         with Forum(elsewhere) as other:
-            with signer.writing():
+            with signer.open_writer():
                 bundle = other.export(remark.entry.run, "somebody", patience=30.0)
             with pytest.raises(GuardMissing):
                 other.export(remark.entry.run, "somebody")

@@ -25,12 +25,12 @@ from forum.app import Forum
 from forum.config import Settings
 from forum.errors import (
     AmbiguousRun,
-    GateClosed,
-    GateMoved,
+    GateAlreadyDecided,
+    GateChanged,
     NoSuchEntry,
     NoSuchRun,
-    RunEnded,
-    RunGoesOn,
+    RunAlreadyEnded,
+    RunNotEnded,
 )
 from tests.surfaces.terminal import FORUM, Terminal
 
@@ -340,7 +340,7 @@ def test_a_run_is_found_by_its_beginning_and_by_its_entries(library: Library) ->
     assert {library.terminal.ask("show", name)["run"] for name in names} == {run}
     assert isinstance(library.terminal.call("show", "nosuch").exception, NoSuchEntry)
     of_the_log = library.terminal.call("show", "0").exception
-    assert str(of_the_log) == "no such run: 0 is an entry of the log itself; forum runs lists them"
+    assert str(of_the_log) == "no such run: log; forum runs lists them"
 
 
 def test_a_beginning_that_fits_several_runs_names_none(
@@ -349,7 +349,7 @@ def test_a_beginning_that_fits_several_runs_names_none(
     """To guess which run is to be cancelled would be the wrong kind of help."""
     made = [f"01a1c0de-1234-7000-8000-00000000000{n}" for n in range(2)]
     names = iter(made)
-    monkeypatch.setattr("forum.app.new_run", lambda: next(names))
+    monkeypatch.setattr("forum.app.new_run_id", lambda: next(names))
     for _ in range(2):
         bare.call("submit", "x", "--cmd", "cat", "--detach")
 
@@ -467,7 +467,9 @@ def test_a_run_that_goes_on_is_not_played_again(library: Library, tmp_path: Path
 
     assert replayed.exit_code == 2
     assert "has not ended; go on with: forum resume" in replayed.stderr
-    assert isinstance(library.terminal.call("cancel", library.first["run"]).exception, RunEnded)
+    assert isinstance(
+        library.terminal.call("cancel", library.first["run"]).exception, RunAlreadyEnded
+    )
 
 
 def test_a_replay_without_its_record_is_a_mismatch(tmp_path: Path) -> None:
@@ -525,7 +527,7 @@ def test_what_a_run_has_yet_to_read_is_not_erased(bare: Terminal) -> None:
     refused = bare.call(*redact)
     bare.type("cancel", gate["run"])
 
-    assert isinstance(refused.exception, RunGoesOn)
+    assert isinstance(refused.exception, RunNotEnded)
     assert bare.ask(*redact)["erased"] == 1
 
 
@@ -541,7 +543,7 @@ def test_a_gate_is_shown_edited_approved_and_passed(bare: Terminal) -> None:
     assert f"forum resume {run[:18]}" in waiting.stderr
     assert "plan" in bare.call("show").stdout.split("gates\n")[1]
     assert isinstance(
-        bare.call("gate", "approve", run, "plan", "--digest", "0" * 8).exception, GateMoved
+        bare.call("gate", "approve", run, "plan", "--digest", "0" * 8).exception, GateChanged
     )
     assert bare.call("gate", "approve", run, "plan", "--digest", gate["digest"][:7]).exit_code == 2
 
@@ -551,9 +553,9 @@ def test_a_gate_is_shown_edited_approved_and_passed(bare: Terminal) -> None:
     assert bare.call("gate", "edit", run, "plan", "--file", "broken").exit_code == 2
     edited = bare.ask("gate", "edit", run, "plan", "--file", "edited")["digest"]
     old = bare.call("gate", "approve", run, "plan", "--digest", gate["digest"])
-    assert isinstance(old.exception, GateMoved)
+    assert isinstance(old.exception, GateChanged)
     assert bare.ask("gate", "approve", run, "plan", "--digest", edited[:8])["digest"] == edited
-    assert isinstance(bare.call("gate", "reject", run, "plan").exception, GateClosed)
+    assert isinstance(bare.call("gate", "reject", run, "plan").exception, GateAlreadyDecided)
 
     resumed = bare.type("resume", run[:18], "--json")
     done = told(resumed)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import LOG_RUN, Scope
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.openai import answering
-from forum.work import Council, Plan, Task, one_task, write_plan
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.openai import run_stream
+from forum.surfaces.http.tenant import Tenant
+from forum.work import Council, Plan, Task, single_task_plan, write_plan
 from tests.e2e.project import eventually
 from tests.surfaces.halls import PROJECT, hall, lone_hall, open_forum, showing
 
@@ -49,7 +49,7 @@ def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> 
         told = [client.post(f"{RUNS}/{run}/resume", headers=mere) for _ in range(2)]
         states.append(client.get(f"{RUNS}/{run}", headers=both).json()["state"])
         unknown = client.post(f"{RUNS}/no-such-run/resume", headers=mere)
-        timer = forum.store.alarm(run, "main")
+        timer = forum.store.timer(run, "main")
 
     assert states == ["interrupted", "running"]
     assert refused.status_code == 403
@@ -62,7 +62,7 @@ def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> 
 def test_the_logs_own_entries_are_no_run(tmp_path: Path) -> None:
     """Nobody has asked for them: as a run they would never end, and clients would wait for it."""
     with lone_hall(tmp_path, operator=True) as (forum, client):
-        own = list(forum.store.strand(LOG_RUN, "main"))
+        own = list(forum.store.read_strand(LOG_RUN, "main"))
         answer = client.get(f"{RUNS}/{LOG_RUN}")
 
     assert own
@@ -73,7 +73,7 @@ def test_only_who_may_approve_says_what_a_deadline_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It decides at every gate: also whether an effect of which nobody is sure has happened."""
-    monkeypatch.setattr(answering, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(run_stream, "ANSWER_TIMEOUT_S", 0.2)
     terms = [
         {"what": [], "default": "approve"},
         {"what": [], "default": "reject"},
@@ -102,11 +102,13 @@ def test_a_fork_uses_no_more_than_the_operator_allows(tmp_path: Path) -> None:
     ceiling = "[clients]\nusd = 0.25\ncalls = 10\n"
     with open_forum(tmp_path, ceiling + PROJECT) as forum:
         both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
-        with hall(House([Desk(forum)])) as client:
-            run = forum.submit(Order("Name three rivers.", one_task("Name three rivers.")))
+        with hall(ServerConfig([Tenant(forum)])) as client:
+            run = forum.submit(
+                RunRequest("Name three rivers.", single_task_plan("Name three rivers."))
+            )
             first = f"{run}/main/0"
-            eventually(lambda: forum.ledger.find(first).index is not None)
-            at = {"at": forum.ledger.find(first).index}
+            eventually(lambda: forum.ledger.find_entry(first).index is not None)
+            at = {"at": forum.ledger.find_entry(first).index}
             forked = client.post(f"{RUNS}/{run}/fork", json=at, headers=both)
             caps = [
                 client.get(f"{RUNS}/{one}", headers=both).json()["cap"]
@@ -133,13 +135,13 @@ def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: 
     }
     with open_forum(tmp_path, PROJECT + TOOLS) as forum:
         mere, approver = (forum.grant("one", {scope}) for scope in (Scope.SUBMIT, Scope.APPROVE))
-        with hall(House([Desk(forum, forum.working)])) as client:
+        with hall(ServerConfig([Tenant(forum, forum.run_worker)])) as client:
             run = client.post(RUNS, json=ask, headers=showing(mere)).json()["run"]
             eventually(lambda: bool(forum.waiting_gates()))
             found = {}
             for task in tasks:
                 shown = write_plan(Plan((task,)))
-                digest = forum.gate(run, "plan")[0].digest
+                digest = forum.read_gate(run, "plan")[0].digest
                 edit = {"subject": "plan", "digest": digest, "shown": shown.decode()}
                 answer = client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(approver))
                 found[task] = answer.status_code

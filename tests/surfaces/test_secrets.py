@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forum.app import secrets_of
+from forum.app import build_secret_mask
 from tests.surfaces.terminal import Terminal
 
 CANARY = 'c4n4ry/of"the+mine'
@@ -90,7 +90,7 @@ def test_a_secret_of_the_environment_is_nowhere(tmp_path: Path) -> None:
 )
 def test_secrets_are_told_by_their_names(name: str, value: str, hidden: str) -> None:
     """Whoever calls something a key means it."""
-    assert secrets_of({name: value}).text(f"<{hidden}>").startswith("<[secret ")
+    assert build_secret_mask({name: value}).mask_text(f"<{hidden}>").startswith("<[secret ")
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,7 @@ def test_secrets_are_told_by_their_names(name: str, value: str, hidden: str) -> 
 )
 def test_what_only_looks_like_a_secret_is_left_alone(name: str, value: str) -> None:
     """Ids, paths, names and short words stand in every record; nor does any of them stop us."""
-    assert secrets_of({name: value}).text("canary " + value[:200]) == "canary " + value[:200]
+    assert (
+        build_secret_mask({name: value}).mask_text("canary " + value[:200])
+        == "canary " + value[:200]
+    )

@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.ledger import NO_LIMIT
-from forum.surfaces.cli.units import age, count, duration, price
-from forum.surfaces.telling import dollars
-from forum.work import NANO, exactly
+from forum.surfaces.cli.units import format_age, format_count, format_duration, format_price
+from forum.surfaces.formatting import format_usd
+from forum.work import NANO_USD, to_exact_units
 
 
 @given(st.integers(0, NO_LIMIT - 1))
 def test_dollars_that_were_printed_are_read_as_the_same(nano: int) -> None:
     """Whoever copies a sum from one run into the cap of another gets that very sum."""
-    assert exactly(dollars(nano), NANO) == nano
+    assert to_exact_units(format_usd(nano), NANO_USD) == nano
 
 
 @given(st.decimals(0, 1_000_000, places=9))
 def test_decimal_fractions_stay_exact(amount: Decimal) -> None:
     """A tenth of a cent is a whole number of nano-dollars, however it would be as a float."""
-    assert Decimal(exactly(amount, NANO)) == amount * NANO
+    assert Decimal(to_exact_units(amount, NANO_USD)) == amount * NANO_USD
 
 
 @pytest.mark.parametrize(
@@ -41,19 +41,19 @@ def test_decimal_fractions_stay_exact(amount: Decimal) -> None:
 def test_what_is_no_amount_is_refused(value: object, why: str) -> None:
     """A cap that was rounded or misread would be believed."""
     with pytest.raises(ValueError, match=f"^{why}$"):
-        exactly(value, NANO)
+        to_exact_units(value, NANO_USD)
 
 
 def test_what_is_shown_fits_into_a_column() -> None:
     """A column grows with the number of digits, not with the exactness of a price."""
-    assert [price(n) for n in (0, 1, NANO // 100, 123_456_789)] == [
+    assert [format_price(n) for n in (0, 1, NANO_USD // 100, 123_456_789)] == [
         "-",
         "<$0.0001",
         "$0.01",
         "$0.1235",
     ]
-    assert [count(n) for n in (0, 1234, 12_345_678)] == ["-", "1,234", "12M"]
-    assert [duration(n * 1_000_000) for n in (0, 99, 100, 6000, 200_000, -5)] == [
+    assert [format_count(n) for n in (0, 1234, 12_345_678)] == ["-", "1,234", "12M"]
+    assert [format_duration(n * 1_000_000) for n in (0, 99, 100, 6000, 200_000, -5)] == [
         "0.0 s",
         "99.0 s",
         "1m40s",
@@ -61,4 +61,9 @@ def test_what_is_shown_fits_into_a_column() -> None:
         "2d07h",
         "0.0 s",
     ]
-    assert [age(n * 1_000_000) for n in (5, 600, 7200, 999_999)] == ["5s", "10m", "2h", "11d"]
+    assert [format_age(n * 1_000_000) for n in (5, 600, 7200, 999_999)] == [
+        "5s",
+        "10m",
+        "2h",
+        "11d",
+    ]

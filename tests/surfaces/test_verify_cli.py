@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forum.ledger.archive import pack
+from forum.ledger.zip_archive import pack_archive
 from tests.surfaces.terminal import Terminal
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ FAULTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "stored again": ("re-zipped", lambda data: _again(data, zipfile.ZIP_STORED)),
     "a foreign zip": ("not-a-bundle", lambda _: _packed({"b.txt": b"b", "a.txt": b"a"})),
     "a zip of nothing": ("not-a-bundle", lambda _: _packed({})),
-    "a foreign zip in our form": ("not-a-bundle", lambda _: pack({"a.txt": b"a"})),
+    "a foreign zip in our form": ("not-a-bundle", lambda _: pack_archive({"a.txt": b"a"})),
     "a bundle within a zip": ("not-a-bundle", lambda data: _packed({"run.zip": data})),
     "packed in a folder": ("re-zipped", lambda data: _again(data, zipfile.ZIP_DEFLATED, "run/")),
     "another answer": ("altered", lambda data: data.replace(b"The Po", b"The Ob")),

@@ -19,15 +19,21 @@ from click.testing import CliRunner
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from forum.app import Forum
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.errors import BadSettings
-from forum.ledger import LOG_RUN, MAIN, Bytes, Notified, Outcome
+from forum.ledger import LOG_RUN, MAIN_STRAND, BytesContent, NoticeFacts, Outcome
 from forum.surfaces.cli import cli
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.door import House
-from forum.surfaces.http.notices import Answer, Errand, Notices, attempt, outcome
-from forum.surfaces.http.webhooks import Message, Webhook, read_secrets, read_webhooks
-from forum.work import Accepted
+from forum.surfaces.http.auth import ServerConfig
+from forum.surfaces.http.tenant import Tenant
+from forum.surfaces.http.webhook_state import (
+    DeliveryResult,
+    DeliveryState,
+    PendingDelivery,
+    draft_attempt,
+    draft_outcome,
+)
+from forum.surfaces.http.webhooks import Webhook, WebhookMessage, read_secrets, read_webhooks
+from forum.work import AcceptedFacts
 from tests.docs.pages import saved
 from tests.e2e.project import eventually, project
 from tests.support import free_port
@@ -123,21 +129,21 @@ def telling(home: Path, *sections: str) -> Iterator[Forum]:
     home.mkdir(exist_ok=True)
     (home / "hook.secret").write_text(f"{SECRET}\n")
     toml = "".join(sections)
-    with project(home, None, toml) as made, hall(House([Desk(made.forum)])):
+    with project(home, None, toml) as made, hall(ServerConfig([Tenant(made.forum)])):
         yield made.forum
 
 
-def end_a_run(forum: Forum, origin: Accepted | None = None) -> str:
+def end_a_run(forum: Forum, origin: AcceptedFacts | None = None) -> str:
     """Have a run accepted and closed."""
-    run = forum.submit(Order("Name three rivers."), origin)
+    run = forum.submit(RunRequest("Name three rivers."), origin)
     ledger = forum.ledger
-    ledger.close_run(ledger.end_of(run, MAIN), "engine", Outcome.OK)
+    ledger.close_run(ledger.open_strand_at_end(run, MAIN_STRAND), "engine", Outcome.OK)
     return run
 
 
-def told(forum: Forum, name: str = "chat") -> list[Notified]:
+def told(forum: Forum, name: str = "chat") -> list[NoticeFacts]:
     """Return what is on record about an endpoint."""
-    data = forum.store.strand(LOG_RUN, f"notices/{name}")
+    data = forum.store.read_strand(LOG_RUN, f"notices/{name}")
     return [forum.ledger.kinds.read(one).facts for one in data]
 
 
@@ -178,7 +184,7 @@ def test_gates_and_ends_are_told_once(
         eventually(lambda: count(forum, Outcome.OK) == 11, 60)
         ends = [heard.said for heard in receiver.heard[1:]]
         ledger = first.client.get(ends[0]["data"]["href"]).json()
-        report = forum.verify(forum.trust())
+        report = forum.verify(forum.read_trust())
 
     assert gate["type"] == "gate.opened"
     assert gate["data"]["run"] == run
@@ -197,7 +203,7 @@ def test_servers_share_the_work_and_tell_nothing_twice(tmp_path: Path) -> None:
         sections = section("chat", receiver.url())
         forum = stack.enter_context(telling(tmp_path / "p", sections))
         other = stack.enter_context(Forum(forum.settings))
-        stack.enter_context(hall(House([Desk(other)])))
+        stack.enter_context(hall(ServerConfig([Tenant(other)])))
         runs = [end_a_run(forum) for _ in range(60)]
         eventually(lambda: count(forum, Outcome.OK) == len(runs), 60)
 
@@ -300,8 +306,8 @@ def test_only_what_somebody_asked_for_since_then_is_told(tmp_path: Path) -> None
             end_a_run(forum)
         with telling(tmp_path / "p", *sections) as forum:
             outer = end_a_run(forum)
-            end_a_run(forum, Accepted(parent_run=outer, parent_task="t"))
-            forum.remark(Bytes(b"All is well."))
+            end_a_run(forum, AcceptedFacts(parent_run=outer, parent_task="t"))
+            forum.record_note(BytesContent(b"All is well."))
             last = end_a_run(forum)
             eventually(lambda: count(forum, Outcome.OK) == 2)
 
@@ -326,11 +332,11 @@ def test_a_message_is_given_up_after_its_last_attempt(tmp_path: Path) -> None:
 # What the record means
 
 
-def notices(*facts: Notified) -> Notices:
+def notices(*facts: NoticeFacts) -> DeliveryState:
     """Return what entries with these facts tell, recorded a second apart."""
-    found = Notices()
+    found = DeliveryState()
     for n, one in enumerate(facts):
-        found.take_in(_Entry(n, n * SECOND, one))  # type: ignore[arg-type]
+        found.apply_entry(_Entry(n, n * SECOND, one))  # type: ignore[arg-type]
     return found
 
 
@@ -338,22 +344,25 @@ def notices(*facts: Notified) -> Notices:
 class _Entry:
     n: int
     ts: int
-    facts: Notified
+    facts: NoticeFacts
 
 
 HOOK = Webhook("chat", "https://chat.example.com/", "SECRET", retry_seconds=(5, 300))
-ERRAND = Errand("ab" * 32, "run.ended", attempts=1)
+ERRAND = PendingDelivery("ab" * 32, "run.ended", attempts=1)
 
 
-def facts_of(errand: Errand, *answers: Answer) -> Sequence[Any]:
+def facts_of(errand: PendingDelivery, *answers: DeliveryResult) -> Sequence[Any]:
     """Return the facts of an attempt and what came of it."""
-    drafts = [attempt(HOOK, errand), *(outcome(HOOK, errand, answer) for answer in answers)]
+    drafts = [
+        draft_attempt(HOOK, errand),
+        *(draft_outcome(HOOK, errand, answer) for answer in answers),
+    ]
     return [draft.facts for draft in drafts]
 
 
 def test_a_receiver_is_left_alone_for_as_long_as_it_asked() -> None:
     """By every process, also one that was started since: the record says for how long."""
-    busy = Answer(Outcome.INDETERMINATE, "429", pause=60)
+    busy = DeliveryResult(Outcome.INDETERMINATE, "429", pause=60)
     known = notices(*facts_of(ERRAND, busy)).open[ERRAND.entry]
 
     assert known.code == "429 after 60"
@@ -363,10 +372,10 @@ def test_a_receiver_is_left_alone_for_as_long_as_it_asked() -> None:
 
 def test_what_somebody_slow_says_does_not_reopen_what_is_settled() -> None:
     """A process that was paused may record a failure after another one has told the message."""
-    again = Errand(ERRAND.entry, ERRAND.event, attempts=2)
-    late = facts_of(ERRAND, Answer(Outcome.INDETERMINATE, "timeout"))[1]
+    again = PendingDelivery(ERRAND.entry, ERRAND.event, attempts=2)
+    late = facts_of(ERRAND, DeliveryResult(Outcome.INDETERMINATE, "timeout"))[1]
     known = notices(*facts_of(ERRAND), *facts_of(again), late)
-    settled = notices(*facts_of(ERRAND), *facts_of(again, Answer(Outcome.OK, "204")), late)
+    settled = notices(*facts_of(ERRAND), *facts_of(again, DeliveryResult(Outcome.OK, "204")), late)
 
     assert known.open[ERRAND.entry].attempts == 2
     assert not settled.open
@@ -381,8 +390,8 @@ def test_while_a_secret_is_replaced_both_hold(tmp_path: Path) -> None:
     file = tmp_path / "hook.secret"
     file.write_text(f"{SECRET}\n{fresh}\n")
     secrets = read_secrets(Webhook("chat", HOOK.url, secret_file=str(file)), {})
-    message = Message("msg_1", b'{"type":"run.ended"}')
-    headers = message.headers(secrets, int(time()))
+    message = WebhookMessage("msg_1", b'{"type":"run.ended"}')
+    headers = message.signed_headers(secrets, int(time()))
 
     for secret in (SECRET, fresh):
         assert Verifier(secret).verify(message.body, headers) == {"type": "run.ended"}
@@ -397,10 +406,10 @@ def test_the_receiver_of_the_guide_believes_us_and_nobody_else(tmp_path: Path) -
     assert spec.loader is not None
     receiver = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(receiver)
-    message = Message("msg_1", b'{"type":"run.ended"}')
+    message = WebhookMessage("msg_1", b'{"type":"run.ended"}')
     key = read_secrets(Webhook("chat", HOOK.url, "HOOK"), {"HOOK": SECRET})
-    headers = message.headers(key, int(time()))
-    old = message.headers(key, int(time()) - 600)
+    headers = message.signed_headers(key, int(time()))
+    old = message.signed_headers(key, int(time()) - 600)
 
     assert receiver.read_message(headers, message.body, SECRET) == {"type": "run.ended"}
     with pytest.raises(ValueError, match="does not hold"):

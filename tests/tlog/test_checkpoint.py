@@ -17,11 +17,11 @@ from forum.tlog import (
     SigningKey,
     VerifierKey,
     cosign,
-    cosignatures,
     open_checkpoint,
     sign_checkpoint,
     sign_note,
-    verified_by,
+    verify_cosignatures,
+    verify_note,
 )
 from tests.tlog.samples import (
     CHECKPOINT,
@@ -127,7 +127,7 @@ def test_a_note_signed_with_the_key_of_sum_golang_org_verifies() -> None:
     """As a note; it is no checkpoint to us, since its key has not the name of its origin."""
     note, key = Note.parse(GO.encode()), VerifierKey.parse(GO_KEY)
 
-    assert verified_by(note, [key]) == (key,)
+    assert verify_note(note, [key]) == (key,)
     assert Checkpoint.parse(note.text).size == 20_852_163
     with pytest.raises(SignatureRejected):
         open_checkpoint(note, [key])
@@ -137,7 +137,7 @@ def test_a_checkpoint_that_others_cosigned_verifies() -> None:
     """A cosignature that we did not make, over a checkpoint that we did not make."""
     note, key = Note.parse(ARMORED.encode()), VerifierKey.parse(ARMORED_KEY)
 
-    assert cosignatures(note, [key]) == (Cosignature(key, 1_729_698_499),)
+    assert verify_cosignatures(note, [key]) == (Cosignature(key, 1_729_698_499),)
     assert note.encode() == ARMORED.encode()
 
 
@@ -148,21 +148,21 @@ def test_a_cosignature_holds_for_its_time_and_text_only(witness: SigningKey, tim
     later = Signature(line.name, line.key_id, struct.pack(">Q", time ^ 1) + line.blob[8:])
     grown = str(Checkpoint("example.com/log", 8, CHECKPOINT.root))
 
-    assert cosignatures(Note(SIGNED.text, (line,)), [witness.verifier()]) == (
+    assert verify_cosignatures(Note(SIGNED.text, (line,)), [witness.verifier()]) == (
         Cosignature(witness.verifier(), time),
     )
     for text, forged in ((SIGNED.text, later), (grown, line)):
         with pytest.raises(SignatureRejected, match=witness.name):
-            cosignatures(Note(text, (forged,)), [witness.verifier()])
+            verify_cosignatures(Note(text, (forged,)), [witness.verifier()])
 
 
 def test_unknown_witnesses_and_other_signatures_are_passed_over() -> None:
     """A note without cosignatures is no error here: the policy judges how many there must be."""
     keys = [WITNESSES[1].verifier(), WITNESSES[5].verifier(), LOG.verifier()]
 
-    assert cosignatures(WITNESSED, keys) == (Cosignature(keys[0], 1_700_000_000),)
-    assert cosignatures(SIGNED, keys) == ()
-    assert verified_by(WITNESSED, [LOG.verifier()]) == (LOG.verifier(),)
+    assert verify_cosignatures(WITNESSED, keys) == (Cosignature(keys[0], 1_700_000_000),)
+    assert verify_cosignatures(SIGNED, keys) == ()
+    assert verify_note(WITNESSED, [LOG.verifier()]) == (LOG.verifier(),)
 
 
 @pytest.mark.parametrize("blob", [b"x", bytes(64), bytes(71), bytes(73), b"\xff" * 72])
@@ -171,7 +171,7 @@ def test_a_cosignature_of_another_form_is_rejected(blob: bytes) -> None:
     key = WITNESSES[0].verifier()
 
     with pytest.raises(SignatureRejected, match=key.name):
-        cosignatures(Note(SIGNED.text, (Signature(key.name, key.key_id, blob),)), [key])
+        verify_cosignatures(Note(SIGNED.text, (Signature(key.name, key.key_id, blob),)), [key])
 
 
 def test_a_witness_cosigns_checkpoints_only() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from forum.errors import Malformed, SignatureRejected
-from forum.tlog import Note, Signature, VerifierKey, sign_note, verified_by
+from forum.tlog import Note, Signature, VerifierKey, sign_note, verify_note
 from tests.tlog.samples import LOG, OTHER_LOG, SIGNED, WITNESSES, notes, signatures
 
 # The example of signed-note, section Verifier keys.
@@ -31,7 +31,7 @@ def test_the_example_of_the_specification_verifies() -> None:
     note, key = Note.parse(EXAMPLE.encode()), VerifierKey.parse(EXAMPLE_KEY)
 
     assert note.text == "This is an example message.\n"
-    assert verified_by(note, [key]) == (key,)
+    assert verify_note(note, [key]) == (key,)
     assert note.encode() == bytes(note) == EXAMPLE.encode()
 
 
@@ -65,8 +65,8 @@ def test_signatures_by_others_are_passed_over() -> None:
     )
     note = Note(SIGNED.text, (*foreign, mine, mine))
 
-    assert verified_by(note, [LOG.verifier()]) == (LOG.verifier(),)
-    assert verified_by(note, [LOG.verifier(), OTHER_LOG.verifier()]) == (
+    assert verify_note(note, [LOG.verifier()]) == (LOG.verifier(),)
+    assert verify_note(note, [LOG.verifier(), OTHER_LOG.verifier()]) == (
         OTHER_LOG.verifier(),
         LOG.verifier(),
     )
@@ -79,14 +79,14 @@ def test_a_bad_signature_by_a_known_key_spoils_the_note() -> None:
 
     for order in ((mine, bad), (bad, mine)):
         with pytest.raises(SignatureRejected, match=r"example\.com/log"):
-            verified_by(Note(SIGNED.text, order), [LOG.verifier()])
+            verify_note(Note(SIGNED.text, order), [LOG.verifier()])
 
 
 def test_a_note_by_nobody_that_the_reader_trusts_is_rejected() -> None:
     """Also when the reader trusts nobody."""
     for keys in ([OTHER_LOG.verifier()], [WITNESSES[0].verifier()], []):
         with pytest.raises(SignatureRejected, match="trusts"):
-            verified_by(SIGNED, keys)
+            verify_note(SIGNED, keys)
 
 
 def test_a_key_for_cosignatures_signs_no_notes() -> None:

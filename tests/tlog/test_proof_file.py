@@ -15,7 +15,7 @@ from forum.tlog import (
     open_checkpoint,
     prove_inclusion,
     sign_checkpoint,
-    view_of,
+    view_in_memory,
 )
 from tests.tlog.samples import LOG, SIGNED, hashes, notes, numbers
 
@@ -27,7 +27,7 @@ HASH = Hash(b"a" * 32).base64().encode()
 def test_a_stranger_can_check_an_entry_with_the_file_and_the_key_alone() -> None:
     """The steps of tlog-proof, section Verifying a tlog proof."""
     leaves = [hash_leaf(b"entry %d" % n) for n in range(7)]
-    view = view_of(leaves)
+    view = view_in_memory(leaves)
     note = sign_checkpoint(Checkpoint(LOG.name, 7, view.root()), LOG)
     data = TlogProof(3, tuple(prove_inclusion(view, 3)), note).encode()
 

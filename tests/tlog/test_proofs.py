@@ -18,7 +18,7 @@ from forum.tlog import (
     hash_leaf,
     prove_consistency,
     prove_inclusion,
-    view_of,
+    view_in_memory,
 )
 from tests.tlog.oracle import Oracle
 
@@ -26,7 +26,7 @@ SIZE = 300
 EVERY_INDEX = {1, 2, 3, 7, 8, 9, 31, 33, 64, 255, 256, 257, 300}
 LEAVES: list[bytes] = [hash_leaf(b"entry %d" % n) for n in range(SIZE)]
 ORACLE = Oracle(LEAVES)
-VIEW = view_of(LEAVES)
+VIEW = view_in_memory(LEAVES)
 
 
 def root(size: int) -> bytes:

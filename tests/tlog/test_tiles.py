@@ -8,12 +8,12 @@ from forum.errors import Malformed
 from forum.tlog import (
     TileId,
     count_tiles,
+    decode_entry_bundle,
+    encode_entry_bundle,
     entries_path,
-    entry_bundle,
+    list_tiles,
     parse_entries_path,
     parse_tile_path,
-    split_entry_bundle,
-    tile_widths,
 )
 
 indexes = st.integers(0, 2**63 - 1)
@@ -83,7 +83,7 @@ def test_a_tile_that_cannot_be_has_no_path(tile: tuple[int, int], width: int) ->
 
 def test_a_tree_of_70000_has_the_tiles_of_the_specification() -> None:
     """The example of tlog-tiles, section Partial Tiles."""
-    tiles = list(tile_widths(70_000))
+    tiles = list(list_tiles(70_000))
 
     assert len(tiles) == len(set(tiles)) == 273 + 1 + 1 + 1 + 1
     assert [(*tile, width) for tile, width in tiles if width < 256 or tile.level] == [
@@ -97,35 +97,35 @@ def test_a_tree_of_70000_has_the_tiles_of_the_specification() -> None:
 @given(bundles)
 def test_an_entry_bundle_is_read_back(entries: list[bytes]) -> None:
     """Entries of any bytes, also empty ones, keep their borders."""
-    assert split_entry_bundle(entry_bundle(entries)) == entries
+    assert decode_entry_bundle(encode_entry_bundle(entries)) == entries
 
 
 @given(bundles, st.binary(min_size=1, max_size=3))
 def test_bytes_behind_a_bundle_are_never_dropped(entries: list[bytes], tail: bytes) -> None:
     """A bundle that is read is written again byte by byte: nothing hides in it."""
-    data = entry_bundle(entries) + tail
+    data = encode_entry_bundle(entries) + tail
     try:
-        read = split_entry_bundle(data)
+        read = decode_entry_bundle(data)
     except Malformed:
         return
 
-    assert entry_bundle(read) == data
+    assert encode_entry_bundle(read) == data
 
 
 def test_a_bundle_holds_at_most_a_tile_of_entries_that_fit_their_length() -> None:
     """Two bytes give the length of an entry, and a tile has 256 of them."""
     with pytest.raises(Malformed):
-        entry_bundle([bytes(0x10000)])
+        encode_entry_bundle([bytes(0x10000)])
     with pytest.raises(Malformed):
-        entry_bundle([b""] * 257)
+        encode_entry_bundle([b""] * 257)
     with pytest.raises(Malformed):
-        split_entry_bundle(bytes(2 * 257))
+        decode_entry_bundle(bytes(2 * 257))
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65_536, 65_537, 70_000])
 def test_tiles_are_counted_without_listing_them(size: int) -> None:
     """The number of tiles is the length of their list."""
-    assert count_tiles(size) == len(list(tile_widths(size)))
+    assert count_tiles(size) == len(list(list_tiles(size)))
 
 
 def test_a_forged_size_is_counted_at_once() -> None:

@@ -10,11 +10,11 @@ from forum.tlog import (
     ED25519_COSIGNATURE,
     Cosignature,
     KnownWitness,
-    Policy,
     SigningKey,
     WitnessGroup,
-    consistent_times,
+    WitnessPolicy,
     quorum_time,
+    select_consistent_times,
 )
 
 KEYS = tuple(
@@ -26,9 +26,9 @@ NAMES = tuple(witness.name for witness in WITNESSES)
 TIMES = st.integers(0, 20)
 
 
-def quorum_of(count: int) -> Policy:
+def quorum_of(count: int) -> WitnessPolicy:
     """Return the policy that asks for so many of five witnesses."""
-    return Policy((), WITNESSES, (WitnessGroup("quorum", count, NAMES),), "quorum")
+    return WitnessPolicy((), WITNESSES, (WitnessGroup("quorum", count, NAMES),), "quorum")
 
 
 def cosigned(times: list[int]) -> list[Cosignature]:
@@ -45,7 +45,7 @@ def test_the_time_of_a_quorum_is_the_kth_smallest(times: list[int], k: int) -> N
     assert quorum_time(cosigned(times), quorum_of(k)) == expected
 
 
-NESTED = Policy(
+NESTED = WitnessPolicy(
     (),
     WITNESSES,
     (WitnessGroup("pair", 2, NAMES[:2]), WitnessGroup("all", 2, ("pair", *NAMES[2:]))),
@@ -60,7 +60,7 @@ def test_the_time_of_nested_groups_is_the_first_that_satisfies_the_policy(times:
     enough = [
         t
         for t in sorted(set(times) - {0})
-        if NESTED.satisfied_by([c.key for c in seen if 0 < c.time <= t])
+        if NESTED.is_satisfied_by([c.key for c in seen if 0 < c.time <= t])
     ]
 
     assert quorum_time(seen, NESTED) == (enough[0] if enough else 0)
@@ -77,11 +77,11 @@ def test_one_witness_that_answers_time_1_decides_nothing_in_a_quorum_of_two() ->
         (quorum_of(1), 1),
         (quorum_of(3), 3),
         (NESTED, 2),
-        (Policy((), WITNESSES, (), "w0"), 1),
-        (Policy((), WITNESSES, (), "none"), 1),
+        (WitnessPolicy((), WITNESSES, (), "w0"), 1),
+        (WitnessPolicy((), WITNESSES, (), "none"), 1),
     ],
 )
-def test_the_fewest_witnesses_of_a_quorum_are_counted(policy: Policy, expected: int) -> None:
+def test_the_fewest_witnesses_of_a_quorum_are_counted(policy: WitnessPolicy, expected: int) -> None:
     """A report has to say when one of them decides alone."""
     assert policy.min_witnesses == expected
 
@@ -89,7 +89,7 @@ def test_the_fewest_witnesses_of_a_quorum_are_counted(policy: Policy, expected: 
 @given(st.lists(TIMES, max_size=9))
 def test_the_largest_set_of_times_that_agree_is_kept(times: list[int]) -> None:
     """Kept times rise with the log, and no larger set of them does."""
-    kept = consistent_times(times)
+    kept = select_consistent_times(times)
     chain = [time for time in kept if time]
 
     assert chain == sorted(chain)
@@ -102,9 +102,9 @@ def test_the_largest_set_of_times_that_agree_is_kept(times: list[int]) -> None:
 @given(st.lists(TIMES).map(sorted))
 def test_clocks_that_were_right_lose_nothing(times: list[int]) -> None:
     """A rule for wrong clocks must not be a way to get rid of what right ones say."""
-    assert consistent_times(times) == times
+    assert select_consistent_times(times) == times
 
 
 def test_of_two_times_that_contradict_each_other_the_later_checkpoint_is_believed() -> None:
     """A clock that was set right is the usual case, and it is the second of the two."""
-    assert consistent_times([100, 86_500, 110]) == [100, 0, 110]
+    assert select_consistent_times([100, 86_500, 110]) == [100, 0, 110]

@@ -15,11 +15,11 @@ from forum.tlog import (
     TileId,
     Tree,
     TreeView,
+    compute_root,
     hash_children,
     hash_leaf,
-    root_of,
-    tile_widths,
-    view_of,
+    list_tiles,
+    view_in_memory,
 )
 from tests.tlog.oracle import Oracle
 
@@ -105,15 +105,15 @@ def test_a_tree_is_the_one_that_the_standard_defines() -> None:
         tiles = tree.extend(leaves)
 
         assert tree.size == size
-        assert tree.root() == root_of(leaves) == view_of(leaves).root() == root
-        assert tiles == {tile: ORACLE.tile(*tile, width) for tile, width in tile_widths(size)}
+        assert tree.root() == compute_root(leaves) == view_in_memory(leaves).root() == root
+        assert tiles == {tile: ORACLE.tile(*tile, width) for tile, width in list_tiles(size)}
 
 
 def test_a_tree_with_several_levels_of_tiles_is_the_one_of_the_standard(
     large: dict[TileId, bytes],
 ) -> None:
     """Above 65,536 entries there are three levels, of which the middle one is full once."""
-    assert large == {tile: ORACLE.tile(*tile, width) for tile, width in tile_widths(LARGE)}
+    assert large == {tile: ORACLE.tile(*tile, width) for tile, width in list_tiles(LARGE)}
 
 
 def test_a_view_sees_every_smaller_tree_and_every_leaf(large: dict[TileId, bytes]) -> None:
@@ -131,7 +131,7 @@ def test_a_view_computes_the_root_over_any_range(one: int, other: int) -> None:
     """Also over a range which no tree has as a subtree."""
     lo, hi = sorted((one, other))
 
-    assert view_of(LEAVES[:700]).range_hash(lo, hi) == ORACLE.mth(lo, hi)
+    assert view_in_memory(LEAVES[:700]).range_hash(lo, hi) == ORACLE.mth(lo, hi)
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.integers(0, 700)), max_size=6))
@@ -157,8 +157,8 @@ def test_a_tree_is_taken_up_again_where_it_was_left(
     changed = tree.extend(LEAVES[size:end])
 
     assert (tree.size, root, tree.root()) == (end, ORACLE.mth(0, size), ORACLE.mth(0, end))
-    before = dict(tile_widths(size))
-    grown = {tile: width for tile, width in tile_widths(end) if before.get(tile) != width}
+    before = dict(list_tiles(size))
+    grown = {tile: width for tile, width in list_tiles(end) if before.get(tile) != width}
     assert changed == {tile: large[tile][: 32 * width] for tile, width in grown.items()}
 
 
@@ -206,7 +206,7 @@ def test_a_tile_of_another_length_is_refused(
 
 def test_what_is_not_in_a_tree_is_not_answered() -> None:
     """A question beyond the tree is an error of its own, not a hash."""
-    view = view_of(LEAVES[:7])
+    view = view_in_memory(LEAVES[:7])
 
     for index in (-1, 7):
         with pytest.raises(NoSuchEntry):

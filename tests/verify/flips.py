@@ -11,7 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from forum.ledger import LEDGER_KINDS
-from forum.ledger.archive import pack, unpack
+from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.verify import Trust, verify_bundle
 from tests.verify.samples import TRUST, Files, seal, standalone, stranger
 
@@ -36,7 +36,7 @@ class Flips:
 
     def __init__(self, bundle: bytes, trust: Trust = TRUST) -> None:
         self.bundle, self._trust, self._stranger = bundle, trust, stranger(trust)
-        self._files = unpack(bundle)
+        self._files = unpack_archive(bundle)
         self.spans = dict(_spans(self._files))
         self._genuine = verify_bundle(bundle, LEDGER_KINDS, trust)
         assert self._genuine.ok
@@ -76,7 +76,7 @@ class Flips:
         turned = _turn(self._files[flip.name], flip.at, flip.bit)
         files = {**self._files, flip.name: turned}
         if flip.name == "manifest.json":
-            return pack(files)  # its own digests, or the checksum of the archive
+            return pack_archive(files)  # its own digests, or the checksum of the archive
         if flip.name == "checkpoint":
             old = self._files["checkpoint"]
             files = {

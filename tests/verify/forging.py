@@ -15,19 +15,19 @@ from unittest.mock import patch
 import msgspec
 
 from forum.backends.sqlite import SqliteStore
-from forum.deliberation import Indexed, Minutes
+from forum.deliberation import IndexedEntry, SessionEntries
 from forum.ledger import (
-    MAIN,
+    MAIN_STRAND,
     Attachment,
-    Bytes,
+    BytesContent,
     Commitment,
     Draft,
     Entry,
     Facts,
     Ledger,
     Publisher,
-    RunClose,
-    RunOpen,
+    RunCloseFacts,
+    RunOpenFacts,
     Sequencer,
     Store,
     StoredBody,
@@ -91,7 +91,7 @@ class Story:
 
     def step(self, step: str) -> Line:
         """Return a note of the main strand."""
-        return next(line for line in self.of(MAIN) if line.step == step)
+        return next(line for line in self.of(MAIN_STRAND) if line.step == step)
 
     def drop(self, *lines: Line, instead: Line | None = None) -> None:
         """Leave lines out; what they led to no longer names them, or another one instead."""
@@ -146,7 +146,7 @@ def story_of(office: Office, run: str = RUN) -> Story:
     )
 
 
-def minutes_of(story: Story) -> Minutes:
+def minutes_of(story: Story) -> SessionEntries:
     """Return the same as a verifier has it once links, proofs and bodies were checked."""
     kinds = {kind.facts: kind.name for kind in KINDS}
     counts: Counter[str] = Counter()
@@ -158,13 +158,13 @@ def minutes_of(story: Story) -> Minutes:
         parents = tuple(leaves[parent].hex() for parent in line.parents if parent in leaves)
         committed = {n: Commitment("", len(data), m) for n, (data, m) in line.bodies.items()}
         said = (line.step, line.ts, line.actor, kinds[type(line.facts)], parents, line.facts)
-        entries.append(Indexed(index, leaves[line.id], Entry(*place, *said, committed)))
+        entries.append(IndexedEntry(index, leaves[line.id], Entry(*place, *said, committed)))
         bodies |= {(index, name): data for name, (data, _) in line.bodies.items()}
         counts[line.strand] += 1
-    return Minutes(
+    return SessionEntries(
         RUN,
         entries,
-        lambda where, name: StoredBody(b"", Bytes(bodies[where.index, name]).chunks),
+        lambda where, name: StoredBody(b"", BytesContent(bodies[where.index, name]).chunks),
     )
 
 
@@ -175,7 +175,7 @@ class Forgery:
         self._store, self._key = store, key_of(store.origin)
         self._now = now()
         self.ledger = Ledger(store, KINDS, lambda: self._now, lambda: b"s" * 32)
-        self.ledger.begin("tests/1", self._key.verifier())
+        self.ledger.initialize("tests/1", self._key.verifier())
         self._guard = Kept()
         self._ids: dict[str, Hash] = {}
         self._strands: dict[str, Strand] = {}
@@ -184,16 +184,16 @@ class Forgery:
 
     def _write(self, line: Line) -> None:
         self._now = line.ts
-        if isinstance(line.facts, RunOpen):
-            self._strands[MAIN] = self.ledger.open_run(RUN, line.actor)
+        if isinstance(line.facts, RunOpenFacts):
+            self._strands[MAIN_STRAND] = self.ledger.open_run(RUN, line.actor)
             return
-        if isinstance(line.facts, RunClose):
-            self.ledger.close_run(self._strands[MAIN], line.actor, line.facts.outcome)
+        if isinstance(line.facts, RunCloseFacts):
+            self.ledger.close_run(self._strands[MAIN_STRAND], line.actor, line.facts.outcome)
             return
         if line.strand not in self._strands:
-            self._strands[line.strand] = self.ledger.strand(RUN, line.strand)
+            self._strands[line.strand] = self.ledger.open_strand(RUN, line.strand)
         parents = tuple(self._ids[parent] for parent in line.parents if parent in self._ids)
-        bodies = tuple(Attachment(n, Bytes(data), m) for n, (data, m) in line.bodies.items())
+        bodies = tuple(Attachment(n, BytesContent(data), m) for n, (data, m) in line.bodies.items())
         draft = Draft(line.step, line.actor, line.facts, parents, bodies)
         self._ids[line.id] = self._strands[line.strand].append(draft)[0].leaf
 
@@ -213,7 +213,10 @@ class Forgery:
         moment = now()
         with self._store.snapshot() as reader:
             whole = verify_ledger(reader, KINDS, self.trust, moment)
-            with patch("forum.verify.live._CHUNK", 4), patch("forum.verify.live.SEGMENT", 4):
+            with (
+                patch("forum.verify.ledger_audit._CHUNK_ENTRIES", 4),
+                patch("forum.verify.ledger_audit.SEGMENT_ENTRIES", 4),
+            ):
                 runner = SegmentsHere(reader, KINDS)
                 cut = verify_ledger(reader, KINDS, self.trust, moment, runner=runner)
         assert cut == whole

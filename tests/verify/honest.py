@@ -11,9 +11,19 @@ from typing import Any
 
 import msgspec
 
-from forum.engine import Order, RouteTaken, accept, cancel
+from forum.engine import RouteDecision, RunRequest, accept_run, cancel_run
 from forum.ledger import Outcome
-from forum.work import Accepted, Basis, Budget, Council, Move, Routed, Scripted, Seat, Symposium
+from forum.work import (
+    AcceptedFacts,
+    Basis,
+    Council,
+    RouteFacts,
+    RunBudget,
+    Scripted,
+    ScriptStep,
+    Seat,
+    Symposium,
+)
 from tests.deliberation.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
 from tests.engine.conftest import MEMORY
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, quick, until
@@ -27,52 +37,56 @@ BLOCKED = ballot("yes", blocker="who pays?")
 TWENTY = tuple((NO if seat % 3 == 0 else YES,) * 2 for seat in range(1, 21))
 
 
-def ask(*ways: tuple[str | Move, ...], budget: Budget | None = None, **rules: Any) -> Order:  # noqa: ANN401
+def ask(
+    *ways: tuple[str | ScriptStep, ...],
+    budget: RunBudget | None = None,
+    **rules: Any,  # noqa: ANN401
+) -> RunRequest:
     """Ask a council whose seats go these ways."""
-    return Order(QUESTION, None, panel(*ways, **rules), budget or Budget())
+    return RunRequest(QUESTION, None, panel(*ways, **rules), budget or RunBudget())
 
 
-HONEST: dict[str, Callable[[], Order]] = {
+HONEST: dict[str, Callable[[], RunRequest]] = {
     "agreed at the gate": lambda: ask(*((YES,),) * 5),
     "no gate": lambda: ask(*DIVIDED, baseline=0),
     "divided": split,
     "blocked": lambda: ask((YES, YES), (BLOCKED, BLOCKED), (YES, NO)),
-    "a seat fails": lambda: ask(*DIVIDED[:4], (Move(fail="503"),)),
-    "nobody speaks": lambda: ask(*((Move(fail="503"),),) * 3),
+    "a seat fails": lambda: ask(*DIVIDED[:4], (ScriptStep(fail="503"),)),
+    "nobody speaks": lambda: ask(*((ScriptStep(fail="503"),),) * 3),
     "a malformed reply": lambda: _repaired("seat-1", "~ballot.0.1"),
     "never in the right form": lambda: ask(*DIVIDED[:4], ("what?",)),
     "a judge": judged,
     "a tool": checked,
     "seventeen seats": lambda: ask(*TWENTY[:17], baseline=0, rounds=0, policy={"parallel": 16}),
     "twenty seats": lambda: ask(*TWENTY, baseline=0, policy={"parallel": 16}),
-    "no money left": lambda: ask(*DIVIDED, budget=Budget(usd=7 * PRICE + 1)),
-    "no money": lambda: ask(*DIVIDED, budget=Budget(usd=1)),
+    "no money left": lambda: ask(*DIVIDED, budget=RunBudget(usd=7 * PRICE + 1)),
+    "no money": lambda: ask(*DIVIDED, budget=RunBudget(usd=1)),
     "no time": lambda: ask(
-        *((Move(YES, milliseconds=3000),),) * 3, budget=Budget(milliseconds=300)
+        *((ScriptStep(YES, milliseconds=3000),),) * 3, budget=RunBudget(milliseconds=300)
     ),
     "a call that takes too long": lambda: ask(
-        *DIVIDED[:4], (Move(NO, milliseconds=3000),), policy={"call_milliseconds": 100}
+        *DIVIDED[:4], (ScriptStep(NO, milliseconds=3000),), policy={"call_milliseconds": 100}
     ),
     "no more calls for a seat": lambda: ask(*DIVIDED[:4], ("what?",), policy={"turns": 1}),
     "an answer that claims something": lambda: ask(*((ballot("All tests passed."),),) * 3),
     "a bill above what was reserved": lambda: _called_run(
-        ask((Move(YES, usd=3 * PRICE, tokens=300),), (YES,), (YES,))
+        ask((ScriptStep(YES, usd=3 * PRICE, tokens=300),), (YES,), (YES,))
     ),
     "a seat that repeats itself": lambda: ask(*DIVIDED[:4], ("what?",), policy={"repeats": 2}),
 }
 
 
-def _repaired(name: str, turn: str) -> Order:
+def _repaired(name: str, turn: str) -> RunRequest:
     """Ask a council of which one says something in the wrong form first."""
     policy = panel(*DIVIDED)
     agent = policy.agents[name]
     assert isinstance(agent, Scripted)
-    moves = {**agent.moves, turn: (Move('{"answer": 7}'), *agent.moves[turn])}
+    moves = {**agent.moves, turn: (ScriptStep('{"answer": 7}'), *agent.moves[turn])}
     agents = {**policy.agents, name: msgspec.structs.replace(agent, moves=moves)}
-    return Order(QUESTION, None, msgspec.structs.replace(policy, agents=agents))
+    return RunRequest(QUESTION, None, msgspec.structs.replace(policy, agents=agents))
 
 
-def _called_run(order: Order) -> Order:
+def _called_run(order: RunRequest) -> RunRequest:
     """Ask the same, with an agent on the first seat that is called like a run within."""
     policy = order.policy
     assert isinstance(policy.panel, Council)
@@ -82,30 +96,32 @@ def _called_run(order: Order) -> Order:
     return replace(order, policy=msgspec.structs.replace(policy, agents=agents, panel=panel))
 
 
-def speak(*said: bytes, **changes: Any) -> Order:  # noqa: ANN401
+def speak(*said: bytes, **changes: Any) -> RunRequest:  # noqa: ANN401
     """Ask a symposium in which this is said, turn by turn."""
-    moves: dict[str, tuple[Move, ...]] = {
-        f"~turn.{n}": (Move(words.decode(), tokens=9),) for n, words in enumerate(said, 1)
+    moves: dict[str, tuple[ScriptStep, ...]] = {
+        f"~turn.{n}": (ScriptStep(words.decode(), tokens=9),) for n, words in enumerate(said, 1)
     }
     agents = {"": Scripted(), "model": Scripted(moves, usd=PRICE, tokens=100)}
     speakers = dict.fromkeys((*PANEL, CHAIR), "model")
-    return Order(PROBLEM, None, quick(agents=agents, panel=Symposium(config(**changes), speakers)))
+    return RunRequest(
+        PROBLEM, None, quick(agents=agents, panel=Symposium(config(**changes), speakers))
+    )
 
 
-def _late(order: Order, turn: str) -> Order:
+def _late(order: RunRequest, turn: str) -> RunRequest:
     """Ask the same, with half a second for all of it, of which one turn would need ten times."""
     agent = order.policy.agents["model"]
     assert isinstance(agent, Scripted)
     slow = tuple(msgspec.structs.replace(move, milliseconds=5000) for move in agent.moves[turn])
     slower = msgspec.structs.replace(agent, moves={**agent.moves, turn: slow})
     policy = msgspec.structs.replace(order.policy, agents={"": Scripted(), "model": slower})
-    return Order(order.request, None, policy, Budget(milliseconds=500))
+    return RunRequest(order.request, None, policy, RunBudget(milliseconds=500))
 
 
-def _routed() -> Order:
+def _routed() -> RunRequest:
     """Ask a council to which a router has sent the request."""
-    facts = Routed("bridges", Basis.LEXICAL, 700, "roads", 200, "0" * 64)
-    return replace(split(), route=RouteTaken(facts, b'{"words":["bridge"]}'))
+    facts = RouteFacts("bridges", Basis.LEXICAL, 700, "roads", 200, "0" * 64)
+    return replace(split(), route=RouteDecision(facts, b'{"words":["bridge"]}'))
 
 
 SPOKEN = (
@@ -137,8 +153,8 @@ HONEST |= {
         synthesis(),
         runtime={"on_agent_failure": "continue_without"},
     ),
-    "a symposium without money": lambda: Order(
-        PROBLEM, None, speak(*SPOKEN).policy, Budget(usd=2 * PRICE + 1)
+    "a symposium without money": lambda: RunRequest(
+        PROBLEM, None, speak(*SPOKEN).policy, RunBudget(usd=2 * PRICE + 1)
     ),
     "a symposium without time": lambda: _late(
         speak(*SPOKEN, runtime={"per_agent_retry_budget": 0}), "~turn.2"
@@ -169,7 +185,7 @@ def recorded(name: str) -> Story:
         return story
 
 
-def _plain(factory: StoreFactory, order: Order) -> Story:
+def _plain(factory: StoreFactory, order: RunRequest) -> Story:
     office = Office(factory())
     office.do(order)
     return story_of(office)
@@ -179,12 +195,17 @@ def _cancelled(factory: StoreFactory) -> Story:
     """Have somebody cancel a session while it is under way."""
     office = Office(factory())
     office.accept(
-        ask((NO,), *((Move(YES, milliseconds=20_000),),) * 4, baseline=0, policy={"parallel": 3})
+        ask(
+            (NO,),
+            *((ScriptStep(YES, milliseconds=20_000),),) * 4,
+            baseline=0,
+            policy={"parallel": 3},
+        )
     )
 
     async def stop(office: Office) -> None:
         await until(lambda: len(office.hands.calls) == 4)
-        cancel(office.ledger, RUN, PERSON)
+        cancel_run(office.ledger, RUN, PERSON)
 
     office.work(meanwhile=stop)
     return story_of(office)
@@ -206,7 +227,9 @@ def _forked(factory: StoreFactory) -> Story:
     office = Office(factory())
     office.do(split())
     reveal = next(at for at, entry in enumerate(office.entries()) if entry.step == "reveal/0")
-    accept(office.ledger, "fork", split(), PERSON, Accepted(fork_run=RUN, fork_index=reveal))
+    accept_run(
+        office.ledger, "fork", split(), PERSON, AcceptedFacts(fork_run=RUN, fork_index=reveal)
+    )
     office.work("fork")
     return story_of(office, "fork")
 

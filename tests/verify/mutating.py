@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation.comparing import MEDIA
+from forum.deliberation.record_comparison import BODY_MEDIA_TYPES
 from forum.deliberation.steps import JSON
-from forum.ledger import MAIN, NO_LIMIT, Outcome
+from forum.ledger import MAIN_STRAND, NO_LIMIT, Outcome
 from forum.work import (
-    Accepted,
-    Answered,
-    Happened,
+    AcceptedFacts,
+    AnswerFacts,
+    OutcomeFacts,
     Policy,
-    Replied,
-    Stopped,
+    ReplyFacts,
+    StopFacts,
     read_policy,
     write_policy,
 )
@@ -34,9 +34,9 @@ from tests.verify.forging import Line, Story
 SECOND = 1_000_000
 ANOTHER_TYPE = "text/html"
 _KINDS = {kind.facts: kind for kind in KINDS}
-_SPOKEN = (Replied, Answered, Stopped)
+_SPOKEN = (ReplyFacts, AnswerFacts, StopFacts)
 """Whose bodies are JSON that may be altered and stay in its form."""
-_OWN = (Accepted, Stopped, Answered)
+_OWN = (AcceptedFacts, StopFacts, AnswerFacts)
 """What is like no other: how a session was to go, why it was stopped, and what came of it."""
 _TELLING = (
     *("outcome", "why", "source", "reason", "type"),
@@ -62,7 +62,7 @@ def mutations(story: Story, done: set[object]) -> Iterator[Mutation]:
     """
     own: set[object] = set()
     # Of several stops the one comes first that has stopped the run: which that is, others decide.
-    decisive = [line.facts for line in story.of(MAIN, Stopped)]
+    decisive = [line.facts for line in story.of(MAIN_STRAND, StopFacts)]
     inorder = sorted(story.lines, key=lambda o: (o.facts not in decisive, o.strand, o.step))
     for line in inorder:
         at, likeness = story.lines.index(line), _likeness(line)
@@ -76,7 +76,9 @@ def mutations(story: Story, done: set[object]) -> Iterator[Mutation]:
 
 def _kind(line: Line) -> str:
     name = _KINDS[type(line.facts)].name
-    failed = isinstance(line.facts, Replied | Happened) and line.facts.outcome is not Outcome.OK
+    failed = (
+        isinstance(line.facts, ReplyFacts | OutcomeFacts) and line.facts.outcome is not Outcome.OK
+    )
     return f"{name}, not ok" if failed else name
 
 
@@ -167,7 +169,7 @@ def _other_bodies(line: Line, name: str, alike: list[Line]) -> Iterator[tuple[by
     """Yield what a body could be in place of what it is, or of not being there."""
     if name not in line.bodies:
         taken = [one.bodies[name] for one in alike if name in one.bodies]
-        yield from [*taken, (b"[]", MEDIA.get(type(line.facts), {}).get(name, JSON))][:1]
+        yield from [*taken, (b"[]", BODY_MEDIA_TYPES.get(type(line.facts), {}).get(name, JSON))][:1]
         return
     data, media = line.bodies[name]
     yield None
@@ -204,7 +206,7 @@ def _parts(told: Any, place: str = "") -> Iterator[tuple[str, Any]]:  # noqa: AN
 
 def _policies(line: Line, done: set[object]) -> Iterator[Alter]:
     """Yield the changes of the first policy of a protocol that leave one, member by member."""
-    if not isinstance(line.facts, Accepted):
+    if not isinstance(line.facts, AcceptedFacts):
         return
     policy = read_policy(line.bodies["policy"][0])
     if type(policy.panel) in done:

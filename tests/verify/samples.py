@@ -14,34 +14,34 @@ from typing import Any
 
 import msgspec
 
-from forum.backends.files import FileMemory
 from forum.backends.sqlite import SqliteStore
-from forum.errors import Unreachable
+from forum.backends.state_files import FileCheckpointStore
+from forum.errors import WitnessUnreachable
 from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
     Bundle,
     Draft,
-    Join,
+    JoinFacts,
     Ledger,
+    NoteFacts,
     Outcome,
     Publisher,
-    RedactReason,
-    Remark,
+    RedactionReason,
     Sequencer,
     Strand,
     gather_bundle,
-    text,
+    text_content,
 )
-from forum.ledger.archive import pack, unpack
+from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Hash,
     KnownLog,
     KnownWitness,
     Note,
-    Policy,
     SigningKey,
+    WitnessPolicy,
     cosign,
 )
 from forum.verify import Report, Trust, verify_bundle
@@ -51,7 +51,7 @@ STANDALONE = Path(__file__).parents[2] / "src/forum/verify/standalone.py"
 ORIGIN = "example.com/ledger"
 LOG = SigningKey(bytes(range(32)), ORIGIN)
 WITNESS = SigningKey(b"w" * 32, "forum.local/witness/1", ED25519_COSIGNATURE)
-POLICY = Policy(
+POLICY = WitnessPolicy(
     (KnownLog(LOG.verifier()),), (KnownWitness("local", WITNESS.verifier()),), (), "local"
 )
 TRUST = Trust(policy=POLICY)
@@ -75,7 +75,7 @@ class LocalWitness:
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
         """Return the cosignature line."""
         if self.asleep:
-            raise Unreachable(self.name, "asleep")
+            raise WitnessUnreachable(self.name, "asleep")
         return f"{cosign(Note.parse(note).text, self._key, self._clock() // SECOND)}\n"
 
 
@@ -89,14 +89,14 @@ class World:
         salts = (sha256(b"salt %d" % n).digest() for n in count())
         self.store = SqliteStore(folder / "ledger", log.name)
         self.ledger = Ledger(self.store, LEDGER_KINDS, self.clock, salts.__next__)
-        self.policy = Policy((KnownLog(log.verifier()),), (), (), "none")
+        self.policy = WitnessPolicy((KnownLog(log.verifier()),), (), (), "none")
         if witness is not None:
             known = KnownWitness("local", witness.verifier())
-            self.policy = Policy((KnownLog(log.verifier()),), (known,), (), "local")
+            self.policy = WitnessPolicy((KnownLog(log.verifier()),), (known,), (), "local")
         self.witnesses = [LocalWitness(witness, self.clock)] if witness else []
-        guard = FileMemory(folder / "guard")
+        guard = FileCheckpointStore(folder / "guard")
         self._publisher = Publisher(self.store, log, guard, self.policy, self.witnesses)
-        self.ledger.begin("forumd/0", log.verifier())
+        self.ledger.initialize("forumd/0", log.verifier())
         self.settle()
 
     def settle(self) -> bytes:
@@ -108,9 +108,9 @@ class World:
         self, strand: Strand, step: str, words: str | None = None, *parents: Hash | None
     ) -> Hash:
         """Record a remark, with a body if there are words."""
-        bodies = () if words is None else (Attachment("text", text(words)),)
+        bodies = () if words is None else (Attachment("text", text_content(words)),)
         causes = tuple(parent for parent in parents if parent)
-        return strand.append(Draft(step, "agent", Remark(), causes, bodies))[0].leaf
+        return strand.append(Draft(step, "agent", NoteFacts(), causes, bodies))[0].leaf
 
     def bundle(self, run: str = RUN, verifier: bytes = b"# verify.py\n") -> Bundle:
         """Gather the evidence of a run."""
@@ -125,12 +125,12 @@ class World:
 def write_run(world: World, *, close: bool = True) -> Strand:
     """Record a run of two strands."""
     main = world.ledger.open_run(RUN, "operator")
-    cause = world.ledger.find("0").leaf
+    cause = world.ledger.find_entry("0").leaf
     asked = world.remark(main, "ask", "What is the answer?", main.head, cause)
-    task = world.ledger.strand(RUN, TASK)
+    task = world.ledger.open_strand(RUN, TASK)
     world.remark(task, "think", "a secret", asked)
     answered = world.remark(task, "answer", "42", task.head)
-    main.append(Draft("join", "system", Join(), (answered,)))
+    main.append(Draft("join", "system", JoinFacts(), (answered,)))
     if close:
         world.ledger.close_run(main, "operator", Outcome.OK)
     world.settle()
@@ -141,8 +141,8 @@ def write_story(world: World) -> None:
     """Record a run, export it, redact one of its bodies, and go on with another run."""
     write_run(world)
     world.ledger.record_export(RUN, 7, 9, "operator")
-    target = world.ledger.find(f"{RUN}/{TASK}/0")
-    world.ledger.request_redaction(target, "text", "operator", RedactReason.SECRET)
+    target = world.ledger.find_entry(f"{RUN}/{TASK}/0")
+    world.ledger.request_redaction(target, "text", "operator", RedactionReason.SECRET)
     world.settle()
     world.ledger.erase_redacted()
     other = world.ledger.open_run(OTHER_RUN, "operator")
@@ -176,8 +176,8 @@ standalone = load_standalone()
 def stranger(trust: Trust) -> Any:  # noqa: ANN401  a value of that module
     """Return the same trust as the stand-alone verifier has it."""
     keys = [standalone.read_key(str(key)) for key in trust.keys]
-    policy = standalone.Policy(trust.policy.encode()) if trust.policy else None
-    return standalone.Trust(keys, policy, list(trust.remembered))
+    policy = standalone.BundlePolicy(trust.policy.encode()) if trust.policy else None
+    return standalone.BundleTrust(keys, policy, list(trust.remembered))
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -223,14 +223,14 @@ def seal(files: Files, **said: str) -> bytes:
         [name, len(listed[name]), sha256(listed[name]).hexdigest()] for name in sorted(listed)
     ]
     line = json.dumps(manifest, ensure_ascii=False, separators=(",", ":"))
-    return pack({**listed, "manifest.json": line.encode()})
+    return pack_archive({**listed, "manifest.json": line.encode()})
 
 
 def without(data: bytes, *prefixes: str) -> bytes:
     """Return a bundle without the files whose names begin like this, its manifest repaired."""
-    return seal({n: d for n, d in unpack(data).items() if not n.startswith(prefixes)})
+    return seal({n: d for n, d in unpack_archive(data).items() if not n.startswith(prefixes)})
 
 
 def altered(data: bytes, **said: str) -> bytes:
     """Return a bundle whose manifest says something else."""
-    return seal(unpack(data), **said)
+    return seal(unpack_archive(data), **said)

@@ -13,15 +13,15 @@ from forum.ledger import (
     Commitment,
     Entry,
     Facts,
-    Join,
-    LogOpen,
+    JoinFacts,
+    LogOpenFacts,
+    NoteFacts,
     Outcome,
-    Redact,
-    RedactReason,
-    Remark,
-    RunClose,
-    RunOpen,
-    commit,
+    RedactionFacts,
+    RedactionReason,
+    RunCloseFacts,
+    RunOpenFacts,
+    compute_commitment,
     leaf_of,
 )
 from forum.ledger.bundle import PastCheckpoint
@@ -30,16 +30,16 @@ from forum.tlog import (
     Checkpoint,
     KnownWitness,
     Note,
-    Policy,
     SigningKey,
     TlogProof,
     TreeView,
     WitnessGroup,
+    WitnessPolicy,
     cosign,
     prove_consistency,
     prove_inclusion,
     sign_checkpoint,
-    view_of,
+    view_in_memory,
 )
 from forum.verify import Trust
 from tests.verify.flips import quick_signatures
@@ -66,8 +66,8 @@ SECOND_WITNESS, THIRD_WITNESS = (
 )
 WITNESSES = (WITNESS, SECOND_WITNESS, THIRD_WITNESS)
 NAMED = tuple(KnownWitness(f"w{n}", key.verifier()) for n, key in enumerate(WITNESSES))
-QUORUM = Policy(POLICY.logs, NAMED, (WitnessGroup("two", 2, ("w0", "w1", "w2")),), "two")
-NESTED = Policy(
+QUORUM = WitnessPolicy(POLICY.logs, NAMED, (WitnessGroup("two", 2, ("w0", "w1", "w2")),), "two")
+NESTED = WitnessPolicy(
     POLICY.logs,
     NAMED,
     (WitnessGroup("others", 1, ("w1", "w2")), WitnessGroup("both", 2, ("w0", "others"))),
@@ -77,7 +77,7 @@ TRUSTS = [
     Trust(policy=POLICY),
     Trust(policy=QUORUM),
     Trust(policy=NESTED),
-    Trust(policy=Policy(POLICY.logs, NAMED, (), "none")),
+    Trust(policy=WitnessPolicy(POLICY.logs, NAMED, (), "none")),
     Trust((LOG.verifier(),)),
     Trust(),
 ]
@@ -120,7 +120,7 @@ class Writer:
             step="step",
             ts=(STARTED + self.draw(OFFSETS)) * SECOND,
             actor="writer",
-            kind=LEDGER_KINDS.of(facts).name,
+            kind=LEDGER_KINDS.kind_of(facts).name,
             parents=tuple(self.parents()),
             facts=facts,
             bodies={name: self.commitment(content) for name, content in bodies.items()},
@@ -141,17 +141,19 @@ class Writer:
         """Draw what is recorded: usually what fits, now and then something else."""
         opened = (run, strand) in self.heads
         if run == "log" and not opened:
-            return LogOpen("program"), {}
+            return LogOpenFacts("program"), {}
         if strand == "main" and opened == rarely(self.draw):
-            return self.draw(st.sampled_from([RunOpen(), RunOpen(1, self.root(1))])), {}
+            return self.draw(st.sampled_from([RunOpenFacts(), RunOpenFacts(1, self.root(1))])), {}
         if strand == "main" and rarely(self.draw):
-            return RunClose(Outcome.OK, 1), {"strands": self.ends(run)}
+            return RunCloseFacts(Outcome.OK, 1), {"strands": self.ends(run)}
         if self.data and rarely(self.draw):
             target = leaf_of(self.draw(st.sampled_from(self.data))).hex()
             name = self.draw(st.sampled_from(["text", "strands"]))
-            return Redact(target, name, RedactReason.LEGAL), {}
+            return RedactionFacts(target, name, RedactionReason.LEGAL), {}
         return self.draw(
-            st.sampled_from([(Join(), {}), (Remark(), {}), (Remark(), {"text": b"some text"})])
+            st.sampled_from(
+                [(JoinFacts(), {}), (NoteFacts(), {}), (NoteFacts(), {"text": b"some text"})]
+            )
         )
 
     def ends(self, run: str) -> bytes:
@@ -173,15 +175,15 @@ class Writer:
     def commitment(self, content: bytes) -> Commitment:
         """Commit to a body, now and then with a wrong size."""
         size = len(content) + rarely(self.draw)
-        return Commitment(commit(SALT, size, [content]).hex(), size, "text/plain")
+        return Commitment(compute_commitment(SALT, size, [content]).hex(), size, "text/plain")
 
     def root(self, size: int) -> str:
         """Return the root over the first entries, if there are so many."""
-        return view_of([leaf_of(data) for data in self.data[:size]]).root().hex()
+        return view_in_memory([leaf_of(data) for data in self.data[:size]]).root().hex()
 
     def bundle(self) -> Bundle:
         """Gather most of it, under a checkpoint that is signed and usually cosigned."""
-        view = view_of([leaf_of(data) for data in self.data])
+        view = view_in_memory([leaf_of(data) for data in self.data])
         note = self.signed(view, view.size)
         kept = [index for index in range(view.size) if not rarely(self.draw)]
         past = self.draw(st.sets(st.integers(1, view.size)))

@@ -12,25 +12,25 @@ from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
     Bundle,
-    Bytes,
+    BytesContent,
     Draft,
+    NoteFacts,
     Outcome,
-    Redact,
-    RedactReason,
-    Remark,
-    RunClose,
-    commit,
-    text,
+    RedactionFacts,
+    RedactionReason,
+    RunCloseFacts,
+    compute_commitment,
+    text_content,
 )
-from forum.ledger.archive import pack, unpack
 from forum.ledger.entry import Commitment
+from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
     ED25519_COSIGNATURE,
     KnownWitness,
     Note,
-    Policy,
     SigningKey,
     TlogProof,
+    WitnessPolicy,
     cosign,
 )
 from forum.verify import State, Trust
@@ -104,12 +104,12 @@ def test_any_program_can_open_a_bundle(bundle: bytes) -> None:
     """The one form that we accept is a form that every reader of zip archives knows."""
     with zipfile.ZipFile(BytesIO(bundle)) as archive:
         assert archive.testzip() is None
-        assert {name: archive.read(name) for name in archive.namelist()} == unpack(bundle)
+        assert {name: archive.read(name) for name in archive.namelist()} == unpack_archive(bundle)
 
 
 def test_what_a_bundle_encloses_is_not_believed(bundle: bytes) -> None:
     """Policy, verifier and instructions are a convenience: no part of the report rests on them."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     files |= {"policy": b"quorum none\n", "verify.py": b"print('all holds')\n", "README.txt": b""}
     files |= {"index.html": b"<h1>all holds</h1>"}
 
@@ -131,7 +131,7 @@ def test_a_key_alone_says_nothing_of_witnesses(bundle: bytes) -> None:
 
 def test_a_policy_without_logs_names_no_key(bundle: bytes) -> None:
     """Witnesses vouch for what they saw, not for whose log it is."""
-    policy = Policy((), POLICY.witnesses, (), "local")
+    policy = WitnessPolicy((), POLICY.witnesses, (), "local")
 
     assert states(bundle, Trust(policy=policy)) == (NOT_CHECKED, NOT_CHECKED, HOLDS)
     assert verify_both(bundle, Trust((LOG.verifier(),), policy)).ok
@@ -142,7 +142,7 @@ def test_another_log_s_key_does_not_open_it(bundle: bytes) -> None:
     other = SigningKey(b"o" * 32, ORIGIN)
 
     report = verify_both(
-        bundle, Trust((other.verifier(),), Policy((), POLICY.witnesses, (), "local"))
+        bundle, Trust((other.verifier(),), WitnessPolicy((), POLICY.witnesses, (), "local"))
     )
 
     assert (report.intact.state, problems(report)) == (FAILS, {"signature-rejected"})
@@ -161,7 +161,7 @@ def test_a_policy_that_is_not_satisfied(
     lines = [f"log {LOG.verifier()}", f"witness strangers {stranger.verifier()}"]
     lines += [f"witness local {key.verifier()}" for key in witnesses]
     lines += ["group all all local strangers"] if witnesses else []
-    policy = Policy.parse("\n".join([*lines, f"quorum {quorum}", ""]).encode())
+    policy = WitnessPolicy.parse("\n".join([*lines, f"quorum {quorum}", ""]).encode())
 
     report = verify_both(bundle, Trust(policy=policy))
 
@@ -174,7 +174,9 @@ def test_one_of_several_witnesses_may_suffice(bundle: bytes) -> None:
     known = (KnownWitness("s", stranger.verifier()), *POLICY.witnesses)
     lines = [*POLICY.logs, *known, "group inner any local", "group g 1 s inner", "quorum g", ""]
 
-    assert verify_both(bundle, Trust(policy=Policy.parse("\n".join(map(str, lines)).encode()))).ok
+    assert verify_both(
+        bundle, Trust(policy=WitnessPolicy.parse("\n".join(map(str, lines)).encode()))
+    ).ok
 
 
 def test_a_forger_with_keys_of_his_own(bundle: bytes, tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_a_forger_with_keys_of_his_own(bundle: bytes, tmp_path: Path) -> None:
 def test_a_tree_that_was_seen_otherwise(bundle: bytes, tmp_path: Path) -> None:
     """Two trees of one size under one key are two histories; the reader remembers the first."""
     world = World(tmp_path)
-    strand = world.ledger.strand(OTHER_RUN)
+    strand = world.ledger.open_strand(OTHER_RUN)
     for number in range(10):
         world.remark(strand, f"other/{number}")
     seen = world.settle()
@@ -206,7 +208,7 @@ def test_a_tree_that_was_seen_otherwise(bundle: bytes, tmp_path: Path) -> None:
 
     assert problems(report) == {"history-replaced"}
     assert (report.independent.state, report.found) == (FAILS, 1)
-    own = unpack(bundle)["checkpoint"]
+    own = unpack_archive(bundle)["checkpoint"]
     assert verify_both(bundle, Trust(policy=POLICY, remembered=(own,))).ok
     assert not verify_both(bundle, Trust(policy=POLICY, remembered=(b"no note",))).ok
 
@@ -233,7 +235,7 @@ def test_a_redaction_that_is_left_out(bundle: bytes) -> None:
 
 def test_a_redacted_body_that_comes_back(bundle: bytes) -> None:
     """Who still holds body and salt can prove it; nothing else passes for it."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     name = "0000000000000004/text"
 
     report = verify_both(seal(files | {f"bodies/{name}": b"a lie", f"salts/{name}": bytes(32)}))
@@ -244,7 +246,7 @@ def test_a_redacted_body_that_comes_back(bundle: bytes) -> None:
 @pytest.mark.parametrize("salt", [b"", bytes(31), bytes(33)])
 def test_a_salt_of_another_length(bundle: bytes, salt: bytes) -> None:
     """It is a finding like any other, and not an exception in the verifier."""
-    files = unpack(bundle) | {"salts/0000000000000005/text": salt}
+    files = unpack_archive(bundle) | {"salts/0000000000000005/text": salt}
 
     assert problems(verify_both(seal(files))) == {"body-mismatch"}
 
@@ -324,8 +326,8 @@ def test_the_bundle_of_the_log_s_own_life(world: World) -> None:
 def test_a_close_whose_list_is_redacted(world: World) -> None:
     """Which strands there were is then not known; "complete" would be a guess."""
     write_story(world)
-    target = world.ledger.find(f"{RUN}/main/3")
-    world.ledger.request_redaction(target, "strands", "operator", RedactReason.REQUEST)
+    target = world.ledger.find_entry(f"{RUN}/main/3")
+    world.ledger.request_redaction(target, "strands", "operator", RedactionReason.REQUEST)
     world.settle()
     world.ledger.erase_redacted()
 
@@ -338,12 +340,12 @@ def test_a_close_whose_list_is_redacted(world: World) -> None:
 def test_a_run_cannot_redact_its_own_bodies(world: World) -> None:
     """Who may write a run could leave out what damns it, and both verifiers would believe it."""
     main = write_run(world, close=False)
-    target = world.ledger.find(f"{RUN}/{TASK}/0")
-    facts = Redact(target.leaf.hex(), "text", RedactReason.SECRET)
+    target = world.ledger.find_entry(f"{RUN}/{TASK}/0")
+    facts = RedactionFacts(target.leaf.hex(), "text", RedactionReason.SECRET)
     main.append(Draft("redact", "operator", facts, (target.leaf,)))
     world.ledger.close_run(main, "operator", Outcome.OK)
     world.settle()
-    world.store.erase(target.position, "text")
+    world.store.erase_body(target.position, "text")
 
     report = verify_both(world.bundle().encode())
 
@@ -354,7 +356,7 @@ def test_a_run_cannot_redact_its_own_bodies(world: World) -> None:
 def test_a_close_that_commits_to_no_list_closes_nothing(world: World) -> None:
     """It says how many strands there were, which even a run without any has to prove."""
     main = world.ledger.open_run(RUN, "operator")
-    main.append(Draft("run/close", "operator", RunClose(Outcome.OK, 0)))
+    main.append(Draft("run/close", "operator", RunCloseFacts(Outcome.OK, 0)))
     world.settle()
 
     assert problems(verify_both(world.bundle().encode())) == {"strand-unclosed"}
@@ -364,9 +366,9 @@ def test_a_close_beside_main_closes_nothing(world: World) -> None:
     """Only `main` speaks for the run; the same kind in another strand is like any other entry."""
     main = world.ledger.open_run(RUN, "operator")
     asked = world.remark(main, "ask")
-    task = world.ledger.strand(RUN, TASK)
-    body = Attachment("strands", text("[]"))
-    task.append(Draft("run/close", "operator", RunClose(Outcome.OK, 0), (asked,), (body,)))
+    task = world.ledger.open_strand(RUN, TASK)
+    body = Attachment("strands", text_content("[]"))
+    task.append(Draft("run/close", "operator", RunCloseFacts(Outcome.OK, 0), (asked,), (body,)))
     world.settle()
     report = verify_both(world.bundle().encode())
 
@@ -378,7 +380,7 @@ def test_what_comes_after_a_close(world: World) -> None:
     """Nothing may be added to a closed run: neither to a strand of it nor as a new one."""
     main = write_run(world)
     world.remark(main, "late")
-    world.remark(world.ledger.strand(RUN, "task/2"), "later")
+    world.remark(world.ledger.open_strand(RUN, "task/2"), "later")
     world.settle()
 
     report = verify_both(world.bundle().encode())
@@ -406,12 +408,12 @@ def test_what_comes_after_a_close(world: World) -> None:
 )
 def test_a_file_of_no_known_kind(bundle: bytes, name: str) -> None:
     """What the verifier does not read must not stand where readers look for evidence."""
-    assert problems(verify_both(seal(unpack(bundle) | {name: b""}))) == {"bundle-altered"}
+    assert problems(verify_both(seal(unpack_archive(bundle) | {name: b""}))) == {"bundle-altered"}
 
 
 def test_a_body_of_no_entry(bundle: bytes) -> None:
     """A text that the log never committed to must not travel along as if it had."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     for place in ("0000000000000003/other", "0000000000000001/text", "0000000000000009/text"):
         stray = files | {f"bodies/{place}": b"x", f"salts/{place}": bytes(32)}
 
@@ -425,7 +427,7 @@ def test_an_entry_of_another_log(world: World, tmp_path: Path) -> None:
     data = LEDGER_KINDS.write(
         type(foreign)(**{f: getattr(foreign, f) for f in foreign.__struct_fields__} | {"log": "x"})
     )
-    files = unpack(world.bundle().encode()) | {"entries/0000000000000003.json": data}
+    files = unpack_archive(world.bundle().encode()) | {"entries/0000000000000003.json": data}
 
     assert {"foreign-entry", "proof-rejected"} < problems(verify_both(seal(files)))
 
@@ -436,7 +438,9 @@ def test_an_archive_that_is_cut_off(bundle: bytes, cut: int) -> None:
     assert problems(verify_both(bundle[:-cut])) == {"bundle-altered"}
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\3\4", b"PK\5\6" + bytes(18), bytes(100), pack({})])
+@pytest.mark.parametrize(
+    "data", [b"", b"PK\3\4", b"PK\5\6" + bytes(18), bytes(100), pack_archive({})]
+)
 def test_what_is_no_bundle_at_all(data: bytes) -> None:
     """Any bytes whatever give a report."""
     assert problems(verify_both(data)) == {"bundle-altered"}
@@ -451,16 +455,16 @@ def test_an_archive_with_something_around_it(bundle: bytes) -> None:
 def test_an_archive_with_very_many_files() -> None:
     """A zip archive counts its files with two bytes; beyond that it ends as ZIP64 has it."""
     files = {f"{n:05}": b"" for n in range(65_536)}
-    data = pack(files)
+    data = pack_archive(files)
 
-    assert unpack(data) == files
+    assert unpack_archive(data) == files
     with zipfile.ZipFile(BytesIO(data)) as archive:
         assert archive.namelist() == list(files)
 
 
 def test_a_manifest_that_is_written_differently(bundle: bytes) -> None:
     """One bundle, one form: also in what protects against accidents only."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     line = files["manifest.json"]
     for other in (
         line.replace(b",", b", ", 1),
@@ -473,15 +477,19 @@ def test_a_manifest_that_is_written_differently(bundle: bytes) -> None:
         b"\xff",
         b"[" * 100_000,
     ):
-        assert problems(verify_both(pack(files | {"manifest.json": other}))) == {"bundle-altered"}
+        assert problems(verify_both(pack_archive(files | {"manifest.json": other}))) == {
+            "bundle-altered"
+        }
 
 
 def test_a_manifest_with_a_boolean_for_a_number(bundle: bytes) -> None:
     """In some languages true equals one."""
-    files = unpack(bundle) | {"README.txt": b"x"}
-    line = unpack(seal(files))["manifest.json"].replace(b'["README.txt",1,', b'["README.txt",true,')
+    files = unpack_archive(bundle) | {"README.txt": b"x"}
+    line = unpack_archive(seal(files))["manifest.json"].replace(
+        b'["README.txt",1,', b'["README.txt",true,'
+    )
 
-    report = verify_both(pack(files | {"manifest.json": line}))
+    report = verify_both(pack_archive(files | {"manifest.json": line}))
 
     assert problems(report) == {"bundle-altered"}
 
@@ -524,7 +532,7 @@ def test_a_past_that_is_left_out(bundle: bytes) -> None:
 
 def test_a_past_that_no_witness_has_seen(world: World) -> None:
     """A witness that slept delays nothing; what it did not cosign merely bounds no times."""
-    world.remark(world.ledger.strand(OTHER_RUN), "before")
+    world.remark(world.ledger.open_strand(OTHER_RUN), "before")
     world.witnesses[0].asleep = True
     world.settle()
     main = world.ledger.open_run(RUN, "operator")
@@ -534,13 +542,13 @@ def test_a_past_that_no_witness_has_seen(world: World) -> None:
 
     bundle = world.bundle().encode()
 
-    assert "past/0000000000000003.note" in unpack(bundle)
+    assert "past/0000000000000003.note" in unpack_archive(bundle)
     assert verify_both(bundle).ok
 
 
 def test_a_past_that_is_not_continued(bundle: bytes) -> None:
     """An earlier checkpoint counts only if this tree grew from it."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     name = "past/0000000000000008.consistency"
 
     report = verify_both(seal(files | {name: files["past/0000000000000002.consistency"]}))
@@ -550,7 +558,7 @@ def test_a_past_that_is_not_continued(bundle: bytes) -> None:
 
 def test_a_past_by_another_key(bundle: bytes) -> None:
     """Whoever lets a bundle continue a checkpoint of his own making is found out by its key."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     other = SigningKey(b"o" * 32, ORIGIN)
     note = Note.parse(files["past/0000000000000008.note"])
     forged = Note(note.text, (cosign(note.text, WITNESS, STARTED),)).encode()
@@ -562,7 +570,7 @@ def test_a_past_by_another_key(bundle: bytes) -> None:
 
 def test_a_proof_of_another_entry(bundle: bytes) -> None:
     """A proof counts for the entry beside which it stands, and for this checkpoint."""
-    files = unpack(bundle)
+    files = unpack_archive(bundle)
     one, two = (f"proofs/000000000000000{n}.tlog-proof" for n in (2, 3))
     swapped = verify_both(seal(files | {one: files[two], two: files[one]}))
     proof = TlogProof.parse(files[one])
@@ -576,7 +584,7 @@ def test_a_proof_of_another_entry(bundle: bytes) -> None:
 
 def test_a_run_that_does_not_begin_with_its_opening(world: World) -> None:
     """Without run.open nothing says since when the run can exist."""
-    world.remark(world.ledger.strand(RUN), "first")
+    world.remark(world.ledger.open_strand(RUN), "first")
     world.settle()
 
     report = verify_both(world.bundle().encode())
@@ -587,7 +595,7 @@ def test_a_run_that_does_not_begin_with_its_opening(world: World) -> None:
 def test_a_size_that_the_commitment_does_not_fit(world: World) -> None:
     """The length in a leaf outlives the body, so a body of another length must not pass."""
     salt, content = bytes(32), b"four"
-    lie = Commitment(commit(salt, 5, [content]).hex(), 5, "text/plain")
+    lie = Commitment(compute_commitment(salt, 5, [content]).hex(), 5, "text/plain")
     main = world.ledger.open_run(RUN, "operator")
     head = main.head
     assert head is not None
@@ -598,7 +606,7 @@ def test_a_size_that_the_commitment_does_not_fit(world: World) -> None:
     entry = LEDGER_KINDS.read(data)
     members = {f: getattr(entry, f) for f in entry.__struct_fields__}
     data = LEDGER_KINDS.write(
-        type(forged)(**members | {"kind": "note/1", "facts": Remark(), "bodies": {"text": lie}})
+        type(forged)(**members | {"kind": "note/1", "facts": NoteFacts(), "bodies": {"text": lie}})
     )
     altered_bundle = Bundle(
         bundle.origin,
@@ -635,8 +643,8 @@ def test_a_size_that_the_commitment_does_not_fit(world: World) -> None:
 def test_a_list_of_strands_that_is_none(world: World, content: bytes) -> None:
     """A writer may commit to anything; what is no list fits no strands."""
     main = write_run(world, close=False)
-    body = Attachment("strands", Bytes(content), "application/json")
-    main.append(Draft("run/close", "operator", RunClose(Outcome.OK, 1), (), (body,)))
+    body = Attachment("strands", BytesContent(content), "application/json")
+    main.append(Draft("run/close", "operator", RunCloseFacts(Outcome.OK, 1), (), (body,)))
     world.settle()
 
     report = verify_both(world.bundle().encode())

@@ -15,43 +15,51 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation import Breach, audit
-from forum.deliberation.comparing import WRITER
-from forum.deliberation.kinds import (
+from forum.deliberation import Breach, audit_session
+from forum.deliberation.council_kinds import (
     Accord,
-    Balloted,
-    Baselined,
-    Concluded,
+    BallotFacts,
+    BaselineDecision,
+    BaselineFacts,
+    CouncilCloseFacts,
     End,
     Ground,
-    Passage,
-    Revealed,
+    RevealFacts,
 )
-from forum.deliberation.symposium.kinds import SessionClosed
-from forum.engine import Call, Engine, Model, Order, Reply, cancel, read_run
-from forum.engine.case import ENGINE
+from forum.deliberation.record_comparison import WRITER
+from forum.deliberation.symposium.kinds import SymposiumCloseFacts
+from forum.engine import CallReply, Engine, Model, ModelCall, RunRequest, cancel_run, read_run
+from forum.engine.context import ENGINE
 from forum.errors import Malformed
-from forum.ledger import MAIN, Join, Ledger, Mask, Outcome, RedactReason, RunClose
+from forum.ledger import (
+    MAIN_STRAND,
+    JoinFacts,
+    Ledger,
+    Outcome,
+    RedactionReason,
+    RunCloseFacts,
+    SecretMask,
+)
 from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
-from forum.verify.sessions import _PROBLEMS
+from forum.verify.session_checker import _PROBLEMS
 from forum.work import (
     CONTROL,
-    MOST_LOST,
-    MOST_THROTTLED,
-    Accepted,
+    MAX_LOST_CALLS,
+    MAX_THROTTLED_CALLS,
+    AcceptedFacts,
     Agent,
-    Answered,
-    Called,
-    Happened,
-    Intended,
-    Judged,
-    Move,
+    AnswerFacts,
+    CallFacts,
+    IntentFacts,
     Next,
-    Replied,
+    OutcomeFacts,
+    ReplyFacts,
+    ReplyOrigin,
     Scripted,
-    Source,
-    Stopped,
+    ScriptStep,
+    StopFacts,
     StopReason,
+    VerdictFacts,
     Why,
 )
 from tests.engine.office import KINDS, PERSON, RUN, Cut, Office, Power, now, quick, until
@@ -104,11 +112,11 @@ def test_an_honest_session_that_is_written_anew_is_as_good(folder: Path, name: s
 
 def test_a_session_that_was_cancelled_follows_from_its_record(office: Office) -> None:
     """Who was cut off, and who was never asked, is part of it."""
-    office.accept(ask((NO,), *((Move(YES, milliseconds=20_000),),) * 4))
+    office.accept(ask((NO,), *((ScriptStep(YES, milliseconds=20_000),),) * 4))
 
     async def stop(office: Office) -> None:
         await until(lambda: read_run(office.ledger, RUN).task("~ballot.0.1").state.is_end)
-        cancel(office.ledger, RUN, PERSON)
+        cancel_run(office.ledger, RUN, PERSON)
 
     run = office.work(meanwhile=stop)
 
@@ -143,8 +151,8 @@ def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> 
         def __init__(self, model: Model) -> None:
             self.name, self.bound = model.name, model.bound
 
-        async def reply(self, _: Call) -> Reply:
-            return Reply(Outcome.FAILED, why=Why.THROTTLED, retry_milliseconds=1)
+        async def reply(self, _: ModelCall) -> CallReply:
+            return CallReply(Outcome.FAILED, why=Why.THROTTLED, retry_milliseconds=1)
 
     def model(agent: Agent) -> Model:
         made = office.hands.model(agent)
@@ -154,7 +162,7 @@ def test_a_seat_that_is_always_turned_away_has_failed_thrice(office: Office) -> 
     run = office.do(order)
 
     assert run.outcome is Outcome.OK
-    assert len(run.task("~ballot.0.5").calls) == 3 * (MOST_THROTTLED + 1)
+    assert len(run.task("~ballot.0.5").calls) == 3 * (MAX_THROTTLED_CALLS + 1)
     assert office.findings() == ()
 
 
@@ -176,7 +184,7 @@ def test_a_seat_whose_model_cannot_be_made_has_failed(office: Office) -> None:
 
 # Forged sessions
 
-LOST = Replied(Outcome.INDETERMINATE, Why.LOST, PRICE, 100)
+LOST = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, PRICE, 100)
 """A call that nobody heard the end of: all that was reserved for it is gone."""
 
 Forge = Callable[[Story], object]
@@ -184,16 +192,16 @@ Forge = Callable[[Story], object]
 
 def _say(story: Story, turn: str, **members: Any) -> None:  # noqa: ANN401
     """Have a ballot say something else than the reply."""
-    line = story.one(f"turn/{turn}", Balloted)
+    line = story.one(f"turn/{turn}", BallotFacts)
     line.rewrite("ballot", lambda data: json.dumps({**json.loads(data), **members}).encode())
 
 
 def _reply(story: Story, turn: str, **members: Any) -> None:  # noqa: ANN401
     """Have a seat say something else, in its reply and in its ballot."""
     _say(story, turn, **members)
-    line = story.one(f"turn/{turn}", Balloted)
+    line = story.one(f"turn/{turn}", BallotFacts)
     line.rewrite("ballot", lambda data: msgspec.json.encode(json.loads(data)))
-    reply = story.one(f"turn/{turn}", Replied)
+    reply = story.one(f"turn/{turn}", ReplyFacts)
     reply.rewrite("output", lambda data: json.dumps({**json.loads(data), **members}).encode())
 
 
@@ -203,17 +211,17 @@ def _swap(story: Story, one: str, other: str, kind: type[Any], body: str) -> Non
 
 
 def _prompt(story: Story, turn: str, old: bytes, new: bytes) -> None:
-    line = story.one(f"turn/{turn}", Called)
+    line = story.one(f"turn/{turn}", CallFacts)
     line.rewrite("prompt", lambda data: data.replace(old, new))
 
 
 def _without_line(story: Story, turn: str, words: bytes) -> None:
-    line = story.one(f"turn/{turn}", Called)
+    line = story.one(f"turn/{turn}", CallFacts)
     line.rewrite("prompt", lambda data: b"\n".join(x for x in data.split(b"\n") if words not in x))
 
 
 def _report(story: Story, **members: Any) -> None:  # noqa: ANN401
-    line = story.one(MAIN, Concluded)
+    line = story.one(MAIN_STRAND, CouncilCloseFacts)
     line.rewrite("report", lambda data: json.dumps({**json.loads(data), **members}).encode())
 
 
@@ -228,7 +236,7 @@ def _vote_late(story: Story) -> None:
 
 def _ask_early(story: Story) -> None:
     """Let a seat exchange ballots before all are in."""
-    call = story.one("turn/ballot.1.1", Called)
+    call = story.one("turn/ballot.1.1", CallFacts)
     call.parents = [story.step("baseline").id]
     story.move(call, before=story.step("reveal/0"))
 
@@ -238,34 +246,36 @@ def _skip_round(story: Story) -> None:
     first = story.step("reveal/0").parents
     story.drop_turns(*(f"ballot.1.{seat}" for seat in range(1, 6)))
     story.drop(story.step("reveal/1"))
-    for line in (story.one(MAIN, Concluded), story.one(MAIN, Answered)):
+    for line in (story.one(MAIN_STRAND, CouncilCloseFacts), story.one(MAIN_STRAND, AnswerFacts)):
         line.parents = [*first]
 
 
 def _add_round(story: Story) -> None:
     """Ask once more, after it was over."""
-    close, reveal = story.one(MAIN, Concluded), story.step("reveal/1")
+    close, reveal = story.one(MAIN_STRAND, CouncilCloseFacts), story.step("reveal/1")
     for seat in range(1, 6):
         story.repeat_turn(f"ballot.1.{seat}", f"ballot.2.{seat}", close)
-        for call in story.of(f"turn/ballot.2.{seat}", Called):
+        for call in story.of(f"turn/ballot.2.{seat}", CallFacts):
             call.parents = [reveal.id]
     facts = msgspec.structs.replace(reveal.facts, round=2)
     parents = [f"{parent}/ballot.2.{n}" for n, parent in enumerate(reveal.parents, 1)]
-    again = Line("again", MAIN, "reveal/2", reveal.actor, facts, close.ts, parents)
+    again = Line("again", MAIN_STRAND, "reveal/2", reveal.actor, facts, close.ts, parents)
     story.lines.insert(story.lines.index(close), again)
 
 
 def _pass_gate(story: Story) -> None:
     """Let the first answers be all, though they do not agree."""
-    baseline = story.one(MAIN, Baselined)
-    baseline.alter(passage=Passage.AGREED)
+    baseline = story.one(MAIN_STRAND, BaselineFacts)
+    baseline.alter(passage=BaselineDecision.AGREED)
     later = [
         *(f"ballot.0.{seat}" for seat in (4, 5)),
         *(f"ballot.1.{seat}" for seat in range(1, 6)),
     ]
     story.drop_turns(*later)
     story.drop(story.step("reveal/0"), story.step("reveal/1"))
-    story.one(MAIN, Concluded).alter(end=End.GATE, ground=Ground.GATE, rounds=0, ballots=3)
+    story.one(MAIN_STRAND, CouncilCloseFacts).alter(
+        end=End.GATE, ground=Ground.GATE, rounds=0, ballots=3
+    )
 
 
 def _add_seat(story: Story) -> None:
@@ -283,17 +293,17 @@ def _remove_seat(story: Story) -> None:
 
 def _silence(story: Story) -> None:
     """Give a seat up that has said something."""
-    story.drop(story.one("turn/ballot.0.5", Balloted))
-    story.one("turn/ballot.0.5", Judged).alter(
+    story.drop(story.one("turn/ballot.0.5", BallotFacts))
+    story.one("turn/ballot.0.5", VerdictFacts).alter(
         outcome=Outcome.FAILED, next=Next.GIVE_UP, reason="form"
     )
 
 
 def _cut_off(story: Story) -> None:
     """Say of a seat that has said something that it was stopped."""
-    verdict = story.one("turn/ballot.0.5", Judged)
-    story.drop(story.one("turn/ballot.0.5", Balloted))
-    verdict.step, verdict.facts = "stop", Stopped(StopReason.DEADLINE, by="~ballot.0.5")
+    verdict = story.one("turn/ballot.0.5", VerdictFacts)
+    story.drop(story.one("turn/ballot.0.5", BallotFacts))
+    verdict.step, verdict.facts = "stop", StopFacts(StopReason.DEADLINE, by="~ballot.0.5")
 
 
 def _give_up_early(story: Story) -> None:
@@ -318,12 +328,12 @@ def _other_agent(story: Story) -> None:
     for line in story.of("turn/ballot.0.2"):
         if line.actor == "seat-2":
             line.actor = "seat-1"
-    story.one("turn/ballot.0.2", Called).alter(agent="seat-1")
+    story.one("turn/ballot.0.2", CallFacts).alter(agent="seat-1")
 
 
 def _without_panel(story: Story) -> None:
     """Say that nobody was to deliberate."""
-    accepted = story.one(MAIN, Accepted)
+    accepted = story.one(MAIN_STRAND, AcceptedFacts)
     accepted.rewrite(
         "policy",
         lambda data: json.dumps(
@@ -342,13 +352,13 @@ def _without_anything(story: Story) -> None:
     """Make up an answer, and ask nobody."""
     _without_turns(story)
     story.drop(*(story.step(s) for s in ("council", "baseline", "reveal/0", "reveal/1")))
-    story.drop(story.one(MAIN, Concluded))
+    story.drop(story.one(MAIN_STRAND, CouncilCloseFacts))
 
 
 def _spell_otherwise(story: Story) -> None:
     """Make up an answer, and write the policy so that nobody looks for a panel."""
     _without_anything(story)
-    accepted = story.one(MAIN, Accepted)
+    accepted = story.one(MAIN_STRAND, AcceptedFacts)
     accepted.rewrite("policy", lambda data: data.replace(b'"panel"', b'"p\\u0061nel"'))
 
 
@@ -366,38 +376,38 @@ def _facts_alone(story: Story) -> None:
 
 def _hide_stop(story: Story) -> None:
     """Say nothing of why a session was cut off."""
-    story.drop(story.one(MAIN, Stopped))
-    story.one(MAIN, Answered).alter(outcome=Outcome.FAILED)
-    story.one(MAIN, RunClose).alter(outcome=Outcome.FAILED)
+    story.drop(story.one(MAIN_STRAND, StopFacts))
+    story.one(MAIN_STRAND, AnswerFacts).alter(outcome=Outcome.FAILED)
+    story.one(MAIN_STRAND, RunCloseFacts).alter(outcome=Outcome.FAILED)
 
 
 def _spend(story: Story, more: int, asked: int = PRICE) -> None:
     """Say that something else was used when there was no money left, wherever that is told."""
     for line in story.lines:
-        if isinstance(line.facts, Stopped) and line.facts.reason is StopReason.BUDGET:
+        if isinstance(line.facts, StopFacts) and line.facts.reason is StopReason.BUDGET:
             line.alter(used=line.facts.used + more, asked=asked)
 
 
 def _call_cancelled(story: Story) -> None:
     """Say that somebody has wished for the end of a session that had no money left."""
     for line in story.lines:
-        if isinstance(line.facts, Stopped):
+        if isinstance(line.facts, StopFacts):
             line.alter(reason=StopReason.CANCELLED)
-    for kind in (Answered, RunClose):
-        story.one(MAIN, kind).alter(outcome=Outcome.CANCELLED)
+    for kind in (AnswerFacts, RunCloseFacts):
+        story.one(MAIN_STRAND, kind).alter(outcome=Outcome.CANCELLED)
 
 
 def _leave_open(story: Story) -> None:
     """Make up an answer, and never close the run."""
     _without_anything(story)
-    story.one(MAIN, Answered).alter(parts=0)
-    story.drop(story.one(MAIN, RunClose))
+    story.one(MAIN_STRAND, AnswerFacts).alter(parts=0)
+    story.drop(story.one(MAIN_STRAND, RunCloseFacts))
 
 
 def _request_twice(story: Story) -> None:
     """Ask for an answer of nobody first: who reads the last request finds a panel."""
     _without_anything(story)
-    request = story.one(MAIN, Accepted)
+    request = story.one(MAIN_STRAND, AcceptedFacts)
     first = replace(request, id="first", step="accepted/0", bodies={**request.bodies})
     story.lines.insert(story.lines.index(request), first)
     _without_panel(story)
@@ -405,19 +415,21 @@ def _request_twice(story: Story) -> None:
 
 def _report_beside(story: Story) -> None:
     """Report once more, where others may wish for the end of a run."""
-    report = story.one(MAIN, Concluded)
+    report = story.one(MAIN_STRAND, CouncilCloseFacts)
     story.lines.insert(story.lines.index(report), replace(report, id="again", strand=CONTROL))
 
 
 def _show_claim(story: Story, receipt: str) -> None:
     """Say that a claim of the answer is shown by something."""
-    given = story.one(MAIN, Answered)
+    given = story.one(MAIN_STRAND, AnswerFacts)
     given.alter(unverified=0)
     shown = [{**claim, "receipt": receipt} for claim in json.loads(given.bodies["claims"][0])]
     given.rewrite("claims", lambda _: json.dumps(shown).encode())
 
 
-def _set_aside(story: Story, reply: Replied, times: int = 1, output: bytes | None = None) -> None:
+def _set_aside(
+    story: Story, reply: ReplyFacts, times: int = 1, output: bytes | None = None
+) -> None:
     """Ask the first seat until its reply is liked, and say of the others that there were none."""
     call, liked = story.of("turn/ballot.0.1")[:2]
     causes, bodies = call.parents, {} if output is None else {"output": (output, "text/plain")}
@@ -440,7 +452,7 @@ def _set_aside(story: Story, reply: Replied, times: int = 1, output: bytes | Non
 
 def _is_due(number: int) -> bool:
     """Tell whether a call names what it follows from: the first, and those after a failure."""
-    return number % (MOST_THROTTLED + 1) == 1
+    return number % (MAX_THROTTLED_CALLS + 1) == 1
 
 
 def _give_up_when_throttled(story: Story) -> None:
@@ -455,7 +467,7 @@ def _look_again(story: Story) -> None:
     intent, happened = story.of("turn/check.end.1")[:2]
     before = [
         replace(intent, id="look", bodies={**intent.bodies}),
-        replace(happened, id="no", facts=Happened(Outcome.FAILED, Why.LOST)),
+        replace(happened, id="no", facts=OutcomeFacts(Outcome.FAILED, Why.LOST)),
     ]
     intent.step, intent.parents, happened.step = "check/2", [], "check/2/outcome"
     at = story.lines.index(intent)
@@ -463,16 +475,16 @@ def _look_again(story: Story) -> None:
 
 
 def _report_success(story: Story) -> None:
-    story.one(MAIN, Answered).alter(outcome=Outcome.OK)
-    story.one(MAIN, RunClose).alter(outcome=Outcome.OK)
+    story.one(MAIN_STRAND, AnswerFacts).alter(outcome=Outcome.OK)
+    story.one(MAIN_STRAND, RunCloseFacts).alter(outcome=Outcome.OK)
 
 
 def _close_otherwise(story: Story) -> None:
-    story.one(MAIN, RunClose).alter(outcome=Outcome.FAILED)
+    story.one(MAIN_STRAND, RunCloseFacts).alter(outcome=Outcome.FAILED)
 
 
 def _weigh_conformity(story: Story) -> None:
-    line = story.one(MAIN, Concluded)
+    line = story.one(MAIN_STRAND, CouncilCloseFacts)
     line.alter(conformed=0, accord=Accord.MAJORITY)
     told = json.loads(line.bodies["report"][0])
     changes = [{**change, "conformity": False} for change in told["changes"]]
@@ -481,18 +493,18 @@ def _weigh_conformity(story: Story) -> None:
 
 def _rules(story: Story, **members: Any) -> None:  # noqa: ANN401
     """Have other rules recorded than the session went by."""
-    panel = json.loads(story.one(MAIN, Accepted).bodies["policy"][0])["panel"]
+    panel = json.loads(story.one(MAIN_STRAND, AcceptedFacts).bodies["policy"][0])["panel"]
     _policy(story, panel={**panel, **members})
 
 
 def _policy(story: Story, **members: Any) -> None:  # noqa: ANN401
     """Have another policy recorded than the session went by."""
-    line = story.one(MAIN, Accepted)
+    line = story.one(MAIN_STRAND, AcceptedFacts)
     line.rewrite("policy", lambda data: json.dumps({**json.loads(data), **members}).encode())
 
 
 def _judge_otherwise(story: Story) -> None:
-    line = story.one("turn/judge.1.1", Replied)
+    line = story.one("turn/judge.1.1", ReplyFacts)
     line.rewrite("output", lambda _: b'{"better":"first"}')
 
 
@@ -504,7 +516,7 @@ def _swap_messages(story: Story) -> None:
 def _go_on(story: Story) -> None:
     """Have the coordinator say something else, in its reply and in the transcript."""
     for line, body in (
-        (story.one("turn/turn.5", Replied), "output"),
+        (story.one("turn/turn.5", ReplyFacts), "output"),
         (story.step("message/5"), "message"),
     ):
         line.rewrite(body, lambda data: data.replace(b"finalize", b"continue"))
@@ -524,17 +536,17 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "two seats have each other's ballots": (
         "divided",
-        lambda story: _swap(story, "ballot.0.1", "ballot.0.2", Balloted, "ballot"),
+        lambda story: _swap(story, "ballot.0.1", "ballot.0.2", BallotFacts, "ballot"),
         {Breach.RECORDED},
     ),
     "a ballot is that of another seat": (
         "divided",
-        lambda story: story.one("turn/ballot.0.2", Balloted).alter(seat=3),
+        lambda story: story.one("turn/ballot.0.2", BallotFacts).alter(seat=3),
         {Breach.RECORDED},
     ),
     "nothing is recorded of a reply": (
         "divided",
-        lambda story: story.drop(story.one("turn/ballot.0.2", Balloted)),
+        lambda story: story.drop(story.one("turn/ballot.0.2", BallotFacts)),
         {Breach.COURSE},
     ),
     "a reply and its ballot are altered": (
@@ -553,12 +565,12 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     "a seat is asked more often than it may be": ("a seat fails", _ask_again, {Breach.COURSE}),
     "a good reply is called lost": (
         "divided",
-        lambda story: _set_aside(story, Replied(Outcome.OK, Why.LOST), output=NO.encode()),
+        lambda story: _set_aside(story, ReplyFacts(Outcome.OK, Why.LOST), output=NO.encode()),
         {Breach.COURSE},
     ),
     "a good reply is called throttled": (
         "divided",
-        lambda story: _set_aside(story, Replied(Outcome.OK, Why.THROTTLED), output=NO.encode()),
+        lambda story: _set_aside(story, ReplyFacts(Outcome.OK, Why.THROTTLED), output=NO.encode()),
         {Breach.COURSE},
     ),
     "a lost reply has said something": (
@@ -568,28 +580,28 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "a lost reply has cost nothing": (
         "divided",
-        lambda story: _set_aside(story, Replied(Outcome.INDETERMINATE, Why.LOST)),
+        lambda story: _set_aside(story, ReplyFacts(Outcome.INDETERMINATE, Why.LOST)),
         {Breach.COURSE},
     ),
     "a failed reply is called lost": (
         "divided",
-        lambda story: _set_aside(story, Replied(Outcome.FAILED, Why.LOST)),
+        lambda story: _set_aside(story, ReplyFacts(Outcome.FAILED, Why.LOST)),
         {Breach.COURSE},
     ),
     "what lost replies have cost is hidden": (
         "divided",
-        lambda story: _set_aside(story, LOST, MOST_LOST),
+        lambda story: _set_aside(story, LOST, MAX_LOST_CALLS),
         {Breach.COUNTED},
     ),
     "a seat is lost too often": (
         "divided",
-        lambda story: _set_aside(story, LOST, MOST_LOST + 1),
+        lambda story: _set_aside(story, LOST, MAX_LOST_CALLS + 1),
         {Breach.COURSE},
     ),
     "a seat is turned away too often": (
         "divided",
         lambda story: _set_aside(
-            story, Replied(Outcome.FAILED, Why.THROTTLED), 3 * (MOST_THROTTLED + 1)
+            story, ReplyFacts(Outcome.FAILED, Why.THROTTLED), 3 * (MAX_THROTTLED_CALLS + 1)
         ),
         {Breach.COURSE},
     ),
@@ -627,52 +639,55 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "a run is stopped by what has stopped no turn": (
         "no money left",
-        lambda story: story.one(MAIN, Stopped).alter(asked=9 * PRICE),
+        lambda story: story.one(MAIN_STRAND, StopFacts).alter(asked=9 * PRICE),
         {Breach.COURSE},
     ),
     "money that nobody has limited is used up": (
         "no money left",
-        lambda story: story.one(MAIN, Accepted).alter(usd=Accepted().usd),
+        lambda story: story.one(MAIN_STRAND, AcceptedFacts).alter(usd=AcceptedFacts().usd),
         {Breach.COURSE},
     ),
     "time that nobody has limited is over": (
         "no time",
-        lambda story: story.one(MAIN, Accepted).alter(milliseconds=Accepted().milliseconds),
+        lambda story: story.one(MAIN_STRAND, AcceptedFacts).alter(
+            milliseconds=AcceptedFacts().milliseconds
+        ),
         {Breach.COURSE},
     ),
     "a session ends before its time": (
         "no time",
-        lambda story: story.one(MAIN, Accepted).alter(milliseconds=3_600_000),
+        lambda story: story.one(MAIN_STRAND, AcceptedFacts).alter(milliseconds=3_600_000),
         {Breach.COURSE},
     ),
     "more is used than there was": (
         "divided",
-        lambda story: story.one(MAIN, Accepted).alter(calls=9),
+        lambda story: story.one(MAIN_STRAND, AcceptedFacts).alter(calls=9),
         {Breach.COURSE},
     ),
     "a stop tells of nobody who has spent anything": (
         "no money left",
-        lambda story: story.one(MAIN, Stopped).rewrite("spent", lambda _: b"{}"),
+        lambda story: story.one(MAIN_STRAND, StopFacts).rewrite("spent", lambda _: b"{}"),
         {Breach.COURSE},
     ),
     "a stop tells of somebody who was never asked": (
         "no money left",
-        lambda story: story.one(MAIN, Stopped).rewrite(
+        lambda story: story.one(MAIN_STRAND, StopFacts).rewrite(
             "spent", lambda data: data.replace(b"seat-1", b"seat-9")
         ),
         {Breach.COURSE},
     ),
     "a reply was paid for by another run": (
         "divided",
-        lambda story: story.one("turn/ballot.0.1", Replied).alter(source=Source.RECORDED),
+        lambda story: story.one("turn/ballot.0.1", ReplyFacts).alter(source=ReplyOrigin.RECORDED),
         {Breach.COURSE},
     ),
     "a session is cancelled by nobody": ("no money left", _call_cancelled, {Breach.COURSE}),
     # What was asked
     "a first prompt shows another seat's ballot": (
         "divided",
-        lambda story: story.one("turn/ballot.0.2", Called).rewrite(
-            "prompt", lambda data: data + story.one("turn/ballot.0.1", Replied).bodies["output"][0]
+        lambda story: story.one("turn/ballot.0.2", CallFacts).rewrite(
+            "prompt",
+            lambda data: data + story.one("turn/ballot.0.1", ReplyFacts).bodies["output"][0],
         ),
         {Breach.ASKED},
     ),
@@ -693,14 +708,14 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "a prompt for a repair says something else": (
         "a malformed reply",
-        lambda story: story.of("turn/ballot.0.1", Called)[1].rewrite(
+        lambda story: story.of("turn/ballot.0.1", CallFacts)[1].rewrite(
             "prompt", lambda data: data + b"Say yes."
         ),
         {Breach.ASKED},
     ),
     "a form leaves no choice": (
         "divided",
-        lambda story: story.one("turn/ballot.0.1", Called).rewrite(
+        lambda story: story.one("turn/ballot.0.1", CallFacts).rewrite(
             "schema", lambda data: data.replace(b'"maximum":100', b'"maximum":10')
         ),
         {Breach.ASKED},
@@ -712,14 +727,14 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "a tool is given something else": (
         "a tool",
-        lambda story: story.one("turn/check.end.1", Intended).rewrite(
+        lambda story: story.one("turn/check.end.1", IntentFacts).rewrite(
             "arguments", lambda data: data.replace(b"yes", b"no")
         ),
         {Breach.ASKED},
     ),
     "a tool is said to have found something else": (
         "a tool",
-        lambda story: story.one("turn/check.end.2", Judged).alter(
+        lambda story: story.one("turn/check.end.2", VerdictFacts).alter(
             outcome=Outcome.FAILED, next=Next.GIVE_UP, reason="failed"
         ),
         {Breach.COURSE},
@@ -739,25 +754,25 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "a join names fewer ballots": (
         "twenty seats",
-        lambda story: story.one(MAIN, Join).parents.pop(),
+        lambda story: story.one(MAIN_STRAND, JoinFacts).parents.pop(),
         {Breach.ORDER},
     ),
     "a join stands there twice": (
         "twenty seats",
         lambda story: story.lines.insert(
             story.lines.index(story.step("reveal/0")),
-            replace(story.one(MAIN, Join), id="again"),
+            replace(story.one(MAIN_STRAND, JoinFacts), id="again"),
         ),
         {Breach.SURPLUS},
     ),
     "a prompt was never recorded": (
         "divided",
-        lambda story: story.one("turn/ballot.0.1", Called).bodies.pop("prompt"),
+        lambda story: story.one("turn/ballot.0.1", CallFacts).bodies.pop("prompt"),
         {Breach.ASKED},
     ),
     "a seat was offered tools": (
         "divided",
-        lambda story: story.one("turn/ballot.0.1", Called).bodies.update(
+        lambda story: story.one("turn/ballot.0.1", CallFacts).bodies.update(
             offers=(b"[]", "application/json")
         ),
         {Breach.ASKED},
@@ -769,7 +784,7 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "a reply names something as its cause": (
         "divided",
-        lambda story: story.one("turn/ballot.1.1", Replied).parents.append(
+        lambda story: story.one("turn/ballot.1.1", ReplyFacts).parents.append(
             story.step("baseline").id
         ),
         {Breach.ORDER},
@@ -808,7 +823,7 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     "nobody finds that somebody was to": ("divided", _spell_otherwise, {Breach.MISSING}),
     "nobody knows how it was to be done": (
         "divided",
-        lambda story: story.one(MAIN, Accepted).bodies.pop("policy"),
+        lambda story: story.one(MAIN_STRAND, AcceptedFacts).bodies.pop("policy"),
         {Breach.MISSING},
     ),
     # What code has made of it
@@ -819,22 +834,24 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "the agreement is altered": (
         "divided",
-        lambda story: story.one(MAIN, Baselined).alter(agreement=1000),
+        lambda story: story.one(MAIN_STRAND, BaselineFacts).alter(agreement=1000),
         {Breach.COUNTED},
     ),
     "the seed is chosen": (
         "divided",
-        lambda story: story.one(MAIN, Revealed).alter(seed="0" * 64),
+        lambda story: story.one(MAIN_STRAND, RevealFacts).alter(seed="0" * 64),
         {Breach.COUNTED},
     ),
     "the vote is miscounted": (
         "divided",
-        lambda story: story.one(MAIN, Concluded).alter(accord=Accord.AGREED),
+        lambda story: story.one(MAIN_STRAND, CouncilCloseFacts).alter(accord=Accord.AGREED),
         {Breach.COUNTED},
     ),
     "a blocker is forgotten": (
         "blocked",
-        lambda story: story.one(MAIN, Concluded).alter(accord=Accord.AGREED, blockers=0),
+        lambda story: story.one(MAIN_STRAND, CouncilCloseFacts).alter(
+            accord=Accord.AGREED, blockers=0
+        ),
         {Breach.COUNTED},
     ),
     "a change without a reason is weighed": ("divided", _weigh_conformity, {Breach.COUNTED}),
@@ -845,7 +862,7 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "what it cost is hidden": (
         "divided",
-        lambda story: story.one(MAIN, Concluded).alter(usd=0),
+        lambda story: story.one(MAIN_STRAND, CouncilCloseFacts).alter(usd=0),
         {Breach.COUNTED},
     ),
     # The open protocol
@@ -874,28 +891,32 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "another digest": (
         "a symposium",
-        lambda story: story.one(MAIN, SessionClosed).alter(digest="0" * 64),
+        lambda story: story.one(MAIN_STRAND, SymposiumCloseFacts).alter(digest="0" * 64),
         {Breach.COUNTED},
     ),
     "another answer than the synthesis": (
         "a symposium",
-        lambda story: story.one(MAIN, Answered).rewrite("answer", lambda _: b"The longer one."),
+        lambda story: story.one(MAIN_STRAND, AnswerFacts).rewrite(
+            "answer", lambda _: b"The longer one."
+        ),
         {Breach.ANSWER},
     ),
     "a turn too many": (
         "a symposium",
-        lambda story: story.repeat_turn("turn.4", "turn.7", story.one(MAIN, SessionClosed)),
+        lambda story: story.repeat_turn(
+            "turn.4", "turn.7", story.one(MAIN_STRAND, SymposiumCloseFacts)
+        ),
         {Breach.SURPLUS},
     ),
     # The answer
     "the answer is another one": (
         "divided",
-        lambda story: story.one(MAIN, Answered).rewrite("answer", lambda _: b"no"),
+        lambda story: story.one(MAIN_STRAND, AnswerFacts).rewrite("answer", lambda _: b"no"),
         {Breach.ANSWER},
     ),
     "a claim of the answer is counted as shown": (
         "an answer that claims something",
-        lambda story: story.one(MAIN, Answered).alter(unverified=0),
+        lambda story: story.one(MAIN_STRAND, AnswerFacts).alter(unverified=0),
         {Breach.ANSWER},
     ),
     "a claim of the answer is shown by what is not there": (
@@ -910,14 +931,16 @@ FORGED: dict[str, tuple[str, Forge, set[Breach]]] = {
     ),
     "what the answer claims cannot be read": (
         "divided",
-        lambda story: story.one(MAIN, Answered).bodies.update(claims=(b"[", "application/json")),
+        lambda story: story.one(MAIN_STRAND, AnswerFacts).bodies.update(
+            claims=(b"[", "application/json")
+        ),
         {Breach.ANSWER},
     ),
     "what was stopped is called a success": ("no money left", _report_success, {Breach.ANSWER}),
     "the run ends otherwise": ("divided", _close_otherwise, {Breach.ANSWER}),
     "there is no answer": (
         "divided",
-        lambda story: story.drop(story.one(MAIN, Answered)),
+        lambda story: story.drop(story.one(MAIN_STRAND, AnswerFacts)),
         {Breach.MISSING},
     ),
 }
@@ -939,7 +962,7 @@ def test_what_a_key_holder_forges_is_found(folder: Path, name: str) -> None:
 
 
 LAWS = ("a tool", "a seat fails", "a second round")
-CHECKED_ELSEWHERE = {(MAIN, "run/open"), (MAIN, "run/close"), ("control", "close")}
+CHECKED_ELSEWHERE = {(MAIN_STRAND, "run/open"), (MAIN_STRAND, "run/close"), ("control", "close")}
 """Every run has these, and they are looked for in every run."""
 
 
@@ -951,19 +974,19 @@ def test_whatever_body_is_altered_is_found(name: str) -> None:
         for body in line.bodies:
             story = recorded(name).copy()
             story.lines[at].rewrite(body, lambda data: b"x" + data)
-            if not audit(minutes_of(story)).faults:
+            if not audit_session(minutes_of(story)).faults:
                 missed.add((type(line.facts), body, _came_to_nothing(line)))
 
     # The list of strands is held to the strands by others.
     assert missed <= {
-        (RunClose, "strands", False),
-        (Replied, "output", True),
-        (Happened, "result", False),
+        (RunCloseFacts, "strands", False),
+        (ReplyFacts, "output", True),
+        (OutcomeFacts, "result", False),
     }
 
 
 def _came_to_nothing(line: Line) -> bool:
-    return isinstance(line.facts, Replied) and line.facts.outcome is not Outcome.OK
+    return isinstance(line.facts, ReplyFacts) and line.facts.outcome is not Outcome.OK
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -973,7 +996,7 @@ def test_whatever_entry_is_left_out_is_found(name: str) -> None:
     for at, line in enumerate(recorded(name).lines):
         story = recorded(name).copy()
         story.drop(story.lines[at])
-        if not audit(minutes_of(story)).faults:
+        if not audit_session(minutes_of(story)).faults:
             missed.add((line.strand, line.step))
 
     assert missed <= CHECKED_ELSEWHERE
@@ -986,7 +1009,7 @@ def test_whatever_is_added_is_found(name: str) -> None:
     for at, line in enumerate(recorded(name).lines):
         story = recorded(name).copy()
         story.lines.insert(at + 1, replace(line, id="again"))
-        if not audit(minutes_of(story)).faults:
+        if not audit_session(minutes_of(story)).faults:
             missed.add((line.strand, line.step))
 
     assert missed <= CHECKED_ELSEWHERE
@@ -1003,7 +1026,7 @@ def test_every_breach_is_forged_above() -> None:
 def test_a_finding_names_the_entry(folder: Path) -> None:
     """And says what it is, and what it should be."""
     story = recorded("divided").copy()
-    story.one(MAIN, Concluded).alter(accord=Accord.AGREED)
+    story.one(MAIN_STRAND, CouncilCloseFacts).alter(accord=Accord.AGREED)
     with forged(folder, story) as forgery:
         (finding,) = forgery.verify().findings
 
@@ -1025,8 +1048,8 @@ def verified(office: Office) -> Report:
 def _erase(office: Office, strand: str, kind: str, body: str) -> None:
     (leaf, *_) = [leaf for leaf, e in office.told() if (e.strand, e.kind) == (strand, kind)]
     office.findings()
-    target = office.ledger.find(leaf.hex())
-    office.ledger.request_redaction(target, body, PERSON, RedactReason.REQUEST)
+    target = office.ledger.find_entry(leaf.hex())
+    office.ledger.request_redaction(target, body, PERSON, RedactionReason.REQUEST)
     office.findings()
     assert office.ledger.erase_redacted()
 
@@ -1068,7 +1091,7 @@ def test_a_session_that_goes_on_is_checked_as_far_as_it_has_come(folder: Path) -
     story.lines = story.lines[: story.lines.index(story.step("reveal/0"))]
     with forged(folder, story) as forgery:
         before, report = found(forgery), forgery.verify()
-    story.one("turn/ballot.0.1", Balloted).alter(seat=2)
+    story.one("turn/ballot.0.1", BallotFacts).alter(seat=2)
     (folder / "again").mkdir()
     with forged(folder / "again", story) as forgery:
         problems = found(forgery)
@@ -1086,24 +1109,24 @@ def test_a_session_is_honest_at_every_moment(name: str) -> None:
     lines = recorded(name).lines
     moments = range(2, len(lines))  # once it was asked for
 
-    assert [at for at in moments if audit(minutes_of(Story(lines[:at]))).faults] == []
+    assert [at for at in moments if audit_session(minutes_of(Story(lines[:at]))).faults] == []
 
 
 def test_a_join_of_what_is_to_come_names_what_it_joins() -> None:
     """What it is for is not there, and it has to be right."""
     story = recorded("twenty seats").copy()
-    join = story.one(MAIN, Join)
+    join = story.one(MAIN_STRAND, JoinFacts)
     story.lines = story.lines[: story.lines.index(join) + 1]
     join.parents.pop()
 
-    assert [fault.breach for fault in audit(minutes_of(story)).faults] == [Breach.ORDER]
+    assert [fault.breach for fault in audit_session(minutes_of(story)).faults] == [Breach.ORDER]
 
 
 def test_secrets_that_were_spelled_out_are_left_out_and_nothing_else(office: Office) -> None:
     """One that is escaped in a reply is masked only where it stands in plain words."""
     canary = "sk-canary-7731-xylophone"
     escaped = "\\u0073" + canary[1:]
-    mask = Mask.of({"KEY": canary.encode()})
+    mask = SecretMask.from_secrets({"KEY": canary.encode()})
     office.ledger = Ledger(office.store, KINDS, now, lambda: b"s" * 32, mask=mask)
     office.engine = Engine(office.ledger, office.hands.model, office.hands.tool)
     said = claiming("no", "it opens with CANARY").replace("CANARY", escaped)
@@ -1121,7 +1144,7 @@ def test_secrets_that_were_spelled_out_are_left_out_and_nothing_else(office: Off
 def test_a_run_without_a_panel_is_no_session(office: Office) -> None:
     """Also where something else in its policy is called a panel."""
     policy = quick(agents={"": Scripted(), "panel": Scripted()})
-    office.do(Order("Do it.", None, policy))
+    office.do(RunRequest("Do it.", None, policy))
     report = verified(office)
 
     assert report.findings == ()

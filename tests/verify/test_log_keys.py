@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from forum.ledger import (
-    KEYS,
+    KEYS_STRAND,
     LEDGER_KINDS,
     Bundle,
     Draft,
-    KeyAdd,
-    KeyRotate,
+    KeyAddFacts,
+    KeyRotationFacts,
     Publisher,
     Sequencer,
     gather_bundle,
@@ -19,10 +19,10 @@ from forum.ledger import (
 from forum.tlog import (
     Checkpoint,
     KnownLog,
-    Policy,
     SigningKey,
     Tree,
     VerifierKey,
+    WitnessPolicy,
     sign_checkpoint,
 )
 from forum.verify import Problem, Trust
@@ -58,8 +58,10 @@ class Rotated(World):
 
     def hand_over(self, old: SigningKey, new: SigningKey) -> None:
         """Record that one key hands the log over to another."""
-        facts = KeyRotate(str(old.verifier()), str(new.verifier()))
-        self.ledger.log_entry(Draft(f"rotate/{new.seed[:1]!r}", "operator", facts), KEYS)
+        facts = KeyRotationFacts(str(old.verifier()), str(new.verifier()))
+        self.ledger.append_log_entry(
+            Draft(f"rotate/{new.seed[:1]!r}", "operator", facts), KEYS_STRAND
+        )
 
     def rotate(self, seed: bytes) -> SigningKey:
         """Have the log signed by another key, as `forum keys rotate-log` does."""
@@ -67,14 +69,16 @@ class Rotated(World):
         self.hand_over(old, new)
         self.sign_with(*self.keys)
         self.keys.append(new)
-        self.ledger.log_entry(Draft("add", "operator", KeyAdd(str(new.verifier()))), KEYS)
+        self.ledger.append_log_entry(
+            Draft("add", "operator", KeyAddFacts(str(new.verifier()))), KEYS_STRAND
+        )
         self.sign_with(*self.keys)
         return new
 
     def pin(self, *keys: SigningKey) -> Trust:
         """Return what a reader trusts who knows only some keys of the log."""
         logs = tuple(KnownLog(key.verifier()) for key in keys)
-        return Trust(policy=Policy(logs, self.policy.witnesses, self.policy.groups, "all"))
+        return Trust(policy=WitnessPolicy(logs, self.policy.witnesses, self.policy.groups, "all"))
 
     def gather(self, run: str) -> Bundle:
         """Return what the bundle of a run holds."""
@@ -167,12 +171,12 @@ def test_a_hand_over_that_its_old_key_has_not_signed_counts_for_nothing(tmp_path
     ("strand", "old", "new"),
     [
         ("main", "{own}", "{new}"),
-        (KEYS, "{own}", "{foreign}"),
-        (KEYS, "{foreign}", "{new}"),
-        (KEYS, "{new}", "{own}"),
-        (KEYS, "{own}", "{own}"),
-        (KEYS, "{own}", "{new}x"),
-        (KEYS, "", ""),
+        (KEYS_STRAND, "{own}", "{foreign}"),
+        (KEYS_STRAND, "{foreign}", "{new}"),
+        (KEYS_STRAND, "{new}", "{own}"),
+        (KEYS_STRAND, "{own}", "{own}"),
+        (KEYS_STRAND, "{own}", "{new}x"),
+        (KEYS_STRAND, "", ""),
     ],
 )
 def test_what_is_not_a_hand_over_counts_for_nothing(
@@ -186,8 +190,8 @@ def test_what_is_not_a_hand_over_counts_for_nothing(
         "new": key.verifier(),
         "foreign": SigningKey(SEEDS[0], "example.com/other").verifier(),
     }
-    facts = KeyRotate(old.format(**keys), new.format(**keys))
-    world.ledger.log_entry(Draft("rotate", "operator", facts), strand)
+    facts = KeyRotationFacts(old.format(**keys), new.format(**keys))
+    world.ledger.append_log_entry(Draft("rotate", "operator", facts), strand)
     world.sign_with(world.key)
     world.run("first")
     world.sign_with(world.key, key)

@@ -4,7 +4,7 @@ Here nobody thinks of a fraud: every fact, body, type, cause, actor, step and ti
 every entry left out, written twice, cut off and swapped.  What may pass is a list, with reasons.
 """
 
-from forum.deliberation import audit
+from forum.deliberation import audit_session
 from tests.verify.forging import Story, minutes_of
 from tests.verify.honest import recorded
 from tests.verify.mutating import Mutation, mutations
@@ -121,5 +121,5 @@ def _is_told(story: Story, mutation: Mutation) -> bool:
     """Tell whether a verifier finds a change, or says that it could not check everything."""
     altered = story.copy()
     mutation.make(altered)
-    found = audit(minutes_of(altered))
+    found = audit_session(minutes_of(altered))
     return bool(found.faults or found.not_checked)

@@ -18,21 +18,21 @@ from hypothesis import strategies as st
 from forum.app import KINDS
 from forum.errors import Malformed, ProofRejected, SignatureRejected
 from forum.ledger import LEDGER_KINDS, Entry, Facts
-from forum.ledger.archive import unpack
 from forum.ledger.entry import MAX_ENTRY_SIZE, MAX_NESTING, MAX_PARENTS
+from forum.ledger.zip_archive import unpack_archive
 from forum.tlog import (
     ED25519,
-    Policy,
     SigningKey,
     TlogProof,
     VerifierKey,
+    WitnessPolicy,
     check_consistency,
     check_inclusion,
     hash_leaf,
     open_checkpoint,
     prove_consistency,
     prove_inclusion,
-    view_of,
+    view_in_memory,
 )
 from forum.verify import Problem
 from tests.ledger.samples import SAMPLE, entries, members_of
@@ -75,7 +75,7 @@ def accepts(read: Callable[[], object]) -> bool:
     """Tell whether something is accepted, whichever of the two reads it."""
     try:
         read()
-    except (Malformed, SignatureRejected, ProofRejected, standalone.Rejected):
+    except (Malformed, SignatureRejected, ProofRejected, standalone.BundleRejected):
         return False
     return True
 
@@ -145,7 +145,7 @@ def test_it_has_the_same_limits() -> None:
     limits = (standalone.MAX_ENTRY, standalone.MAX_PARENTS, standalone.MAX_NESTING)
 
     assert limits == (MAX_ENTRY_SIZE, MAX_PARENTS, MAX_NESTING)
-    assert standalone.Entry._fields == Entry.__struct_fields__
+    assert standalone.BundleEntry._fields == Entry.__struct_fields__
 
 
 # Ed25519
@@ -284,7 +284,7 @@ def test_both_refuse_the_same_odd_public_keys(y: int, sign: int) -> None:
 
 def both_include(proof: list[bytes], leaf: bytes, index: int, size: int, root: bytes) -> bool:
     """Check an inclusion proof with both, which must agree."""
-    tree = standalone.Checkpoint("", size, root)
+    tree = standalone.BundleCheckpoint("", size, root)
     ours = accepts(lambda: check_inclusion(proof, leaf, index, size, root))
     assert accepts(lambda: standalone.check_inclusion(proof, leaf, index, tree)) == ours
     return ours
@@ -292,7 +292,7 @@ def both_include(proof: list[bytes], leaf: bytes, index: int, size: int, root: b
 
 def both_continue(proof: list[bytes], old: tuple[int, bytes], new: tuple[int, bytes]) -> bool:
     """Check a consistency proof with both, which must agree."""
-    trees = [standalone.Checkpoint("", *tree) for tree in (old, new)]
+    trees = [standalone.BundleCheckpoint("", *tree) for tree in (old, new)]
     ours = accepts(lambda: check_consistency(proof, *old, *new))
     assert accepts(lambda: standalone.check_consistency(proof, *trees)) == ours
     return ours
@@ -311,7 +311,7 @@ LEAVES = [hash_leaf(b"%d" % n) for n in range(20)]
 @pytest.mark.parametrize("size", range(1, 14))
 def test_both_accept_the_same_inclusion_proofs(size: int) -> None:
     """Every proof of every small tree, each mutation of it, and each other index."""
-    view = view_of(LEAVES[:size])
+    view = view_in_memory(LEAVES[:size])
     root = view.root()
     for index in range(size):
         proof: list[bytes] = [*prove_inclusion(view, index)]
@@ -328,7 +328,7 @@ def test_both_accept_the_same_inclusion_proofs(size: int) -> None:
 @pytest.mark.parametrize("size", range(14))
 def test_both_accept_the_same_consistency_proofs(size: int) -> None:
     """Every pair of small trees, each mutation of its proof, and each other pair of sizes."""
-    view = view_of(LEAVES[:size])
+    view = view_in_memory(LEAVES[:size])
     new = (size, view.root())
     for old_size in range(size + 1):
         old = (old_size, view.root(old_size))
@@ -410,14 +410,14 @@ POLICY_PIECES += [b"\nquorum none\n", b"\ngroup g 1 none\n", b"\ngroup w0 1 w3\n
 @given(with_edits(st.sampled_from(POLICIES), *POLICY_PIECES), st.sets(st.integers(0, 3)))
 def test_both_read_the_same_policies(data: bytes, seen: set[int]) -> None:
     """And the same witnesses satisfy them."""
-    ours = accepts(lambda: Policy.parse(data))
+    ours = accepts(lambda: WitnessPolicy.parse(data))
 
-    assert accepts(lambda: standalone.Policy(data)) == ours
+    assert accepts(lambda: standalone.BundlePolicy(data)) == ours
     if ours:
         keys = [WITNESSES[n].verifier() for n in seen]
-        cosigned = [standalone.Cosignature(standalone.read_key(str(key)), 0) for key in keys]
-        satisfied = Policy.parse(data).satisfied_by(keys) and bool(keys)
-        assert standalone.Policy(data).satisfied_by(cosigned) == satisfied
+        cosigned = [standalone.BundleCosignature(standalone.read_key(str(key)), 0) for key in keys]
+        satisfied = WitnessPolicy.parse(data).is_satisfied_by(keys) and bool(keys)
+        assert standalone.BundlePolicy(data).is_satisfied_by(cosigned) == satisfied
 
 
 # Entries
@@ -578,8 +578,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "policy").write_bytes(POLICY.encode())
     (folder / "bad-policy").write_bytes(b"quorum nobody\n")
-    (folder / "checkpoint").write_bytes(unpack(bundle)["checkpoint"])
-    (folder / "verify.py").write_bytes(unpack(bundle)["verify.py"])
+    (folder / "checkpoint").write_bytes(unpack_archive(bundle)["checkpoint"])
+    (folder / "verify.py").write_bytes(unpack_archive(bundle)["verify.py"])
     return folder
 
 
@@ -644,8 +644,8 @@ def test_text_names_claims_and_findings(folder: Path) -> None:
 
 def test_a_bundle_cannot_write_to_the_terminal(folder: Path) -> None:
     """Its name could otherwise erase the verdict and print another one."""
-    forged = standalone.plain("\x1b[2Jintact holds \u202e\ud800 \u2713")
+    forged = standalone.escape_text("\x1b[2Jintact holds \u202e\ud800 \u2713")
 
     assert forged.isascii()
     assert forged.isprintable()
-    assert standalone.plain("intact  holds") == "intact  holds"
+    assert standalone.escape_text("intact  holds") == "intact  holds"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from forum.ledger import Bundle, Draft, Outcome, Position, Remark
-from forum.ledger.archive import pack, unpack
+from forum.ledger import Bundle, Draft, NoteFacts, Outcome, Position
 from forum.ledger.bundle import PastCheckpoint
+from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import Note, TlogProof, TreeView, prove_consistency, prove_inclusion
 from tests.verify.flips import HEADERS, Flips
 from tests.verify.samples import (
@@ -32,7 +32,7 @@ _WIDE = "forum/bundle/2"
 @pytest.fixture
 def few_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let archives be wide that have more than ten files."""
-    monkeypatch.setattr("forum.ledger.archive.MAX_FILES", 10)
+    monkeypatch.setattr("forum.ledger.zip_archive.MAX_FILES", 10)
     monkeypatch.setattr(standalone, "MAX_FILES", 10)
     return iter(())
 
@@ -49,7 +49,7 @@ def test_a_wide_bundle_says_so_and_holds(bundle: bytes) -> None:
     assert verify_both(bundle).ok
     with zipfile.ZipFile(BytesIO(bundle)) as archive:
         assert archive.testzip() is None
-        assert {name: archive.read(name) for name in archive.namelist()} == unpack(bundle)
+        assert {name: archive.read(name) for name in archive.namelist()} == unpack_archive(bundle)
 
 
 def test_each_bundle_has_one_version(bundle: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_each_bundle_has_one_version(bundle: bytes, monkeypatch: pytest.MonkeyPa
 def _narrow(bundle: bytes) -> bytes:
     """Return the files of a bundle in an archive that is not wide."""
     with zipfile.ZipFile(BytesIO(bundle)) as archive:
-        return pack({name: archive.read(name) for name in archive.namelist()})
+        return pack_archive({name: archive.read(name) for name in archive.namelist()})
 
 
 def test_every_bit_of_a_wide_end_counts(bundle: bytes) -> None:
@@ -92,7 +92,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = World(folder)
     main = world.ledger.open_run(RUN, "operator")
     for start in range(0, _ENTRIES, 1000):
-        main.append(*(Draft(f"step/{start + n}", "agent", Remark()) for n in range(1000)))
+        main.append(*(Draft(f"step/{start + n}", "agent", NoteFacts()) for n in range(1000)))
     world.ledger.close_run(main, "operator", Outcome.OK)
     world.settle()
     path = folder / "large.zip"
@@ -134,13 +134,13 @@ def peak():
 _OURS = f"""{_PEAK}
 import sys
 from pathlib import Path
-import forum.backends.files
+import forum.backends.state_files
 from forum.app import verify_bundle_file
-from forum.tlog import Policy
+from forum.tlog import WitnessPolicy
 from forum.verify import Trust
 bundle, policy = map(Path, sys.argv[1:])
 before = peak()
-report = verify_bundle_file(bundle, Trust(policy=Policy.parse(policy.read_bytes())))
+report = verify_bundle_file(bundle, Trust(policy=WitnessPolicy.parse(policy.read_bytes())))
 print(report.ok, report.entries, peak() - before)
 """
 _STRANGERS = f"""{_PEAK}

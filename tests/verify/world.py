@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from forum.backends.sqlite import SqliteStore
-from forum.errors import ForumError, Overtaken
+from forum.errors import ConcurrentUpdate, ForumError
 from forum.ledger import (
     LEDGER_KINDS,
     Attachment,
@@ -16,24 +16,24 @@ from forum.ledger import (
     Draft,
     Kinds,
     Ledger,
+    NoteFacts,
     Outcome,
     Publication,
     Publisher,
     Reader,
-    Recorded,
-    Remark,
+    RecordedEntry,
     Sequencer,
     Strand,
-    text,
+    text_content,
 )
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Hash,
     KnownLog,
     KnownWitness,
-    Policy,
     SigningKey,
     WitnessGroup,
+    WitnessPolicy,
 )
 from forum.verify import (
     Problem,
@@ -67,7 +67,7 @@ class Kept:
     def advance(self, old: bytes | None, new: bytes) -> None:
         """Replace old by new."""
         if self.note != old:
-            raise Overtaken("what is kept")
+            raise ConcurrentUpdate("what is kept")
         self.note = new
 
 
@@ -76,12 +76,12 @@ def witness_key(name: str) -> SigningKey:
     return SigningKey(name.encode().ljust(32, b".")[:32], name, ED25519_COSIGNATURE)
 
 
-def policy_of(log: SigningKey, *witnesses: SigningKey, url: str | None = None) -> Policy:
+def policy_of(log: SigningKey, *witnesses: SigningKey, url: str | None = None) -> WitnessPolicy:
     """Return the policy that asks for all of these witnesses."""
     known = tuple(KnownWitness(f"w{n}", w.verifier(), url) for n, w in enumerate(witnesses))
     names = tuple(witness.name for witness in known)
     groups = (WitnessGroup("all", len(names), names),) if names else ()
-    return Policy((KnownLog(log.verifier()),), known, groups, "all" if names else "none")
+    return WitnessPolicy((KnownLog(log.verifier()),), known, groups, "all" if names else "none")
 
 
 class World:
@@ -107,7 +107,7 @@ class World:
         self.witnesses = {name: self._witness(name) for name in witnesses}
         self.policy = policy_of(self.key, *map(witness_key, witnesses))
         if begun:
-            self.ledger.begin("tests/1", self.key.verifier())
+            self.ledger.initialize("tests/1", self.key.verifier())
 
     def _witness(self, name: str) -> Witness:
         logs = {self.key.name: (self.key.verifier(),)}
@@ -154,7 +154,7 @@ class World:
         """Close a run."""
         self.ledger.close_run(main, "tester", Outcome.OK)
 
-    def run(self, run: str = "run", words: str = "hello") -> Recorded:
+    def run(self, run: str = "run", words: str = "hello") -> RecordedEntry:
         """Write a run with one remark, and return that."""
         main = self.open(run)
         (recorded,) = main.append(remark("note", words))
@@ -188,8 +188,8 @@ def assert_cut_does_not_matter(reader: Reader, kinds: Kinds, trust: Trust, now: 
     """
     for step, segment in ((3, 3), (2, 5), (4, 1), (7, 20)):
         with (
-            patch("forum.verify.live._CHUNK", step),
-            patch("forum.verify.live.SEGMENT", segment),
+            patch("forum.verify.ledger_audit._CHUNK_ENTRIES", step),
+            patch("forum.verify.ledger_audit.SEGMENT_ENTRIES", segment),
         ):
             try:
                 whole = verify_ledger(reader, kinds, trust, now)
@@ -203,8 +203,8 @@ def assert_cut_does_not_matter(reader: Reader, kinds: Kinds, trust: Trust, now: 
 
 def remark(step: str, words: str | None = None, *parents: Hash) -> Draft:
     """Return a remark, with a body if there are words."""
-    bodies = (Attachment("text", text(words)),) if words is not None else ()
-    return Draft(step, "tester", Remark(), parents, bodies)
+    bodies = (Attachment("text", text_content(words)),) if words is not None else ()
+    return Draft(step, "tester", NoteFacts(), parents, bodies)
 
 
 def problems(report: Report) -> list[Problem]:

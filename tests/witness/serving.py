@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from typing import NamedTuple, Self
 
 from forum.app import trust_log
-from forum.backends.files import write_key
+from forum.backends.state_files import write_key
 from forum.tlog import (
     Checkpoint,
     Hash,
@@ -21,9 +21,9 @@ from forum.tlog import (
     hash_leaf,
     prove_consistency,
     sign_checkpoint,
-    view_of,
+    view_in_memory,
 )
-from forum.witness import write_request
+from forum.witness import encode_request
 from tests.support import free_port, fresh_origin, key_of
 from tests.surfaces.terminal import FORUM, Terminal
 from tests.verify.world import REMOTE, witness_key
@@ -120,17 +120,17 @@ class Log:
 
     def note(self, size: int, root: Hash | None = None) -> Note:
         """Return the signed checkpoint of a size."""
-        root = root or view_of(self._leaves[:size]).root()
+        root = root or view_in_memory(self._leaves[:size]).root()
         return sign_checkpoint(Checkpoint(self.key.name, size, root), self.key)
 
     def prove(self, old: int, size: int) -> Sequence[Hash]:
         """Return the proof that one tree continues another."""
-        return prove_consistency(view_of(self._leaves[:size]), old, size)
+        return prove_consistency(view_in_memory(self._leaves[:size]), old, size)
 
     def request(self, old: int, size: int) -> bytes:
         """Return an honest request."""
         proof = self.prove(old, size) if 0 < old < size else ()
-        return write_request(old, proof, self.note(size).encode())
+        return encode_request(old, proof, self.note(size).encode())
 
     def fork(self) -> "Log":
         """Return another history under the same key."""

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from forum.app import audit_with
-from forum.backends.auditor import LogAuditor
-from forum.backends.segments import LedgerAddress
+from forum.backends.log_auditor import LogAuditor
+from forum.backends.parallel_verify import LedgerAddress
 from forum.errors import WitnessRefused
-from forum.ledger import LEDGER_KINDS, Outcome, RedactReason, gather_bundle
+from forum.ledger import LEDGER_KINDS, Outcome, RedactionReason, gather_bundle
 from forum.verify import AuditReport, State, Trust
 from forum.witness import Witness, WitnessClient
 from tests.verify.samples import standalone, stranger, verify_both
@@ -129,7 +129,7 @@ def test_what_was_found_is_listed_and_the_log_stays_refused(audited: Audited) ->
     audited.settle()
     audited.world.run("next")
     assert audited.settle()
-    kept = audited.auditor.latest(audited.world.key.name)
+    kept = audited.auditor.latest_report(audited.world.key.name)
     assert kept is not None
     report = msgspec.json.decode(kept, type=AuditReport)
 
@@ -143,8 +143,8 @@ def test_an_erased_body_is_explained_by_its_redaction(audited: Audited) -> None:
     """A witness that comes later reads a log from which bodies were erased rightly."""
     audited.world.run("first")
     audited.world.settle()
-    target = audited.world.ledger.find("first/main/1")
-    audited.world.ledger.request_redaction(target, "text", "tester", RedactReason.LEGAL)
+    target = audited.world.ledger.find_entry("first/main/1")
+    audited.world.ledger.request_redaction(target, "text", "tester", RedactionReason.LEGAL)
     audited.world.settle()
     audited.world.ledger.erase_redacted()
 
@@ -158,18 +158,18 @@ def test_a_log_that_cannot_be_read_is_not_cosigned(audited: Audited, tmp_path: P
     audited.auditor._sources = [LedgerAddress("", file=str(tmp_path / "none.db"))]  # noqa: SLF001
     audited.settle()
 
-    assert audited.witness.checkpoint(audited.world.key.name) is None
+    assert audited.witness.latest_checkpoint(audited.world.key.name) is None
 
 
 _MEASURE = """
 import sys
 from pathlib import Path
-from forum.backends.auditor import LogAuditor
-from forum.backends.segments import LedgerAddress
+from forum.backends.log_auditor import LogAuditor
+from forum.backends.parallel_verify import LedgerAddress
 from forum.backends.sqlite import open_reader
-from forum.tlog import checkpoint_of
+from forum.tlog import parse_checkpoint
 with open_reader(Path(sys.argv[1]), sys.argv[2]) as reader:
-    target = checkpoint_of(reader.checkpoint())
+    target = parse_checkpoint(reader.checkpoint())
 auditor = LogAuditor(Path(sys.argv[3]), [LedgerAddress("", file=sys.argv[1])], lambda: 1)
 assert auditor.audit(target).held
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])

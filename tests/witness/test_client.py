@@ -7,11 +7,11 @@ from time import monotonic, sleep
 
 import pytest
 
-from forum.backends.keeper import Keeper
-from forum.errors import Malformed, Unreachable, WitnessRefused
+from forum.backends.publisher_loop import PublisherLoop
+from forum.errors import Malformed, WitnessRefused, WitnessUnreachable
 from forum.ledger import Publisher, Sequencer
 from forum.tlog import SigningKey, cosign
-from forum.witness import WitnessClient, over_http, read_request
+from forum.witness import WitnessClient, http_sender, parse_request
 from tests.support import free_port, key_of
 from tests.verify.world import REMOTE, START, World, remark, witness_key
 from tests.witness.serving import HOST, Log, Misbehaving, Silent, response
@@ -27,7 +27,7 @@ def line(size: int, key: SigningKey = KEY) -> bytes:
 
 def ask(server: Misbehaving, size: int = 8) -> str:
     """Ask a server for its cosignature."""
-    client = WitnessClient(REMOTE, over_http(REMOTE, server.url))
+    client = WitnessClient(REMOTE, http_sender(REMOTE, server.url))
     return client.cosign(LOG.note(size).encode(), LOG.prove)
 
 
@@ -36,7 +36,7 @@ def test_a_size_that_is_told_is_proven_from() -> None:
     with Misbehaving(response(409, b"3\n"), response(200, line(8))) as server:
         answer = ask(server)
 
-    (first, second) = map(read_request, server.requests)
+    (first, second) = map(parse_request, server.requests)
     assert answer.encode() == line(8)
     assert (first[:2], second[:2]) == ((0, ()), (3, tuple(LOG.prove(3, 8))))
 
@@ -44,11 +44,11 @@ def test_a_size_that_is_told_is_proven_from() -> None:
 def test_what_a_witness_has_cosigned_is_remembered() -> None:
     """The next request begins where the last one ended."""
     with Misbehaving(response(200, line(3)), response(200, line(8))) as server:
-        client = WitnessClient(REMOTE, over_http(REMOTE, server.url))
+        client = WitnessClient(REMOTE, http_sender(REMOTE, server.url))
         client.cosign(LOG.note(3).encode(), LOG.prove)
         client.cosign(LOG.note(8).encode(), LOG.prove)
 
-    assert [read_request(request)[0] for request in server.requests] == [0, 3]
+    assert [parse_request(request)[0] for request in server.requests] == [0, 3]
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\nthis is no length\r\n"
 )
 def test_what_is_not_in_the_protocol_is_unreachable(answer: bytes) -> None:
     """It may be better tomorrow: nothing was said about the checkpoint."""
-    with Misbehaving(answer) as server, pytest.raises(Unreachable):
+    with Misbehaving(answer) as server, pytest.raises(WitnessUnreachable):
         ask(server)
 
 
 def test_a_dead_port_is_unreachable() -> None:
     """The most ordinary failure of all."""
-    client = WitnessClient(REMOTE, over_http(REMOTE, f"http://{HOST}:{free_port()}"))
+    client = WitnessClient(REMOTE, http_sender(REMOTE, f"http://{HOST}:{free_port()}"))
 
-    with pytest.raises(Unreachable, match="Connection refused"):
+    with pytest.raises(WitnessUnreachable, match="Connection refused"):
         client.cosign(LOG.note(8).encode(), LOG.prove)
 
 
 def test_an_address_is_one_of_the_web() -> None:
     """A policy that names a file or a program is not run."""
     with pytest.raises(Malformed):
-        over_http(REMOTE, "file:///etc/passwd")
+        http_sender(REMOTE, "file:///etc/passwd")
 
 
 # What the publisher makes of an answer that came in the right form
@@ -151,7 +151,7 @@ LIES = {
 def test_a_lie_leaves_the_checkpoint_as_it_was(world: World, lie: bytes) -> None:
     """A witness may keep silent; it must not be able to spoil what the log has signed."""
     with Misbehaving(response(200, lie)) as server:
-        publication = world.settle(WitnessClient(REMOTE, over_http(REMOTE, server.url)))
+        publication = world.settle(WitnessClient(REMOTE, http_sender(REMOTE, server.url)))
 
     assert not publication.witnessed
     assert publication.note == world.guard.note == world.store.checkpoint()
@@ -163,9 +163,9 @@ def test_a_lie_leaves_the_checkpoint_as_it_was(world: World, lie: bytes) -> None
 @contextmanager
 def keeping(world: World, url: str) -> Iterator[None]:
     """Keep a log with a witness at this address."""
-    client = WitnessClient(REMOTE, over_http(REMOTE, url))
+    client = WitnessClient(REMOTE, http_sender(REMOTE, url))
     publisher = Publisher(world.store, world.key, world.guard, world.policy, [client])
-    keeper = Keeper(world.store, Sequencer(world.store), publisher)
+    keeper = PublisherLoop(world.store, Sequencer(world.store), publisher)
     try:
         yield
     finally:
@@ -197,7 +197,7 @@ def test_a_dead_witness_delays_nothing(world: World) -> None:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silent]:
     """Return a witness that keeps silent for longer than anybody should wait."""
-    monkeypatch.setattr("forum.witness.client._TIMEOUT_SECONDS", 4.0)
+    monkeypatch.setattr("forum.witness.client._TIMEOUT_S", 4.0)
     server = Silent()
     yield server
     server.hang_up()

@@ -8,8 +8,16 @@ from threading import Barrier
 import pytest
 
 from forum.errors import StoreFailed
-from forum.tlog import EMPTY_ROOT, Hash, Note, Signature, cosignatures, sign_note, verified_by
-from forum.witness import Witness, write_request
+from forum.tlog import (
+    EMPTY_ROOT,
+    Hash,
+    Note,
+    Signature,
+    sign_note,
+    verify_cosignatures,
+    verify_note,
+)
+from forum.witness import Witness, encode_request
 from tests.support import fresh_origin, key_of
 from tests.verify.world import START, Kept
 from tests.witness.serving import Answer, Log, Served
@@ -25,7 +33,7 @@ def test_a_log_is_cosigned_as_it_grows(served: Served) -> None:
         answer = served.post(log.request(old, size))
         assert answer.status == 200
         note = Note.parse(log.note(size).encode() + answer.body)
-        (seen,) = cosignatures(note, [served.key.verifier()])
+        (seen,) = verify_cosignatures(note, [served.key.verifier()])
         assert seen.time > START // 1_000_000
         assert answer.body.count(b"\n") == 1
 
@@ -47,7 +55,7 @@ def test_a_checkpoint_needs_the_logs_own_signature(served: Served) -> None:
     spoilt = Note(note.text, (own, *altered.signatures))
 
     for wrong in (foreign, altered, spoilt):
-        assert served.post(write_request(0, (), wrong.encode())).status == 403
+        assert served.post(encode_request(0, (), wrong.encode())).status == 403
 
 
 def test_signatures_by_strangers_are_passed_over(served: Served) -> None:
@@ -56,7 +64,7 @@ def test_signatures_by_strangers_are_passed_over(served: Served) -> None:
     note = log.note(3)
     more = Note(note.text, (sign_note(note.text, other.key), *note.signatures))
 
-    assert served.post(write_request(0, (), more.encode())).status == 200
+    assert served.post(encode_request(0, (), more.encode())).status == 200
 
 
 NOTE = Log(key_of("example.com/log")).note(3).encode()
@@ -93,7 +101,7 @@ def test_an_old_size_beyond_the_checkpoint_is_bad(served: Served) -> None:
     log = served.log()
     served.post(log.request(0, 8))
 
-    assert served.post(write_request(8, (), log.note(3).encode())).status == 400
+    assert served.post(encode_request(8, (), log.note(3).encode())).status == 400
 
 
 def test_a_request_without_end_is_cut_off(served: Served) -> None:
@@ -115,12 +123,12 @@ def test_a_conflict_tells_the_size_that_the_witness_has(served: Served) -> None:
 def test_a_tree_that_does_not_continue_the_last_is_refused(served: Served) -> None:
     """422: a proof that does not hold, one where none may be, and another root for a size."""
     log = served.log()
-    too_much = served.post(write_request(0, [WRONG], log.note(3).encode()))
+    too_much = served.post(encode_request(0, [WRONG], log.note(3).encode()))
     served.post(log.request(0, 3))
     proof = log.prove(3, 8)
-    shortened = served.post(write_request(3, proof[:-1], log.note(8).encode()))
-    forked = served.post(write_request(3, proof, log.fork().note(8).encode()))
-    same_size = served.post(write_request(3, (), log.fork().note(3).encode()))
+    shortened = served.post(encode_request(3, proof[:-1], log.note(8).encode()))
+    forked = served.post(encode_request(3, proof, log.fork().note(8).encode()))
+    same_size = served.post(encode_request(3, (), log.fork().note(3).encode()))
 
     assert [too_much.status, shortened.status, forked.status, same_size.status] == [422] * 4
     assert served.post(log.request(3, 8)).status == 200
@@ -133,7 +141,7 @@ def test_the_empty_tree_has_one_root(served: Served) -> None:
     text = log.note(0).text.replace(empty, wrong)
     note = Note(text, (sign_note(text, log.key),))
 
-    assert served.post(write_request(0, (), note.encode())).status == 422
+    assert served.post(encode_request(0, (), note.encode())).status == 422
 
 
 def test_of_two_requests_at_once_one_wins(served: Served) -> None:
@@ -165,13 +173,13 @@ def test_a_monitor_gets_what_was_cosigned(served: Served) -> None:
     before = served.get(path)
     note = log.note(3)
     more = Note(note.text, (*note.signatures, sign_note(note.text, other.key)))
-    answer = served.post(write_request(0, (), more.encode()))
+    answer = served.post(encode_request(0, (), more.encode()))
     after = served.get(path)
 
     kept = Note.parse(after.body)
     assert (before.status, after.status) == (404, 200)
     assert kept.encode() == note.encode() + answer.body
-    assert verified_by(kept, [log.key.verifier()])
+    assert verify_note(kept, [log.key.verifier()])
     assert served.get(f"/{'0' * 64}/checkpoint").status == 404
 
 

@@ -6,12 +6,12 @@ from time import time_ns
 import pytest
 
 from forum.app import Forum, open_witness
-from forum.backends.files import read_key, write_key
+from forum.backends.state_files import read_key, write_key
 from forum.config import Settings
-from forum.ledger import text
-from forum.tlog import KnownLog, KnownWitness, Policy, SigningKey, WitnessGroup
+from forum.ledger import text_content
+from forum.tlog import KnownLog, KnownWitness, SigningKey, WitnessGroup, WitnessPolicy
 from forum.verify import Problem
-from forum.witness import WitnessClient, over_http
+from forum.witness import WitnessClient, http_sender
 from tests.support import free_port, fresh_origin, key_of
 from tests.verify.world import REMOTE, World, problems
 from tests.witness.serving import HOST, Served
@@ -32,7 +32,7 @@ def write_policy(settings: Settings, log: SigningKey, there: KnownWitness) -> No
     """Ask for the witness of this machine and for another."""
     here = KnownWitness("here", open_witness(settings.state / "witness").verifier)
     both = WitnessGroup("both", 2, (here.name, there.name))
-    policy = Policy((KnownLog(log.verifier()),), (here, there), (both,), "both")
+    policy = WitnessPolicy((KnownLog(log.verifier()),), (here, there), (both,), "both")
     (settings.data / "policy").write_bytes(policy.encode())
 
 
@@ -43,12 +43,12 @@ def test_a_quorum_of_here_and_elsewhere_needs_both(settings: Settings, served: S
     write_policy(settings, log, KnownWitness("there", key, f"http://{HOST}:{free_port()}"))
     with Forum(settings) as forum:
         forum.initialise()
-        _, alone = forum.remark(text("hello"))
-        unseen = forum.verify(forum.trust(), at=LATER)
+        _, alone = forum.record_note(text_content("hello"))
+        unseen = forum.verify(forum.read_trust(), at=LATER)
     write_policy(settings, log, KnownWitness("there", key, served.url))
     with Forum(settings) as forum:
-        both = forum.settle()
-        seen = forum.verify(forum.trust(), at=LATER)
+        both = forum.publish()
+        seen = forum.verify(forum.read_trust(), at=LATER)
 
     assert alone is not None
     assert (alone.witnessed, both.witnessed) == (False, True)
@@ -73,12 +73,12 @@ def test_a_restored_log_is_refused_though_its_guard_is_gone(
     served.know(log.key)
     log.run("one")
     log.run("two")
-    before = log.settle(WitnessClient(REMOTE, over_http(REMOTE, served.url)))
+    before = log.settle(WitnessClient(REMOTE, http_sender(REMOTE, served.url)))
     restored = World(tmp_path / "restored", REMOTE, origin=log.key.name)
     restored.now = log.now
     for n in range(runs):
         restored.run(f"again-{n}")
-    after = restored.settle(WitnessClient(REMOTE, over_http(REMOTE, served.url)))
+    after = restored.settle(WitnessClient(REMOTE, http_sender(REMOTE, served.url)))
 
     assert (before.witnessed, after.witnessed) == (True, False)
     assert why in str(after.refused[0])

@@ -14,20 +14,20 @@ from forum.work import (
     Agent,
     Answer,
     Api,
-    Brief,
-    Budget,
     Chat,
     Command,
-    Move,
+    IdentifiedEntry,
+    LaneBrief,
+    McpServer,
     Plan,
     Policy,
     Role,
+    RunBudget,
     Scripted,
-    Server,
+    ScriptStep,
     Task,
-    Told,
-    Tool,
-    Use,
+    ToolCall,
+    ToolSpec,
 )
 from tests.ledger.samples import counts, facts_of
 
@@ -37,11 +37,11 @@ names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 words = texts.filter(str.strip)
 lines = words.map(lambda text: " ".join(text.split())).filter(bool)
-budgets = st.builds(Budget, counts, counts, counts, counts, counts)
+budgets = st.builds(RunBudget, counts, counts, counts, counts, counts)
 
-uses = st.builds(Use, texts, texts)
+uses = st.builds(ToolCall, texts, texts)
 moves = st.builds(
-    Move, texts, st.tuples(uses) | st.just(()), texts, counts, st.none() | counts, counts
+    ScriptStep, texts, st.tuples(uses) | st.just(()), texts, counts, st.none() | counts, counts
 )
 scripts = st.dictionaries(texts, st.lists(moves, max_size=2).map(tuple), max_size=2)
 chats = st.builds(
@@ -58,9 +58,9 @@ agents: st.SearchStrategy[Agent] = st.one_of(
     st.builds(Command, st.lists(texts, max_size=3).map(tuple), counts, counts, counts),
     chats,
 )
-servers = st.builds(Server, st.lists(texts, max_size=3).map(tuple), texts)
+servers = st.builds(McpServer, st.lists(texts, max_size=3).map(tuple), texts)
 tools = st.builds(
-    Tool,
+    ToolSpec,
     st.lists(texts, max_size=3).map(tuple),
     st.none() | servers,
     texts,
@@ -68,7 +68,7 @@ tools = st.builds(
     texts,
     st.dictionaries(texts, texts, max_size=2),
 )
-briefs = st.builds(Brief, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
+briefs = st.builds(LaneBrief, texts, texts, texts, st.lists(texts, max_size=2).map(tuple))
 policies = st.builds(
     Policy,
     agents=st.dictionaries(texts, agents, max_size=3),
@@ -112,7 +112,7 @@ def plans(draw: st.DrawFn, most: int = 8, *, nested: bool = True) -> Plan:
             tuple(upstream[fed:]),
             draw(texts),
             within,
-            draw(st.just(Budget()) | budgets),
+            draw(st.just(RunBudget()) | budgets),
             draw(texts),
         )
         tasks.append(task)
@@ -145,15 +145,15 @@ facts = st.one_of(
 sayings: st.SearchStrategy[Said] = st.tuples(st.sampled_from(STRANDS), facts, counts)
 
 
-def tell(said: Iterable[Said]) -> list[Told]:
+def tell(said: Iterable[Said]) -> list[IdentifiedEntry]:
     """Return the entries that say this, each the next one of its strand."""
     lengths = {name: count() for name in STRANDS}
     return [told(name, next(lengths[name]), facts, ts) for name, facts, ts in said]
 
 
-def told(strand: str, n: int, facts: Facts | msgspec.Raw, ts: int = 0) -> Told:
+def told(strand: str, n: int, facts: Facts | msgspec.Raw, ts: int = 0) -> IdentifiedEntry:
     """Return an entry of a run, and its id; what it shows is known by that."""
-    kind = KINDS.of(facts) if isinstance(facts, Facts) else None
+    kind = KINDS.kind_of(facts) if isinstance(facts, Facts) else None
     shown = hash_leaf(f"{strand}/{n}".encode()).hex()
     names = sorted(kind.bodies) if kind else []
     entry: Entry[Any] = Entry(

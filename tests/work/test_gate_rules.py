@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from forum.errors import BadPlan, BadSettings
-from forum.work import Council, GateRule, Policy, Seat, Tool, read_gate_rules, rule_for_use
+from forum.work import Council, GateRule, Policy, Seat, ToolSpec, read_gate_rules, rule_for_use
 
 PAY = GateRule("payments", "pay*", argument="amount", above="100")
 
@@ -78,11 +78,13 @@ def test_a_rule_names_tools_and_lanes(rule: GateRule, tool: str, lane: str, *, a
 def test_a_panel_does_not_get_a_check_that_needs_approval() -> None:
     """Nobody approves in the middle of a round: it would be denied every time."""
     panel = Council((Seat("x"),), check="pay")
-    policy = Policy(tools={"pay": Tool(("pay",))}, panel=panel, agents={"x": Policy().agents[""]})
+    policy = Policy(
+        tools={"pay": ToolSpec(("pay",))}, panel=panel, agents={"x": Policy().agents[""]}
+    )
 
     policy.check(None)
     with pytest.raises(BadPlan, match=r"\[gates.payments\]"):
-        policy.ruled([PAY]).check(None)
+        policy.with_gate_rules([PAY]).check(None)
 
 
 def test_rules_are_read_from_the_project_file() -> None:

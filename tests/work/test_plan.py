@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from forum.errors import BadPlan, Malformed
 from forum.work import (
     Agent,
-    Budget,
     Plan,
     Policy,
+    RunBudget,
     Scripted,
     Task,
-    one_task,
     read_plan,
     read_policy,
+    single_task_plan,
     write_plan,
     write_policy,
 )
@@ -147,15 +147,17 @@ def test_everybody_waits_for_a_task_or_it_is_an_answer(plan: Plan) -> None:
     waiting = {name for names in plan.dependants.values() for name in names}
 
     assert waiting == {task.id for task in plan.tasks if task.upstream}
-    assert {task.id for task in plan.last} == {n for n, who in plan.dependants.items() if not who}
-    assert plan.last
+    assert {task.id for task in plan.final_tasks} == {
+        n for n, who in plan.dependants.items() if not who
+    }
+    assert plan.final_tasks
 
 
 def test_a_request_is_a_plan_of_one_task() -> None:
     """Nobody has to write a plan in order to ask something."""
-    assert one_task("why?").tasks == (Task("answer", "why?"),)
+    assert single_task_plan("why?").tasks == (Task("answer", "why?"),)
     with pytest.raises(BadPlan, match="no instruction"):
-        one_task(" ")
+        single_task_plan(" ")
 
 
 @given(names)
@@ -199,12 +201,12 @@ def test_a_plan_that_a_policy_can_carry_out_is_not_refused(gates: tuple[str, ...
     policy = Policy(agents=AGENTS, gates=gates)
     policy.check(PLAN)
 
-    assert policy.guards(PLAN.by_id["a"]) == ("tasks" in gates or "task:a" in gates)
+    assert policy.is_gated(PLAN.by_id["a"]) == ("tasks" in gates or "task:a" in gates)
 
 
 def test_what_is_spent_call_by_call_is_capped_call_by_call() -> None:
     """Time and depth are no amounts."""
-    assert Budget(1, 2, 3, 4, 5).cap == (1, 2, 3)
+    assert RunBudget(1, 2, 3, 4, 5).cap == (1, 2, 3)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 2**53 - 1))
@@ -212,5 +214,5 @@ def test_pauses_grow_and_end(retry: int, backoff: int) -> None:
     """Nobody waits longer than a minute, and nobody shorter than before."""
     policy = Policy(backoff_milliseconds=backoff)
 
-    assert 0 <= policy.pause(retry) <= policy.pause(retry + 1) <= 60_000
-    assert policy.pause(1) == min(backoff, 60_000)
+    assert 0 <= policy.retry_delay_ms(retry) <= policy.retry_delay_ms(retry + 1) <= 60_000
+    assert policy.retry_delay_ms(1) == min(backoff, 60_000)

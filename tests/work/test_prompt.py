@@ -6,7 +6,7 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.work import Quoted, opening, quote, task_prompt
+from forum.work import Quotation, build_prompt, quote, task_prompt
 
 MARK = re.compile(rb"--- ([0-9a-f]{32}) (begin: ([^\n]*)|end)\n")
 
@@ -32,12 +32,12 @@ def read(prompt: bytes) -> list[tuple[str, bytes]]:
 @given(forgeries)
 def test_no_text_can_close_its_own_quotation(text: bytes) -> None:
     """Its mark is a digest of all of it, so that it cannot be in it."""
-    quoted = quote(Quoted("task a", text, len(text)))
+    quoted = quote(Quotation("task a", text, len(text)))
     head, _, _ = quoted.partition(b"\n")
 
     assert head.split(b" ")[1] not in text
     assert read(quoted) == [("task a", text)]
-    again = quote(Quoted("task b", quoted, len(quoted)))
+    again = quote(Quotation("task b", quoted, len(quoted)))
     assert read(again) == [("task b", quoted)], "a quotation can be quoted"
 
 
@@ -46,9 +46,9 @@ def test_all_that_others_said_is_within_their_quotations(
     said: list[tuple[str, bytes]], done_when: str
 ) -> None:
     """What is outside is what we wrote, whatever the others and their tools are called."""
-    quoted = [Quoted(source, text, len(text)) for source, text in said]
+    quoted = [Quotation(source, text, len(text)) for source, text in said]
     prompt = task_prompt("Do it.", done_when, quoted)
-    own = task_prompt("Do it.", done_when, [Quoted("x", b"", 0)] if said else [])
+    own = task_prompt("Do it.", done_when, [Quotation("x", b"", 0)] if said else [])
 
     assert [text for _, text in read(prompt)] == [text for _, text in said]
     rest = prompt
@@ -61,8 +61,12 @@ def test_all_that_others_said_is_within_their_quotations(
 def test_what_came_of_tools_is_quoted_too(said: bytes, source: str, result: bytes) -> None:
     """An agent's own words, and what came of them, are material like all others."""
     first = task_prompt("Do it.", "", [])
-    own = Quoted("you", said, len(said))
-    prompt = opening("", first).after(own, (), [Quoted(source, result, len(result) + 5)]).text
+    own = Quotation("you", said, len(said))
+    prompt = (
+        build_prompt("", first)
+        .with_tool_results(own, (), [Quotation(source, result, len(result) + 5)])
+        .text
+    )
 
     assert prompt.startswith(first)
     (you, mine), (_, its) = read(prompt)

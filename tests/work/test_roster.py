@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forum.errors import BadRoster
-from forum.staff import load_roster
+from forum.planning import load_roster
 from forum.work import Roster, Tier, read_roster
 
 ROOT = Path(__file__).parents[2]

@@ -20,13 +20,13 @@ from benchmarks.routing import (
     requests_file,
     shares,
 )
-from forum.staff import load_roster
+from forum.planning import load_roster
 from forum.work import (
     ELSEWHERE,
-    LEXICAL,
-    MEANING,
-    MOST_EVIDENCE,
-    Elsewhere,
+    LEXICAL_CALIBRATION,
+    MAX_EVIDENCE,
+    SEMANTIC_FEATURE,
+    ElsewhereSection,
     Lane,
     Roster,
     Router,
@@ -42,9 +42,9 @@ SMALL = Roster(
         ),
         Lane("garden", "Plants.", phrases=("prune the roses",), examples=("Water the potatoes",)),
     ),
-    Elsewhere(("good morning", "how are you")),
+    ElsewhereSection(("good morning", "how are you")),
 )
-ROUTER = Router(SMALL, calibration=replace(LEXICAL, offset=0.0, sure=0.6))
+ROUTER = Router(SMALL, calibration=replace(LEXICAL_CALIBRATION, offset=0.0, sure=0.6))
 
 WORDS = ["soup", "roses", "Potatoes", "汤面", "water_the", "pruneThe", "C++", "\0", "\ud800"]
 TEXTS = st.text(st.characters(codec=None)) | st.lists(st.sampled_from(WORDS)).map(" ".join)
@@ -92,7 +92,7 @@ def test_the_evidence_adds_up_to_the_margin(text: str) -> None:
 
     assert math.isclose(sum(e.weight for e in route.evidence), route.margin, abs_tol=1e-5)
     assert route.margin >= 0 <= route.confidence <= 1
-    assert len(route.evidence) <= MOST_EVIDENCE
+    assert len(route.evidence) <= MAX_EVIDENCE
     assert route.nearest != route.runner_up
     assert route.lane in (None, route.nearest)
     assert route.lane != ELSEWHERE
@@ -104,7 +104,8 @@ def test_who_wants_to_be_surer_decides_less(text: str, one: float, other: float)
     """Raising the bar turns decisions into abstentions, and never into other decisions."""
     low, high = sorted((one, other))
     bold, careful = (
-        Router(SMALL, calibration=replace(LEXICAL, sure=sure)).route(text) for sure in (low, high)
+        Router(SMALL, calibration=replace(LEXICAL_CALIBRATION, sure=sure)).route(text)
+        for sure in (low, high)
     )
 
     assert careful.lane in (None, bold.lane)
@@ -118,11 +119,11 @@ def replace_lane(route: object) -> str:
 
 def test_another_rung_speaks_for_itself() -> None:
     """Its opinion is evidence like any other, under a name of its own, and can turn the scale."""
-    calibration = replace(LEXICAL, meaning=2.0, sure=0.6)
+    calibration = replace(LEXICAL_CALIBRATION, meaning=2.0, sure=0.6)
     route = Router(SMALL, Opinionated(0.0, 5.0, 0.0), calibration).route("soup")
 
     assert (route.lane, route.rung) == ("garden", "opinionated")
-    assert route.evidence[0].feature == MEANING
+    assert route.evidence[0].feature == SEMANTIC_FEATURE
     assert route.evidence[0].weight == 10.0
 
 
@@ -135,7 +136,7 @@ def test_identifiers_are_read_as_their_words() -> None:
 def test_every_process_finds_the_same() -> None:
     """A route is recorded and checked later, elsewhere: no order of a set may take part in it."""
     program = (
-        "from forum.staff import load_roster\nfrom forum.work import Router\n"
+        "from forum.planning import load_roster\nfrom forum.work import Router\n"
         "router = Router(load_roster())\n"
         "for text in ('Terraform wants to replace the cluster', 'Das Bild ruckelt', '解析器'):\n"
         "    print(router.route(text))"
@@ -163,8 +164,8 @@ def test_the_lexical_rung_reaches_its_goals() -> None:
     routes = [router.route(request.text) for request in requests]
 
     for outcomes in (
-        cross_validated(routes, requests, LEXICAL),
-        decided(routes, requests, LEXICAL),
+        cross_validated(routes, requests, LEXICAL_CALIBRATION),
+        decided(routes, requests, LEXICAL_CALIBRATION),
     ):
         found = shares(outcomes)
         assert [name for name in GOALS["lexical"] if not met("lexical", name, found[name])] == []

@@ -8,39 +8,39 @@ from hypothesis import strategies as st
 
 from forum.ledger import Outcome
 from forum.work import (
-    STOP,
+    STOP_CAUSE,
     Agent,
-    Called,
+    CallFacts,
     Check,
-    Judged,
     Judgement,
     Next,
+    NextSteps,
     Plan,
     Policy,
     Run,
     Scripted,
-    Skipped,
-    Steps,
-    Stopped,
+    SkipFacts,
+    StopFacts,
     StopReason,
     Task,
     TaskState,
+    VerdictFacts,
+    decide_verdict,
+    escalation_level,
     find_loop,
     fold,
     is_finished,
-    judge,
+    judge_output,
     next_steps,
-    rung_of,
-    unfinished,
-    verdict_on,
+    unfinished_tasks,
 )
 from tests.work.samples import Said, plans, tell, told
 
-PASS = Judged(1, Outcome.OK, Check.OUTCOME, Next.ACCEPT)
-FAIL = Judged(1, Outcome.FAILED, Check.OUTCOME, Next.GIVE_UP)
-HALT = Stopped(StopReason.REPEAT)
-ENDS: list[Judged | Stopped] = [PASS, FAIL, HALT]
-CALL = Called("", "m", 1, 1)
+PASS = VerdictFacts(1, Outcome.OK, Check.OUTCOME, Next.ACCEPT)
+FAIL = VerdictFacts(1, Outcome.FAILED, Check.OUTCOME, Next.GIVE_UP)
+HALT = StopFacts(StopReason.REPEAT)
+ENDS: list[VerdictFacts | StopFacts] = [PASS, FAIL, HALT]
+CALL = CallFacts("", "m", 1, 1)
 
 
 class Office:
@@ -52,7 +52,7 @@ class Office:
         self.going: set[str] = set()
         self.began: list[str] = []
 
-    def step(self) -> Steps:
+    def step(self) -> NextSteps:
         """Do what is to be done next."""
         steps = next_steps(self.plan, self.run, self.policy, frozenset(self.going))
         for name, skipped in steps.skip:
@@ -64,12 +64,12 @@ class Office:
             self.began.append(name)
         return steps
 
-    def finish(self, name: str, end: Judged | Stopped) -> None:
+    def finish(self, name: str, end: VerdictFacts | StopFacts) -> None:
         """Bring a task to its end."""
         self.going.discard(name)
         self.say(name, end)
 
-    def say(self, name: str, facts: Judged | Stopped | Skipped | Called) -> None:
+    def say(self, name: str, facts: VerdictFacts | StopFacts | SkipFacts | CallFacts) -> None:
         """Record something of a task."""
         strand = f"task/{name}"
         self.run = fold([told(strand, self.run.lengths.get(strand, 0), facts)], self.run)
@@ -114,7 +114,7 @@ def test_every_plan_comes_to_its_end(plan: Plan, parallel: int, data: st.DataObj
             assert cause in plan.by_id[name].upstream
             assert states[cause] is not TaskState.PASSED
     assert len(office.began) == len(set(office.began))
-    assert not list(unfinished(plan, office.run))
+    assert not list(unfinished_tasks(plan, office.run))
 
 
 @given(plans(nested=False), st.integers(1, 4), st.data())
@@ -145,14 +145,16 @@ def test_a_stopped_run_starts_nothing_new_and_forgets_nothing(
         if office.going:
             office.finish(data.draw(st.sampled_from(sorted(office.going))), PASS)
     begun, going = set(office.run.tasks), set(office.going)
-    office.run = fold(tell([("main", Stopped(StopReason.BUDGET), 0)]), office.run)
+    office.run = fold(tell([("main", StopFacts(StopReason.BUDGET), 0)]), office.run)
     steps = office.step()
 
     assert set(steps.start) == {n for n in begun - going if not office.states[n].is_end}
-    assert dict(steps.skip) == {t.id: Skipped(STOP) for t in plan.tasks if t.id not in begun}
+    assert dict(steps.skip) == {
+        t.id: SkipFacts(STOP_CAUSE) for t in plan.tasks if t.id not in begun
+    }
     for name in going:
         office.finish(name, HALT)
-    assert office.step() == Steps()
+    assert office.step() == NextSteps()
     assert is_finished(plan, office.run)
 
 
@@ -169,21 +171,23 @@ def test_every_task_comes_to_its_last_verdict(
     """Retries are counted for each agent, and the ladder has a top."""
     policy = Policy(ladder=ladder, retries=retries)
     whole = policy.ladder_of(agent)
-    verdicts: tuple[Judged, ...] = ()
+    verdicts: tuple[VerdictFacts, ...] = ()
     while not verdicts or verdicts[-1].next in (Next.RETRY, Next.ESCALATE):
         outcome = data.draw(outcomes)
-        judgement = judge("contains x", outcome, data.draw(st.sampled_from([b"x", b"y", b""])))
-        verdict = verdict_on(judgement, outcome, verdicts, policy, agent)
+        judgement = judge_output(
+            "contains x", outcome, data.draw(st.sampled_from([b"x", b"y", b""]))
+        )
+        verdict = decide_verdict(judgement, outcome, verdicts, policy, agent)
         assert verdict.attempt == len(verdicts) + 1
         assert (verdict.next is Next.ACCEPT) == judgement.passed == (verdict.outcome is Outcome.OK)
         assert verdict.pause == 0 or verdict.next is Next.RETRY
         assert verdict.next is Next.ACCEPT or verdict.reason
         verdicts = (*verdicts, verdict)
-        assert rung_of(verdicts) < len(whole), "there is nobody above the last"
+        assert escalation_level(verdicts) < len(whole), "there is nobody above the last"
         assert len(verdicts) <= len(whole) * (retries + 1)
 
     if verdicts[-1].next is Next.GIVE_UP:
-        assert rung_of(verdicts) == len(whole) - 1
+        assert escalation_level(verdicts) == len(whole) - 1
     if verdicts[-1].next is Next.GIVE_UP and verdicts[-1].outcome is not Outcome.DENIED:
         assert [v.next for v in verdicts[-retries - 1 : -1]] == [Next.RETRY] * retries
     assert whole[0] == agent
@@ -195,16 +199,16 @@ def test_what_did_not_satisfy_goes_up_and_what_broke_is_tried_again() -> None:
     policy = Policy(ladder=("big",), retries=1, backoff_milliseconds=7)
     bad = Judgement(passed=False, check=Check.CONTAINS, reason="not-contained")
     broken = Judgement(passed=False, check=Check.OUTCOME, reason="failed")
-    up = verdict_on(bad, Outcome.OK, (), policy, "")
-    again = verdict_on(broken, Outcome.TIMEOUT, (), policy, "")
-    at_last = verdict_on(broken, Outcome.TIMEOUT, (again,), policy, "")
+    up = decide_verdict(bad, Outcome.OK, (), policy, "")
+    again = decide_verdict(broken, Outcome.TIMEOUT, (), policy, "")
+    at_last = decide_verdict(broken, Outcome.TIMEOUT, (again,), policy, "")
 
     assert (up.next, up.outcome, up.pause) == (Next.ESCALATE, Outcome.FAILED, 0)
     assert (again.next, again.outcome, again.pause) == (Next.RETRY, Outcome.TIMEOUT, 7)
     assert at_last.next is Next.ESCALATE
-    assert verdict_on(broken, Outcome.DENIED, (), policy, "").next is Next.ESCALATE
-    assert verdict_on(broken, Outcome.DENIED, (), Policy(), "").next is Next.GIVE_UP
-    assert verdict_on(bad, Outcome.OK, (up,), policy, "").next is Next.RETRY
+    assert decide_verdict(broken, Outcome.DENIED, (), policy, "").next is Next.ESCALATE
+    assert decide_verdict(broken, Outcome.DENIED, (), Policy(), "").next is Next.GIVE_UP
+    assert decide_verdict(bad, Outcome.OK, (up,), policy, "").next is Next.RETRY
 
 
 @pytest.mark.parametrize(
@@ -245,14 +249,14 @@ def test_a_verdict_names_what_was_checked(
     done_when: str, outcome: Outcome, output: bytes, expected: Judgement
 ) -> None:
     """Where nothing was demanded that code can check, nothing else is claimed."""
-    assert judge(done_when, outcome, output) == expected
+    assert judge_output(done_when, outcome, output) == expected
 
 
 @given(plans(nested=False), outcomes, st.binary(max_size=20))
 def test_every_plan_can_be_judged(plan: Plan, outcome: Outcome, output: bytes) -> None:
     """What could not be checked was refused when the plan was made."""
     for task in plan.tasks:
-        judgement = judge(task.done_when, outcome, output)
+        judgement = judge_output(task.done_when, outcome, output)
         assert not judgement.passed or outcome is Outcome.OK
         assert judgement.passed != bool(judgement.reason)
 
@@ -309,8 +313,8 @@ def test_a_chain_is_skipped_from_the_failed_task_to_its_end() -> None:
     plan = Plan((Task("c", "x", after=("b",)), Task("b", "x", needs=("a",)), Task("a", "x")))
     said: list[Said] = [("task/a", FAIL, 0)]
     first = next_steps(plan, fold(tell(said)), Policy(), frozenset())
-    said += [("task/b", Skipped("a"), 0)]
+    said += [("task/b", SkipFacts("a"), 0)]
     second = next_steps(plan, fold(tell(said)), Policy(), frozenset())
 
-    assert first == Steps(skip=(("b", Skipped("a")),))
-    assert second == Steps(skip=(("c", Skipped("b")),))
+    assert first == NextSteps(skip=(("b", SkipFacts("a")),))
+    assert second == NextSteps(skip=(("c", SkipFacts("b")),))

@@ -18,12 +18,12 @@ SCRIPT = """
 import sys
 from threading import Barrier, Thread
 from forum.work import (
-    Policy, one_task, read_drafted_plan, read_opinion, read_parts, read_plan, read_policy,
+    Policy, single_task_plan, read_drafted_plan, read_opinion, read_parts, read_plan, read_policy,
     read_revision, write_plan, write_policy,
 )
 
 sys.setswitchinterval(1e-6)
-policy, plan, barrier = write_policy(Policy()), write_plan(one_task("Go.")), Barrier(8)
+policy, plan, barrier = write_policy(Policy()), write_plan(single_task_plan("Go.")), Barrier(8)
 
 def read():
     barrier.wait()

@@ -10,9 +10,9 @@ from contextlib import suppress
 from hmac import compare_digest
 from pathlib import Path
 
-from forum.backends.files import locked, write_durably
+from forum.backends.state_files import lock_file, write_durably
 from forum.errors import KeyUnreadable
-from forum.ledger import OPERATOR_PREFIX, is_operator_token
+from forum.ledger import OPERATOR_TOKEN_PREFIX, is_operator_token
 
 
 class OperatorToken:
@@ -39,17 +39,17 @@ class OperatorToken:
             raise KeyUnreadable(str(self.path), "it holds no token; forum token --rotate makes one")
         return token
 
-    def make(self) -> str:
+    def get_or_create(self) -> str:
         """Return the token; make one where there is none."""
         token = self.read()
         if token is not None:
             return token
-        with locked(self.path):
+        with lock_file(self.path):
             return self.read() or self._write()
 
     def rotate(self) -> str:
         """Replace the token.  The old one opens nothing from now on."""
-        with locked(self.path):
+        with lock_file(self.path):
             return self._write()
 
     def matches(self, shown: str) -> bool:
@@ -60,6 +60,6 @@ class OperatorToken:
         return False
 
     def _write(self) -> str:
-        token = f"{OPERATOR_PREFIX}{os.urandom(32).hex()}"
+        token = f"{OPERATOR_TOKEN_PREFIX}{os.urandom(32).hex()}"
         write_durably(self.path, f"{token}\n".encode())
         return token

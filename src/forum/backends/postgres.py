@@ -18,50 +18,50 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from forum.backends.forking import ForkAware, watch_forks
-from forum.backends.sql import (
-    FIRST_ADDITION,
-    Execute,
+from forum.backends.fork_safety import ForkAware, register_fork_aware
+from forum.backends.sql_store import (
+    BASE_SCHEMA_VERSION,
     Migration,
+    QueryExecutor,
     SqlReader,
     SqlStore,
-    migrations,
-    prefix_of,
-    queries,
+    leaf_prefix,
+    load_queries,
+    missing_migrations,
 )
 from forum.errors import (
     BadSettings,
+    ConcurrentUpdate,
+    DurabilityDisabled,
     EntryLost,
     NoSuchLog,
-    NotDurable,
-    Overtaken,
     PositionTaken,
     SchemaTooOld,
+    StoreConnectionLost,
     StoreFailed,
-    StoreLost,
 )
 from forum.ledger import (
-    Alarm,
     Amount,
-    Head,
-    OpenAccount,
+    EntryRow,
+    EntryWrite,
+    OpenBudgetAccount,
+    PendingEntries,
     Position,
     Reader,
-    Record,
-    Row,
+    Timer,
     TimerClaim,
-    Waiting,
+    TreeHead,
 )
 from forum.tlog import EMPTY_ROOT, TileId
 
-_SQL = queries("postgres")
-_CONNECTIONS = 8
-_PATIENCE_SECONDS = 10.0
-_CONNECT_SECONDS = 10
-_ATTEMPTS = 5
-_MOST_HELD = 1 << 20
+_SQL = load_queries("postgres")
+_POOL_SIZE = 8
+_POOL_TIMEOUT_S = 10.0
+_CONNECT_TIMEOUT_S = 10
+_MAX_ATTEMPTS = 5
+_MAX_BUFFERED_BYTES = 1 << 20
 """How many bytes of bodies are sent at once."""
-_IN_THE_WAY = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+_RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """What others can do to a transaction: all of it was taken back, and it can be made again."""
 
 # The pool warns of every attempt to connect.  Whoever waits for a connection is told in an error,
@@ -87,7 +87,7 @@ class PostgresReader(SqlReader):
         super().__init__(origin)
         self._db, self._log, self._process = connection, log, os.getpid()
 
-    def _rows(self, query: str, **parameters: object) -> list[Any]:
+    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
         if self._process != os.getpid():
             raise StoreFailed("reading", "this moment was opened before a fork; open it again")
         return _fetch(self._db, query, parameters)
@@ -97,37 +97,37 @@ class PostgresReader(SqlReader):
 
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
         strands, ns = [place[0] for place in places], [place[1] for place in places]
-        return self._rows("entries_at", log=self._log, strands=strands, ns=ns)
+        return self._fetch_rows("entries_at", log=self._log, strands=strands, ns=ns)
 
 
 class PostgresStore(SqlStore, ForkAware):
     """One log in a Postgres database that this process may write."""
 
-    def __init__(self, url: str, origin: str, connections: int = _CONNECTIONS) -> None:
+    def __init__(self, url: str, origin: str, connections: int = _POOL_SIZE) -> None:
         super().__init__(origin)
-        check_address(url)
+        check_database_url(url)
         self._url, self._connections = url, connections
-        self._connect_later()
+        self._reset_connections()
         try:
-            with _typed("connecting"):
+            with _translate_errors("connecting"):
                 # Once by hand: a pool tries again in silence, and forgets to say why.
                 _connect(url).close()
-                self._open().wait(timeout=_PATIENCE_SECONDS)
+                self._open().wait(timeout=_POOL_TIMEOUT_S)
             self._begin()
         except BaseException:
             self._pool.close()
             raise
-        watch_forks(self)
+        register_fork_aware(self)
 
-    def _connect_later(self) -> None:
+    def _reset_connections(self) -> None:
         self._pool = ConnectionPool(
             self._url,
             min_size=1,
             max_size=self._connections,
-            timeout=_PATIENCE_SECONDS,
+            timeout=_POOL_TIMEOUT_S,
             # After this long the pool begins anew with short pauses.  Left as it comes, it would
             # look for a server that was away for minutes only every two minutes.
-            reconnect_timeout=_PATIENCE_SECONDS,
+            reconnect_timeout=_POOL_TIMEOUT_S,
             kwargs={"autocommit": True},
             configure=_opened.add,
             open=False,
@@ -149,43 +149,45 @@ class PostgresStore(SqlStore, ForkAware):
     def after_fork_in_child(self) -> None:
         """Leave pool and session to the parent, and begin with new ones when they are needed."""
         # First: what is not used any more would not be found afterwards.
-        _leave_connections()
+        _abandon_connections()
         # Nobody else has this copy of it.  Were it collected as it is, it would wait for threads
         # that are not here, or for a lock that one of them held.
         self._pool._closed = True  # noqa: SLF001  there is no other way to say so
-        self._connect_later()
+        self._reset_connections()
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit all of these or none, durably."""
         with self._connection("appending") as db:
-            for left in reversed(range(_ATTEMPTS)):
+            for left in reversed(range(_MAX_ATTEMPTS)):
                 try:
                     self._append(db, records)
-                except _IN_THE_WAY as error:
+                except _RETRYABLE_ERRORS as error:
                     if not left:
                         raise StoreFailed("appending", str(error).strip()) from error
                 else:
                     return
 
-    def waiting(self, limit: int) -> Waiting:
+    def pending_entries(self, limit: int) -> PendingEntries:
         """Return some entries without an index, in the order of their commits."""
-        found = self._rows("waiting", log=self._log, limit=limit)
+        found = self._fetch_rows("waiting", log=self._log, limit=limit)
         rows = []
         for _, _, run, strand, n, data, tag in found:
             if data is None:
                 why = f"entry {run}/{strand}/{n} was acknowledged and is gone"
                 raise EntryLost(self._origin, why)
-            rows.append(Row(run or "", strand or "", n, data, tag))
-        return Waiting(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
+            rows.append(EntryRow(run or "", strand or "", n, data, tag))
+        return PendingEntries(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
 
-    def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
+    def advance_head(
+        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+    ) -> None:
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
         keys: Sequence[PendingKey] = batch.keys
         with self._connection("sequencing") as db, db.transaction():
             head = (new.size, new.root, self._log, old.size, old.root)
             # The row lock is held to the end: whoever waits for it then finds another tree.
             if db.execute(_SQL["swap"], head).rowcount != 1:
-                raise Overtaken(f"the tree of {self._origin}")
+                raise ConcurrentUpdate(f"the tree of {self._origin}")
             # The tree may be the old one and the entries still not be waiting: another sequencer
             # gave them their indexes after we had seen them, and before we saw the tree.
             # Or an entry was set aside since we had seen it.
@@ -193,7 +195,7 @@ class PostgresStore(SqlStore, ForkAware):
             gone = db.execute(_SQL["remove_pending"], (self._log, seqs)).fetchall()
             places = {(seq, *place) for seq, *arrays in gone for place in zip(*arrays, strict=True)}
             if places != set(keys):
-                raise Overtaken(f"the tree of {self._origin}")
+                raise ConcurrentUpdate(f"the tree of {self._origin}")
             strands, ns = [key.strand for key in keys], [key.n for key in keys]
             db.execute(_SQL["add_sequenced"], (self._log, old.size, strands, ns))
             self._add_leaves(db, old.size, batch.leaves)
@@ -202,13 +204,13 @@ class PostgresStore(SqlStore, ForkAware):
                     _SQL["put_tile"], [(self._log, t.level, t.index, h) for t, h in tiles.items()]
                 )
 
-    def set_aside(self, batch: Waiting) -> None:
+    def move_to_quarantine(self, batch: PendingEntries) -> None:
         """Move these waiting entries, with their bodies, to the quarantine: all or nothing."""
         keys: Sequence[PendingKey] = batch.keys
         by_commit: dict[int, list[PendingKey]] = {}
         for key in keys:
             by_commit.setdefault(key.seq, []).append(key)
-        with self._writing("setting rows aside") as execute:
+        with self._write_transaction("setting rows aside") as execute:
             for seq, gone in sorted(by_commit.items()):
                 self._remove_waiting(execute, seq, gone)
                 for key in gone:
@@ -218,13 +220,13 @@ class PostgresStore(SqlStore, ForkAware):
                     execute("remove_bodies", **place)
                     execute("remove_entry", **place)
 
-    def _remove_waiting(self, execute: Execute, seq: int, gone: Sequence[PendingKey]) -> None:
-        """Take entries out of the commit that they wait in.  Raises `Overtaken`."""
+    def _remove_waiting(self, execute: QueryExecutor, seq: int, gone: Sequence[PendingKey]) -> None:
+        """Take entries out of the commit that they wait in.  Raises `ConcurrentUpdate`."""
         commit = execute("pending_row", log=self._log, seq=seq).fetchall()
         waiting = list(zip(*commit[0], strict=True)) if commit else []
         removed = {(key.strand, key.n) for key in gone}
         if not removed.issubset(waiting):
-            raise Overtaken(f"the waiting entries of {self._origin}")
+            raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
         left = [place for place in waiting if place not in removed]
         if not left:
             execute("remove_commit", log=self._log, seq=seq)
@@ -234,7 +236,7 @@ class PostgresStore(SqlStore, ForkAware):
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
         """Delete rows that were set aside."""
-        with self._writing("discarding rows") as execute:
+        with self._write_transaction("discarding rows") as execute:
             for row in ids:
                 execute("discard_quarantine", log=self._log, id=row)
 
@@ -243,22 +245,22 @@ class PostgresStore(SqlStore, ForkAware):
         with self._connection("publishing") as db:
             db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
-    def erase(self, position: Position, name: str) -> None:
+    def erase_body(self, position: Position, name: str) -> None:
         """Erase a body and its salt.
 
         Postgres frees the space when it vacuums, and overwrites it as it is used again; its
         write-ahead log and backups keep the row for as long as they are kept.
         """
         key = self._body_key(position, name)
-        with self._writing("erasing") as execute:
+        with self._write_transaction("erasing") as execute:
             execute("erase", **key)
             # It has no salt: by it, what was asked for could be found by trying.
             execute("forget_asked", log=self._log, run=position.run)
 
-    def lead(self) -> bool:
+    def try_lead(self) -> bool:
         """Tell whether this process may sequence: one session of the database at a time."""
-        with self._lead_lock, _typed("asking to lead"):
-            if self._session is not None and not _alive(self._session):
+        with self._lead_lock, _translate_errors("asking to lead"):
+            if self._session is not None and not _is_alive(self._session):
                 self._session.close()
                 self._session, self._leads = None, False
             if self._leads:
@@ -273,7 +275,7 @@ class PostgresStore(SqlStore, ForkAware):
     def snapshot(self) -> Iterator[Reader]:
         """Read everything as of one moment, in one transaction of its own."""
         with (
-            _typed("reading"),
+            _translate_errors("reading"),
             _connect(self._url) as db,
         ):
             db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -287,10 +289,10 @@ class PostgresStore(SqlStore, ForkAware):
             self._session.close()
         self._pool.close()
 
-    def _rows(self, query: str, **parameters: object) -> list[Any]:
+    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
         try:
             return self._fetch(query, parameters)
-        except StoreLost:
+        except StoreConnectionLost:
             # The server was restarted: let go of all connections that it closed, and ask again.
             self._open().check()
             return self._fetch(query, parameters)
@@ -300,7 +302,7 @@ class PostgresStore(SqlStore, ForkAware):
 
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
         strands, ns = [place[0] for place in places], [place[1] for place in places]
-        return self._rows("entries_at", log=self._log, strands=strands, ns=ns)
+        return self._fetch_rows("entries_at", log=self._log, strands=strands, ns=ns)
 
     def _fetch(self, query: str, parameters: Mapping[str, object]) -> list[Any]:
         with self._connection(f"reading ({query})") as db:
@@ -308,28 +310,32 @@ class PostgresStore(SqlStore, ForkAware):
 
     @contextmanager
     def _connection(self, doing: str) -> Iterator[Connection]:
-        with _typed(doing), self._open().connection() as db:
+        with _translate_errors(doing), self._open().connection() as db:
             yield db
 
     @contextmanager
-    def _writing(self, doing: str) -> Iterator[Execute]:
+    def _write_transaction(self, doing: str) -> Iterator[QueryExecutor]:
         with self._connection(doing) as db, db.transaction():
             yield partial(_execute, db)
 
     def _begin(self) -> None:
-        version = self._one("version") if self._one("has_schema") else 0
-        known = {row[0] for row in self._rows("additions")} if self._one("has_additions") else set()
-        missing = _unapplied(version, known)
+        version = self._fetch_one("version") if self._fetch_one("has_schema") else 0
+        known = (
+            {row[0] for row in self._fetch_rows("additions")}
+            if self._fetch_one("has_additions")
+            else set()
+        )
+        missing = _missing_migrations(version, known)
         if missing:
             raise SchemaTooOld(version, missing[-1].number)
-        fsync, commit = self._rows("durability")[0]
+        fsync, commit = self._fetch_rows("durability")[0]
         if fsync != "on" or commit == "off":
-            raise NotDurable(f"fsync is {fsync}, synchronous_commit is {commit}")
+            raise DurabilityDisabled(f"fsync is {fsync}, synchronous_commit is {commit}")
         with self._connection("opening the log") as db:
             db.execute(_SQL["add_log"], (self._origin, EMPTY_ROOT))
-        self._log = self._one("log", origin=self._origin)
+        self._log = self._fetch_one("log", origin=self._origin)
 
-    def _append(self, db: Connection, records: Sequence[Record]) -> None:
+    def _append(self, db: Connection, records: Sequence[EntryWrite]) -> None:
         # Looked up one by one: a process may know a million strands, and appends to one of them.
         strands = {(r.position.run, r.position.strand) for r in records}
         known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
@@ -344,7 +350,7 @@ class PostgresStore(SqlStore, ForkAware):
     def _append_all(
         self,
         db: Connection,
-        records: Sequence[Record],
+        records: Sequence[EntryWrite],
         known: dict[StrandKey, int],
         wanted: set[StrandKey],
     ) -> None:
@@ -358,7 +364,7 @@ class PostgresStore(SqlStore, ForkAware):
             # race for the same positions the wrong way round, one is made again by `append`.
             self._apply_effects(partial(_execute, db), records)
         # Only now: had the transaction failed, these ids would not exist.
-        self._know(added)
+        self._cache_strand_keys(added)
 
     def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
         # In one order for all: two transactions that add the same strands cannot deadlock.
@@ -370,7 +376,7 @@ class PostgresStore(SqlStore, ForkAware):
         return {(run, name): strand for run, name, strand in rows}
 
     def _append_entries(
-        self, db: Connection, records: Sequence[Record], ids: Mapping[StrandKey, int]
+        self, db: Connection, records: Sequence[EntryWrite], ids: Mapping[StrandKey, int]
     ) -> None:
         rows = {
             "log": self._log,
@@ -382,7 +388,7 @@ class PostgresStore(SqlStore, ForkAware):
         db.execute(_SQL["append"], rows)
 
     def _append_bodies(
-        self, db: Connection, records: Sequence[Record], ids: Mapping[StrandKey, int]
+        self, db: Connection, records: Sequence[EntryWrite], ids: Mapping[StrandKey, int]
     ) -> None:
         # Many small parts in one statement, and a long body never whole in memory.
         rows: list[tuple[int, int, str, int, bytes, bytes]] = []
@@ -393,7 +399,7 @@ class PostgresStore(SqlStore, ForkAware):
                 for part, data in enumerate(body.content.chunks()):
                     rows.append((strand, record.position.n, body.name, part, body.salt, data))
                     held += len(data)
-                    if held > _MOST_HELD:
+                    if held > _MAX_BUFFERED_BYTES:
                         self._add_bodies(db, rows)
                         rows, held = [], 0
         if rows:
@@ -405,13 +411,13 @@ class PostgresStore(SqlStore, ForkAware):
         columns = [list(column) for column in zip(*rows, strict=True)]
         db.execute(_SQL["add_bodies"], (self._log, *columns))
 
-    def _open_accounts(self, execute: Execute, accounts: Sequence[OpenAccount]) -> None:
+    def _open_accounts(self, execute: QueryExecutor, accounts: Sequence[OpenBudgetAccount]) -> None:
         caps = {
             name: [getattr(account.cap, name) for account in accounts] for name in Amount._fields
         }
         execute("open_accounts", log=self._log, runs=[a.run for a in accounts], **caps)
 
-    def _set_alarms(self, execute: Execute, alarms: Sequence[Alarm]) -> None:
+    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
         # One statement cannot change a row twice: of several, the last one holds.
         last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
         for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
@@ -420,7 +426,7 @@ class PostgresStore(SqlStore, ForkAware):
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
                 execute(query, log=self._log, runs=runs, strands=strands, ats=ats)
 
-    def _claim_due(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Alarm]:
+    def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
         with self._connection("claiming timers") as db:
             rows = _execute(
                 db,
@@ -432,22 +438,22 @@ class PostgresStore(SqlStore, ForkAware):
                 own=list(claim.own),
                 **pauses,
             ).fetchall()
-        return [Alarm(*row) for row in rows]
+        return [Timer(*row) for row in rows]
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index: neighbours are written to the same page.
-        rows = sorted((prefix_of(leaf), idx) for idx, leaf in enumerate(leaves, first))
+        rows = sorted((leaf_prefix(leaf), idx) for idx, leaf in enumerate(leaves, first))
         columns = ([row[0] for row in rows], [row[1] for row in rows])
         db.execute(_SQL["add_leaves"], (self._log, *columns))
 
 
 def _connect(url: str, *, autocommit: bool = False) -> Connection:
-    connection = psycopg.connect(url, autocommit=autocommit, connect_timeout=_CONNECT_SECONDS)
+    connection = psycopg.connect(url, autocommit=autocommit, connect_timeout=_CONNECT_TIMEOUT_S)
     _opened.add(connection)
     return connection
 
 
-def _leave_connections() -> None:
+def _abandon_connections() -> None:
     """Take from a forked child the connections of its parent, without a word to the server.
 
     As long as a child had one open, the server would not notice that the parent is gone, and that
@@ -458,21 +464,21 @@ def _leave_connections() -> None:
     for connection in list(_opened):
         with suppress(psycopg.Error, OSError):
             os.dup2(nowhere, connection.fileno(), inheritable=False)
-    _left.extend(_opened)
+    _abandoned.extend(_opened)
     _opened.clear()
     os.close(nowhere)
 
 
 _opened: WeakSet[Connection] = WeakSet()
-_left: list[Connection] = []
+_abandoned: list[Connection] = []
 """What belongs to a parent: kept, so that nothing is done about it when it would be collected."""
 
 
 @contextmanager
 def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
     """Read a log as of one moment, without being able to write.  Raises `NoSuchLog`."""
-    check_address(url)
-    with _typed("reading"), _connect(url) as db:
+    check_database_url(url)
+    with _translate_errors("reading"), _connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
         found = _fetch(db, "log", {"origin": origin})
@@ -481,7 +487,7 @@ def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
         yield PostgresReader(db, origin, found[0][0])
 
 
-def check_address(url: str) -> None:
+def check_database_url(url: str) -> None:
     """Refuse what is no address of a database, without repeating it: it may hold a password."""
     try:
         psycopg.conninfo.conninfo_to_dict(url)
@@ -490,36 +496,36 @@ def check_address(url: str) -> None:
         raise BadSettings("the database's address", why) from None
 
 
-def upgrade(url: str, *, post: bool = False) -> list[int]:
+def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
     """Bring the schema up to what this release knows, and return the migrations applied.
 
     Without `post` only what processes of the release before can live with; `post` is for when
     they are gone, and keeps them from coming back.
     """
-    check_address(url)
-    with _typed("upgrading the schema"), psycopg.connect(url) as db:
+    check_database_url(url)
+    with _translate_errors("upgrading the schema"), psycopg.connect(url) as db:
         db.execute("SELECT pg_advisory_xact_lock(hashtext('forum.upgrade'))")
         version = _fetch(db, "version", {})[0][0] if _fetch(db, "has_schema", {})[0][0] else 0
         known = set()
         if _fetch(db, "has_additions", {})[0][0]:
             known = {row[0] for row in _fetch(db, "additions", {})}
-        missing = _unapplied(version, known, post=post)
+        missing = _missing_migrations(version, known, post=post)
         for migration in missing:
             db.execute(migration.sql.encode())
             _record_migration(db, migration)
     return [migration.number for migration in missing]
 
 
-def _unapplied(version: int, known: set[int], *, post: bool = False) -> list[Migration]:
+def _missing_migrations(version: int, known: set[int], *, post: bool = False) -> list[Migration]:
     """Return the migrations that are missing; those that shut out older releases on request."""
-    behind = [m for m in migrations("postgres", version) if m.number not in known]
+    behind = [m for m in missing_migrations("postgres", version) if m.number not in known]
     return [migration for migration in behind if migration.is_additive or post]
 
 
 def _record_migration(db: Connection, migration: Migration) -> None:
     # The release before this one refuses a number in forum.migration that it does not know.  So
     # what it can live with is recorded in a table that it does not look at.
-    if migration.number > FIRST_ADDITION and migration.is_additive:
+    if migration.number > BASE_SCHEMA_VERSION and migration.is_additive:
         db.execute(_SQL["make_additions"])
         db.execute(_SQL["add_addition"], (migration.number,))
     else:
@@ -534,7 +540,7 @@ def _execute(db: Connection, query: str, **parameters: object) -> psycopg.Cursor
     return db.execute(_SQL[query], parameters)
 
 
-def _alive(db: Connection) -> bool:
+def _is_alive(db: Connection) -> bool:
     try:
         db.execute("SELECT 1")
     except psycopg.OperationalError:
@@ -560,10 +566,10 @@ def _remedy(error: psycopg.Error) -> str:
 
 
 @contextmanager
-def _typed(doing: str) -> Iterator[None]:
+def _translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except (psycopg.OperationalError, PoolTimeout) as error:
-        raise StoreLost(doing, str(error), _remedy(error)) from error
+        raise StoreConnectionLost(doing, str(error), _remedy(error)) from error
     except psycopg.Error as error:
         raise StoreFailed(doing, str(error), _remedy(error)) from error

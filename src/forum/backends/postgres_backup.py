@@ -13,32 +13,32 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from forum.backends.postgres import Connection, PostgresReader, check_address
+from forum.backends.postgres import Connection, PostgresReader, check_database_url
 from forum.errors import BackupRejected, NoSuchLog, StoreFailed
 from forum.ledger import Reader
 
 _SCHEMA = "forum"
-_FIRST = ("log", "strand")
+_ID_TABLES = ("log", "strand")
 """Tables whose ids others name, in the order in which they are put back."""
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 Columns = Mapping[str, Sequence[str]]
 """The columns of each table that was copied, in the order of the copied rows."""
 
 
 @contextmanager
-def copied_rows(
+def copy_rows(
     url: str, base: str, origin: str, folder: Path
 ) -> Iterator[tuple[Reader, dict[str, list[str]]]]:
     """Copy the rows of a log and its epochs into one file per table.
 
     Yields a reader of the log in the snapshot that was copied, and the columns of each table.
     """
-    check_address(url)
-    with _typed("backing up"), psycopg.connect(url) as db:
+    check_database_url(url)
+    with _translate_errors("backing up"), psycopg.connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         db.read_only = True
-        logs, columns = _logs(db, base), _columns(db)
+        logs, columns = _log_ids(db, base), _columns(db)
         query = "COPY (SELECT {names} FROM {table} WHERE {key} = ANY({logs})) TO STDOUT"
         for table, names in columns.items():
             key = sql.Identifier("id" if table == "log" else "log")
@@ -55,21 +55,21 @@ def copied_rows(
 
 
 @contextmanager
-def restored_rows(url: str, origin: str, folder: Path, columns: Columns) -> Iterator[Reader]:
+def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Iterator[Reader]:
     """Put copied rows into a database, and yield a reader of the log before they are committed.
 
     If the block raises, the database is as it was.
     """
-    check_address(url)
-    with _typed("restoring"), psycopg.connect(url) as db:
-        _check_fits(db, columns)
+    check_database_url(url)
+    with _translate_errors("restoring"), psycopg.connect(url) as db:
+        _check_columns(db, columns)
         for table in columns:
             _load(db, table, columns[table], folder / f"{table}.copy")
         _check_absent(db)
         _restore_logs(db, columns["log"])
         _restore_strands(db, columns["strand"])
         for table in columns:
-            if table not in _FIRST:
+            if table not in _ID_TABLES:
                 _restore_table(db, table, columns[table])
         row = db.execute("SELECT id FROM forum.log WHERE origin = %s", (origin,)).fetchone()
         if row is None:
@@ -77,7 +77,7 @@ def restored_rows(url: str, origin: str, folder: Path, columns: Columns) -> Iter
         yield PostgresReader(db, origin, row[0])
 
 
-def _logs(db: Connection, base: str) -> dict[str, int]:
+def _log_ids(db: Connection, base: str) -> dict[str, int]:
     """Return the ids of a log and of its epochs by their origins."""
     rows = db.execute(
         "SELECT origin, id FROM forum.log"
@@ -100,7 +100,7 @@ def _columns(db: Connection) -> dict[str, list[str]]:
     return {t: names for t, names in found.items() if t == "log" or "log" in names}
 
 
-def _check_fits(db: Connection, columns: Columns) -> None:
+def _check_columns(db: Connection, columns: Columns) -> None:
     here = _columns(db)
     for table, names in columns.items():
         missing = set(names) - set(here.get(table, []))
@@ -112,11 +112,11 @@ def _check_fits(db: Connection, columns: Columns) -> None:
 def _load(db: Connection, table: str, names: Sequence[str], path: Path) -> None:
     """Put copied rows beside the tables: there they can be joined with their new ids."""
     create = "CREATE TEMP TABLE {copied} ON COMMIT DROP AS SELECT {names} FROM {table} WHERE false"
-    parts = {"copied": _copied(table), "names": _list(names), "table": _name(table)}
+    parts = {"copied": _staging_table(table), "names": _list(names), "table": _name(table)}
     db.execute(sql.SQL(create).format(**parts))
-    rows = sql.SQL("COPY {copied} FROM STDIN").format(copied=_copied(table))
+    rows = sql.SQL("COPY {copied} FROM STDIN").format(copied=_staging_table(table))
     with path.open("rb") as file, db.cursor().copy(rows) as copy:
-        while piece := file.read(_PIECE):
+        while piece := file.read(_CHUNK_BYTES):
             copy.write(piece)
 
 
@@ -158,7 +158,7 @@ def _restore_strands(db: Connection, names: Sequence[str]) -> None:
 
 
 def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
-    given = _given_by_database(db, table)
+    given = _generated_columns(db, table)
     kinds = _types(db, table)
     own = [name for name in names if name not in given]
     # Numbers that a database gives say an order, as that of the commits that wait for an index:
@@ -166,7 +166,7 @@ def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
     order = _list([name for name in names if name in given] or ["log"])
     insert = "INSERT INTO {table} ({own}) SELECT {values} FROM {copied} c ORDER BY {order}"
     values = sql.SQL(", ").join(_value(name, kinds[name]) for name in own)
-    parts = {"table": _name(table), "own": _list(own), "copied": _copied(table)}
+    parts = {"table": _name(table), "own": _list(own), "copied": _staging_table(table)}
     db.execute(sql.SQL(insert).format(values=values, order=order, **parts))
 
 
@@ -184,7 +184,7 @@ def _value(column: str, kind: str) -> sql.Composable:
     return sql.SQL("c.{}").format(sql.Identifier(column))
 
 
-def _given_by_database(db: Connection, table: str) -> set[str]:
+def _generated_columns(db: Connection, table: str) -> set[str]:
     rows = db.execute(
         "SELECT column_name FROM information_schema.columns"
         " WHERE table_schema = %s AND table_name = %s AND is_identity = 'YES'",
@@ -206,7 +206,7 @@ def _name(table: str) -> sql.Identifier:
     return sql.Identifier(_SCHEMA, table)
 
 
-def _copied(table: str) -> sql.Identifier:
+def _staging_table(table: str) -> sql.Identifier:
     return sql.Identifier(f"copied_{table}")
 
 
@@ -215,7 +215,7 @@ def _list(names: Sequence[str]) -> sql.Composed:
 
 
 @contextmanager
-def _typed(doing: str) -> Iterator[None]:
+def _translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dbos import DBOS
 from sqlalchemy.exc import SQLAlchemyError
 
-from forum.backends.queue_errors import queue_failure
+from forum.backends.queue_errors import translate_queue_error
 from forum.metrics import QUEUE_AGE, Sample
 
 _MILLI = 1e3
@@ -25,7 +25,7 @@ def queue_ages(name: str, now: int) -> Iterator[Sample]:
                 load_output=False,
             )
         except SQLAlchemyError as error:
-            raise queue_failure("reading the queues", error) from error
+            raise translate_queue_error("reading the queues", error) from error
         created = oldest[0].created_at if oldest else None
         age = 0.0 if created is None else max(0.0, now / _MICRO - created / _MILLI)
         yield Sample(QUEUE_AGE, age, (("queue", queue),))

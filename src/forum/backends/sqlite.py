@@ -13,41 +13,41 @@ from typing import Any
 
 import msgspec
 
-from forum.backends.forking import ForkAware, forking_waits, watch_forks
-from forum.backends.sql import (
-    FIRST_ADDITION,
-    Execute,
+from forum.backends.fork_safety import ForkAware, block_forks, register_fork_aware
+from forum.backends.sql_store import (
+    BASE_SCHEMA_VERSION,
     Migration,
+    QueryExecutor,
     SqlReader,
     SqlStore,
-    all_migrations,
-    migrations,
-    prefix_of,
-    queries,
+    leaf_prefix,
+    load_migrations,
+    load_queries,
+    missing_migrations,
 )
-from forum.errors import NoSuchLog, NotDurable, Overtaken, PositionTaken, StoreFailed
+from forum.errors import ConcurrentUpdate, DurabilityDisabled, NoSuchLog, PositionTaken, StoreFailed
 from forum.ledger import (
-    Alarm,
-    Head,
-    OpenAccount,
+    EntryRow,
+    EntryWrite,
+    OpenBudgetAccount,
+    PendingEntries,
     Position,
     Reader,
-    Record,
-    Row,
+    Timer,
     TimerClaim,
-    Waiting,
+    TreeHead,
 )
 from forum.tlog import EMPTY_ROOT, TileId
 
-_SQL = queries("sqlite")
-_BUSY_SECONDS = 20.0
-_ROWS = 240
+_SQL = load_queries("sqlite")
+_BUSY_TIMEOUT_S = 20.0
+_MAX_INSERT_ROWS = 240
 """How many rows one statement inserts: four parameters each, and every SQLite takes 999."""
-_PAUSE_SECONDS = 0.01
-_TAGGED = 6
+_RETRY_DELAY_S = 0.01
+_TAGS_MIGRATION = 6
 """The migration after which every entry has a tag."""
 
-_OLD_SCHEMA = """
+_OLD_SCHEMA_VIEWS = """
 CREATE TEMP VIEW entry AS SELECT *, NULL AS tag FROM main.entry;
 CREATE TEMP VIEW once AS SELECT *, NULL AS tag FROM main.once;
 CREATE TEMP VIEW head AS SELECT 0 AS log, '' AS strand, 0 AS n, x'' AS leaf, x'' AS tag WHERE 0;
@@ -63,7 +63,7 @@ Names in the temporary schema come before those of the file.
 """
 
 
-class _Connection(sqlite3.Connection, ForkAware):
+class _SharedConnection(sqlite3.Connection, ForkAware):
     """A connection that serves all threads of a process, one at a time, and no other process.
 
     SQLite keeps what is locked in memory, for the whole process and not for a connection.  A child
@@ -76,7 +76,7 @@ class _Connection(sqlite3.Connection, ForkAware):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  as sqlite3 has it
         super().__init__(*arguments, **options)
         self.lock = RLock()
-        watch_forks(self)
+        register_fork_aware(self)
 
     def close(self) -> None:
         """Close it, once nobody uses it."""
@@ -100,10 +100,10 @@ class _Connection(sqlite3.Connection, ForkAware):
 class SqliteReader(SqlReader):
     """One log of a ledger file, read through one connection."""
 
-    def __init__(self, connection: _Connection, origin: str) -> None:
+    def __init__(self, connection: _SharedConnection, origin: str) -> None:
         super().__init__(origin)
         self._db, self._process = connection, os.getpid()
-        self._log = self._one("log", origin=origin)
+        self._log = self._fetch_one("log", origin=origin)
         if self._log is None:
             raise NoSuchLog(origin)
 
@@ -111,7 +111,7 @@ class SqliteReader(SqlReader):
         return msgspec.json.encode(values).decode()
 
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
-        return self._rows("entries_at", places=str([[key or 0, n] for key, n in places]))
+        return self._fetch_rows("entries_at", places=str([[key or 0, n] for key, n in places]))
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
         """Return the indexes of those consecutive leaves that are not found by their ids.
@@ -119,18 +119,18 @@ class SqliteReader(SqlReader):
         The column is read in the order of the log: SQLite itself keeps the index over it.
         """
         stop = start + len(leaves)
-        rows = self._rows("prefixes", log=self._log, start=start, stop=stop)
+        rows = self._fetch_rows("prefixes", log=self._log, start=start, stop=stop)
         own = unpack(f">{len(leaves)}q", b"".join([leaf[:8] for leaf in leaves]))
         if rows == list(zip(own)):
             return []
         return super().find_misplaced(start, leaves)
 
-    def _rows(self, query: str, **parameters: object) -> list[Any]:
+    def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
         db = self._current()
-        with db.lock, _typed(f"reading ({query})"):
+        with db.lock, _translate_errors(f"reading ({query})"):
             return db.execute(_SQL[query], parameters).fetchall()
 
-    def _current(self) -> _Connection:
+    def _current(self) -> _SharedConnection:
         """Return the connection, in the process that has opened it."""
         if self._process != os.getpid():
             raise StoreFailed("reading", "this moment was opened before a fork; open it again")
@@ -146,17 +146,17 @@ class SqliteStore(SqliteReader, SqlStore):
         try:
             with connection.lock:
                 _migrate(connection)
-                with _typed("opening the log"), _transaction(connection):
+                with _translate_errors("opening the log"), _transaction(connection):
                     connection.execute(_SQL["add_log"], {"origin": origin, "root": EMPTY_ROOT})
             super().__init__(connection, origin)
         except BaseException:
             connection.close()
             raise
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit all of these or none, durably."""
         found: dict[tuple[str, str], int] = {}
-        with self._writing("appending") as execute:
+        with self._write_transaction("appending") as execute:
             rows = [
                 (
                     self._strand_id(r.position.run, r.position.strand, found),
@@ -167,7 +167,7 @@ class SqliteStore(SqliteReader, SqlStore):
                 for r in records
             ]
             try:
-                self._insert("add_entries", rows)
+                self._insert_rows("add_entries", rows)
             except sqlite3.IntegrityError:
                 raise PositionTaken(str(records[0].position)) from None
             for record, (strand, n, _, _) in zip(records, rows, strict=True):
@@ -176,37 +176,39 @@ class SqliteStore(SqliteReader, SqlStore):
                         row = (strand, n, body.name, part, body.salt, data)
                         self._db.execute(_SQL["add_body"], row)
             self._apply_effects(execute, records)
-        self._know(found)
+        self._cache_strand_keys(found)
 
-    def waiting(self, limit: int) -> Waiting:
+    def pending_entries(self, limit: int) -> PendingEntries:
         """Return the next entries without an index; commits are serial, so ids follow them."""
-        rows = self._rows("waiting", log=self._log, limit=limit)
-        return Waiting([Row(*row[1:]) for row in rows], [row[0] for row in rows])
+        rows = self._fetch_rows("waiting", log=self._log, limit=limit)
+        return PendingEntries([EntryRow(*row[1:]) for row in rows], [row[0] for row in rows])
 
-    def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
+    def advance_head(
+        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+    ) -> None:
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
         ids = batch.keys
         leaves = zip(range(old.size, new.size), ids, batch.leaves, strict=True)
-        with self._writing("sequencing"):
+        with self._write_transaction("sequencing"):
             # The ids take part in the comparison: the tree may be the old one only if these
             # entries are still waiting.
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
             if self._db.execute(_SQL["swap"], head).rowcount != 1:
-                raise Overtaken(f"the tree of {self._origin}")
+                raise ConcurrentUpdate(f"the tree of {self._origin}")
             # One of them may have been set aside since it was seen: then it waits no more.
             waited = self._db.execute(_SQL["remove_pending"], (self._log, ids[0], ids[-1]))
             if waited.rowcount != len(ids):
-                raise Overtaken(f"the waiting entries of {self._origin}")
+                raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
             self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
-            rows = [(self._log, i, entry, prefix_of(leaf)) for i, entry, leaf in leaves]
-            self._insert("add_leaves", rows)
+            rows = [(self._log, i, entry, leaf_prefix(leaf)) for i, entry, leaf in leaves]
+            self._insert_rows("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())
             )
 
-    def set_aside(self, batch: Waiting) -> None:
+    def move_to_quarantine(self, batch: PendingEntries) -> None:
         """Move these waiting entries, with their bodies, to the quarantine: all or nothing."""
-        with self._writing("setting rows aside") as execute:
+        with self._write_transaction("setting rows aside") as execute:
             for key, row in zip(batch.keys, batch.rows, strict=True):
                 self._db.execute(_SQL["add_quarantine"], {"id": key})
                 quarantine = self._db.execute("SELECT last_insert_rowid()").fetchone()[0]
@@ -214,12 +216,12 @@ class SqliteStore(SqliteReader, SqlStore):
                 execute("remove_bodies", id=key)
                 removed = execute("remove_entry", id=key, log=self._log, data=row.data)
                 if removed.rowcount != 1:
-                    raise Overtaken(f"the waiting entries of {self._origin}")
+                    raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
                 execute("remove_waiting", id=key, log=self._log)
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
         """Delete rows that were set aside."""
-        with self._writing("discarding rows") as execute:
+        with self._write_transaction("discarding rows") as execute:
             for row in ids:
                 execute("discard_quarantine_bodies", log=self._log, id=row)
                 execute("discard_quarantine", log=self._log, id=row)
@@ -230,37 +232,37 @@ class SqliteStore(SqliteReader, SqlStore):
         Returns whether they are refused now.  A process of an older release would go on writing
         entries that nobody sequences; so it must be gone, and it must not come back.
         """
-        with self._current().lock, _typed("upgrading the schema"):
-            if _version(self._db) >= _TAGGED:
+        with self._current().lock, _translate_errors("upgrading the schema"):
+            if _version(self._db) >= _TAGS_MIGRATION:
                 return True
-            if not _is_alone(self._db):
+            if not _is_only_connection(self._db):
                 return False
-            _apply(self._db, [m for m in all_migrations("sqlite") if m.number <= _TAGGED])
+            _apply(self._db, [m for m in load_migrations("sqlite") if m.number <= _TAGS_MIGRATION])
             _use_wal(self._db)
             return True
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
         """Keep a signed note; one with more cosignatures replaces the one of that size."""
-        with self._writing("publishing"):
+        with self._write_transaction("publishing"):
             self._db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
-    def erase(self, position: Position, name: str) -> None:
+    def erase_body(self, position: Position, name: str) -> None:
         """Erase a body and its salt, from the write-ahead log too.
 
         Raises `StoreFailed` when somebody goes on reading a moment at which the body was there.
         """
-        with self._current().lock, _typed("erasing"):
+        with self._current().lock, _translate_errors("erasing"):
             # Before the erasure too: if it cannot be made complete now, it is not begun, and
             # whoever asks again still finds the body.
-            self._empty_log()
+            self._truncate_wal()
             with _transaction(self._db):
                 self._db.execute(_SQL["erase"], self._body_key(position, name))
                 # It has no salt: by it, what was asked for could be found by trying.
                 self._execute("forget_asked", log=self._log, run=position.run)
             # The freed pages were overwritten (secure_delete); the log of their writing remains.
-            self._empty_log()
+            self._truncate_wal()
 
-    def lead(self) -> bool:
+    def try_lead(self) -> bool:
         """Tell whether this process may sequence: any may, and the swap sorts them out."""
         return True
 
@@ -274,7 +276,7 @@ class SqliteStore(SqliteReader, SqlStore):
         """Let go of the file."""
         self._db.close()
 
-    def _current(self) -> _Connection:
+    def _current(self) -> _SharedConnection:
         """Return the connection of this process, which a forked child has to open first."""
         if self._process != os.getpid():
             with self._db.lock:  # that of the closed one, for all threads of this child
@@ -283,30 +285,30 @@ class SqliteStore(SqliteReader, SqlStore):
         return self._db
 
     @contextmanager
-    def _writing(self, doing: str) -> Iterator[Execute]:
+    def _write_transaction(self, doing: str) -> Iterator[QueryExecutor]:
         db = self._current()
-        with db.lock, _typed(doing), _transaction(db):
+        with db.lock, _translate_errors(doing), _transaction(db):
             yield self._execute
 
-    def _open_accounts(self, execute: Execute, accounts: Sequence[OpenAccount]) -> None:
+    def _open_accounts(self, execute: QueryExecutor, accounts: Sequence[OpenBudgetAccount]) -> None:
         for run, cap in accounts:
             execute("open_account", log=self._log, run=run, **cap._asdict())
 
-    def _set_alarms(self, execute: Execute, alarms: Sequence[Alarm]) -> None:
+    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
         for run, strand, at in alarms:
             if at is None:
                 execute("clear_alarm", log=self._log, run=run, strand=strand)
             else:
                 execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
 
-    def _claim_due(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Alarm]:
+    def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
         look = {"log": self._log, "worker": claim.worker, "limit": claim.limit}
         # Looked at first without the lock that writers wait for.
-        if not self._rows("claimable", **look):
+        if not self._fetch_rows("claimable", **look):
             return []
         own = frozenset(claim.own)
-        with self._writing("claiming timers") as execute:
-            claimed = [Alarm(*row) for row in execute("claimable", **look).fetchall()]
+        with self._write_transaction("claiming timers") as execute:
+            claimed = [Timer(*row) for row in execute("claimable", **look).fetchall()]
             for run, strand, _ in claimed:
                 place = {"log": self._log, "run": run, "strand": strand}
                 execute("put_off", **place, own=run in own, anew=claim.anew, **pauses)
@@ -315,16 +317,16 @@ class SqliteStore(SqliteReader, SqlStore):
     def _execute(self, query: str, **parameters: object) -> sqlite3.Cursor:
         return self._db.execute(_SQL[query], parameters)
 
-    def _empty_log(self) -> None:
+    def _truncate_wal(self) -> None:
         """Move all of the write-ahead log into the file, and make it empty."""
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
-    def _insert(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
+    def _insert_rows(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
         # Many rows in one statement: between statements the interpreter lets other threads run,
         # and the writers behind this commit would each make it wait.
-        for start in range(0, len(rows), _ROWS):
-            part = rows[start : start + _ROWS]
+        for start in range(0, len(rows), _MAX_INSERT_ROWS):
+            part = rows[start : start + _MAX_INSERT_ROWS]
             marks = f"({','.join('?' * len(part[0]))})"
             values = ",".join([marks] * len(part))
             self._db.execute(_SQL[query] + values, list(chain.from_iterable(part)))
@@ -334,7 +336,7 @@ class SqliteStore(SqliteReader, SqlStore):
         strand = self._strand_ids.get(key) or found.get(key)
         if strand is None:
             self._db.execute(_SQL["add_strand"], (self._log, run, name))
-            strand = found[key] = self._one("strand", log=self._log, run=run, name=name)
+            strand = found[key] = self._fetch_one("strand", log=self._log, run=run, name=name)
         return strand
 
 
@@ -342,16 +344,16 @@ class SqliteStore(SqliteReader, SqlStore):
 def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
     """Read a log as of one moment, without being able to write; also from a read-only disk."""
     with closing(_connect(path, read_only=True)) as connection:
-        with connection.lock, _typed("reading"):
+        with connection.lock, _translate_errors("reading"):
             if _missing(connection):
-                connection.executescript(_OLD_SCHEMA)
+                connection.executescript(_OLD_SCHEMA_VIEWS)
             connection.execute("BEGIN")
         yield SqliteReader(connection, origin)
 
 
-def origins(path: Path) -> list[str]:
+def list_origins(path: Path) -> list[str]:
     """Return the names of the logs in a ledger file, oldest first."""
-    with closing(_connect(path, read_only=True)) as db, db.lock, _typed("reading"):
+    with closing(_connect(path, read_only=True)) as db, db.lock, _translate_errors("reading"):
         return [row[0] for row in db.execute(_SQL["origins"])]
 
 
@@ -362,7 +364,7 @@ def copy_ledger(path: Path, target: Path) -> None:
     """
     _make_private(target)
     with (
-        _typed("copying the ledger"),
+        _translate_errors("copying the ledger"),
         closing(_connect(path, read_only=True)) as source,
         source.lock,
         closing(sqlite3.connect(target, isolation_level=None)) as copy,
@@ -375,29 +377,31 @@ def copy_ledger(path: Path, target: Path) -> None:
 @contextmanager
 def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
     """Read a log in a copy that nobody writes, leaving no file beside it."""
-    with _typed(f"opening {path}"), forking_waits():
+    with _translate_errors(f"opening {path}"), block_forks():
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-        connection = _Connection(uri, uri=True, isolation_level=None, check_same_thread=False)
-    with closing(connection), _typed("reading"):
-        migrations("sqlite", _version(connection))  # refuses a schema that is newer than we are
+        connection = _SharedConnection(uri, uri=True, isolation_level=None, check_same_thread=False)
+    with closing(connection), _translate_errors("reading"):
+        missing_migrations(
+            "sqlite", _version(connection)
+        )  # refuses a schema that is newer than we are
         yield SqliteReader(connection, origin)
 
 
-def _connect(path: Path, *, read_only: bool = False) -> _Connection:
-    with _typed(f"opening {path}"):
+def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
+    with _translate_errors(f"opening {path}"):
         if not read_only:
             _make_private(path)
-        with forking_waits():
-            connection = _Connection(
+        with block_forks():
+            connection = _SharedConnection(
                 _uri(path, read_only=read_only),
                 uri=True,
-                timeout=_BUSY_SECONDS,
+                timeout=_BUSY_TIMEOUT_S,
                 isolation_level=None,
                 check_same_thread=False,
             )
         try:
             with connection.lock:
-                migrations("sqlite", _version(connection))  # refuses one newer than we are
+                missing_migrations("sqlite", _version(connection))  # refuses one newer than we are
                 if not read_only:
                     _make_durable(connection)
         except BaseException:
@@ -431,14 +435,14 @@ def _can_create_beside(path: Path) -> bool:
 def _use_wal(connection: sqlite3.Connection) -> str:
     # SQLite does not wait for the lock that this statement needs on a new file: of several
     # processes that make a ledger at the same time, all but one would fail.
-    deadline = monotonic() + _BUSY_SECONDS
+    deadline = monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
             journal: str = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
                 raise
-            sleep(_PAUSE_SECONDS)
+            sleep(_RETRY_DELAY_S)
         else:
             return journal
 
@@ -459,14 +463,14 @@ def _make_durable(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA secure_delete = ON")
     level = connection.execute("PRAGMA synchronous").fetchone()[0]
     if journal != "wal" or level < 2:
-        raise NotDurable(f"journal_mode is {journal}, synchronous is {level}")
+        raise DurabilityDisabled(f"journal_mode is {journal}, synchronous is {level}")
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    with _typed("preparing the schema"):
+    with _translate_errors("preparing the schema"):
         if not _missing(connection):
             return
-        _apply(connection, all_migrations("sqlite"), additive=True)
+        _apply(connection, load_migrations("sqlite"), additive=True)
 
 
 def _missing(connection: sqlite3.Connection) -> list[Migration]:
@@ -474,7 +478,7 @@ def _missing(connection: sqlite3.Connection) -> list[Migration]:
     known = _additions(connection)
     return [
         migration
-        for migration in migrations("sqlite", _version(connection))
+        for migration in missing_migrations("sqlite", _version(connection))
         if migration.is_additive and migration.number not in known
     ]
 
@@ -501,11 +505,11 @@ def _apply(
                 for statement in migration.sql.split(";\n"):
                     connection.execute(statement)
                 connection.execute(_SQL["add_addition"], (migration.number,))
-            if migration.number <= FIRST_ADDITION or not additive:
+            if migration.number <= BASE_SCHEMA_VERSION or not additive:
                 connection.execute(f"PRAGMA user_version = {migration.number}")
 
 
-def _is_alone(connection: sqlite3.Connection) -> bool:
+def _is_only_connection(connection: sqlite3.Connection) -> bool:
     """Tell whether no other connection is open, and leave the file in rollback mode if so.
 
     SQLite lets a file leave the write-ahead log only for the last connection that it has.
@@ -518,7 +522,7 @@ def _is_alone(connection: sqlite3.Connection) -> bool:
             raise
         journal = "wal"
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * _BUSY_TIMEOUT_S)}")
     return bool(journal == "delete")
 
 
@@ -555,7 +559,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def _typed(doing: str) -> Iterator[None]:
+def _translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

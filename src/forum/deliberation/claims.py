@@ -8,14 +8,14 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
-from forum.deliberation.ballots import Ballot, Stated
-from forum.work import position
+from forum.deliberation.ballots import Ballot, StatedClaim
+from forum.work import normalize_answer
 
-MOST_ATTACKS = 3
+MAX_ATTACKS = 3
 """How many of the attacks on a claim are shown, the newest."""
 
 
-class Status(StrEnum):
+class ClaimStatus(StrEnum):
     """How a claim stands."""
 
     OPEN = "open"
@@ -24,7 +24,7 @@ class Status(StrEnum):
     CONTESTED = "contested"
 
 
-class Claim(msgspec.Struct, frozen=True):
+class CouncilClaim(msgspec.Struct, frozen=True):
     """Something that a seat has claimed."""
 
     name: str
@@ -41,50 +41,50 @@ class Claim(msgspec.Struct, frozen=True):
     """Who attacks it, and why: nobody stands here twice, nor among its support."""
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ClaimStatus:
         """How it stands."""
         if self.attacks:
-            return Status.CONTESTED
-        return Status.SUPPORTED if self.support else Status.OPEN
+            return ClaimStatus.CONTESTED
+        return ClaimStatus.SUPPORTED if self.support else ClaimStatus.OPEN
 
 
-class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+class ShownClaim(msgspec.Struct, frozen=True, omit_defaults=True):
     """A claim as others are shown it: who made it is not said."""
 
     id: str
     claim: str
-    status: Status
+    status: ClaimStatus
     support: int
     evidence: str = ""
     attacks: tuple[str, ...] = ()
 
 
-class ClaimLedger(msgspec.Struct):
+class ClaimRegister(msgspec.Struct):
     """All claims of a session, in the order in which they were revealed."""
 
-    claims: dict[str, Claim] = {}
+    claims: dict[str, CouncilClaim] = {}
     names: dict[str, str] = {}
     """Of each claim, by what it says."""
 
-    def take(self, ballots: Mapping[int, Ballot], seed: str) -> int:
+    def add_ballots(self, ballots: Mapping[int, Ballot], seed: str) -> int:
         """Take in the ballots of a round, and return how many claims were new.
 
         The same claim made again is support for it.  What a seat has said last of a claim holds.
         """
         known = len(self.claims)
         # No order that readers see may tell who sits where.
-        order = shuffled(ballots, seed, "claims")
+        order = shuffle_by_seed(ballots, seed, "claims")
         for seat in order:
             for stated in ballots[seat].claims:
-                self._state(seat, stated, position(ballots[seat].answer))
+                self._add_claim(seat, stated, normalize_answer(ballots[seat].answer))
         for seat in order:
             for name in ballots[seat].supports:
-                self._support(seat, name)
+                self._add_support(seat, name)
             for attack in ballots[seat].attacks:
-                self._attack(seat, attack.claim, attack.why)
+                self._add_attack(seat, attack.claim, attack.why)
         return len(self.claims) - known
 
-    def shown(self, counts: Mapping[str, int], most: int) -> tuple[Shown, ...]:
+    def select_shown(self, counts: Mapping[str, int], most: int) -> tuple[ShownClaim, ...]:
         """Return the claims as they are shown, those of the smallest minority first.
 
         Where there are too many, every position has its turn, with its newest claims.
@@ -95,7 +95,7 @@ class ClaimLedger(msgspec.Struct):
             turns[claim.name] = ages[claim.answer]
             ages[claim.answer] += 1
 
-        def size(claim: Claim) -> int:
+        def size(claim: CouncilClaim) -> int:
             return counts.get(claim.answer, sum(counts.values()) + 1)
 
         chosen = sorted(self.claims.values(), key=lambda c: (turns[c.name], size(c)))[:most]
@@ -103,41 +103,45 @@ class ClaimLedger(msgspec.Struct):
         listed = sorted((c for c in self.claims.values() if c.name in names), key=size)
         return tuple(_shown(claim) for claim in listed)
 
-    def _state(self, seat: int, stated: Stated, answer: str) -> None:
-        same = self.names.setdefault(position(stated.text), f"c{len(self.claims) + 1}")
+    def _add_claim(self, seat: int, stated: StatedClaim, answer: str) -> None:
+        same = self.names.setdefault(normalize_answer(stated.text), f"c{len(self.claims) + 1}")
         if same not in self.claims:
             authors = frozenset({seat})
-            self.claims[same] = Claim(same, seat, stated.text, stated.evidence, answer, authors)
+            self.claims[same] = CouncilClaim(
+                same, seat, stated.text, stated.evidence, answer, authors
+            )
             return
         claim = self.claims[same]
         evidence, authors = claim.evidence or stated.evidence, claim.authors | {seat}
         self.claims[same] = replace(claim, evidence=evidence, authors=authors)
-        self._support(seat, same)
+        self._add_support(seat, same)
 
-    def _support(self, seat: int, name: str) -> None:
+    def _add_support(self, seat: int, name: str) -> None:
         claim = self.claims[name]
         if claim.seat != seat:
             support = claim.support | {seat}
-            self.claims[name] = replace(claim, support=support, attacks=_without(seat, claim))
+            self.claims[name] = replace(
+                claim, support=support, attacks=_attacks_without(seat, claim)
+            )
 
-    def _attack(self, seat: int, name: str, why: str) -> None:
+    def _add_attack(self, seat: int, name: str, why: str) -> None:
         claim = self.claims[name]
         if claim.seat != seat:
-            attacks = (*_without(seat, claim), (seat, why))
+            attacks = (*_attacks_without(seat, claim), (seat, why))
             self.claims[name] = replace(claim, support=claim.support - {seat}, attacks=attacks)
 
 
-def _without(seat: int, claim: Claim) -> tuple[tuple[int, str], ...]:
+def _attacks_without(seat: int, claim: CouncilClaim) -> tuple[tuple[int, str], ...]:
     return tuple(attack for attack in claim.attacks if attack[0] != seat)
 
 
-def _shown(claim: Claim) -> Shown:
-    attacks = tuple(why for _, why in claim.attacks[-MOST_ATTACKS:])
+def _shown(claim: CouncilClaim) -> ShownClaim:
+    attacks = tuple(why for _, why in claim.attacks[-MAX_ATTACKS:])
     support = len(claim.support)
-    return Shown(claim.name, claim.text, claim.status, support, claim.evidence, attacks)
+    return ShownClaim(claim.name, claim.text, claim.status, support, claim.evidence, attacks)
 
 
-def shuffled(items: Iterable[int], seed: str, reader: str) -> list[int]:
+def shuffle_by_seed(items: Iterable[int], seed: str, reader: str) -> list[int]:
     """Return items in an order that nobody could choose, another one for each reader."""
 
     def key(item: int) -> bytes:

@@ -15,95 +15,95 @@ import msgspec
 
 from forum.deliberation.ballots import (
     Ballot,
-    Place,
-    Rules,
+    BallotRules,
+    TurnId,
     ballot_schema,
+    encode_ballot,
     read_ballot,
-    write_ballot,
 )
-from forum.deliberation.briefing import (
+from forum.deliberation.claims import ClaimRegister, shuffle_by_seed
+from forum.deliberation.council_kinds import (
+    Accord,
+    BallotFacts,
+    BaselineDecision,
+    BaselineFacts,
+    CouncilCloseFacts,
+    CouncilFacts,
+    End,
+    Ground,
+    RevealFacts,
+)
+from forum.deliberation.council_prompts import (
     FIRST,
-    MOST_SHOWN,
+    MAX_SHOWN_CLAIMS,
     SECOND,
-    Peer,
+    AnsweredQuestion,
+    PeerBallot,
     Preference,
-    Question,
-    View,
+    SeatView,
     ballot_prompt,
     exchange_prompt,
     judge_prompt,
     judge_schema,
     read_preference,
 )
-from forum.deliberation.claims import ClaimLedger, shuffled
-from forum.deliberation.counting import Cast, Tally, most_frequent, words_for
-from forum.deliberation.kinds import (
-    Accord,
-    Balloted,
-    Baselined,
-    Concluded,
-    End,
-    Ground,
-    Opened,
-    Passage,
-    Revealed,
-)
-from forum.deliberation.report import Change, Outline, report_on
+from forum.deliberation.council_report import AnswerChange, ReportInput, encode_report
 from forum.deliberation.steps import (
-    NOTHING,
-    Asked,
-    Body,
-    Closing,
-    Fate,
-    Heard,
-    Note,
-    Part,
-    Probe,
-    Said,
+    ZERO_AMOUNT,
+    AgentTurn,
+    BatchResult,
+    NoteBody,
+    ProtocolPart,
+    ProtocolSteps,
     Session,
-    Steps,
-    Turns,
+    SessionNote,
+    SessionResult,
+    ToolProbe,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
 )
+from forum.deliberation.tally import CastBallot, Tally, best_wording, most_frequent_answer
 from forum.ledger import Amount, Outcome
 from forum.tlog import Hash
-from forum.work import Council, Quoted, position
+from forum.work import Council, Quotation, normalize_answer
 
-MOST_COMPARED = 4
+MAX_COMPARED = 4
 """How many answers a judge, or a tool, is shown."""
-WHOLE = 1000
+PER_MILLE = 1000
 
 _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def council(session: Session) -> Steps:
+def run_council(session: Session) -> ProtocolSteps:
     """Deliberate."""
-    return _Sitting(session).steps()
+    return _CouncilState(session).steps()
 
 
-class _Stop(Exception):
+class _SessionStopped(Exception):
     """The session was stopped."""
 
 
-class _Sitting(msgspec.Struct):
+class _CouncilState(msgspec.Struct):
     """A council as far as it has come."""
 
     session: Session
-    casts: list[Cast] = []
-    changes: list[Change] = []
-    claims: ClaimLedger = msgspec.field(default_factory=ClaimLedger)
+    casts: list[CastBallot] = []
+    changes: list[AnswerChange] = []
+    claims: ClaimRegister = msgspec.field(default_factory=ClaimRegister)
     weighed: dict[int, Ballot] = {}
     """The ballot of each seat that counts: the last one that it had a reason for."""
     stated: dict[int, Ballot] = {}
     """What each seat has said last."""
     stands: dict[int, str] = {}
     """Its position."""
-    answered: dict[int, Question] = {}
+    answered: dict[int, AnsweredQuestion] = {}
     """What seats have asked that others have answered in this round."""
     labels: dict[int, dict[str, int]] = {}
     """How each reader has called the others in this round."""
-    baseline: Baselined | None = None
+    baseline: BaselineFacts | None = None
     baseline_answer: str = ""
-    spent: Amount = NOTHING
+    spent: Amount = ZERO_AMOUNT
     seed: str = ""
     round: int = 0
     news: int = 0
@@ -117,128 +117,130 @@ class _Sitting(msgspec.Struct):
         return panel
 
     @property
-    def question(self) -> Quoted:
+    def question(self) -> Quotation:
         """What is deliberated on."""
         whole = self.session.problem.encode(errors="replace")
-        return Quoted("the question", whole[: self.session.policy.input_bytes], len(whole))
+        return Quotation("the question", whole[: self.session.policy.input_bytes], len(whole))
 
     # The course of it
 
-    def steps(self) -> Steps:
+    def steps(self) -> ProtocolSteps:
         """Go through all of it."""
         try:
             end = yield from self._deliberate()
             answer, ground = yield from self._choose(end)
-        except _Stop:
+        except _SessionStopped:
             end, answer, ground = End.STOPPED, self._leader(), Ground.VOTE
         return (yield from self._close(end, answer, ground))
 
-    def _deliberate(self) -> Part[End]:
+    def _deliberate(self) -> ProtocolPart[End]:
         council = self.council
         agents = {seat.agent for seat in council.seats}
-        yield Note(
+        yield SessionNote(
             "council",
-            Opened(len(council.seats), len(agents), council.baseline, council.rounds),
+            CouncilFacts(len(council.seats), len(agents), council.baseline, council.rounds),
         )
         seats = range(1, len(council.seats) + 1)
         first = council.baseline or len(seats)
-        yield from self._cast(seats[:first])
-        if (yield from self._gate(len(seats[:first]))):
+        yield from self._collect_ballots(seats[:first])
+        if (yield from self._check_baseline(len(seats[:first]))):
             return End.GATE
-        yield from self._cast(seats[first:])
+        yield from self._collect_ballots(seats[first:])
         yield from self._reveal()
         while True:
-            end = self._end()
+            end = self._find_end()
             if end is not None:
                 return end
             self.round += 1
-            yield from self._cast([seat for seat in seats if seat in self.weighed])
+            yield from self._collect_ballots([seat for seat in seats if seat in self.weighed])
             yield from self._reveal()
 
-    def _cast(self, seats: Iterable[int]) -> Part[None]:
+    def _collect_ballots(self, seats: Iterable[int]) -> ProtocolPart[None]:
         """Have seats cast their ballots, all at the same time."""
-        turns = tuple(self._ballot(seat) for seat in seats)
+        turns = tuple(self._ballot_turn(seat) for seat in seats)
         if not turns:
             return
         heard = yield from self._ask(turns)
         for seat, turn, said in zip(seats, turns, heard.said, strict=True):
-            ballot = _read(turn, said)
+            ballot = _parse_result(turn, said)
             if isinstance(ballot, Ballot):
-                self.casts.append(Cast(seat, self.round, ballot, said))
+                self.casts.append(CastBallot(seat, self.round, ballot, said))
         if heard.stopped:
-            raise _Stop
+            raise _SessionStopped
 
-    def _ask(self, turns: tuple[Asked | Probe, ...]) -> Part[Heard]:
-        heard = yield Turns(turns)
+    def _ask(self, turns: tuple[AgentTurn | ToolProbe, ...]) -> ProtocolPart[BatchResult]:
+        heard = yield TurnBatch(turns)
         for said in heard.said:
             self.spent = self.spent.plus(said.spent)
         return heard
 
-    def _ballot(self, seat: int) -> Asked:
+    def _ballot_turn(self, seat: int) -> AgentTurn:
         """Return what a seat is asked."""
         chair, options = self.council.seats[seat - 1], self.council.options
-        room = self.session.policy.room_of(chair.agent)
+        room = self.session.policy.max_reply_chars(chair.agent)
         if self.round == 0:
-            rules = Rules(options, room=room)
+            rules = BallotRules(options, room=room)
             prompt = ballot_prompt(self.question, options)
         else:
-            view = self._view(seat)
+            view = self._seat_view(seat)
             claims = tuple(claim.id for claim in view.claims)
             askers = tuple(peer.label for peer in view.peers if peer.ballot.question)
-            rules = Rules(options, claims, askers, room)
+            rules = BallotRules(options, claims, askers, room)
             prompt = exchange_prompt(self.question, options, view)
-        facts = Balloted(seat, self.round)
-        return Asked(
-            Place(self.round, seat).turn,
+        facts = BallotFacts(seat, self.round)
+        return AgentTurn(
+            TurnId(self.round, seat).turn,
             chair.agent,
             prompt,
             ballot_schema(rules, first=self.round == 0),
             partial(read_ballot, rules=rules),
             chair.briefing,
-            note=lambda said: Note(
-                "ballot", facts, (Body("ballot", write_ballot(read_ballot(said, rules))),)
+            note=lambda said: SessionNote(
+                "ballot", facts, (NoteBody("ballot", encode_ballot(read_ballot(said, rules))),)
             ),
         )
 
     # The gate
 
-    def _gate(self, asked: int) -> Part[bool]:
+    def _check_baseline(self, asked: int) -> ProtocolPart[bool]:
         """Record what the first seats have answered, and tell whether that is all."""
         council = self.council
-        self.baseline_answer, votes = most_frequent(self.casts)
-        passage, agreement = Passage.OPEN, WHOLE * votes // asked
+        self.baseline_answer, votes = most_frequent_answer(self.casts)
+        passage, agreement = BaselineDecision.OPEN, PER_MILLE * votes // asked
         if council.baseline:
             agreed = votes and agreement >= council.threshold
             blocked = any(cast.ballot.blocker for cast in self.casts)
-            passage = Passage.AGREED if agreed and not blocked else Passage.DELIBERATE
-        if passage is Passage.AGREED and council.check:
-            holds = yield from self._check([position(self.baseline_answer)])
-            passage = Passage.AGREED if holds else Passage.DELIBERATE
+            passage = (
+                BaselineDecision.AGREED if agreed and not blocked else BaselineDecision.DELIBERATE
+            )
+        if passage is BaselineDecision.AGREED and council.check:
+            holds = yield from self._check_answers([normalize_answer(self.baseline_answer)])
+            passage = BaselineDecision.AGREED if holds else BaselineDecision.DELIBERATE
         usd, tokens, _ = self.spent
-        self.baseline = Baselined(len(self.casts), agreement, passage, usd, tokens)
-        body = Body("answer", self.baseline_answer.encode(errors="replace"), "text/plain")
-        yield Note("baseline", self.baseline, (body,), _entries(self.casts))
-        if passage is Passage.AGREED:
+        self.baseline = BaselineFacts(len(self.casts), agreement, passage, usd, tokens)
+        body = NoteBody("answer", self.baseline_answer.encode(errors="replace"), "text/plain")
+        yield SessionNote("baseline", self.baseline, (body,), _entries(self.casts))
+        if passage is BaselineDecision.AGREED:
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
-        return passage is Passage.AGREED
+        return passage is BaselineDecision.AGREED
 
     # The exchange
 
-    def _reveal(self) -> Part[None]:
+    def _reveal(self) -> ProtocolPart[None]:
         """Take in the ballots of a round, now that all are sealed."""
         casts = [cast for cast in self.casts if cast.round == self.round]
         ballots = {cast.seat: cast.ballot for cast in casts}
         sealed = [self.session.problem.encode(errors="replace")]
-        sealed += [write_ballot(ballots[seat]) for seat in sorted(ballots)]
+        sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
         self.seed = sha256(b"".join(sha256(one).digest() for one in sealed)).hexdigest()
-        facts = Revealed(self.round, len(ballots), self.seed)
-        yield Note(f"reveal/{self.round}", facts, (), _entries(casts))
-        self.answered = self._answered(ballots)
+        facts = RevealFacts(self.round, len(ballots), self.seed)
+        yield SessionNote(f"reveal/{self.round}", facts, (), _entries(casts))
+        self.answered = self._collect_peer_answers(ballots)
         for seat, ballot in sorted(ballots.items()):
             self._weigh(seat, ballot)
-        self.news = self.claims.take(ballots, self.seed)
+        self.news = self.claims.add_ballots(ballots, self.seed)
         self.stated |= ballots
-        self.stands |= {seat: position(ballot.answer) for seat, ballot in ballots.items()}
+        self.stands |= {seat: normalize_answer(ballot.answer) for seat, ballot in ballots.items()}
 
     def _weigh(self, seat: int, ballot: Ballot) -> None:
         """Let a ballot count, unless it leaves what counts so far without a reason."""
@@ -246,34 +248,36 @@ class _Sitting(msgspec.Struct):
         if counted is None or stated is None:
             self.weighed[seat] = ballot
             return
-        claims, stand = self.claims.claims, position(ballot.answer)
+        claims, stand = self.claims.claims, normalize_answer(ballot.answer)
         reasons = tuple(name for name in ballot.because if seat not in claims[name].authors)
-        change = Change(seat, self.round, stated.answer, ballot.answer, reasons, ballot.evidence)
+        change = AnswerChange(
+            seat, self.round, stated.answer, ballot.answer, reasons, ballot.evidence
+        )
         if self.stands[seat] != stand:
             self.changes.append(change)
         # Against what counts, not against what was said last: to say it twice is no reason.
-        if change.reasoned or position(counted.answer) == stand:
+        if change.reasoned or normalize_answer(counted.answer) == stand:
             self.weighed[seat] = ballot
 
-    def _answered(self, ballots: dict[int, Ballot]) -> dict[int, Question]:
+    def _collect_peer_answers(self, ballots: dict[int, Ballot]) -> dict[int, AnsweredQuestion]:
         """Return what seats have answered to those who asked; nobody can write to anybody else."""
         found: dict[int, list[str]] = {}
-        for seat in shuffled(ballots, self.seed, "replies"):
+        for seat in shuffle_by_seed(ballots, self.seed, "replies"):
             for reply in ballots[seat].replies:
                 found.setdefault(self.labels[seat][reply.to], []).append(reply.text)
         most = self.council.peers
         return {
-            asker: Question(self.stated[asker].question, tuple(replies[:most]))
+            asker: AnsweredQuestion(self.stated[asker].question, tuple(replies[:most]))
             for asker, replies in found.items()
         }
 
-    def _view(self, reader: int) -> View:
+    def _seat_view(self, reader: int) -> SeatView:
         """Return what a seat may see: a few others, those of other opinions and the fewest first.
 
         Names are letters, given anew for every reader and round.
         """
         counts, heard = Counter(self.stands.values()), Counter[str]()
-        others = shuffled((s for s in self.stated if s != reader), self.seed, f"{reader}")
+        others = shuffle_by_seed((s for s in self.stated if s != reader), self.seed, f"{reader}")
         strangeness: dict[int, tuple[int, bool, int]] = {}
         for seat in others:  # one voice of each opinion first, then their second voices
             stand = self.stands[seat]
@@ -282,15 +286,15 @@ class _Sitting(msgspec.Struct):
         most = min(self.council.peers, len(_LABELS))
         chosen = sorted(others, key=strangeness.__getitem__)[:most]
         self.labels[reader] = dict(zip(_LABELS, chosen, strict=False))
-        peers = tuple(Peer(label, self.stated[s]) for label, s in self.labels[reader].items())
-        claims = self.claims.shown(counts, MOST_SHOWN)
-        return View(self.stated[reader], peers, claims, self.answered.get(reader))
+        peers = tuple(PeerBallot(label, self.stated[s]) for label, s in self.labels[reader].items())
+        claims = self.claims.select_shown(counts, MAX_SHOWN_CLAIMS)
+        return SeatView(self.stated[reader], peers, claims, self.answered.get(reader))
 
-    def _end(self) -> End | None:
+    def _find_end(self) -> End | None:
         """Tell whether nobody is to be asked again, and why."""
         if not self.stated:
             return End.SILENT
-        if self._are_one() and not self._blockers():
+        if self._is_unanimous() and not self._blockers():
             return End.UNANIMOUS
         if self.round > 0 and not any(change.round == self.round for change in self.changes):
             return End.STABLE
@@ -304,56 +308,58 @@ class _Sitting(msgspec.Struct):
         return Tally(self.weighed.values())
 
     def _ranking(self) -> list[str]:
-        return self._tally().ranking(position(self.baseline_answer))
+        return self._tally().rank_positions(normalize_answer(self.baseline_answer))
 
     def _leader(self) -> str:
         if not self.weighed:  # stopped before the first reveal: what is in is counted
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
         return next(iter(self._ranking()), "")
 
-    def _choose(self, end: End) -> Part[tuple[str, Ground]]:
+    def _choose(self, end: End) -> ProtocolPart[tuple[str, Ground]]:
         """Return the answer: by a tool where there is one, by vote, by a judge as a last resort."""
         if end is End.GATE:
-            return position(self.baseline_answer), Ground.GATE
+            return normalize_answer(self.baseline_answer), Ground.GATE
         ranking = self._ranking()
         if not ranking:
             return "", Ground.NONE
         if self.council.check:
-            holding = yield from self._check(ranking[:MOST_COMPARED])
+            holding = yield from self._check_answers(ranking[:MAX_COMPARED])
             if holding:
                 return holding[0], Ground.CHECK
         open_texts = not self.council.options and self.council.judge is not None
-        if open_texts and not self._tally().outweighs(ranking[0]) and len(ranking) > 1:
-            return (yield from self._judge(ranking[:MOST_COMPARED]))
+        if open_texts and not self._tally().has_majority(ranking[0]) and len(ranking) > 1:
+            return (yield from self._judge_answers(ranking[:MAX_COMPARED]))
         return ranking[0], Ground.VOTE
 
-    def _check(self, stands: list[str]) -> Part[list[str]]:
+    def _check_answers(self, stands: list[str]) -> ProtocolPart[list[str]]:
         """Return the positions that a tool finds to hold."""
-        given = (_Given(self.session.problem, words_for(self.casts, stand)) for stand in stands)
+        given = (
+            _ProbeInput(self.session.problem, best_wording(self.casts, stand)) for stand in stands
+        )
         place = "gate" if self.baseline is None else "end"
         probes = tuple(
-            Probe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(one))
+            ToolProbe(f"check.{place}.{n}", self.council.check, msgspec.json.encode(one))
             for n, one in enumerate(given, 1)
         )
         heard = yield from self._ask(probes)
         if heard.stopped:
-            raise _Stop
+            raise _SessionStopped
         results = zip(stands, heard.said, strict=True)
-        return [stand for stand, said in results if said.fate is Fate.SAID]
+        return [stand for stand, said in results if said.fate is TurnStatus.SAID]
 
-    def _judge(self, ranking: list[str]) -> Part[tuple[str, Ground]]:
+    def _judge_answers(self, ranking: list[str]) -> ProtocolPart[tuple[str, Ground]]:
         """Compare answers, each pair in both orders: who prefers whatever comes first is found."""
         best, ground = ranking[0], Ground.VOTE
         for number, rival in enumerate(ranking[1:], 1):
-            pair = (words_for(self.casts, best), words_for(self.casts, rival))
+            pair = (best_wording(self.casts, best), best_wording(self.casts, rival))
             turns = (
                 self._comparison(f"judge.{number}.1", *pair),
                 self._comparison(f"judge.{number}.2", *reversed(pair)),
             )
             heard = yield from self._ask(turns)
             if heard.stopped:
-                raise _Stop
-            read = [_read(turn, said) for turn, said in zip(turns, heard.said, strict=True)]
+                raise _SessionStopped
+            read = [_parse_result(turn, said) for turn, said in zip(turns, heard.said, strict=True)]
             said = [one.better for one in read if isinstance(one, Preference)]
             if said == [FIRST, SECOND]:
                 ground = Ground.JUDGE
@@ -361,10 +367,10 @@ class _Sitting(msgspec.Struct):
                 best, ground = rival, Ground.JUDGE
         return best, ground
 
-    def _comparison(self, name: str, first: str, second: str) -> Asked:
+    def _comparison(self, name: str, first: str, second: str) -> AgentTurn:
         prompt = judge_prompt(self.question, first, second)
         agent = self.council.judge or ""
-        return Asked(name, agent, prompt, judge_schema(), read_preference)
+        return AgentTurn(name, agent, prompt, judge_schema(), read_preference)
 
     # The end
 
@@ -372,7 +378,7 @@ class _Sitting(msgspec.Struct):
         stated = self.stated or self.weighed
         return [(seat, b.blocker) for seat, b in sorted(stated.items()) if b.blocker]
 
-    def _are_one(self) -> bool:
+    def _is_unanimous(self) -> bool:
         """Tell whether all say the same, also those whose last word is not weighed."""
         return len({*self._tally().seats, *self.stands.values()}) == 1
 
@@ -383,16 +389,16 @@ class _Sitting(msgspec.Struct):
         asked = len(self.council.seats)
         if end is End.GATE:
             asked = min(asked, self.council.baseline)
-        if self._are_one() and len(self.weighed) == asked:
+        if self._is_unanimous() and len(self.weighed) == asked:
             return Accord.AGREED
         return Accord.MAJORITY if 2 * self._tally().seats[stand] > asked else Accord.SPLIT
 
-    def _close(self, end: End, stand: str, ground: Ground) -> Steps:
+    def _close(self, end: End, stand: str, ground: Ground) -> ProtocolSteps:
         """Record how it ended, with the report, and return the answer."""
-        answer = words_for(self.casts, stand) if self.casts else ""
+        answer = best_wording(self.casts, stand) if self.casts else ""
         conformed = sum(1 for change in self.changes if not change.reasoned)
         usd, tokens, _ = self.spent
-        facts = Concluded(
+        facts = CouncilCloseFacts(
             end,
             ground if answer else Ground.NONE,
             self._accord(end, stand) if answer else Accord.SPLIT,
@@ -404,7 +410,7 @@ class _Sitting(msgspec.Struct):
             usd,
             tokens,
         )
-        outline = Outline(
+        outline = ReportInput(
             answer,
             facts,
             self.baseline,
@@ -415,30 +421,30 @@ class _Sitting(msgspec.Struct):
             tuple(self._blockers()),
             self.weighed,
         )
-        body = Body("report", report_on(outline, self.council))
+        body = NoteBody("report", encode_report(outline, self.council))
         latest = [cast for cast in self.casts if cast.round == self.round]
-        yield Note("council.close", facts, (body,), _entries(latest))
+        yield SessionNote("council.close", facts, (body,), _entries(latest))
         # Where a tool tells what holds, an answer that does not is none.
         unheld = self.council.check and ground in (Ground.VOTE, Ground.JUDGE)
         good = answer and end is not End.STOPPED and not unheld
         ended = Outcome.OK if good else Outcome.FAILED
-        return Closing(ended, answer, _entries(latest))
+        return SessionResult(ended, answer, _entries(latest))
 
 
-class _Given(msgspec.Struct, frozen=True):
+class _ProbeInput(msgspec.Struct, frozen=True):
     """What a tool is given that checks an answer."""
 
     request: str
     answer: str
 
 
-def _read(turn: Asked, said: Said) -> object:
+def _parse_result(turn: AgentTurn, said: TurnResult) -> object:
     """Return what was said, in its form; nothing where it failed, or was erased since."""
-    if said.fate is Fate.SAID:
+    if said.fate is TurnStatus.SAID:
         with suppress(ValueError):
             return turn.read(said.output)
     return None
 
 
-def _entries(casts: Iterable[Cast]) -> tuple[Hash, ...]:
+def _entries(casts: Iterable[CastBallot]) -> tuple[Hash, ...]:
     return tuple(cast.said.entry for cast in casts if cast.said.entry is not None)

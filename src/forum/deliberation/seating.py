@@ -6,37 +6,37 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium.budget import usd_to_nano
+from forum.deliberation.symposium.decoders import read_config
+from forum.deliberation.symposium.kinds import SelectionStrategy
+from forum.deliberation.symposium.personas import PERSONAS
+from forum.deliberation.symposium.schemas import (
     RUNTIME,
     VERSION,
     AgentConfig,
-    Config,
     Persona,
-    Runtime,
-    Selector,
+    RuntimeConfig,
+    SelectorConfig,
+    SymposiumConfig,
 )
-from forum.deliberation.symposium.forms import Budget as Caps
-from forum.deliberation.symposium.kinds import Strategy
-from forum.deliberation.symposium.metering import nanos
-from forum.deliberation.symposium.personas import PERSONAS
-from forum.deliberation.symposium.reading import read_config
-from forum.deliberation.symposium.transcript import members
+from forum.deliberation.symposium.schemas import SymposiumBudget as Caps
+from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import BadPlan
 from forum.ledger import NO_LIMIT
-from forum.work import NANO, Agent, Budget, Chat, Library, Symposium
+from forum.work import NANO_USD, Agent, Chat, Library, RunBudget, Symposium
 
-ROUNDS = 5
+DEFAULT_ROUNDS = 5
 """How many rounds a symposium has at most, where nobody says otherwise."""
-CAPS = Budget(5 * NANO, 500_000, milliseconds=1_800_000)
+DEFAULT_BUDGET = RunBudget(5 * NANO_USD, 500_000, milliseconds=1_800_000)
 """What it may use then."""
 COORDINATOR, ORIGINATOR = "coordinator", "originator"
-PANELISTS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
+DEFAULT_PERSONAS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
 """The personas that sit on a panel, where nobody says which."""
 
 _OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
 
 
-def known_persona(persona: str | Persona) -> Persona:
+def resolve_persona(persona: str | Persona) -> Persona:
     """Return the persona that is brought along, or has this name.  Raises `BadPlan`."""
     if isinstance(persona, Persona):
         return persona
@@ -50,35 +50,35 @@ def draft_symposium(
     problem: str,
     personas: Sequence[Persona] = (),
     agents: Sequence[str] = (),
-    rounds: int = ROUNDS,
-    budget: Budget | None = None,
+    rounds: int = DEFAULT_ROUNDS,
+    budget: RunBudget | None = None,
 ) -> Symposium:
     """Return a session on a problem, with the defaults of the protocol for what nobody says.
 
     Each persona has a seat.  Agents take the seats in turn; without any, whoever there is will.
     """
-    sitting = personas or PANELISTS
-    names = list(_apart(one.id for one in sitting))
+    sitting = personas or DEFAULT_PERSONAS
+    names = list(_unique_names(one.id for one in sitting))
     speaking = dict(zip((*names, COORDINATOR), cycle(agents), strict=False)) if agents else {}
 
     def seat(name: str, persona: Persona) -> AgentConfig:
         return AgentConfig(name, persona, _OURS, _model(speaking[name]) if agents else _ANYBODY)
 
-    config = Config(
+    config = SymposiumConfig(
         schema_version=VERSION,
         session_id=session,
         originator=ORIGINATOR,
         problem_statement=problem,
-        selector=Selector(Strategy.FIXED, tuple(names), COORDINATOR),
+        selector=SelectorConfig(SelectionStrategy.FIXED, tuple(names), COORDINATOR),
         agents=tuple(map(seat, names, sitting)),
         coordinator=seat(COORDINATOR, PERSONAS[COORDINATOR]),
-        budget=_caps(budget or Budget(), rounds),
-        runtime=Runtime(),
+        budget=_session_budget(budget or RunBudget(), rounds),
+        runtime=RuntimeConfig(),
     )
-    return Symposium(members(config), speaking)
+    return Symposium(to_json_object(config), speaking)
 
 
-def _apart(names: Iterable[str]) -> Iterator[str]:
+def _unique_names(names: Iterable[str]) -> Iterator[str]:
     """Yield names under which nobody is taken for another one, nor for who leads the session."""
     taken = {COORDINATOR, ORIGINATOR, RUNTIME}
     for name in names:
@@ -88,19 +88,19 @@ def _apart(names: Iterable[str]) -> Iterator[str]:
         yield free
 
 
-def _caps(budget: Budget, rounds: int) -> Caps:
+def _session_budget(budget: RunBudget, rounds: int) -> Caps:
     """Return the caps of a session: what was asked for, else the usual ones."""
     usd, tokens, milliseconds = (
         usual if wished == NO_LIMIT else wished
         for wished, usual in (
-            (budget.usd, CAPS.usd),
-            (budget.tokens, CAPS.tokens),
-            (budget.milliseconds, CAPS.milliseconds),
+            (budget.usd, DEFAULT_BUDGET.usd),
+            (budget.tokens, DEFAULT_BUDGET.tokens),
+            (budget.milliseconds, DEFAULT_BUDGET.milliseconds),
         )
     )
     return Caps(
         max_total_tokens=max(1, tokens),
-        max_total_cost_usd=usd / NANO,
+        max_total_cost_usd=usd / NANO_USD,
         max_rounds=rounds,
         max_wallclock_seconds=max(1, -(-milliseconds // 1000)),
     )
@@ -117,25 +117,25 @@ def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
     speaking = {
         one.id: panel.agents[one.id]
         if one.id in panel.agents
-        else (next(anybody) if _is_free(one) else _speaker(one, agents))
+        else (next(anybody) if _is_unassigned(one) else _find_agent(one, agents))
         for one in sitting
     }
     # Whoever reads the artifact should see who spoke.
     told = msgspec.structs.replace(
         config,
-        agents=tuple(_named(one, speaking) for one in config.agents),
-        coordinator=_named(config.coordinator, speaking),
+        agents=tuple(_assign_model(one, speaking) for one in config.agents),
+        coordinator=_assign_model(config.coordinator, speaking),
     )
-    seated: dict[str, Any] = panel.config if told == config else members(told)
+    seated: dict[str, Any] = panel.config if told == config else to_json_object(told)
     return Symposium(seated, speaking)
 
 
-def _is_free(one: AgentConfig) -> bool:
+def _is_unassigned(one: AgentConfig) -> bool:
     return (one.provider, one.model) == (_OURS, _ANYBODY)
 
 
-def _named(one: AgentConfig, speaking: Mapping[str, str]) -> AgentConfig:
-    if not _is_free(one):
+def _assign_model(one: AgentConfig, speaking: Mapping[str, str]) -> AgentConfig:
+    if not _is_unassigned(one):
         return one
     return msgspec.structs.replace(one, model=_model(speaking[one.id]))
 
@@ -144,19 +144,23 @@ def _model(agent: str) -> str:
     return agent or _UNNAMED
 
 
-def caps_of(panel: Symposium) -> Budget:
+def budget_from_panel(panel: Symposium) -> RunBudget:
     """Return the hard caps of a config as a budget: what is reserved before each call."""
     caps = read_config(panel.config).budget
-    return Budget(
-        nanos(caps.max_total_cost_usd),
+    return RunBudget(
+        usd_to_nano(caps.max_total_cost_usd),
         caps.max_total_tokens,
         milliseconds=1000 * caps.max_wallclock_seconds,
     )
 
 
-def _speaker(wanted: AgentConfig, agents: Mapping[str, Agent]) -> str:
+def _find_agent(wanted: AgentConfig, agents: Mapping[str, Agent]) -> str:
     """Return the agent that is meant: by its name, by its model, or that of its provider."""
-    names = (wanted.model, f"{wanted.provider}/{wanted.model}", *_of_model(wanted.model, agents))
+    names = (
+        wanted.model,
+        f"{wanted.provider}/{wanted.model}",
+        *_agents_with_model(wanted.model, agents),
+    )
     for name in (*names, wanted.provider):
         if name in agents:
             return name
@@ -167,7 +171,7 @@ def _speaker(wanted: AgentConfig, agents: Mapping[str, Agent]) -> str:
     )
 
 
-def _of_model(model: str, agents: Mapping[str, Agent]) -> Iterable[str]:
+def _agents_with_model(model: str, agents: Mapping[str, Agent]) -> Iterable[str]:
     return (
         name
         for name, agent in agents.items()

@@ -17,8 +17,8 @@ from forum.tlog import Hash
 from forum.work import Policy, StopReason, Why
 
 JSON = "application/json"
-NOTHING = Amount()
-CUTS = frozenset({Why.DEADLINE, Why.CANCELLED})
+ZERO_AMOUNT = Amount()
+CUT_OFF_REASONS = frozenset({Why.DEADLINE, Why.CANCELLED})
 """How a call ends when all of the session does; a call may have a deadline of its own, too."""
 
 
@@ -32,7 +32,7 @@ class Session(msgspec.Struct, frozen=True):
     """When it was taken on, in microseconds since 1970."""
 
 
-class Body(msgspec.Struct, frozen=True):
+class NoteBody(msgspec.Struct, frozen=True):
     """Something that is recorded with a note."""
 
     name: str
@@ -40,19 +40,19 @@ class Body(msgspec.Struct, frozen=True):
     media: str = JSON
 
 
-class Note(msgspec.Struct, frozen=True):
+class SessionNote(msgspec.Struct, frozen=True):
     """What code has made of what was said: an entry of its own."""
 
     step: str
     """Its place in the record: no two notes of a session share one."""
     facts: Facts
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[NoteBody, ...] = ()
     causes: tuple[Hash, ...] = ()
     """The entries that it follows from."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AgentTurn:
     """One turn: a question to one agent."""
 
     name: str
@@ -67,15 +67,15 @@ class Asked:
     """What it is told about itself."""
     retries: int = 2
     """How often it is asked again, after errors and after replies without the right form."""
-    hopeless: Callable[["Said"], bool] = field(default=lambda _: False, compare=False)
+    hopeless: Callable[["TurnResult"], bool] = field(default=lambda _: False, compare=False)
     """Whether asking again after this failure is of no use."""
     allowance: Amount = UNLIMITED
     """What all its calls may use: who has used more is not asked again."""
-    note: Callable[[bytes], Note] | None = field(default=None, compare=False)
+    note: Callable[[bytes], SessionNote] | None = field(default=None, compare=False)
     """What is recorded of a reply in the right form, in one commit with it."""
 
 
-class Probe(msgspec.Struct, frozen=True):
+class ToolProbe(msgspec.Struct, frozen=True):
     """One question to a tool: what it is given, and whether that holds is all it tells."""
 
     name: str
@@ -83,13 +83,13 @@ class Probe(msgspec.Struct, frozen=True):
     given: bytes
 
 
-class Turns(msgspec.Struct, frozen=True):
+class TurnBatch(msgspec.Struct, frozen=True):
     """What may be done at the same time."""
 
-    turns: tuple[Asked | Probe, ...]
+    turns: tuple[AgentTurn | ToolProbe, ...]
 
 
-class Fate(StrEnum):
+class TurnStatus(StrEnum):
     """What has become of a turn."""
 
     SAID = "said"
@@ -99,11 +99,11 @@ class Fate(StrEnum):
     """The session was stopped first."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class TurnResult(msgspec.Struct, frozen=True):
     """What came of a turn."""
 
     turn: str
-    fate: Fate
+    fate: TurnStatus
     output: bytes = b""
     """The last reply."""
     outcome: Outcome = Outcome.OK
@@ -114,7 +114,7 @@ class Said(msgspec.Struct, frozen=True):
     """What was said of an error."""
     model: str = ""
     """Who answered."""
-    spent: Amount = NOTHING
+    spent: Amount = ZERO_AMOUNT
     """All its calls together."""
     input_tokens: int = 0
     milliseconds: int = 0
@@ -124,15 +124,15 @@ class Said(msgspec.Struct, frozen=True):
     """The last entry of it."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class BatchResult(msgspec.Struct, frozen=True):
     """What came of turns, in their order."""
 
-    said: tuple[Said, ...] = ()
+    said: tuple[TurnResult, ...] = ()
     stopped: StopReason | None = None
     """Why the session was stopped, where that has cut off one of them."""
 
 
-class Closing(msgspec.Struct, frozen=True):
+class SessionResult(msgspec.Struct, frozen=True):
     """How a session ends."""
 
     outcome: Outcome
@@ -140,23 +140,25 @@ class Closing(msgspec.Struct, frozen=True):
     causes: tuple[Hash, ...] = ()
 
 
-def hear(said: Sequence[Said], stopped: StopReason | None) -> Heard:
+def collect_results(said: Sequence[TurnResult], stopped: StopReason | None) -> BatchResult:
     """Return what a protocol is told of turns that are over."""
-    cut = any(one.fate is Fate.CUT for one in said)
-    return Heard(tuple(said), (stopped or StopReason.ERROR) if cut else None)
+    cut = any(one.fate is TurnStatus.CUT for one in said)
+    return BatchResult(tuple(said), (stopped or StopReason.ERROR) if cut else None)
 
 
 T = TypeVar("T")
-Part = Generator[Turns | Note, Heard, T]
-"""A part of a protocol at work, and what it comes to: a note is answered by `Heard()`."""
-Steps = Part[Closing]
+ProtocolPart = Generator[TurnBatch | SessionNote, BatchResult, T]
+"""A part of a protocol at work, and what it comes to: a note is answered by `BatchResult()`."""
+ProtocolSteps = ProtocolPart[SessionResult]
 """A protocol at work."""
 
 
-def advance(steps: Steps, heard: Heard | None) -> Turns | Note | Closing:
+def advance_protocol(
+    steps: ProtocolSteps, heard: BatchResult | None
+) -> TurnBatch | SessionNote | SessionResult:
     """Tell a protocol what came of its last step, or nothing at first; return what follows."""
     try:
         return next(steps) if heard is None else steps.send(heard)
     except StopIteration as end:
-        closing: Closing = end.value
+        closing: SessionResult = end.value
         return closing

@@ -1,81 +1,88 @@
 """Drives a run through its ports, recording each step before the next begins."""
 
-from forum.engine.accepting import Order, RouteTaken, Ticket, accept, accept_async, cancel
-from forum.engine.aloud import MOST_A_SECOND, Veiled
-from forum.engine.budgets import SharedBudgets
-from forum.engine.case import ENGINE, Case, read_body, read_case, read_run
-from forum.engine.effects import DIGEST
-from forum.engine.engine import MAX_CLAIMED, Engine
-from forum.engine.gates import decide, edit, find_gate
-from forum.engine.interrupting import interrupt, resume
-from forum.engine.local import LocalRunner
-from forum.engine.past import check_fork, order_of, steps_of
-from forum.engine.ports import (
-    FREE,
-    MOST_USES,
-    NOTHING,
-    Call,
-    Deed,
-    Halt,
-    Hear,
-    Known,
-    Model,
-    Models,
-    Offer,
-    Prior,
-    Reply,
-    Runner,
-    ToolPort,
-    Tools,
-    Whispers,
-    nobody,
+from forum.engine.accept import (
+    IdempotencyKey,
+    RouteDecision,
+    RunRequest,
+    accept_run,
+    accept_run_async,
+    cancel_run,
 )
-from forum.engine.replaying import replay
+from forum.engine.context import ENGINE, RunContext, read_body, read_run, read_run_context
+from forum.engine.engine import MAX_CLAIMED_TIMERS, Engine
+from forum.engine.gates import decide_gate, edit_gate, find_gate
+from forum.engine.interruption import interrupt_run, resume_run
+from forum.engine.local_runner import LocalRunner
+from forum.engine.ports import (
+    EMPTY_CONTENT,
+    MAX_TOOL_CALLS,
+    NO_COST,
+    CallReply,
+    DeltaCallback,
+    DeltaSink,
+    Model,
+    ModelCall,
+    ModelFactory,
+    RecordedReply,
+    ReplySource,
+    Runner,
+    TaskHalted,
+    ToolFactory,
+    ToolInvocation,
+    ToolOffer,
+    ToolPort,
+    ignore_delta,
+)
+from forum.engine.recorded_runs import check_forkable, read_run_request, read_steps
+from forum.engine.replay import replay_run
+from forum.engine.shared_budgets import SharedBudgets
+from forum.engine.streaming import MAX_STREAMED_BYTES_PER_S, RedactingStream
+from forum.engine.tools import DIGEST_TOOL
 
 __all__ = [
-    "DIGEST",
+    "DIGEST_TOOL",
+    "EMPTY_CONTENT",
     "ENGINE",
-    "FREE",
-    "MAX_CLAIMED",
-    "MOST_A_SECOND",
-    "MOST_USES",
-    "NOTHING",
-    "Call",
-    "Case",
-    "Deed",
+    "MAX_CLAIMED_TIMERS",
+    "MAX_STREAMED_BYTES_PER_S",
+    "MAX_TOOL_CALLS",
+    "NO_COST",
+    "CallReply",
+    "DeltaCallback",
+    "DeltaSink",
     "Engine",
-    "Halt",
-    "Hear",
-    "Known",
+    "IdempotencyKey",
     "LocalRunner",
     "Model",
-    "Models",
-    "Offer",
-    "Order",
-    "Prior",
-    "Reply",
-    "RouteTaken",
+    "ModelCall",
+    "ModelFactory",
+    "RecordedReply",
+    "RedactingStream",
+    "ReplySource",
+    "RouteDecision",
+    "RunContext",
+    "RunRequest",
     "Runner",
     "SharedBudgets",
-    "Ticket",
+    "TaskHalted",
+    "ToolFactory",
+    "ToolInvocation",
+    "ToolOffer",
     "ToolPort",
-    "Tools",
-    "Veiled",
-    "Whispers",
-    "accept",
-    "accept_async",
-    "cancel",
-    "check_fork",
-    "decide",
-    "edit",
+    "accept_run",
+    "accept_run_async",
+    "cancel_run",
+    "check_forkable",
+    "decide_gate",
+    "edit_gate",
     "find_gate",
-    "interrupt",
-    "nobody",
-    "order_of",
+    "ignore_delta",
+    "interrupt_run",
     "read_body",
-    "read_case",
     "read_run",
-    "replay",
-    "resume",
-    "steps_of",
+    "read_run_context",
+    "read_run_request",
+    "read_steps",
+    "replay_run",
+    "resume_run",
 ]

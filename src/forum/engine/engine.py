@@ -7,40 +7,47 @@ from contextlib import asynccontextmanager
 from threading import Lock
 from typing import NoReturn
 
-from forum.config import Capacity
-from forum.engine.attention import Stop, Switchboard
-from forum.engine.budgets import SharedBudgets
-from forum.engine.calls import World
-from forum.engine.case import Case, Intake, last_of, read_case, read_intake, refresh
-from forum.engine.local import LocalRunner
-from forum.engine.past import Fork
-from forum.engine.places import Place
-from forum.engine.ports import Models, Prior, Runner, Tools, Whispers
-from forum.engine.roles import RoleDriver
-from forum.engine.run import RunDriver
-from forum.engine.sitting import Agenda, TurnDriver
-from forum.engine.task import TaskDriver
-from forum.errors import Overtaken
-from forum.ledger import MAIN, Alarm, Facts, Ledger, TimerClaim, before_any_delay
+from forum.config import WorkerCapacity
+from forum.engine.context import (
+    RunContext,
+    RunInput,
+    fold_new_entries,
+    read_last_facts,
+    read_run_context,
+    read_run_input,
+)
+from forum.engine.local_runner import LocalRunner
+from forum.engine.model_calls import Services
+from forum.engine.ports import DeltaSink, ModelFactory, ReplySource, Runner, ToolFactory
+from forum.engine.recorded_runs import ForkSource
+from forum.engine.role_driver import RoleDriver
+from forum.engine.run_driver import RunDriver
+from forum.engine.session import TurnDriver, TurnRegistry
+from forum.engine.shared_budgets import SharedBudgets
+from forum.engine.signals import CancelToken, RunSignals
+from forum.engine.task_driver import TaskDriver
+from forum.engine.worker_slots import WorkerSlot
+from forum.errors import ConcurrentUpdate
+from forum.ledger import MAIN_STRAND, Facts, Ledger, Timer, TimerClaim, due_now_limit
 from forum.work import (
     CONTROL,
-    ROLE,
-    TURN,
+    ROLE_PREFIX,
+    TURN_PREFIX,
     GateRule,
-    Interruption,
-    Resumption,
+    InterruptionFacts,
+    ResumptionFacts,
     Run,
-    Stopped,
+    StopFacts,
 )
 
-_REMEMBERED = 1000
+_MAX_CACHED_CONTEXTS = 1000
 """How many cases are known without reading them again."""
 
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_S = 15.0
 """How long a run that is being driven may go without anybody looking whether it still is."""
 
-_ELSEWHERE_SECONDS = 1.0
-MAX_CLAIMED = 50
+_MIN_REDELIVERY_S = 1.0
+MAX_CLAIMED_TIMERS = 50
 """How many timers are claimed at once: they are handed on before the first rings again, and a
 worker that has to stop does not first hand on a whole backlog."""
 
@@ -51,58 +58,60 @@ class Engine:
     def __init__(  # noqa: PLR0913  what it works with, and the operator's rules
         self,
         ledger: Ledger,
-        models: Models,
-        tools: Tools,
-        prior: Callable[[Intake], Prior | None] | None = None,
+        models: ModelFactory,
+        tools: ToolFactory,
+        prior: Callable[[RunInput], ReplySource | None] | None = None,
         *,
         unhurried: bool = True,
-        whispers: Whispers | None = None,
+        whispers: DeltaSink | None = None,
         gate_rules: tuple[GateRule, ...] = (),
         budgets: SharedBudgets | None = None,
     ) -> None:
         self._ledger = ledger
-        self._world = World(
+        self._services = Services(
             ledger,
             models,
             tools,
-            prior or self._forked,
+            prior or self._fork_source,
             unhurried=unhurried,
             whispers=whispers,
             gate_rules=gate_rules,
             budgets=budgets,
         )
-        self._board, self._agenda = Switchboard(), Agenda()
-        self._cases: OrderedDict[str, Case] = OrderedDict()
+        self._signals, self._pending_turns = RunSignals(), TurnRegistry()
+        self._contexts: OrderedDict[str, RunContext] = OrderedDict()
         self._lock = Lock()
-        self.admit(Capacity().tasks)
-        self._resting, self._working = False, 0
+        self.limit_tasks(WorkerCapacity().tasks)
+        self._is_draining, self._active_tasks = False, 0
 
-    def admit(self, most: int) -> None:
+    def limit_tasks(self, most: int) -> None:
         """Carry out at most so many tasks at once; to be said before the first one begins."""
-        self._places = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(most)
 
-    def _forked(self, intake: Intake) -> Prior | None:
+    def _fork_source(self, intake: RunInput) -> ReplySource | None:
         """Return what a fork takes from the run that it forks."""
         origin = intake.accepted
         if not origin.fork_run:
             return None
-        return Fork(self._ledger, origin.fork_run, origin.fork_index)
+        return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
     async def drive_run(self, run: str, runner: Runner) -> None:
         """Go on with a run until it has ended, or waits for somebody."""
         missed = True
         while missed:
-            with self._board.listening(run) as attention:
+            with self._signals.listen(run) as attention:
                 here = LocalRunner(self)
-                driver = RunDriver(self._world, runner, here, attention, self._board, self._agenda)
+                driver = RunDriver(
+                    self._services, runner, here, attention, self._signals, self._pending_turns
+                )
                 try:
                     await driver.drive(run)
-                except Overtaken:
+                except ConcurrentUpdate:
                     return  # somebody else drives it now
                 finally:
-                    await here.leave()
+                    await here.cancel_all()
             # Whoever came too late to be heard was told that somebody listens.
-            missed = attention.missed
+            missed = attention.has_missed_signal
 
     async def drive_task(self, run: str, task: str) -> None:
         """Go on with a task until it has ended, or waits for somebody."""
@@ -112,108 +121,112 @@ class Engine:
 
     async def _drive_task(self, run: str, task: str) -> bool:
         """Go on with a task; return True if it was left, and may have to go on."""
-        with self._board.working(run, self._places) as stop:
-            if isinstance(await asyncio.to_thread(self._watch, run), Interruption):
+        with self._signals.register_task(run, self._slots) as stop:
+            if isinstance(await asyncio.to_thread(self._check_for_stop, run), InterruptionFacts):
                 return False
             left = False
-            async with self._at(stop.place):
+            async with self._hold_slot(stop.slot):
                 try:
                     driver = await asyncio.to_thread(self._driver_of, run, task, stop)
                     await driver.drive()
-                except Overtaken:
+                except ConcurrentUpdate:
                     left = stop.left
                 finally:
-                    self._board.tell(run, task)
-            if left and self._resting:
+                    self._signals.notify(run, task)
+            if left and self._is_draining:
                 await _never()
             return left
 
     @asynccontextmanager
-    async def _at(self, place: Place) -> AsyncIterator[None]:
+    async def _hold_slot(self, place: WorkerSlot) -> AsyncIterator[None]:
         """Work at a place, once it is free."""
         try:
-            await place.take()
-            if self._resting:
-                place.leave()
+            await place.acquire()
+            if self._is_draining:
+                place.release()
                 await _never()
-            self._working += 1
+            self._active_tasks += 1
             try:
                 yield
             finally:
-                self._working -= 1
+                self._active_tasks -= 1
         finally:
-            place.leave()
+            place.release()
 
-    def _driver_of(self, run: str, task: str, stop: Stop) -> TaskDriver | RoleDriver | TurnDriver:
+    def _driver_of(
+        self, run: str, task: str, stop: CancelToken
+    ) -> TaskDriver | RoleDriver | TurnDriver:
         """Return who carries out a task, a role, or a turn."""
-        if task.startswith(TURN):
-            return TurnDriver(self._world, self._agenda.find(run, task), task, stop)
-        if task.startswith(ROLE):
-            return RoleDriver(self._world, read_intake(self._ledger, run), task, stop)
-        return TaskDriver(self._world, self._case(run), task, stop)
+        if task.startswith(TURN_PREFIX):
+            return TurnDriver(self._services, self._pending_turns.find(run, task), task, stop)
+        if task.startswith(ROLE_PREFIX):
+            return RoleDriver(self._services, read_run_input(self._ledger, run), task, stop)
+        return TaskDriver(self._services, self._run_context(run), task, stop)
 
     @property
     def is_driving(self) -> bool:
         """Whether any run is driven in this process."""
-        return bool(self._board.driven())
+        return bool(self._signals.driven_runs())
 
-    def drives(self, run: str) -> bool:
+    def is_driving_run(self, run: str) -> bool:
         """Tell whether a run is driven in this process."""
-        return run in self._board.driven()
+        return run in self._signals.driven_runs()
 
-    def rest(self) -> None:
+    def stop_starting_tasks(self) -> None:
         """Begin no more calls or effects here: the worker that takes over begins them."""
-        self._resting = True
-        self._board.leave_tasks()
+        self._is_draining = True
+        self._signals.leave_tasks()
 
     @property
     def is_working(self) -> bool:
         """Whether a task, a role or a turn is being carried out here."""
-        return self._working > 0
+        return self._active_tasks > 0
 
-    def watch(self) -> None:
+    def check_for_stops(self) -> None:
         """See whether runs that are worked on here were stopped elsewhere; to be called often."""
-        for run in self._board.worked_on():
-            self._watch(run)
+        for run in self._signals.active_runs():
+            self._check_for_stop(run)
 
-    def _watch(self, run: str) -> Facts | None:
+    def _check_for_stop(self, run: str) -> Facts | None:
         """Stop what is done here for a run that was stopped, and return the last entry of `main`.
 
         Nothing new is begun for an interrupted run.  Calls and effects that are under way are
         finished and recorded: they are paid for, and need not be made again.
         """
-        last = last_of(self._ledger, run)
-        if self._ledger.store.last(run, CONTROL) is not None:
-            self._board.stop(run, cut=True)
-        elif isinstance(last, Interruption):
-            self._board.leave(run)
-        elif isinstance(last, Stopped) or (isinstance(last, Resumption) and self._is_stopped(run)):
-            self._board.stop(run, cut=False)
+        last = read_last_facts(self._ledger, run)
+        if self._ledger.store.last_entry(run, CONTROL) is not None:
+            self._signals.stop_run(run, cut=True)
+        elif isinstance(last, InterruptionFacts):
+            self._signals.interrupt(run)
+        elif isinstance(last, StopFacts) or (
+            isinstance(last, ResumptionFacts) and self._is_stopped(run)
+        ):
+            self._signals.stop_run(run, cut=False)
         return last
 
     def _is_stopped(self, run: str) -> bool:
         """Tell whether a run was stopped before it was interrupted and resumed."""
-        return refresh(self._ledger, run, Run(), [MAIN]).stopped is not None
+        return fold_new_entries(self._ledger, run, Run(), [MAIN_STRAND]).stopped is not None
 
-    def _case(self, run: str) -> Case:
+    def _run_context(self, run: str) -> RunContext:
         """Read a case, or remember it: tasks run only after their plan was settled."""
         with self._lock:
-            known = self._cases.get(run)
+            known = self._contexts.get(run)
         if known is None:
-            known = read_case(self._ledger, run)
+            known = read_run_context(self._ledger, run)
             with self._lock:
-                self._cases[run] = known
-                while len(self._cases) > _REMEMBERED:
-                    self._cases.popitem(last=False)
+                self._contexts[run] = known
+                while len(self._contexts) > _MAX_CACHED_CONTEXTS:
+                    self._contexts.popitem(last=False)
         return known
 
-    async def attend(self, runner: Runner) -> bool:
+    async def dispatch_due_runs(self, runner: Runner) -> bool:
         """Look after some of the runs whose time has come, and tell whether there may be more."""
         claimed = await asyncio.to_thread(self.claim_due)
-        await self.hand_on(claimed, runner)
-        return len(claimed) == MAX_CLAIMED
+        await self.dispatch_timers(claimed, runner)
+        return len(claimed) == MAX_CLAIMED_TIMERS
 
-    def claim_due(self, worker: str = "") -> list[Alarm]:
+    def claim_due(self, worker: str = "") -> list[Timer]:
         """Claim timers whose time has come: no other worker gets them for a while.
 
         A timer is put off in the commit that claims it.  It rings again, soon where the driver of
@@ -223,21 +236,21 @@ class Engine:
         """
         claim = TimerClaim(
             worker=worker,
-            limit=MAX_CLAIMED,
-            anew=before_any_delay(self._ledger.now()),
-            own=self._board.driven(),
-            shortest=_ELSEWHERE_SECONDS,
-            longest=HEARTBEAT_SECONDS,
+            limit=MAX_CLAIMED_TIMERS,
+            anew=due_now_limit(self._ledger.now()),
+            own=self._signals.driven_runs(),
+            shortest=_MIN_REDELIVERY_S,
+            longest=HEARTBEAT_S,
         )
-        return self._ledger.store.claim_due(claim)
+        return self._ledger.store.claim_due_timers(claim)
 
-    async def hand_on(self, claimed: Sequence[Alarm], runner: Runner) -> None:
+    async def dispatch_timers(self, claimed: Sequence[Timer], runner: Runner) -> None:
         """Tell the drivers of runs that are driven here, and hand all others to the runner.
 
         The runner drops what is going on elsewhere.
         """
         for run in dict.fromkeys(alarm.run for alarm in claimed):
-            if not self._board.tell(run):
+            if not self._signals.notify(run):
                 await runner.enqueue_run(run)
 
 

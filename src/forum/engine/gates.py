@@ -10,29 +10,39 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forum.engine.case import ENGINE, last_of, read_body, read_case
-from forum.errors import GateClosed, GateMoved, Malformed, NoSuchGate, Overtaken
-from forum.ledger import MAIN, Alarm, Attachment, Bytes, Draft, Ledger, Strand, at_once, entries_of
+from forum.engine.context import ENGINE, read_body, read_last_facts, read_run_context
+from forum.errors import ConcurrentUpdate, GateAlreadyDecided, GateChanged, Malformed, NoSuchGate
+from forum.ledger import (
+    MAIN_STRAND,
+    Attachment,
+    BytesContent,
+    Draft,
+    Ledger,
+    Strand,
+    Timer,
+    due_now,
+    read_strand_entries,
+)
 from forum.tlog import Hash
 from forum.work import (
     IDENTITY,
     Answer,
     Decider,
     Gate,
-    GateDecided,
     GateDecision,
-    GateEdited,
-    GateOpened,
+    GateDecisionFacts,
+    GateEditFacts,
+    GateOpenFacts,
     GateRule,
-    Interruption,
+    InterruptionFacts,
     Policy,
     fold,
     gate_strand,
-    one_task,
     read_new_plan,
+    single_task_plan,
 )
 
-_MOMENT = 10_000
+_DEADLINE_MARGIN_US = 10_000
 """Microseconds in which an entry is surely made."""
 
 
@@ -45,19 +55,19 @@ class Decision:
     entry: Hash
 
 
-def rules_of(policy: Policy, rules: Iterable[GateRule]) -> Policy:
+def with_operator_rules(policy: Policy, rules: Iterable[GateRule]) -> Policy:
     """Return a policy under all rules that hold: those of its acceptance, and those of today.
 
     A rule that an operator adds holds for runs that are under way, and one that was removed still
     holds for runs that were accepted under it.
     """
-    return policy.ruled(dict.fromkeys((*policy.gate_rules, *rules)))
+    return policy.with_gate_rules(dict.fromkeys((*policy.gate_rules, *rules)))
 
 
 def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
     """Return a gate as it stands."""
     strand = gate_strand(subject)
-    gate = fold(entries_of(ledger, run, strand)).gates.get(strand)
+    gate = fold(read_strand_entries(ledger, run, strand)).gates.get(strand)
     if gate is None:
         raise NoSuchGate(run, subject)
     return gate
@@ -72,23 +82,23 @@ async def pass_gate(
     *causes: Hash,
 ) -> Decision | None:
     """Return what was decided; nothing as long as nobody has.  Opens the gate if it is new."""
-    strand = await asyncio.to_thread(ledger.end_of, run, gate_strand(subject))
+    strand = await asyncio.to_thread(ledger.open_strand_at_end, run, gate_strand(subject))
     if strand.length == 0:
         now = ledger.now()
-        facts = GateOpened(subject, policy.gate_milliseconds, policy.gate_default)
-        body = Attachment("shown", Bytes(shown), "application/octet-stream")
+        facts = GateOpenFacts(subject, policy.gate_milliseconds, policy.gate_default)
+        body = Attachment("shown", BytesContent(shown), "application/octet-stream")
         alarms = (
             # The time runs from the entry, which is about to be made: whoever looks must not be
             # too early, for the next look is much later.
-            Alarm(run, strand.name, now + 1000 * policy.gate_milliseconds + _MOMENT),
-            at_once(run, MAIN, now),
+            Timer(run, strand.name, now + 1000 * policy.gate_milliseconds + _DEADLINE_MARGIN_US),
+            due_now(run, MAIN_STRAND, now),
         )
-        await strand.claim_async(Draft("open", ENGINE, facts, causes, (body,), alarms))
+        await strand.append_exclusive_async(Draft("open", ENGINE, facts, causes, (body,), alarms))
         return None
-    return await asyncio.to_thread(_decision, ledger, run, subject)
+    return await asyncio.to_thread(_read_decision, ledger, run, subject)
 
 
-def _decision(ledger: Ledger, run: str, subject: str) -> Decision | None:
+def _read_decision(ledger: Ledger, run: str, subject: str) -> Decision | None:
     gate = find_gate(ledger, run, subject)
     if gate.decided is None:
         return None
@@ -96,7 +106,7 @@ def _decision(ledger: Ledger, run: str, subject: str) -> Decision | None:
     return Decision(gate.decided.answer, shown, gate.entry)
 
 
-def decide(
+def decide_gate(
     ledger: Ledger,
     run: str,
     subject: str,
@@ -109,56 +119,56 @@ def decide(
     What is not decided by the deadline, or by the end of the run, must come in time.
     """
     if decided.by not in (Decider.DEADLINE, Decider.END):
-        expire(ledger, run, find_gate(ledger, run, subject))
-    strand = _take_up(ledger, run, subject, decided.digest)
-    effects = [Alarm(run, strand.name, None)]
-    if not isinstance(last_of(ledger, run), Interruption):
-        effects.append(at_once(run, MAIN, ledger.now()))
-    bodies = [Attachment(IDENTITY, Bytes(identity), "application/json")] if identity else []
+        expire_gate(ledger, run, find_gate(ledger, run, subject))
+    strand = _open_undecided_gate(ledger, run, subject, decided.digest)
+    effects = [Timer(run, strand.name, None)]
+    if not isinstance(read_last_facts(ledger, run), InterruptionFacts):
+        effects.append(due_now(run, MAIN_STRAND, ledger.now()))
+    bodies = [Attachment(IDENTITY, BytesContent(identity), "application/json")] if identity else []
     draft = Draft("decision", actor, decided, bodies=tuple(bodies), effects=tuple(effects))
-    _claim(ledger, strand, subject, decided.digest, draft)
+    _append_to_gate(ledger, strand, subject, decided.digest, draft)
 
 
-def edit(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
+def edit_gate(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
     """Replace what waits for approval, and return its new digest."""
-    strand = _take_up(ledger, run, subject, digest)
+    strand = _open_undecided_gate(ledger, run, subject, digest)
     # As it will be read again: a plan may be none once its secrets are masked.
-    shown = b"".join(ledger.mask.content(Bytes(shown)).chunks())
+    shown = b"".join(ledger.mask.mask_content(BytesContent(shown)).chunks())
     _check_edit(ledger, run, subject, shown)
-    body = Attachment("shown", Bytes(shown), "application/octet-stream")
-    draft = Draft(f"edit/{strand.length}", actor, GateEdited(digest), bodies=(body,))
-    _claim(ledger, strand, subject, digest, draft)
+    body = Attachment("shown", BytesContent(shown), "application/octet-stream")
+    draft = Draft(f"edit/{strand.length}", actor, GateEditFacts(digest), bodies=(body,))
+    _append_to_gate(ledger, strand, subject, digest, draft)
     return find_gate(ledger, run, subject).digest
 
 
-def expire(ledger: Ledger, run: str, gate: Gate) -> None:
+def expire_gate(ledger: Ledger, run: str, gate: Gate) -> None:
     """Let the default hold if nobody has decided in time, by the clock of the database."""
     if gate.decided is not None or ledger.store.now() < gate.deadline:
         return
-    decided = GateDecided(gate.opened.default, gate.digest, Decider.DEADLINE)
-    with suppress(GateClosed, GateMoved):  # somebody came first
-        decide(ledger, run, gate.opened.subject, decided, ENGINE)
+    decided = GateDecisionFacts(gate.opened.default, gate.digest, Decider.DEADLINE)
+    with suppress(GateAlreadyDecided, GateChanged):  # somebody came first
+        decide_gate(ledger, run, gate.opened.subject, decided, ENGINE)
 
 
-def _take_up(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:
+def _open_undecided_gate(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:
     # The position first, the gate second: what anybody adds after this takes our position.
-    strand = ledger.end_of(run, gate_strand(subject))
-    _check(find_gate(ledger, run, subject), run, digest)
+    strand = ledger.open_strand_at_end(run, gate_strand(subject))
+    _check_undecided(find_gate(ledger, run, subject), run, digest)
     return strand
 
 
-def _check(gate: Gate, run: str, digest: str) -> None:
+def _check_undecided(gate: Gate, run: str, digest: str) -> None:
     subject = gate.opened.subject
     if gate.decided is not None:
-        raise GateClosed(run, subject, gate.decided.answer.value, gate.decided.by.value)
+        raise GateAlreadyDecided(run, subject, gate.decided.answer.value, gate.decided.by.value)
     if gate.digest != digest:
-        raise GateMoved(run, subject, gate.digest)
+        raise GateChanged(run, subject, gate.digest)
 
 
 def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
     """Refuse what nobody could carry out once it is approved."""
     if subject == "plan":
-        read_case(ledger, run).policy.check(read_new_plan(shown))
+        read_run_context(ledger, run).policy.check(read_new_plan(shown))
     elif subject.startswith("use/"):
         raise Malformed(
             "edit", "the arguments of a tool cannot be edited; reject them, and the agent is told"
@@ -167,14 +177,16 @@ def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
         raise Malformed("edit", "what was done, or not done, cannot be edited")
     else:
         try:
-            one_task(shown.decode())
+            single_task_plan(shown.decode())
         except UnicodeDecodeError as error:
             raise Malformed("instruction", str(error)) from None
 
 
-def _claim(ledger: Ledger, strand: Strand, subject: str, digest: str, draft: Draft) -> None:
+def _append_to_gate(
+    ledger: Ledger, strand: Strand, subject: str, digest: str, draft: Draft
+) -> None:
     try:
-        strand.claim(draft)
-    except Overtaken:
-        _check(find_gate(ledger, strand.run, subject), strand.run, digest)
+        strand.append_exclusive(draft)
+    except ConcurrentUpdate:
+        _check_undecided(find_gate(ledger, strand.run, subject), strand.run, digest)
         raise

@@ -4,24 +4,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from forum.ledger import Amount, Bytes, Content, Outcome
-from forum.work import Agent, Delegated, Skipped, Source, Stopped, Tool, Turn, Use, Why
+from forum.ledger import Amount, BytesContent, Content, Outcome
+from forum.work import (
+    Agent,
+    DelegationFacts,
+    PromptMessage,
+    ReplyOrigin,
+    SkipFacts,
+    StopFacts,
+    ToolCall,
+    ToolSpec,
+    Why,
+)
 
-NOTHING = Bytes(b"")
-FREE = Amount()
-MOST_USES = 64
+EMPTY_CONTENT = BytesContent(b"")
+NO_COST = Amount()
+MAX_TOOL_CALLS = 64
 """How many tools an agent may want at once."""
 
-Hear = Callable[[str], None]
+DeltaCallback = Callable[[str], None]
 """Is told what a model says, piece by piece, while it says it.  Never blocks, never raises."""
 
 
-def nobody(_: str) -> None:
+def ignore_delta(_: str) -> None:
     """Listen to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolOffer:
     """A tool that an agent is told of."""
 
     name: str
@@ -31,7 +41,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One call of a model, as it is recorded before it is made."""
 
     run: str
@@ -43,28 +53,28 @@ class Call:
     prompt: Content
     seconds: float
     """The longest that it may take."""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[PromptMessage, ...] = ()
     """The prompt again, part by part; for a model that is told who speaks."""
-    offers: tuple[Offer, ...] = ()
+    offers: tuple[ToolOffer, ...] = ()
     """What the agent may use."""
     schema: bytes = b""
     """The form that its output must have: a JSON schema; empty where any text will do."""
-    hear: Hear = field(default=nobody, compare=False, repr=False)
+    hear: DeltaCallback = field(default=ignore_delta, compare=False, repr=False)
     """Who listens meanwhile to its output: not to arguments of tools, nor to thoughts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class CallReply:
     """What came of a call: always a value, never an exception."""
 
     outcome: Outcome
-    output: Content = NOTHING
-    spent: Amount = FREE
+    output: Content = EMPTY_CONTENT
+    spent: Amount = NO_COST
     milliseconds: int = 0
-    uses: tuple[Use, ...] = ()
+    uses: tuple[ToolCall, ...] = ()
     why: Why = Why.NONE
     code: str = ""
-    error: Content = NOTHING
+    error: Content = EMPTY_CONTENT
     """What the agent's system said of an error."""
     retry_milliseconds: int = 0
     """How long the provider wants to be left alone, where it said so."""
@@ -76,10 +86,10 @@ class Reply:
     """The id of the price table by which the cost was computed."""
 
 
-class Halt(Exception):
+class TaskHalted(Exception):
     """A task goes no further."""
 
-    def __init__(self, facts: Stopped | Skipped) -> None:
+    def __init__(self, facts: StopFacts | SkipFacts) -> None:
         super().__init__(facts)
         self.facts = facts
 
@@ -92,17 +102,17 @@ class Model(Protocol):
         """How the record calls it."""
         ...
 
-    def bound(self, call: Call) -> Amount:
+    def bound(self, call: ModelCall) -> Amount:
         """Return the most that a call can cost.  It is reserved before the call is made."""
         ...
 
-    async def reply(self, call: Call) -> Reply:
+    async def reply(self, call: ModelCall) -> CallReply:
         """Make the call.  When cancelled, leave nothing running."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ToolInvocation:
     """An effect on the world that is about to happen, as it is recorded before."""
 
     run: str
@@ -118,38 +128,38 @@ class Deed:
 class ToolPort(Protocol):
     """Something with an effect on the world."""
 
-    async def use(self, deed: Deed) -> Reply:
+    async def invoke(self, deed: ToolInvocation) -> CallReply:
         """Have the effect."""
         ...
 
 
-Models = Callable[[Agent], Model]
+ModelFactory = Callable[[Agent], Model]
 """Makes the model of an agent."""
 
-Tools = Callable[[Tool], ToolPort]
+ToolFactory = Callable[[ToolSpec], ToolPort]
 """Makes a tool."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RecordedReply:
     """A reply that is on record already, and what was reserved for it there."""
 
-    reply: Reply
+    reply: CallReply
     bound: Amount
-    source: Source
+    source: ReplyOrigin
     model: str
     """Who was asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RecordedEnd:
     """How a run ended that is played again: what the engine did not decide by itself."""
 
-    stopped: Stopped | None
+    stopped: StopFacts | None
     spent: bytes
     cancelled_by: str
     """Who asked for the end, if somebody did."""
-    skipped: Mapping[str, Skipped]
+    skipped: Mapping[str, SkipFacts]
     roles: frozenset[str]
     """The roles that had begun to do their part."""
     steps: frozenset[str]
@@ -158,29 +168,29 @@ class Ending:
     """Whether everything was played that came before."""
 
 
-class Prior(Protocol):
+class ReplySource(Protocol):
     """What an earlier run says of calls and effects that are due again.
 
     A fork takes some replies from the run that it forks; a replay takes all, and nothing else.
     """
 
-    def answer(self, call: Call) -> Known | None:
-        """Return the reply to a call; without one it is made.  Raises `Halt`, `ReplayMiss`."""
+    def find_reply(self, call: ModelCall) -> RecordedReply | None:
+        """Return the recorded reply to a call, or None.  Raises `TaskHalted`, `ReplayMiss`."""
         ...
 
-    def allotment(self, task: str) -> Delegated | None:
+    def allotment(self, task: str) -> DelegationFacts | None:
         """Return what a run within was given; without that, it is decided."""
         ...
 
-    def ending(self) -> Ending | None:
+    def recorded_end(self) -> RecordedEnd | None:
         """Return how the run ended, where that is not to be decided again."""
         ...
 
-    def reach(self, task: str, step: str) -> None:
-        """Raise `Halt` where the task was stopped before it came to this step."""
+    def raise_if_stopped_before(self, task: str, step: str) -> None:
+        """Raise `TaskHalted` where the task was stopped before it came to this step."""
         ...
 
-    def outcome(self, deed: Deed) -> Reply | None:
+    def find_outcome(self, deed: ToolInvocation) -> CallReply | None:
         """Return what became of an effect; without that it is had.  Raises `ReplayMiss`."""
         ...
 
@@ -188,19 +198,19 @@ class Prior(Protocol):
         """Tell whether a person was asked about this, where the record decides that."""
         ...
 
-    def begun(self) -> int | None:
+    def accepted_at(self) -> int | None:
         """Return when the run was taken on, where that counts and not when this one was."""
         ...
 
-    def ended(self, task: str) -> int | None:
+    def last_reply_at(self, task: str) -> int | None:
         """Return when the last reply of a task came, where that counts; 0 where none did."""
         ...
 
 
-class Whispers(Protocol):
+class DeltaSink(Protocol):
     """Somebody who listens to calls while they are made.  What is told may be lost."""
 
-    def say(self, run: str, task: str, step: str, text: str) -> None:
+    def publish(self, run: str, task: str, step: str, text: str) -> None:
         """Tell some more of what will be recorded under this step.  Never blocks, never raises."""
         ...
 

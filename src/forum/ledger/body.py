@@ -34,7 +34,7 @@ class Content(Protocol):
         ...
 
 
-class Bytes(msgspec.Struct, frozen=True):
+class BytesContent(msgspec.Struct, frozen=True):
     """Content that is in memory already."""
 
     data: bytes
@@ -50,10 +50,10 @@ class Bytes(msgspec.Struct, frozen=True):
             yield self.data[start : start + CHUNK_SIZE]
 
 
-def text(content: str) -> Bytes:
+def text_content(content: str) -> BytesContent:
     """Take text as content; a lone surrogate is refused rather than replaced."""
     try:
-        return Bytes(content.encode())
+        return BytesContent(content.encode())
     except UnicodeEncodeError as error:
         raise Malformed("text", f"a lone surrogate at character {error.start}") from None
 
@@ -68,7 +68,7 @@ class Body(msgspec.Struct, frozen=True):
 
     def commitment(self) -> Commitment:
         """Return what the entry says of this body."""
-        digest = commit(self.salt, self.content.size, self.content.chunks())
+        digest = compute_commitment(self.salt, self.content.size, self.content.chunks())
         return Commitment(digest.hex(), self.content.size, self.type)
 
 
@@ -82,12 +82,12 @@ class StoredBody(msgspec.Struct, frozen=True):
         """Tell whether this is the very body that an entry committed to."""
         if len(self.salt) != SALT_SIZE:
             return False
-        measured = _Measured(self.read())
-        digest = commit(self.salt, commitment.size, measured)
+        measured = _CountedChunks(self.read())
+        digest = compute_commitment(self.salt, commitment.size, measured)
         return digest.hex() == commitment.h and measured.size == commitment.size
 
 
-class _Measured:
+class _CountedChunks:
     """Pieces of a body, and after they were read, how long they were together."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -99,7 +99,7 @@ class _Measured:
             yield chunk
 
 
-def commit(salt: bytes, size: int, chunks: Iterable[bytes]) -> bytes:
+def compute_commitment(salt: bytes, size: int, chunks: Iterable[bytes]) -> bytes:
     """Return the salted commitment to a body of `size` bytes."""
     if len(salt) != SALT_SIZE:
         raise Malformed("salt", f"{len(salt)} bytes, not {SALT_SIZE}")

@@ -15,24 +15,24 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from forum.errors import Altered, Malformed, NoSuchEntry, NotYetSigned, ProofRejected
-from forum.ledger.archive import NOT_A_BUNDLE, Archive, Source, is_wide, pack
+from forum.errors import Malformed, NoSuchEntry, NotYetSigned, ProofRejected, TamperDetected
 from forum.ledger.body import StoredBody
-from forum.ledger.entry import LOG_RUN, MAIN, leaf_of, peek_kind
-from forum.ledger.hand_over import find_hand_overs, hand_over_notes
-from forum.ledger.kinds import Kinds, Redact, RunOpen
-from forum.ledger.log import Located, check_body, find, locate_run
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of, peek_kind
+from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
+from forum.ledger.kinds import Kinds, RedactionFacts, RunOpenFacts
+from forum.ledger.log import LocatedEntry, check_body, find_entry, locate_run
 from forum.ledger.ports import Reader
+from forum.ledger.zip_archive import NOT_A_BUNDLE, Archive, ByteSource, is_wide, pack_archive
 from forum.tlog import (
     Checkpoint,
     Hash,
     Note,
-    Policy,
     TlogProof,
     TreeView,
+    WitnessPolicy,
     check_inclusion,
-    checkpoint_of,
     is_witnessed,
+    parse_checkpoint,
     prove_consistency,
     prove_inclusion,
 )
@@ -61,7 +61,7 @@ whoever forges a bundle encloses his own keys and his own verifier.
 """
 
 
-class FileLine(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class BundleFileLine(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One file of a bundle: its name, length and SHA-256."""
 
     name: str
@@ -69,13 +69,13 @@ class FileLine(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     digest: str
 
 
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is in a bundle.  It protects against accidents; the proofs, against people."""
 
     v: Literal["forum/bundle/1", "forum/bundle/2"]
     origin: str
     run: str
-    files: tuple[FileLine, ...]
+    files: tuple[BundleFileLine, ...]
 
 
 class _ManifestHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,12 +111,12 @@ class Bundle(msgspec.Struct, frozen=True):
     def encode(self) -> bytes:
         """Return the bundle as one deterministic zip."""
         files = dict(self._files())
-        manifest = Manifest(FORMAT, self.origin, self.run, _listing(files))
+        manifest = BundleManifest(FORMAT, self.origin, self.run, _listing(files))
         line = msgspec.json.encode(manifest)
         sizes = [(name, len(data)) for name, data in files.items()]
         if is_wide([*sizes, (_MANIFEST, len(line))]):
             line = msgspec.json.encode(replace(manifest, v=WIDE_FORMAT))
-        return pack({**files, _MANIFEST: line})
+        return pack_archive({**files, _MANIFEST: line})
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         yield "checkpoint", self.checkpoint
@@ -127,16 +127,17 @@ class Bundle(msgspec.Struct, frozen=True):
             yield f"bodies/{index:016}/{name}", content
             yield f"salts/{index:016}/{name}", salt
         for earlier in self.past:
-            size = checkpoint_of(earlier.note).size
+            size = parse_checkpoint(earlier.note).size
             yield f"past/{size:016}.note", earlier.note
             lines = "".join(f"{node.base64()}\n" for node in earlier.proof)
             yield f"past/{size:016}.consistency", lines.encode()
         yield from self.extras.items()
 
 
-def _listing(files: Mapping[str, bytes]) -> tuple[FileLine, ...]:
+def _listing(files: Mapping[str, bytes]) -> tuple[BundleFileLine, ...]:
     return tuple(
-        FileLine(name, len(files[name]), sha256(files[name]).hexdigest()) for name in sorted(files)
+        BundleFileLine(name, len(files[name]), sha256(files[name]).hexdigest())
+        for name in sorted(files)
     )
 
 
@@ -146,7 +147,7 @@ class BundleReader:
     Raises `Malformed` for what is not in its only form: on opening, or when a file is read.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._archive = Archive(source)
         manifest = self._read_manifest()
         self.origin, self.run = manifest.origin, manifest.run
@@ -176,12 +177,12 @@ class BundleReader:
         """Return a body, which is read piece by piece."""
         place = f"{index:016}/{name}"
         salt = self._archive.read(f"salts/{place}")
-        return StoredBody(salt, lambda: self._archive.read_pieces(f"bodies/{place}"))
+        return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
 
     def _read_manifest(self) -> _ManifestHead:
         """Return the manifest if it lists exactly the other files, in its only form."""
         members = self._archive.members
-        if not any(map(_ENTRY, members)):
+        if _MANIFEST not in members and not any(map(_ENTRY, members)):
             raise Malformed("bundle", NOT_A_BUNDLE)
         data = self._archive.read(_MANIFEST) if _MANIFEST in members else b""
         try:
@@ -200,7 +201,7 @@ class BundleReader:
         for name, member in self._archive.members.items():
             if name == _MANIFEST:
                 continue
-            line = msgspec.json.encode(FileLine(name, member.size, member.digest.hex()))
+            line = msgspec.json.encode(BundleFileLine(name, member.size, member.digest.hex()))
             if listed[at : at + 1] != (b"," if at else b"[") or not listed.startswith(line, at + 1):
                 return False
             at += 1 + len(line)
@@ -212,7 +213,7 @@ class BundleReader:
         if "checkpoint" not in members:
             raise Malformed("bundle", "checkpoint is missing")
         for name in members:
-            other = _other_of(name)
+            other = _paired_file(name)
             if other not in members:
                 raise Malformed("bundle", f"{other} is missing")
             if other == name and not _EXTRA(name):
@@ -223,7 +224,7 @@ class BundleReader:
         data = self._archive.read(f"past/{size}.consistency")
         hashes = _read_hashes(data)
         lines = "".join(f"{node.base64()}\n" for node in hashes)
-        if lines.encode() != data or f"{checkpoint_of(note).size:016}" != size:
+        if lines.encode() != data or f"{parse_checkpoint(note).size:016}" != size:
             raise Malformed("bundle", "an earlier checkpoint that is not in its only form")
         return PastCheckpoint(note, hashes)
 
@@ -238,7 +239,7 @@ _PAIRS = (
 )
 
 
-def _other_of(name: str) -> str:
+def _paired_file(name: str) -> str:
     """Return the file that belongs to another one; a file of its own belongs to itself."""
     for pattern, other in _PAIRS:
         found = pattern.fullmatch(name)
@@ -259,22 +260,22 @@ def _read_hashes(data: bytes) -> tuple[Hash, ...]:
 
 
 def gather_bundle(
-    reader: Reader, kinds: Kinds, run: str, policy: Policy, verifier: bytes
+    reader: Reader, kinds: Kinds, run: str, policy: WitnessPolicy, verifier: bytes
 ) -> Bundle:
     """Collect the evidence of one run, as far as it is signed in one snapshot."""
     newest = reader.checkpoint()
-    size = checkpoint_of(newest).size if newest else 0
-    own = list(_signed(reader, kinds, run, size))
+    size = parse_checkpoint(newest).size if newest else 0
+    own = list(_signed_entries(reader, kinds, run, size))
     if not own or newest is None:
         raise NotYetSigned(run) if reader.strands(run) else NoSuchEntry(f"the log has no run {run}")
-    data = _witnessed(reader, policy, max(index for index, _ in own)) or newest
+    data = _find_witnessed_checkpoint(reader, policy, max(index for index, _ in own)) or newest
     note = Note.parse(data)
     view = TreeView(Checkpoint.parse(note.text).size, reader.read_tile)
     run_entries = [entry for _, entry in own]
     # Whoever pins an earlier key of this log, or a later one, must be able to follow.
-    handed_over = [e for e in find_hand_overs(reader, kinds) if (e.index or 0) < view.size]
+    handed_over = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
     others = [
-        *_referred(reader, kinds, run_entries),
+        *_external_causes(reader, kinds, run_entries),
         *_redactions(reader, kinds, run_entries),
         *handed_over,
     ]
@@ -290,7 +291,11 @@ def gather_bundle(
         entries=entries,
         proofs={i: _proof(view, i, data, note) for i, data in entries.items()},
         bodies=dict(_bodies(reader, run, run_entries)),
-        past=tuple(_past(reader, view, run_entries, hand_over_notes(reader, handed_over))),
+        past=tuple(
+            _past_checkpoints(
+                reader, view, run_entries, find_rotation_checkpoints(reader, handed_over)
+            )
+        ),
         extras={
             "README.txt": README.encode(),
             "policy": policy.encode(),
@@ -306,30 +311,32 @@ def _proof(view: TreeView, index: int, data: bytes, note: Note) -> TlogProof:
         root = Checkpoint.parse(note.text).root
         check_inclusion(hashes, leaf_of(data), index, view.size, root)
     except ProofRejected as error:
-        raise Altered(f"entry {index}", str(error)) from None
+        raise TamperDetected(f"entry {index}", str(error)) from None
     return TlogProof(index, hashes, note)
 
 
-def _signed(reader: Reader, kinds: Kinds, run: str, size: int) -> Iterator[tuple[int, Located]]:
+def _signed_entries(
+    reader: Reader, kinds: Kinds, run: str, size: int
+) -> Iterator[tuple[int, LocatedEntry]]:
     """Yield the entries of a run that a tree of this size has, as far as each strand goes."""
     ended: set[str] = set()
     for located in locate_run(reader, kinds, run):
         strand = located.entry.strand
         if located.index is None and strand not in ended:
-            _check_waits(reader, located)
+            _check_unsequenced(reader, located)
         if located.index is None or located.index >= size:
             ended.add(strand)
         elif strand not in ended:
             yield located.index, located
 
 
-def _check_waits(reader: Reader, located: Located) -> None:
+def _check_unsequenced(reader: Reader, located: LocatedEntry) -> None:
     """Refuse to leave out an entry that has an index and is only not found by its id."""
     if all(row is None or row.data != located.data for row in reader.unsequenced_rows()):
-        raise Altered(f"entry {located.position}", "it is not found by its id")
+        raise TamperDetected(f"entry {located.position}", "it is not found by its id")
 
 
-def _witnessed(reader: Reader, policy: Policy, last: int) -> bytes | None:
+def _find_witnessed_checkpoint(reader: Reader, policy: WitnessPolicy, last: int) -> bytes | None:
     """Return the newest checkpoint behind an entry that the policy accepts."""
     data = reader.checkpoint()
     while data is not None:
@@ -343,26 +350,30 @@ def _witnessed(reader: Reader, policy: Policy, last: int) -> bytes | None:
     return None
 
 
-def _referred(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterator[Located]:
+def _external_causes(
+    reader: Reader, kinds: Kinds, own: Iterable[LocatedEntry]
+) -> Iterator[LocatedEntry]:
     """Yield the causes outside the run, so that no parent is taken on trust."""
     parents = {parent for entry in own for parent in entry.entry.parents}
     for parent in sorted(parents - {entry.leaf.hex() for entry in own}):
-        yield find(reader, kinds, parent)
+        yield find_entry(reader, kinds, parent)
 
 
-def _redactions(reader: Reader, kinds: Kinds, own: Iterable[Located]) -> Iterator[Located]:
+def _redactions(
+    reader: Reader, kinds: Kinds, own: Iterable[LocatedEntry]
+) -> Iterator[LocatedEntry]:
     ids = {entry.leaf.hex() for entry in own if entry.entry.bodies}
-    for data in reader.strand(LOG_RUN, MAIN) if ids else ():
+    for data in reader.read_strand(LOG_RUN, MAIN_STRAND) if ids else ():
         if peek_kind(data) != _REDACT:
             continue  # most are exports, and need not be read any further
         entry = kinds.read(data)
-        if isinstance(entry.facts, Redact) and entry.facts.entry in ids:
+        if isinstance(entry.facts, RedactionFacts) and entry.facts.entry in ids:
             with suppress(NoSuchEntry):  # it waits for its index: the body is still there
-                yield find(reader, kinds, leaf_of(data).hex())
+                yield find_entry(reader, kinds, leaf_of(data).hex())
 
 
 def _bodies(
-    reader: Reader, run: str, own: Iterable[Located]
+    reader: Reader, run: str, own: Iterable[LocatedEntry]
 ) -> Iterator[tuple[tuple[int, str], tuple[bytes, bytes]]]:
     named = {e.position: e for e in own if e.entry.bodies}
     for position, name, body in reader.bodies_of_run(run) if named else ():
@@ -372,18 +383,18 @@ def _bodies(
             yield (located.index, name), (body.salt, b"".join(body.read()))
 
 
-def _past(
-    reader: Reader, view: TreeView, own: list[Located], signed: Iterable[bytes]
+def _past_checkpoints(
+    reader: Reader, view: TreeView, own: list[LocatedEntry], signed: Iterable[bytes]
 ) -> Iterator[PastCheckpoint]:
     """Yield the checkpoints between which the run took place, the one that it names, and others.
 
     The others are those under which earlier keys have signed that they hand the log over.
     """
     indexes = [entry.index or 0 for entry in own]
-    named = [e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpen)]
+    named = [e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpenFacts)]
     notes = [reader.checkpoint(size) for size in (*named, min(indexes))]
     notes += [next(reader.checkpoints(max(indexes) + 1), None), *signed]
     for note in dict.fromkeys(note for note in notes if note is not None):
-        size = checkpoint_of(note).size
+        size = parse_checkpoint(note).size
         if 0 < size < view.size:
             yield PastCheckpoint(note, tuple(prove_consistency(view, size)))

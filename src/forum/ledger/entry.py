@@ -23,12 +23,12 @@ MAX_NESTING = 16
 
 LOG_RUN = "log"
 """The run that holds the life of the log itself."""
-MAIN = "main"
+MAIN_STRAND = "main"
 """The strand that every run has."""
 
-_LIMIT = 2**53
+_MAX_EXACT_INT = 2**53
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=_LIMIT)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=_MAX_EXACT_INT)]
 """An integer that every JSON reader reads exactly."""
 
 
@@ -93,7 +93,7 @@ def _check_entry(entry: Entry[Any]) -> None:
         raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
     if not (_HASH(entry.prev) if entry.n else entry.prev == ""):
         raise Malformed("entry", "prev is a leaf hash, and empty at n = 0 only")
-    if not (0 <= entry.n < _LIMIT and 0 <= entry.ts < _LIMIT):
+    if not (0 <= entry.n < _MAX_EXACT_INT and 0 <= entry.ts < _MAX_EXACT_INT):
         raise Malformed("entry", "n and ts are integers from 0 to 2^53 - 1")
     _check_parents(entry.parents)
     _check_bodies(entry.bodies)
@@ -132,7 +132,7 @@ def write_entry(entry: Entry[Any]) -> tuple[bytes, bytes]:
 def _facts_of(data: bytes, entry: Entry[Any]) -> bytes:
     """Return the bytes of an entry's facts, having checked all the rest of it."""
     shape = _SHAPE(data)
-    small = max(entry.n, entry.ts) < _LIMIT and len(data) <= MAX_ENTRY_SIZE
+    small = max(entry.n, entry.ts) < _MAX_EXACT_INT and len(data) <= MAX_ENTRY_SIZE
     if shape is None or not small or entry.bodies or len(entry.parents) > 1:
         check_bytes(data)
         _check_entry(entry)
@@ -175,7 +175,7 @@ _PLAIN_REST = re.compile(
     rb',"parents":\[([^\]]*+)\],"facts":(\{.*\}),"bodies":\{\}\}'.replace(b"LABEL", _LABEL.encode())
 )
 
-match_plain_rest = _PLAIN_REST.fullmatch
+match_plain_entry_tail = _PLAIN_REST.fullmatch
 """Finds ts, kind, parents and facts in a plain entry, from the value of its step on.
 
 For readers of very many entries.  Plain is one without bodies.  The members stand in the only
@@ -230,7 +230,7 @@ def _is_plain(value: object, nesting: int = 1) -> bool:
         case str():
             return True
         case int():
-            return -_LIMIT < value < _LIMIT
+            return -_MAX_EXACT_INT < value < _MAX_EXACT_INT
         case list() | dict():
             within = value if isinstance(value, list) else value.values()
             return nesting <= MAX_NESTING and all(_is_plain(v, nesting + 1) for v in within)

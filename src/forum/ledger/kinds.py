@@ -16,7 +16,7 @@ from forum.ledger.entry import Count, Entry, Facts, check_bytes, peek_kind, read
 
 F = TypeVar("F", bound=Facts)
 
-_REMEMBERED = 10_000
+_MAX_CACHED_FACTS = 10_000
 """How many facts that were read before are recognised without reading them again."""
 
 
@@ -50,7 +50,7 @@ class Kinds:
     def __or__(self, other: "Kinds") -> "Kinds":
         return Kinds([*self, *other])
 
-    def of(self, facts: Facts) -> Kind[Any]:
+    def kind_of(self, facts: Facts) -> Kind[Any]:
         """Return the kind whose facts these are."""
         try:
             return self._by_facts[type(facts)]
@@ -61,18 +61,18 @@ class Kinds:
         """Return the entry with these bytes; that of an unknown kind has raw facts."""
         entry = read_entry(data, self._decoders.get(peek_kind(data)))
         if entry.bodies:
-            self._check_names(entry)
+            self._check_body_names(entry)
         return entry
 
-    def knows(self, kind: bytes, facts: bytes) -> bool:
+    def has_valid_facts(self, kind: bytes, facts: bytes) -> bool:
         """Tell whether these are the only bytes of some facts of a known kind."""
         key = (kind, facts)
         if key in self._known:
             return True
         decoder = self._facts.get(kind)
-        if decoder is None or not _reads(decoder, facts):
+        if decoder is None or not _is_canonical(decoder, facts):
             return False
-        if len(self._known) >= _REMEMBERED:
+        if len(self._known) >= _MAX_CACHED_FACTS:
             self._known.clear()
         self._known.add(key)
         return True
@@ -82,21 +82,21 @@ class Kinds:
         if entry.kind not in self._kinds:
             raise Malformed("entry", f"no such kind: {entry.kind}")
         if entry.bodies:
-            self._check_names(entry)
+            self._check_body_names(entry)
         data, facts = write_entry(entry)
         # The types of facts are not checked when they are made, only when they are read: what
         # cannot be read must not be written.
-        if not self.knows(entry.kind.encode(), facts):
+        if not self.has_valid_facts(entry.kind.encode(), facts):
             raise Malformed("entry", f"these are no facts of {entry.kind}: {facts!r}")
         return data
 
-    def _check_names(self, entry: Entry[Any]) -> None:
+    def _check_body_names(self, entry: Entry[Any]) -> None:
         kind = self._kinds.get(entry.kind)
         if kind is not None and not kind.bodies.issuperset(entry.bodies):
             raise Malformed("entry", f"{entry.kind} has no body {', '.join(entry.bodies)}")
 
 
-def _reads(decoder: "msgspec.json.Decoder[Any]", facts: bytes) -> bool:
+def _is_canonical(decoder: "msgspec.json.Decoder[Any]", facts: bytes) -> bool:
     try:
         check_bytes(facts)
         return msgspec.json.encode(decoder.decode(facts)) == facts
@@ -115,7 +115,7 @@ class Outcome(StrEnum):
     INDETERMINATE = "indeterminate"
 
 
-class LogOpen(Facts, frozen=True):
+class LogOpenFacts(Facts, frozen=True):
     """A log begins.  A new epoch names the checkpoint at which the old log was left."""
 
     program: str
@@ -124,7 +124,7 @@ class LogOpen(Facts, frozen=True):
     left_root: str = ""
 
 
-class KeyAdd(Facts, frozen=True):
+class KeyAddFacts(Facts, frozen=True):
     """A key signs for this log from here on."""
 
     vkey: str
@@ -137,7 +137,7 @@ class EpochKey(StrEnum):
     NEW = "new"
 
 
-class LogEpoch(Facts, frozen=True):
+class LogEpochFacts(Facts, frozen=True):
     """A log continues another one.  Its body `reason` says why that one was left.
 
     The size and root are those of the newest checkpoint that was still there of the log that was
@@ -149,20 +149,20 @@ class LogEpoch(Facts, frozen=True):
     held_root: str = ""
 
 
-class KeyRotate(Facts, frozen=True):
+class KeyRotationFacts(Facts, frozen=True):
     """A key hands the log over to another one, which signs for it from here on."""
 
     old: str
     vkey: str
 
 
-class LogSeal(Facts, frozen=True):
+class LogSealFacts(Facts, frozen=True):
     """Nothing follows in this log."""
 
     reason: str
 
 
-class RedactReason(StrEnum):
+class RedactionReason(StrEnum):
     """Why a body was erased."""
 
     REQUEST = "request"
@@ -171,21 +171,21 @@ class RedactReason(StrEnum):
     LEGAL = "legal"
 
 
-class Redact(Facts, frozen=True):
+class RedactionFacts(Facts, frozen=True):
     """A body is erased after this entry is in a checkpoint.  Parents: its entry, its exports."""
 
     entry: str
     body: str
-    reason: RedactReason
+    reason: RedactionReason
 
 
-class TagsEnforced(Facts, frozen=True):
+class TagEnforcementFacts(Facts, frozen=True):
     """Every entry behind this index carries a tag; those up to it were written before tags."""
 
     last_untagged: Count
 
 
-class QuarantineDiscarded(Facts, frozen=True):
+class QuarantineDiscardFacts(Facts, frozen=True):
     """Rows that no writer of this log wrote were looked at and deleted."""
 
     rows: Count
@@ -193,7 +193,7 @@ class QuarantineDiscarded(Facts, frozen=True):
     """SHA-256 over their leaf hashes, in the order in which they were set aside."""
 
 
-class Export(Facts, frozen=True):
+class ExportFacts(Facts, frozen=True):
     """Bodies of a run left the ledger in a bundle: who holds it can still prove them."""
 
     run: str
@@ -201,25 +201,25 @@ class Export(Facts, frozen=True):
     size: Count
 
 
-class RunOpen(Facts, frozen=True):
+class RunOpenFacts(Facts, frozen=True):
     """A run begins, after the checkpoint that it names: nothing in it is older than that."""
 
     after_size: Count = 0
     after_root: str = ""
 
 
-class RunClose(Facts, frozen=True):
+class RunCloseFacts(Facts, frozen=True):
     """A run ended.  Its body `strands` lists every other strand with its last n and its head."""
 
     outcome: Outcome
     strands: Count
 
 
-class Join(Facts, frozen=True):
+class JoinFacts(Facts, frozen=True):
     """Gathers more causes than one entry can name."""
 
 
-class Remark(Facts, frozen=True):
+class NoteFacts(Facts, frozen=True):
     """A remark that a person or a system wants on record; its text is the body."""
 
 
@@ -250,8 +250,8 @@ class GrantScope(StrEnum):
     ADMIN = "admin"
 
 
-class MetricsGranted(Facts, frozen=True):
-    """The same as `AccessGranted`, for scopes that were added later."""
+class AccessGrantV2Facts(Facts, frozen=True):
+    """The same as `AccessGrantFacts`, for scopes that were added later."""
 
     key: str
     name: str
@@ -260,7 +260,7 @@ class MetricsGranted(Facts, frozen=True):
     expires: Count = 0
 
 
-class AccessGranted(Facts, frozen=True):
+class AccessGrantFacts(Facts, frozen=True):
     """Whoever shows the secret with this digest may do this much, until it expires."""
 
     key: str
@@ -273,13 +273,13 @@ class AccessGranted(Facts, frozen=True):
     """In microseconds since 1970; never, if zero."""
 
 
-class AccessRevoked(Facts, frozen=True):
+class AccessRevocationFacts(Facts, frozen=True):
     """A key opens nothing any more."""
 
     key: str
 
 
-class Denial(StrEnum):
+class DenialReason(StrEnum):
     """Why somebody was not let in."""
 
     UNKNOWN = "unknown"
@@ -292,17 +292,17 @@ class Denial(StrEnum):
     """The Host or Origin is not ours."""
 
 
-class AccessDenied(Facts, frozen=True):
+class AccessDenialFacts(Facts, frozen=True):
     """Somebody was turned away, once or more often since the last entry that says so."""
 
     who: str
-    why: Denial
+    why: DenialReason
     door: str
     """The operation that was asked for."""
     times: Count = 1
 
 
-class Notified(Facts, frozen=True):
+class NoticeFacts(Facts, frozen=True):
     """Somebody outside was told of an entry, or could not be."""
 
     endpoint: str
@@ -316,23 +316,23 @@ class Notified(Facts, frozen=True):
 
 LEDGER_KINDS = Kinds(
     [
-        Kind("log.open/1", LogOpen),
-        Kind("key.add/1", KeyAdd),
-        Kind("log.seal/1", LogSeal),
-        Kind("redact/1", Redact),
-        Kind("export/1", Export),
-        Kind("run.open/1", RunOpen),
-        Kind("run.close/1", RunClose, frozenset({"strands"})),
-        Kind("join/1", Join),
-        Kind("note/1", Remark, frozenset({"text"})),
-        Kind("access.grant/1", AccessGranted),
-        Kind("access.grant/2", MetricsGranted),
-        Kind("access.revoke/1", AccessRevoked),
-        Kind("access.deny/1", AccessDenied),
-        Kind("notice/1", Notified),
-        Kind("tags.enforce/1", TagsEnforced),
-        Kind("quarantine.discard/1", QuarantineDiscarded),
-        Kind("log.epoch/1", LogEpoch, frozenset({"reason"})),
-        Kind("key.rotate/1", KeyRotate),
+        Kind("log.open/1", LogOpenFacts),
+        Kind("key.add/1", KeyAddFacts),
+        Kind("log.seal/1", LogSealFacts),
+        Kind("redact/1", RedactionFacts),
+        Kind("export/1", ExportFacts),
+        Kind("run.open/1", RunOpenFacts),
+        Kind("run.close/1", RunCloseFacts, frozenset({"strands"})),
+        Kind("join/1", JoinFacts),
+        Kind("note/1", NoteFacts, frozenset({"text"})),
+        Kind("access.grant/1", AccessGrantFacts),
+        Kind("access.grant/2", AccessGrantV2Facts),
+        Kind("access.revoke/1", AccessRevocationFacts),
+        Kind("access.deny/1", AccessDenialFacts),
+        Kind("notice/1", NoticeFacts),
+        Kind("tags.enforce/1", TagEnforcementFacts),
+        Kind("quarantine.discard/1", QuarantineDiscardFacts),
+        Kind("log.epoch/1", LogEpochFacts, frozenset({"reason"})),
+        Kind("key.rotate/1", KeyRotationFacts),
     ]
 )

@@ -9,46 +9,54 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.errors import (
-    AlreadyAsked,
-    Altered,
     AmbiguousEntry,
+    ConcurrentUpdate,
+    IdempotencyKeyUsed,
     Malformed,
     NoSuchEntry,
     NotYetSigned,
-    Overtaken,
     StepMismatch,
+    TamperDetected,
     WrongWriteKey,
 )
-from forum.ledger.body import Bytes, StoredBody
-from forum.ledger.entry import LOG_RUN, MAIN, MAX_PARENTS, Count, Entry, leaf_of
+from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Count, Entry, leaf_of
 from forum.ledger.kinds import (
-    Export,
-    Join,
-    KeyAdd,
+    ExportFacts,
+    JoinFacts,
+    KeyAddFacts,
     Kinds,
-    LogOpen,
+    LogOpenFacts,
     Outcome,
-    Redact,
-    RedactReason,
-    RunClose,
-    RunOpen,
-    TagsEnforced,
+    RedactionFacts,
+    RedactionReason,
+    RunCloseFacts,
+    RunOpenFacts,
+    TagEnforcementFacts,
 )
-from forum.ledger.mask import Mask
 from forum.ledger.ports import (
     Append,
     AppendAsync,
     Clock,
     Effect,
+    EntryWrite,
     Position,
     Reader,
-    Record,
     Salts,
     Store,
     TaggedHead,
 )
-from forum.ledger.strand import TAGS, WRITE_KEY, Attachment, Draft, Pen, Recorded, Strand
-from forum.ledger.tags import WriteKeys
+from forum.ledger.secret_mask import SecretMask
+from forum.ledger.strand import (
+    TAGS_STRAND,
+    WRITE_KEY_MARK,
+    Attachment,
+    Draft,
+    RecordedEntry,
+    Strand,
+    WriterContext,
+)
+from forum.ledger.write_tags import WriteKeys
 from forum.tlog import (
     Checkpoint,
     Hash,
@@ -56,14 +64,14 @@ from forum.tlog import (
     TlogProof,
     TreeView,
     VerifierKey,
-    checkpoint_of,
+    parse_checkpoint,
     prove_inclusion,
 )
 
-SYSTEM = "system"
-_PAGE = 1000
+SYSTEM_ACTOR = "system"
+_PAGE_ENTRIES = 1000
 """How many entries are looked up together."""
-MAX_RUN_NAME = 64
+MAX_RUN_NAME_LENGTH = 64
 """A run is named in the steps of others, and before a slash in positions."""
 
 
@@ -75,7 +83,7 @@ class StrandEnd(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     head: str
 
 
-class Located(msgspec.Struct, frozen=True):
+class LocatedEntry(msgspec.Struct, frozen=True):
     """An entry that was found, with its index if it has one."""
 
     index: int | None
@@ -93,7 +101,7 @@ class Located(msgspec.Struct, frozen=True):
         return Position(self.entry.run, self.entry.strand, self.entry.n)
 
 
-_NO_SECRETS = Mask()
+_NO_SECRETS = SecretMask()
 
 
 class Ledger:
@@ -108,24 +116,24 @@ class Ledger:
         append: Append | None = None,
         append_async: AppendAsync | None = None,
         *,
-        mask: Mask = _NO_SECRETS,
+        mask: SecretMask = _NO_SECRETS,
         tags: WriteKeys | None = None,
     ) -> None:
         self.store, self.kinds, self.mask, self.tags = store, kinds, mask, tags
         append = append or store.append
-        append_async = append_async or _at_once(append)
-        self._pen = Pen(store, append, append_async, kinds, clock, salts, mask, tags)
+        append_async = append_async or _append_inline(append)
+        self._pen = WriterContext(store, append, append_async, kinds, clock, salts, mask, tags)
 
     @property
     def origin(self) -> str:
         """The log's name."""
         return self.store.origin
 
-    def strand(self, run: str, name: str = MAIN) -> Strand:
+    def open_strand(self, run: str, name: str = MAIN_STRAND) -> Strand:
         """Take up a strand where its record ends."""
         return Strand(self._pen, run, name)
 
-    def end_of(self, run: str, name: str) -> Strand:
+    def open_strand_at_end(self, run: str, name: str) -> Strand:
         """Take up a strand behind what is recorded, without playing it."""
         return Strand(self._pen, run, name, at_end=True)
 
@@ -133,7 +141,7 @@ class Ledger:
         """Return the time in microseconds since 1970, as this writer believes it to be."""
         return self._pen.clock()
 
-    def begin(
+    def initialize(
         self,
         program: str,
         key: VerifierKey,
@@ -144,36 +152,38 @@ class Ledger:
 
         One that continues another names the checkpoint at which that was left, and says why.
         """
-        last = self.store.last(LOG_RUN, MAIN)
+        last = self.store.last_entry(LOG_RUN, MAIN_STRAND)
         if last is not None and self.kinds.read(last).n > (1 if epoch else 0):
             return
-        strand = self.strand(LOG_RUN)
-        opening = LogOpen(program)
+        strand = self.open_strand(LOG_RUN)
+        opening = LogOpenFacts(program)
         if left is not None:
-            opening = LogOpen(program, left.origin, left.size, left.root.hex())
-        if strand.recorded("log/open") is None:
-            strand.append(Draft("log/open", SYSTEM, opening))
-        if strand.recorded("log/key") is None:
-            strand.append(Draft("log/key", SYSTEM, KeyAdd(str(key))))
-        if epoch is not None and strand.recorded(epoch.step) is None:
+            opening = LogOpenFacts(program, left.origin, left.size, left.root.hex())
+        if strand.replay_step("log/open") is None:
+            strand.append(Draft("log/open", SYSTEM_ACTOR, opening))
+        if strand.replay_step("log/key") is None:
+            strand.append(Draft("log/key", SYSTEM_ACTOR, KeyAddFacts(str(key))))
+        if epoch is not None and strand.replay_step(epoch.step) is None:
             strand.append(epoch)
 
     def enforce_tags(self, last_untagged: int) -> None:
         """Record that every entry behind an index carries a tag, unless that is recorded."""
-        if self.store.last(LOG_RUN, TAGS) is None:
-            self.log_entry(Draft("tags/enforce", SYSTEM, TagsEnforced(last_untagged)), TAGS)
+        if self.store.last_entry(LOG_RUN, TAGS_STRAND) is None:
+            self.append_log_entry(
+                Draft("tags/enforce", SYSTEM_ACTOR, TagEnforcementFacts(last_untagged)), TAGS_STRAND
+            )
 
     def mark_write_key(self) -> None:
         """Leave a mark of the current write key, by which another machine knows a wrong one."""
         keys = self._keys()
         mark = Hash(bytes(32))
         self.store.save_strand_head(
-            TaggedHead(WRITE_KEY, 0, mark, keys.tag_head(WRITE_KEY, 0, mark))
+            TaggedHead(WRITE_KEY_MARK, 0, mark, keys.tag_head(WRITE_KEY_MARK, 0, mark))
         )
 
     def check_write_key(self) -> None:
         """Refuse to write with a key that is not the log's: its entries would be set aside."""
-        mark = self.store.strand_head(WRITE_KEY)
+        mark = self.store.strand_head(WRITE_KEY_MARK)
         if mark is not None and not self._keys().accepts_head(*mark):
             key_id = self._keys().current.id.hex()
             raise WrongWriteKey(self.origin, key_id, "the writers of the log use another one")
@@ -183,13 +193,15 @@ class Ledger:
             raise WrongWriteKey(self.origin, "-", "it has none")
         return self.tags
 
-    def check_asked(self, name: str, asked: AlreadyAsked) -> None:
-        """Accept what the store says of a name that was used before.  Raises `Altered`."""
+    def check_idempotency_row(self, name: str, asked: IdempotencyKeyUsed) -> None:
+        """Accept what the store says of a name that was used before.  Raises `TamperDetected`."""
         keys = self.tags
-        if keys is None or not keys.enforced or not asked.digest:
+        if keys is None or not keys.is_enforced or not asked.digest:
             return  # what was erased is refused by whoever compares the digest
         if not keys.accepts_idempotency(name, asked.run, asked.digest, asked.tag):
-            raise Altered(f"idempotency key {name!r}", "no writer of this log tied it to that run")
+            raise TamperDetected(
+                f"idempotency key {name!r}", "no writer of this log tied it to that run"
+            )
 
     def open_run(self, run: str, actor: str, *first: Draft, new: bool = False) -> Strand:
         """Open a run together with its first steps, or take it up again.
@@ -198,11 +210,11 @@ class Ledger:
         it is new.
         """
         _check_name(run)
-        strand = Strand(self._pen, run, MAIN, new=new)
-        if strand.recorded("run/open") is None:
+        strand = Strand(self._pen, run, MAIN_STRAND, new=new)
+        if strand.replay_step("run/open") is None:
             newest = self.store.checkpoint()
-            past = checkpoint_of(newest) if newest else None
-            strand.append(_opening(actor, past), *first)
+            past = parse_checkpoint(newest) if newest else None
+            strand.append(_opening_draft(actor, past), *first)
         return strand
 
     async def open_new_run_async(
@@ -210,154 +222,159 @@ class Ledger:
     ) -> None:
         """Open a run of a new name after some checkpoint, without reading anything."""
         _check_name(run)
-        strand = Strand(self._pen, run, MAIN, new=True)
-        await strand.append_async(_opening(actor, past), *first)
+        strand = Strand(self._pen, run, MAIN_STRAND, new=True)
+        await strand.append_async(_opening_draft(actor, past), *first)
 
     def close_run(
         self, main: Strand, actor: str, outcome: Outcome, effects: tuple[Effect, ...] = ()
-    ) -> Recorded:
+    ) -> RecordedEntry:
         """Close a run; nothing may be added to any of its strands afterwards."""
-        found = main.recorded("run/close")
+        found = main.replay_step("run/close")
         if found is not None:
             return found
-        return main.append(_closing(actor, outcome, list(self._ends(main.run)), effects))[0]
+        return main.append(_closing_draft(actor, outcome, list(self._ends(main.run)), effects))[0]
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
         """Record a whole run of a new name, from its opening to its close, in one commit."""
-        self.open_run(run, actor, *steps, _closing(actor, Outcome.OK, []), new=True)
+        self.open_run(run, actor, *steps, _closing_draft(actor, Outcome.OK, []), new=True)
 
-    def log_entry(self, draft: Draft, strand: str = MAIN) -> Recorded:
+    def append_log_entry(self, draft: Draft, strand: str = MAIN_STRAND) -> RecordedEntry:
         """Record something in the life of the log, behind whatever others record there."""
-        if strand != MAIN and not draft.parents:
+        if strand != MAIN_STRAND and not draft.parents:
             draft = replace(draft, parents=(self._opening,))
         while True:
             try:
-                return self.end_of(LOG_RUN, strand).append(draft)[0]
-            except (Overtaken, StepMismatch):
+                return self.open_strand_at_end(LOG_RUN, strand).append(draft)[0]
+            except (ConcurrentUpdate, StepMismatch):
                 continue
 
     @cached_property
     def _opening(self) -> Hash:
         """The first entry of the log: the cause of what has no other."""
-        return leaf_of(next(self.store.strand(LOG_RUN, MAIN)))
+        return leaf_of(next(self.store.read_strand(LOG_RUN, MAIN_STRAND)))
 
     def request_redaction(
-        self, target: Located, body: str, actor: str, reason: RedactReason
-    ) -> Recorded:
+        self, target: LocatedEntry, body: str, actor: str, reason: RedactionReason
+    ) -> RecordedEntry:
         """Record that a body is to be erased; `erase` may follow once this is in a checkpoint."""
         if body not in target.entry.bodies:
             raise NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
-        exports = self._joined([r.leaf for r in self._exports(target.entry.run)])
+        exports = self._join_causes([r.leaf for r in self._exports(target.entry.run)])
         step = f"redact/{target.leaf.hex()}/{body}"
-        facts = Redact(target.leaf.hex(), body, reason)
-        return self.log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
+        facts = RedactionFacts(target.leaf.hex(), body, reason)
+        return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
     def erase_redacted(self) -> list[Position]:
         """Erase every body whose redaction is in a signed checkpoint; say which."""
         note = self.store.checkpoint()
-        size = checkpoint_of(note).size if note else 0
+        size = parse_checkpoint(note).size if note else 0
         erased = []
         for recorded in self._log_entries():
-            if not isinstance(recorded.entry.facts, Redact):
+            if not isinstance(recorded.entry.facts, RedactionFacts):
                 continue
-            index = index_of(self.store, recorded.leaf)
+            index = find_index(self.store, recorded.leaf)
             # Erase second: a body that is gone without a word in a signed tree is a finding.
             if index is None or index >= size:
                 continue
-            target = self.find(recorded.entry.facts.entry)
+            target = self.find_entry(recorded.entry.facts.entry)
             if self.store.body(target.position, recorded.entry.facts.body) is not None:
-                self.store.erase(target.position, recorded.entry.facts.body)
+                self.store.erase_body(target.position, recorded.entry.facts.body)
                 erased.append(target.position)
         return erased
 
-    def record_export(self, run: str, entries: int, size: int, actor: str) -> Recorded:
+    def record_export(self, run: str, entries: int, size: int, actor: str) -> RecordedEntry:
         """Record that the bodies of a run leave the ledger."""
         # A step of its own for each: somebody else's export of the same run, recorded at the same
         # moment, must not be taken for this one.
         step = f"export/{run}/{self._pen.salts()[:8].hex()}"
-        return self.log_entry(Draft(step, actor, Export(run, entries, size)))
+        return self.append_log_entry(Draft(step, actor, ExportFacts(run, entries, size)))
 
-    def find(self, what: str) -> Located:
+    def find_entry(self, what: str) -> LocatedEntry:
         """Return the entry with this index, id (or the first digits of it), or position."""
-        return find(self.store, self.kinds, what)
+        return find_entry(self.store, self.kinds, what)
 
-    def prove(self, index: int) -> TlogProof:
+    def prove_entry(self, index: int) -> TlogProof:
         """Return the proof that an entry is in the newest signed tree."""
-        return prove(self.store, index)
+        return prove_entry(self.store, index)
 
     def _ends(self, run: str) -> Iterator[StrandEnd]:
         for name in sorted(self.store.strands(run)):
-            last = self.store.last(run, name)
-            if name != MAIN and last is not None:
+            last = self.store.last_entry(run, name)
+            if name != MAIN_STRAND and last is not None:
                 yield StrandEnd(name, self.kinds.read(last).n, leaf_of(last).hex())
 
-    def _joined(self, causes: list[Hash]) -> list[Hash]:
+    def _join_causes(self, causes: list[Hash]) -> list[Hash]:
         """Return what stands for these causes beside one more in a single entry."""
         while len(causes) >= MAX_PARENTS:
             gathered, rest = causes[:MAX_PARENTS], causes[MAX_PARENTS:]
             step = f"join/{gathered[-1].hex()}"
-            causes = [*rest, self.log_entry(Draft(step, SYSTEM, Join(), tuple(gathered))).leaf]
+            causes = [
+                *rest,
+                self.append_log_entry(Draft(step, SYSTEM_ACTOR, JoinFacts(), tuple(gathered))).leaf,
+            ]
         return causes
 
-    def _log_entries(self) -> Iterator[Recorded]:
-        for data in self.store.strand(LOG_RUN, MAIN):
-            yield Recorded(leaf_of(data), self.kinds.read(data))
+    def _log_entries(self) -> Iterator[RecordedEntry]:
+        for data in self.store.read_strand(LOG_RUN, MAIN_STRAND):
+            yield RecordedEntry(leaf_of(data), self.kinds.read(data))
 
-    def _exports(self, run: str) -> Iterator[Recorded]:
+    def _exports(self, run: str) -> Iterator[RecordedEntry]:
         for recorded in self._log_entries():
             facts = recorded.entry.facts
-            if isinstance(facts, Export) and facts.run == run:
+            if isinstance(facts, ExportFacts) and facts.run == run:
                 yield recorded
 
 
 def _check_name(run: str) -> None:
-    if "/" in run or len(run) > MAX_RUN_NAME:
-        raise Malformed("run", f"its name has a slash, or more than {MAX_RUN_NAME} characters")
+    if "/" in run or len(run) > MAX_RUN_NAME_LENGTH:
+        raise Malformed(
+            "run", f"its name has a slash, or more than {MAX_RUN_NAME_LENGTH} characters"
+        )
 
 
-def _opening(actor: str, past: Checkpoint | None) -> Draft:
-    facts = RunOpen(past.size, past.root.hex()) if past else RunOpen()
+def _opening_draft(actor: str, past: Checkpoint | None) -> Draft:
+    facts = RunOpenFacts(past.size, past.root.hex()) if past else RunOpenFacts()
     return Draft("run/open", actor, facts)
 
 
-def _closing(
+def _closing_draft(
     actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[Effect, ...] = ()
 ) -> Draft:
     parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
-    body = Attachment("strands", Bytes(msgspec.json.encode(ends)), "application/json")
-    return Draft("run/close", actor, RunClose(outcome, len(ends)), parents, (body,), effects)
+    body = Attachment("strands", BytesContent(msgspec.json.encode(ends)), "application/json")
+    return Draft("run/close", actor, RunCloseFacts(outcome, len(ends)), parents, (body,), effects)
 
 
-def _at_once(append: Append) -> AppendAsync:
+def _append_inline(append: Append) -> AppendAsync:
     """Let tasks append where nobody gathers: all of them wait for each commit."""
 
-    async def append_async(records: Sequence[Record]) -> None:
+    async def append_async(records: Sequence[EntryWrite]) -> None:
         append(records)
 
     return append_async
 
 
-def entries_of(
+def read_strand_entries(
     ledger: Ledger, run: str, strand: str, start: int = 0
 ) -> Iterator[tuple[Hash, Entry[Any]]]:
     """Read a strand, each entry with its id."""
-    for data in ledger.store.strand(run, strand, start):
+    for data in ledger.store.read_strand(run, strand, start):
         yield leaf_of(data), ledger.kinds.read(data)
 
 
-def find(reader: Reader, kinds: Kinds, what: str) -> Located:
+def find_entry(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
     """Return the entry with this index, id (or its first digits), or position run/strand/n."""
     if what.isdecimal() and len(what) < 16:
-        return _at(reader, kinds, int(what))
+        return _find_by_index(reader, kinds, int(what))
     if "/" in what:
-        return _at_position(reader, kinds, what)
-    return _by_id(reader, kinds, what)
+        return _find_by_position(reader, kinds, what)
+    return _find_by_id(reader, kinds, what)
 
 
 def stored_body(reader: Reader, entry: Entry[Any], name: str) -> StoredBody | None:
     """Return a body that is the one its entry commits to, or nothing when it is not there.
 
-    Raises `Altered`.  It is read once to compare it, and again by whoever uses it.
+    Raises `TamperDetected`.  It is read once to compare it, and again by whoever uses it.
     """
     body = reader.body(Position(entry.run, entry.strand, entry.n), name)
     if body is not None:
@@ -366,27 +383,27 @@ def stored_body(reader: Reader, entry: Entry[Any], name: str) -> StoredBody | No
 
 
 def read_body(reader: Reader, entry: Entry[Any], name: str) -> bytes | None:
-    """Return the content of a body, or nothing when it is not there.  Raises `Altered`."""
+    """Return the content of a body, or nothing when it is not there.  Raises `TamperDetected`."""
     body = reader.body(Position(entry.run, entry.strand, entry.n), name)
     if body is None:
         return None
     content = b"".join(body.read())
-    check_body(entry, name, StoredBody(body.salt, Bytes(content).chunks))
+    check_body(entry, name, StoredBody(body.salt, BytesContent(content).chunks))
     return content
 
 
 def check_body(entry: Entry[Any], name: str, body: StoredBody) -> None:
-    """Accept a body that is the one its entry commits to.  Raises `Altered`."""
+    """Accept a body that is the one its entry commits to.  Raises `TamperDetected`."""
     commitment = entry.bodies.get(name)
     if commitment is None or not body.matches(commitment):
         what = f"body {name!r} of entry {entry.run}/{entry.strand}/{entry.n}"
-        raise Altered(what, "it is not the one that was recorded")
+        raise TamperDetected(what, "it is not the one that was recorded")
 
 
-def check_heads(
+def check_strand_head(
     reader: Reader, keys: WriteKeys | None, strand: str, remembered: tuple[int, str] | None
 ) -> None:
-    """Refuse a strand of the log's own run that was shortened or replaced.  Raises `Altered`.
+    """Raise `TamperDetected` if a strand of the log's own run was shortened or replaced.
 
     It must reach the head that its last writer tagged, and the one that this machine remembers
     (position and id): somebody who puts back an older row with its tag cannot change the latter.
@@ -395,34 +412,36 @@ def check_heads(
     stored = reader.strand_head(strand)
     if stored is not None:
         if keys is not None and not keys.accepts_head(*stored):
-            raise Altered(f"the head of {LOG_RUN}/{strand}", "no writer of this log tagged it")
+            raise TamperDetected(
+                f"the head of {LOG_RUN}/{strand}", "no writer of this log tagged it"
+            )
         heads.append((stored.n, stored.leaf.hex()))
-    elif keys is not None and keys.enforced and reader.last(LOG_RUN, strand) is not None:
-        raise Altered(f"the head of {LOG_RUN}/{strand}", "it was removed")
+    elif keys is not None and keys.is_enforced and reader.last_entry(LOG_RUN, strand) is not None:
+        raise TamperDetected(f"the head of {LOG_RUN}/{strand}", "it was removed")
     for n, leaf in heads:
-        data = next(reader.strand(LOG_RUN, strand, n), None)
+        data = next(reader.read_strand(LOG_RUN, strand, n), None)
         if data is None or leaf_of(data).hex() != leaf:
             why = f"its entry {n} was {leaf[:16]} and is not there any more"
-            raise Altered(f"{LOG_RUN}/{strand}", why)
+            raise TamperDetected(f"{LOG_RUN}/{strand}", why)
 
 
-def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[Located]:
+def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]:
     """Yield all entries of a run, strand by strand, with the indexes that they have."""
     entries = reader.entries_of_run(run)
     # The leaf in the tree is compared with the entry: an index that was altered is noticed.  Who
     # wants evidence of it makes a proof, and checks that against a signed root.
     view = TreeView(reader.head().size, reader.read_tile)
-    while page := [data for _, data in islice(entries, _PAGE)]:
+    while page := [data for _, data in islice(entries, _PAGE_ENTRIES)]:
         indexes = reader.indexes([leaf_of(data) for data in page])
         for index, data in zip(indexes, page, strict=True):
             if index is not None and index < view.size and view.leaf(index) != leaf_of(data):
-                raise Altered(f"entry {index}", "the tree has another entry at this index")
-            yield Located(index, data, kinds.read(data))
+                raise TamperDetected(f"entry {index}", "the tree has another entry at this index")
+            yield LocatedEntry(index, data, kinds.read(data))
 
 
-def causes(
-    reader: Reader, kinds: Kinds, entry: Located, limit: int
-) -> Iterator[tuple[int, Located]]:
+def walk_causes(
+    reader: Reader, kinds: Kinds, entry: LocatedEntry, limit: int
+) -> Iterator[tuple[int, LocatedEntry]]:
     """Yield an entry and what led to it, each once, with how many steps it is away.
 
     The causes of an entry are its parents, and, where it names none, the entry before it.
@@ -435,10 +454,10 @@ def causes(
         names = [n for e in level for n in (e.entry.parents or (e.entry.prev,))]
         fresh = [name for name in dict.fromkeys(names) if name and name not in seen]
         seen.update(fresh)
-        level, depth = [find(reader, kinds, name) for name in fresh], depth + 1
+        level, depth = [find_entry(reader, kinds, name) for name in fresh], depth + 1
 
 
-def prove(reader: Reader, index: int) -> TlogProof:
+def prove_entry(reader: Reader, index: int) -> TlogProof:
     """Return the proof that an entry is in the newest signed tree."""
     data = reader.checkpoint()
     note = Note.parse(data) if data else None
@@ -449,37 +468,37 @@ def prove(reader: Reader, index: int) -> TlogProof:
     return TlogProof(index, tuple(hashes), note)
 
 
-def _at(reader: Reader, kinds: Kinds, index: int) -> Located:
+def _find_by_index(reader: Reader, kinds: Kinds, index: int) -> LocatedEntry:
     data = next(reader.entries(index, index + 1))
     if data is not None:
         reader.check.check_index(index, leaf_of(data))
-        return Located(index, data, kinds.read(data))
+        return LocatedEntry(index, data, kinds.read(data))
     raise NoSuchEntry(f"the log has {reader.head().size} entries, and none with index {index}")
 
 
-def _at_position(reader: Reader, kinds: Kinds, what: str) -> Located:
+def _find_by_position(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
     run, _, rest = what.partition("/")
     strand, _, n = rest.rpartition("/")
     if not n.isdecimal() or len(n) > 15:
         raise NoSuchEntry(f"{what} (a position is run/strand/n)")
-    for data in reader.strand(run, strand, int(n)):
+    for data in reader.read_strand(run, strand, int(n)):
         entry = kinds.read(data)
         if entry.n == int(n):
-            return Located(index_of(reader, leaf_of(data)), data, entry)
+            return LocatedEntry(find_index(reader, leaf_of(data)), data, entry)
         break
     raise NoSuchEntry(what)
 
 
-def _by_id(reader: Reader, kinds: Kinds, what: str) -> Located:
-    found = _matching(reader, what)
+def _find_by_id(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
+    found = _match_id(reader, what)
     if not found:
         raise NoSuchEntry(what)
     if len(found) > 1:
         raise AmbiguousEntry(what, len(found))
-    return _at(reader, kinds, found[0])
+    return _find_by_index(reader, kinds, found[0])
 
 
-def _matching(reader: Reader, digits: str) -> Sequence[int]:
+def _match_id(reader: Reader, digits: str) -> Sequence[int]:
     even = digits[: len(digits) & ~1]
     try:
         prefix = bytes.fromhex(even)
@@ -487,17 +506,17 @@ def _matching(reader: Reader, digits: str) -> Sequence[int]:
         raise Malformed("entry id", f"{digits!r} is not hexadecimal") from None
     if len(prefix) < 2:
         raise Malformed("entry id", "give at least four digits")
-    found = ((i, next(reader.entries(i, i + 1))) for i in reader.find(prefix[:8]))
+    found = ((i, next(reader.entries(i, i + 1))) for i in reader.find_by_prefix(prefix[:8]))
     return [i for i, data in found if data and leaf_of(data).hex().startswith(digits)]
 
 
-def index_of(reader: Reader, leaf: Hash) -> int | None:
+def find_index(reader: Reader, leaf: Hash) -> int | None:
     """Return the index of an entry, or nothing when it has none yet."""
-    found = _matching(reader, leaf.hex())
+    found = _match_id(reader, leaf.hex())
     return found[0] if found else None
 
 
 def is_before(reader: Reader, leaf: Hash, until: int) -> bool:
     """Tell whether an entry has an index up to this one."""
-    index = index_of(reader, leaf)
+    index = find_index(reader, leaf)
     return index is not None and index <= until

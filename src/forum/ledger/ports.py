@@ -58,21 +58,21 @@ class Amount(NamedTuple):
 UNLIMITED = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 
-class Account(NamedTuple):
+class BudgetAccount(NamedTuple):
     """What a run may spend, and what is spent or reserved of it."""
 
     cap: Amount
     used: Amount
 
 
-class OpenAccount(NamedTuple):
+class OpenBudgetAccount(NamedTuple):
     """A run gets an account; one that is there stays as it is."""
 
     run: str
     cap: Amount
 
 
-class Charge(NamedTuple):
+class BudgetCharge(NamedTuple):
     """An amount is added to what a run has used, or, where negative, given back.
 
     A guarded one is refused when the cap would be passed; one that settles what was already
@@ -92,7 +92,7 @@ class Spend(NamedTuple):
     runs: int = 0
 
 
-class Slice(NamedTuple):
+class BudgetSlice(NamedTuple):
     """A part of a shared cap that one process has taken, and spends from in its own commits."""
 
     scope: str
@@ -102,14 +102,14 @@ class Slice(NamedTuple):
     """The process; empty: what processes have used that have ended."""
 
 
-class SliceCharge(NamedTuple):
+class BudgetSliceCharge(NamedTuple):
     """An amount is added to what was used of a slice, or, where negative, given back.
 
-    A guarded one is refused, with `SliceSpent`, when the slice does not hold it or its period is
-    over; one that settles what was already spent is not.
+    A guarded one is refused, with `BudgetSliceExhausted`, when the slice does not hold it or its
+    period is     over; one that settles what was already spent is not.
     """
 
-    slice: Slice
+    slice: BudgetSlice
     amount: Spend
     guarded: bool = True
 
@@ -124,7 +124,7 @@ class BudgetUse(NamedTuple):
     used: Spend
 
 
-class Alarm(NamedTuple):
+class Timer(NamedTuple):
     """Somebody must look at a run at a time (in microseconds since 1970), or need not any more."""
 
     run: str
@@ -132,23 +132,23 @@ class Alarm(NamedTuple):
     at: int | None
 
 
-def at_once(run: str, strand: str, now: int) -> Alarm:
+def due_now(run: str, strand: str, now: int) -> Timer:
     """Have a run looked at as soon as somebody can.
 
     The time is long past by every clock, however far two of them are apart, and another one each
     time: whoever snoozes the alarm can tell whether it was set again.
     """
-    return Alarm(run, strand, now >> 4)
+    return Timer(run, strand, now >> 4)
 
 
-def before_any_delay(now: int) -> int:
-    """Return a time after all that `at_once` gives, and before all to which alarms are put off."""
+def due_now_limit(now: int) -> int:
+    """Return a time after all that `due_now` gives, and before all to which alarms are put off."""
     return now >> 3
 
 
-def set_time(at: int, now: int) -> int:
-    """Return when an alarm became due, where `at_once` may have set it."""
-    return at << 4 if at < before_any_delay(now) else at
+def decode_due_time(at: int, now: int) -> int:
+    """Return when an alarm became due, where `due_now` may have set it."""
+    return at << 4 if at < due_now_limit(now) else at
 
 
 class TimerClaim(NamedTuple):
@@ -167,8 +167,8 @@ class TimerClaim(NamedTuple):
     """Seconds until a timer is claimed again at most; each pause is twice the one before."""
 
 
-class Once(NamedTuple):
-    """Something is asked for under a name, and for the same run only: `AlreadyAsked` otherwise."""
+class IdempotencyRecord(NamedTuple):
+    """The run that a key was used for; another run under that key raises `IdempotencyKeyUsed`."""
 
     name: str
     run: str
@@ -196,11 +196,19 @@ class InterruptedRun(NamedTuple):
     listed: bool
 
 
-Effect = OpenAccount | Charge | Alarm | Once | TaggedHead | SliceCharge | InterruptedRun
+Effect = (
+    OpenBudgetAccount
+    | BudgetCharge
+    | Timer
+    | IdempotencyRecord
+    | TaggedHead
+    | BudgetSliceCharge
+    | InterruptedRun
+)
 """What is changed beside the log, in the very transaction that commits an entry."""
 
 
-class Record(NamedTuple):
+class EntryWrite(NamedTuple):
     """An entry on its way to the store, with the bodies that it commits to."""
 
     position: Position
@@ -209,10 +217,10 @@ class Record(NamedTuple):
     bodies: tuple[Body, ...] = ()
     effects: tuple[Effect, ...] = ()
     tag: bytes | None = None
-    """By which the sequencer knows that a writer of this log made it (`forum.ledger.tags`)."""
+    """The tag of the writer, which the sequencer checks (`forum.ledger.write_tags`)."""
 
 
-class Row(NamedTuple):
+class EntryRow(NamedTuple):
     """An entry as the database holds it, under the columns by which readers find it.
 
     Nothing in it is believed before the columns were compared with the bytes.
@@ -233,12 +241,12 @@ class Row(NamedTuple):
 class RowCheck(Protocol):
     """Decides whether a row that was read is what a writer of this log recorded there."""
 
-    def check_row(self, row: Row) -> None:
-        """Accept a row that was found by its position or index.  Raises `Altered`."""
+    def check_row(self, row: EntryRow) -> None:
+        """Accept a row that was found by its position or index.  Raises `TamperDetected`."""
         ...
 
     def check_index(self, index: int, leaf: Hash) -> None:
-        """Accept that an entry has this index.  Raises `Altered`."""
+        """Accept that an entry has this index.  Raises `TamperDetected`."""
         ...
 
 
@@ -263,29 +271,29 @@ class QuarantinedRow(NamedTuple):
     """A row that no writer of this log wrote: set aside by the sequencer."""
 
     id: int
-    row: Row
+    row: EntryRow
     at: int
     """When it was set aside, in microseconds since 1970, by the clock of the database."""
 
 
-Append = Callable[[Sequence[Record]], None]
+Append = Callable[[Sequence[EntryWrite]], None]
 """Commits all of these or none, durably: `Store.append`, or a committer that gathers them."""
 
-AppendAsync = Callable[[Sequence[Record]], Awaitable[None]]
+AppendAsync = Callable[[Sequence[EntryWrite]], Awaitable[None]]
 """Does the same without holding up other tasks."""
 
 
-class Head(NamedTuple):
+class TreeHead(NamedTuple):
     """The tree that the sequencer has committed to: how many leaves, and their root."""
 
     size: int
     root: Hash
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingEntries(msgspec.Struct, frozen=True):
     """Entries that have no index yet, parents before children, as one sequencer saw them."""
 
-    rows: Sequence[Row]
+    rows: Sequence[EntryRow]
     keys: Sequence[Any]
     """By which the store finds the same rows again, one for each."""
 
@@ -294,10 +302,10 @@ class Waiting(msgspec.Struct, frozen=True):
         """The leaf hashes of the entries."""
         return hash_leaves(row.data for row in self.rows)
 
-    def only(self, places: Iterable[int]) -> "Waiting":
+    def select(self, places: Iterable[int]) -> "PendingEntries":
         """Return the batch with the rows of these places only."""
         chosen = list(places)
-        return Waiting([self.rows[at] for at in chosen], [self.keys[at] for at in chosen])
+        return PendingEntries([self.rows[at] for at in chosen], [self.keys[at] for at in chosen])
 
 
 class Reader(Protocol):
@@ -316,7 +324,7 @@ class Reader(Protocol):
         """The log's name."""
         ...
 
-    def head(self) -> Head:
+    def head(self) -> TreeHead:
         """Return the tree that was last committed to."""
         ...
 
@@ -328,7 +336,7 @@ class Reader(Protocol):
         """Yield the entry of each of these indexes, in order; nothing where one is not there."""
         ...
 
-    def find(self, prefix: bytes) -> list[int]:
+    def find_by_prefix(self, prefix: bytes) -> list[int]:
         """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
         ...
 
@@ -340,11 +348,11 @@ class Reader(Protocol):
         """Return the indexes of those consecutive leaves that are not found by their ids."""
         ...
 
-    def strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
+    def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
         """Yield the entries of a strand from position `start`, sequenced or not."""
         ...
 
-    def last(self, run: str, strand: str) -> bytes | None:
+    def last_entry(self, run: str, strand: str) -> bytes | None:
         """Return the last entry of a strand."""
         ...
 
@@ -352,7 +360,7 @@ class Reader(Protocol):
         """Return the names of a run's strands."""
         ...
 
-    def lengths(self, run: str) -> dict[str, int]:
+    def strand_lengths(self, run: str) -> dict[str, int]:
         """Return how many entries each strand of a run has, by the names of the strands."""
         ...
 
@@ -392,23 +400,23 @@ class Reader(Protocol):
         """Return the signed note of the largest tree, or of the largest up to a size."""
         ...
 
-    def unsequenced(self) -> Iterator[bytes | None]:
+    def unsequenced_entries(self) -> Iterator[bytes | None]:
         """Yield the entries that have no index yet; nothing where one is not there."""
         ...
 
-    def stored(self) -> int:
+    def count_entries(self) -> int:
         """Count the entries that are stored, whether or not the log knows them."""
         ...
 
-    def unsequenced_rows(self) -> Iterator[Row | None]:
+    def unsequenced_rows(self) -> Iterator[EntryRow | None]:
         """Yield the rows that have no index yet, unchecked; nothing where one is not there."""
         ...
 
-    def rows(self, start: int, stop: int) -> Iterator[Row | None]:
+    def rows(self, start: int, stop: int) -> Iterator[EntryRow | None]:
         """Yield the row of each of these indexes, unchecked; nothing where one is not there."""
         ...
 
-    def strand_rows(self, run: str, strand: str) -> Iterator[Row]:
+    def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
         """Yield the rows of a strand, unchecked."""
         ...
 
@@ -420,7 +428,7 @@ class Reader(Protocol):
         """Count the rows of every table, whether or not the log knows them."""
         ...
 
-    def accounts(self, runs: Sequence[str]) -> dict[str, Account]:
+    def accounts(self, runs: Sequence[str]) -> dict[str, BudgetAccount]:
         """Return the accounts that these runs have."""
         ...
 
@@ -428,7 +436,7 @@ class Reader(Protocol):
         """Return the next runs that have an account, in the order of their names."""
         ...
 
-    def alarms(self, after: Alarm | None, limit: int, *, due: bool) -> list[Alarm]:
+    def timers(self, after: Timer | None, limit: int, *, due: bool) -> list[Timer]:
         """Return alarms in the order of run and strand, beginning behind one of them.
 
         With `due` only those whose time has come by the store's own clock, the longest due first.
@@ -439,7 +447,7 @@ class Reader(Protocol):
         """Return the next runs that are listed as interrupted, in the order of their names."""
         ...
 
-    def idempotency_rows(self, after: str, limit: int) -> list[Once]:
+    def idempotency_rows(self, after: str, limit: int) -> list[IdempotencyRecord]:
         """Return what was asked for under names, in the order of the names."""
         ...
 
@@ -447,11 +455,11 @@ class Reader(Protocol):
         """Return what was used of shared caps in the day and the month that it is now."""
         ...
 
-    def quarantined(self) -> int:
+    def count_quarantined(self) -> int:
         """Count the rows that were set aside."""
         ...
 
-    def quarantine(self) -> list[QuarantinedRow]:
+    def quarantined_rows(self) -> list[QuarantinedRow]:
         """Return the rows that were set aside, oldest first."""
         ...
 
@@ -459,22 +467,22 @@ class Reader(Protocol):
 class Store(Reader, Protocol):
     """One log as it can be written."""
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         """Commit all of these or none, durably.
 
-        Raises `PositionTaken`, `OverBudget`, `AlreadyAsked`, `SliceSpent`.
+        Raises `PositionTaken`, `BudgetExceeded`, `IdempotencyKeyUsed`, `BudgetSliceExhausted`.
         """
         ...
 
-    def account(self, run: str) -> Account | None:
+    def account(self, run: str) -> BudgetAccount | None:
         """Return what a run may spend and has used."""
         ...
 
-    def alarm(self, run: str, strand: str) -> Alarm | None:
+    def timer(self, run: str, strand: str) -> Timer | None:
         """Return one alarm."""
         ...
 
-    def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> Slice:
+    def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
         """Take enough of a shared cap that a process can spend so much now, in its own commit.
 
         `per` is `day` or `month`.  What other processes hold and have not spent is taken back
@@ -482,11 +490,11 @@ class Store(Reader, Protocol):
         """
         ...
 
-    def return_slice(self, taken: Slice) -> None:
+    def return_slice(self, taken: BudgetSlice) -> None:
         """Give back what a process has not spent of a slice; what it has spent stays counted."""
         ...
 
-    def gates_waiting(self, limit: int) -> int:
+    def count_pending_gates(self, limit: int) -> int:
         """Count the gates that wait for a decision, up to a limit."""
         ...
 
@@ -494,7 +502,7 @@ class Store(Reader, Protocol):
         """Return the time by the store's own clock, in microseconds since 1970."""
         ...
 
-    def claim_due(self, claim: "TimerClaim") -> list[Alarm]:
+    def claim_due_timers(self, claim: "TimerClaim") -> list[Timer]:
         """Return timers whose time has come by the store's own clock, longest due first.
 
         Each is put off in the same transaction, so that no other worker gets it meanwhile.  Who
@@ -506,22 +514,22 @@ class Store(Reader, Protocol):
         """Leave the timer of a run to the worker that drives it, for as long as that one lives."""
         ...
 
-    def snooze(self, alarms: Sequence[Alarm], seconds: float | None) -> None:
+    def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
         """Let these ring after some seconds, or never, unless they were changed since then.
 
         The entries tell what happened; an alarm only tells when to look.
         """
         ...
 
-    def hold_lease(self, worker: str, seconds: float) -> None:
+    def renew_lease(self, worker: str, seconds: float) -> None:
         """Let others know, for some seconds, that this worker lives."""
         ...
 
-    def drop_lease(self, worker: str) -> None:
+    def release_lease(self, worker: str) -> None:
         """Let others know that this worker is gone."""
         ...
 
-    def lost_workers(self) -> list[str]:
+    def expired_workers(self) -> list[str]:
         """Return those whose lease has run out, by the store's own clock, and was not dropped."""
         ...
 
@@ -529,7 +537,7 @@ class Store(Reader, Protocol):
         """Return those who have a lease, run out or not."""
         ...
 
-    def waiting(self, limit: int) -> Waiting:
+    def pending_entries(self, limit: int) -> PendingEntries:
         """Return some entries without an index, in an order that keeps parents first."""
         ...
 
@@ -540,17 +548,19 @@ class Store(Reader, Protocol):
         """
         ...
 
-    def swap(self, old: Head, new: Head, batch: Waiting, tiles: Mapping[TileId, bytes]) -> None:
+    def advance_head(
+        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+    ) -> None:
         """Give the batch its indexes, store the tiles, replace old by new: all or nothing.
 
-        Raises `Overtaken` when the tree is not the old one any more.
+        Raises `ConcurrentUpdate` when the tree is not the old one any more.
         """
         ...
 
-    def set_aside(self, batch: Waiting) -> None:
+    def move_to_quarantine(self, batch: PendingEntries) -> None:
         """Move these waiting entries, with their bodies, to the quarantine: all or nothing.
 
-        Their positions become free.  Raises `Overtaken` when one of them waits no more.
+        Their positions become free.  Raises `ConcurrentUpdate` when one of them waits no more.
         """
         ...
 
@@ -558,7 +568,7 @@ class Store(Reader, Protocol):
         """Delete rows that were set aside."""
         ...
 
-    def tag_idempotency(self, row: Once) -> None:
+    def tag_idempotency(self, row: IdempotencyRecord) -> None:
         """Give a row that ties a name to a run the tag of its writer."""
         ...
 
@@ -570,7 +580,7 @@ class Store(Reader, Protocol):
         """Keep a signed note; one with more cosignatures replaces the one of that size."""
         ...
 
-    def erase(self, position: Position, name: str) -> None:
+    def erase_body(self, position: Position, name: str) -> None:
         """Erase a body and its salt, so that neither can be read from the files again."""
         ...
 
@@ -578,7 +588,7 @@ class Store(Reader, Protocol):
         """Return about how many entries wait for an index."""
         ...
 
-    def lead(self) -> bool:
+    def try_lead(self) -> bool:
         """Tell whether this process may sequence now.  For liveness only, never for safety."""
         ...
 
@@ -591,7 +601,7 @@ class Store(Reader, Protocol):
         ...
 
 
-class Memory(Protocol):
+class CheckpointStore(Protocol):
     """One signed note, kept outside the database and never replaced by accident.
 
     The signer's guard, a witness's record and a reader's last sight are such memories.
@@ -602,7 +612,7 @@ class Memory(Protocol):
         ...
 
     def advance(self, old: bytes | None, new: bytes) -> None:
-        """Replace old by new durably.  Raises `Overtaken` when old is not what is kept."""
+        """Replace old by new durably.  Raises `ConcurrentUpdate` when old is not what is kept."""
         ...
 
 
@@ -615,7 +625,9 @@ class Cosigner(Protocol):
         ...
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
-        """Return the cosignature lines for a checkpoint.  Raises `WitnessRefused`, `Unreachable`.
+        """Return the cosignature lines for a checkpoint.
+
+        Raises `WitnessRefused`, `WitnessUnreachable`.
 
         `prove(old, new)` makes the consistency proof that the witness asks for.
         """

@@ -11,41 +11,49 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 
 from forum.errors import (
-    Altered,
+    ConcurrentUpdate,
     CosignatureRefused,
     GuardMissing,
     LogKeyRetired,
     Malformed,
-    Overtaken,
     ProofRejected,
-    RolledBack,
+    RollbackDetected,
     SignatureRejected,
-    Unreachable,
+    TamperDetected,
     WitnessRefused,
+    WitnessUnreachable,
 )
-from forum.ledger.ports import Clock, Cosigner, Head, Memory, Row, Store, Waiting
-from forum.ledger.rows import is_at
-from forum.ledger.tags import ReloadKeys, WriteKeys
+from forum.ledger.ports import (
+    CheckpointStore,
+    Clock,
+    Cosigner,
+    EntryRow,
+    PendingEntries,
+    Store,
+    TreeHead,
+)
+from forum.ledger.row_checks import has_matching_columns
+from forum.ledger.write_tags import ReloadKeys, WriteKeys
 from forum.tlog import (
     Checkpoint,
     Cosignature,
     Hash,
     Note,
-    Policy,
     SigningKey,
     Tree,
     TreeView,
     VerifierKey,
+    WitnessPolicy,
     check_consistency,
-    checkpoint_of,
-    cosignatures,
     is_witnessed,
+    parse_checkpoint,
     prove_consistency,
     quorum_time,
     sign_checkpoint,
+    verify_cosignatures,
 )
 
-BATCH = 10_000
+MAX_BATCH_ENTRIES = 10_000
 """The most entries that get their indexes in one transaction."""
 
 MAX_CLOCK_SKEW_S = 300
@@ -63,48 +71,50 @@ class Sequencer:
     ) -> None:
         self._store, self._keys, self._reload = store, keys, reload
         self._tree: Tree | None = None
-        self._head: Head | None = None
+        self._head: TreeHead | None = None
 
-    def step(self, limit: int = BATCH) -> int:
+    def sequence_batch(self, limit: int = MAX_BATCH_ENTRIES) -> int:
         """Give indexes to some waiting entries, and return to how many."""
-        batch = self._take_own(self._store.waiting(limit))
+        batch = self._quarantine_foreign(self._store.pending_entries(limit))
         # Stopped here: nothing has happened, the entries still wait.
         leaves = batch.leaves
         if not leaves:
             return 0
-        self._check_new(batch, leaves, limit)
+        self._check_no_second_index(batch, leaves, limit)
         old = self._store.head()
         tree = self._load(old)
         # From here the tree in memory is ahead of the store, until the swap tells.
         self._tree = self._head = None
         tiles = tree.extend(leaves)
-        new = Head(tree.size, tree.root())
+        new = TreeHead(tree.size, tree.root())
         # Stopped before the commit: nothing has happened.  Stopped after it, even without
         # hearing of it: the entries have their indexes and wait no more, and whoever comes next
         # begins at the new head.
-        self._store.swap(old, new, batch, tiles)
+        self._store.advance_head(old, new, batch, tiles)
         self._tree, self._head = tree, new
         return len(leaves)
 
-    def _take_own(self, batch: Waiting) -> Waiting:
+    def _quarantine_foreign(self, batch: PendingEntries) -> PendingEntries:
         """Return what writers of this log wrote, having set all else aside.
 
         A row that somebody put into the database is no reason to stop: the rest goes on, and the
         position that it took becomes free.
         """
-        own = [at for at, row in enumerate(batch.rows) if self._is_own(row)]
+        own = [at for at, row in enumerate(batch.rows) if self._is_from_writer(row)]
         if len(own) < len(batch.rows) and (keys := self._reload()) is not None:
             # The key may have been rotated since this process started: what another writer was
             # acknowledged must not be set aside.
             self._keys = keys
-            own = [at for at, row in enumerate(batch.rows) if self._is_own(row)]
+            own = [at for at, row in enumerate(batch.rows) if self._is_from_writer(row)]
         if len(own) == len(batch.rows):
             return batch
         # Stopped before or after this commit: the next sequencer decides the same.
-        self._store.set_aside(batch.only(set(range(len(batch.rows))).difference(own)))
-        return batch.only(own)
+        self._store.move_to_quarantine(batch.select(set(range(len(batch.rows))).difference(own)))
+        return batch.select(own)
 
-    def _check_new(self, batch: Waiting, leaves: Sequence[bytes], limit: int) -> None:
+    def _check_no_second_index(
+        self, batch: PendingEntries, leaves: Sequence[bytes], limit: int
+    ) -> None:
         """Refuse to give a second index to an entry: the tree would hold it twice for ever.
 
         No crash leads to that, since indexes are given in one transaction; an edit of the
@@ -115,20 +125,20 @@ class Sequencer:
         if not twice:
             return
         # Another sequencer may have been faster: then they wait no more.
-        waiting = set(self._store.waiting(limit).keys)
+        waiting = set(self._store.pending_entries(limit).keys)
         for at in twice:
             if batch.keys[at] in waiting:
                 why = f"it waits for an index, and has index {indexes[at]} already"
-                raise Altered(f"entry {batch.rows[at].position}", why)
-        raise Overtaken(f"the waiting entries of {self._store.origin}")
+                raise TamperDetected(f"entry {batch.rows[at].position}", why)
+        raise ConcurrentUpdate(f"the waiting entries of {self._store.origin}")
 
-    def _is_own(self, row: Row) -> bool:
-        if not is_at(self._store.origin, row):
+    def _is_from_writer(self, row: EntryRow) -> bool:
+        if not has_matching_columns(self._store.origin, row):
             return False
         if self._keys is None:
             return True
         if row.tag is None:
-            return not self._keys.enforced
+            return not self._keys.is_enforced
         return self._keys.accepts_entry(row.data, row.tag)
 
     def drain(self) -> int:
@@ -141,15 +151,15 @@ class Sequencer:
         while span and span[0] <= end:
             before: tuple[int, int] | None = span
             try:
-                done += self.step()
-            except Overtaken:
+                done += self.sequence_batch()
+            except ConcurrentUpdate:
                 before = None  # another sequencer goes on, so the look below finds something else
             span = self._store.pending_span()
             if span == before:
                 break  # a row that waits without its entry, in a tampered file: no step removes it
         return done
 
-    def _load(self, head: Head) -> Tree:
+    def _load(self, head: TreeHead) -> Tree:
         if self._tree is None or head != self._head:
             return Tree.load(head.size, self._store.read_tile)
         return self._tree
@@ -162,7 +172,7 @@ class Publication(msgspec.Struct, frozen=True):
     checkpoint: Checkpoint
     witnessed: bool
     refused: tuple[WitnessRefused, ...] = ()
-    unreachable: tuple[Unreachable, ...] = ()
+    unreachable: tuple[WitnessUnreachable, ...] = ()
     clock_warnings: tuple[str, ...] = ()
     """Why the clock of this machine seems to be wrong, if it does."""
 
@@ -174,8 +184,8 @@ class Publisher:
         self,
         store: Store,
         key: SigningKey,
-        guard: Memory,
-        policy: Policy,
+        guard: CheckpointStore,
+        policy: WitnessPolicy,
         cosigners: Sequence[Cosigner] = (),
         *,
         follows: Collection[VerifierKey] = (),
@@ -191,7 +201,7 @@ class Publisher:
         while True:
             try:
                 return self._sign()
-            except Overtaken:
+            except ConcurrentUpdate:
                 continue  # another signer has moved the guard: look again at what it signed
 
     def publish(self) -> Publication:
@@ -207,10 +217,10 @@ class Publisher:
         refused, unreachable = [], []
         for cosigner in self._cosigners:
             try:
-                note = self._ask(cosigner, note)
+                note = self._ask_witness(cosigner, note)
             except WitnessRefused as error:
                 refused.append(error)
-            except Unreachable as error:
+            except WitnessUnreachable as error:
                 unreachable.append(error)
         parsed = Note.parse(note)
         checkpoint = Checkpoint.parse(parsed.text)
@@ -237,10 +247,10 @@ class Publisher:
         others = {"the database's": self._store.now() // 1_000_000}
         # Only who has cosigned just now says what time it is.
         fresh = tuple(s for s in note.signatures if s not in before.signatures)
-        for seen in self._cosigned(Note(note.text, fresh)) if fresh else ():
+        for seen in self._verify_cosignatures(Note(note.text, fresh)) if fresh else ():
             others[f"that of witness {seen.key.name}"] = seen.time
         last = self._store.checkpoint(size - 1)
-        past = quorum_time(self._cosigned(last), self._policy) if last else 0
+        past = quorum_time(self._verify_cosignatures(last), self._policy) if last else 0
         if past > now // 1_000_000 + MAX_CLOCK_SKEW_S:
             # The other way round says nothing: a log may rest for as long as it likes.
             others["the last checkpoint's"] = past
@@ -261,10 +271,10 @@ class Publisher:
         last = self._guard.latest()
         head = self._store.head()
         if last is None and kept is not None:
-            raise GuardMissing(self._store.origin, checkpoint_of(kept).size)
+            raise GuardMissing(self._store.origin, parse_checkpoint(kept).size)
         if last is not None and self._continues(last, head):
             # The same tree as before.  If we were stopped before it was published, it is now.
-            if kept is None or checkpoint_of(kept).size != head.size:
+            if kept is None or parse_checkpoint(kept).size != head.size:
                 self._store.save_checkpoint(head.size, last)
                 return last
             return kept
@@ -281,24 +291,24 @@ class Publisher:
     def _check_key(self, last: bytes | None) -> None:
         """Refuse to sign behind a key that has taken the log over from this one."""
         signatures = Note.parse(last).signatures if last else ()
-        if last and not any(s.names(key) for s in signatures for key in self._own):
+        if last and not any(s.claims_key(key) for s in signatures for key in self._own):
             raise LogKeyRetired(self._store.origin)
 
-    def _continues(self, last: bytes, head: Head) -> bool:
+    def _continues(self, last: bytes, head: TreeHead) -> bool:
         """Tell whether the tree is the one last signed; raise if it does not continue it."""
-        signed = checkpoint_of(last)
+        signed = parse_checkpoint(last)
         try:
             if signed.size:
                 proof = self._prove(signed.size, head.size) if signed.size <= head.size else []
                 check_consistency(proof, signed.size, signed.root, head.size, head.root)
         except ProofRejected:
-            raise RolledBack(self._store.origin, signed.size, head.size) from None
+            raise RollbackDetected(self._store.origin, signed.size, head.size) from None
         return signed.size == head.size
 
     def _prove(self, old: int, new: int) -> Sequence[Hash]:
         return prove_consistency(TreeView(new, self._store.read_tile), old, new)
 
-    def _ask(self, cosigner: Cosigner, note: bytes) -> bytes:
+    def _ask_witness(self, cosigner: Cosigner, note: bytes) -> bytes:
         """Return the note with what this witness adds to it."""
         parsed = Note.parse(note)
         text, own = parsed.text, parsed.signatures
@@ -307,7 +317,7 @@ class Publisher:
         try:
             # Malformed is also what it gets that asks for a proof which cannot exist.
             answered = Note.parse(note + cosigner.cosign(note, self._prove).encode())
-            cosignatures(answered, self._policy.witness_keys)
+            verify_cosignatures(answered, self._policy.witness_keys)
         except (Malformed, SignatureRejected, UnicodeEncodeError) as error:
             raise WitnessRefused(cosigner.name, f"its answer does not hold: {error}") from None
         if answered.text != text:
@@ -328,19 +338,19 @@ class Publisher:
         """
         now = self._clock() // 1_000_000 if self._clock else None
         size = Checkpoint.parse(added.text).size
-        for cosignature in self._cosigned(added):
+        for cosignature in self._verify_cosignatures(added):
             time = cosignature.time
             if not time:
                 raise CosignatureRefused(witness, "it does not say when it cosigned")
             if now is not None and time > now + MAX_CLOCK_SKEW_S:
                 why = f"it cosigned {time - now} s in the future, by the clock of this machine"
                 raise CosignatureRefused(witness, f"{why}; one of the two clocks is wrong")
-            earlier = self._last_time(cosignature.key, size, now)
+            earlier = self._last_cosigned_time(cosignature.key, size, now)
             if time < earlier - MAX_CLOCK_SKEW_S:
                 why = f"it cosigned {earlier - time} s before an earlier checkpoint was cosigned"
                 raise CosignatureRefused(witness, f"{why}; its clock is wrong")
 
-    def _last_time(self, witness: VerifierKey, size: int, now: int | None) -> int:
+    def _last_cosigned_time(self, witness: VerifierKey, size: int, now: int | None) -> int:
         """Return when a tree smaller than this one was last cosigned, by a witness or the quorum.
 
         A time that has not come yet is passed over: then it was that clock which was wrong, and
@@ -350,21 +360,21 @@ class Publisher:
             note = self._store.checkpoint(size - 1) if size else None
             if note is None:
                 return 0
-            seen = self._cosigned(note)
+            seen = self._verify_cosignatures(note)
             own = (c.time for c in seen if c.key == witness)
             latest = max([quorum_time(seen, self._policy), *own])
             if latest and (now is None or latest <= now + MAX_CLOCK_SKEW_S):
                 return latest
             try:
-                size = checkpoint_of(note).size
+                size = parse_checkpoint(note).size
             except Malformed:
                 return 0  # somebody has written into the database; whoever verifies finds it
         return 0
 
-    def _cosigned(self, note: Note | bytes) -> tuple[Cosignature, ...]:
+    def _verify_cosignatures(self, note: Note | bytes) -> tuple[Cosignature, ...]:
         """Return the cosignatures of a note; of one that does not hold, none."""
         try:
             parsed = note if isinstance(note, Note) else Note.parse(note)
-            return cosignatures(parsed, self._policy.witness_keys)
+            return verify_cosignatures(parsed, self._policy.witness_keys)
         except (Malformed, SignatureRejected):
             return ()

@@ -17,34 +17,34 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from forum.errors import Malformed, Overtaken, PositionTaken, StepMismatch
-from forum.ledger.access import ACCESS
+from forum.errors import ConcurrentUpdate, Malformed, PositionTaken, StepMismatch
+from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import Body, Content
 from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
-from forum.ledger.mask import Mask
 from forum.ledger.ports import (
     Append,
     AppendAsync,
     Clock,
     Effect,
-    Once,
+    EntryWrite,
+    IdempotencyRecord,
     Position,
     Reader,
-    Record,
     Salts,
     TaggedHead,
 )
-from forum.ledger.tags import WriteKeys
+from forum.ledger.secret_mask import SecretMask
+from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Hash
 
-TAGS = "tags"
+TAGS_STRAND = "tags"
 """The strand of the log's own run that says from where on entries carry tags."""
 
-WRITE_KEY = "write-key"
+WRITE_KEY_MARK = "write-key"
 """Under this name the store keeps a mark of the write key that the writers of a log use."""
 
-KEPT_STRANDS = frozenset({ACCESS})
+TAGGED_STRANDS = frozenset({ACCESS_STRAND})
 """Strands of the log's own run whose head is tagged: what they end with must not be taken away."""
 
 
@@ -67,14 +67,14 @@ class Draft(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
 
 
-class Recorded(NamedTuple):
+class RecordedEntry(NamedTuple):
     """An entry that is in the store, with its id."""
 
     leaf: Hash
     entry: Entry[Any]
 
 
-class Pen(msgspec.Struct, frozen=True):
+class WriterContext(msgspec.Struct, frozen=True):
     """What every writer of one log writes with."""
 
     store: Reader
@@ -83,7 +83,7 @@ class Pen(msgspec.Struct, frozen=True):
     kinds: Kinds
     clock: Clock
     salts: Salts
-    mask: Mask
+    mask: SecretMask
     tags: WriteKeys | None = None
     """What marks entries as written by us; without it the sequencer may refuse them."""
 
@@ -92,17 +92,19 @@ class Strand:
     """One strand as its writer holds it: first what is recorded is played, then it is live."""
 
     def __init__(
-        self, pen: Pen, run: str, name: str, *, at_end: bool = False, new: bool = False
+        self, pen: WriterContext, run: str, name: str, *, at_end: bool = False, new: bool = False
     ) -> None:
-        if pen.mask.finds(f"{run}/{name}".encode(errors="replace")):
+        if pen.mask.has_secret(f"{run}/{name}".encode(errors="replace")):
             # A name is how others find the strand: with a mark in it they would not.
-            raise Malformed("strand", f"a secret in its name: {pen.mask.label(f'{run}/{name}')}")
+            raise Malformed(
+                "strand", f"a secret in its name: {pen.mask.mask_label(f'{run}/{name}')}"
+            )
         self._pen, self.run, self.name = pen, run, name
-        self._recorded: list[Recorded] = []
+        self._recorded: list[RecordedEntry] = []
         self._played = 0
         self._n, self._head = 0, ""
         if at_end:
-            self._skip()
+            self._skip_to_end()
         elif not new:  # of what nobody has written yet, there is nothing to read
             self._load()
 
@@ -117,11 +119,11 @@ class Strand:
         return self._n
 
     @property
-    def loaded(self) -> tuple[Recorded, ...]:
+    def loaded_entries(self) -> tuple[RecordedEntry, ...]:
         """What was recorded when this writer took the strand up."""
         return tuple(self._recorded)
 
-    def recorded(self, step: str) -> Recorded | None:
+    def replay_step(self, step: str) -> RecordedEntry | None:
         """Return the record of the next step, or nothing when the step has yet to be done.
 
         A recorded step with another name is an error: the program that recorded this strand is
@@ -129,13 +131,13 @@ class Strand:
         """
         if self._played == len(self._recorded):
             return None
-        found, step = self._recorded[self._played], self._pen.mask.label(step)
+        found, step = self._recorded[self._played], self._pen.mask.mask_label(step)
         if found.entry.step != step:
             raise StepMismatch(str(self._position(found.entry.n)), found.entry.step, step)
         self._played += 1
         return found
 
-    def append(self, *drafts: Draft) -> tuple[Recorded, ...]:
+    def append(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Record these at the next positions, all or none, and return what is recorded there."""
         records, written = self._prepare(drafts)
         if not records:
@@ -143,10 +145,10 @@ class Strand:
         try:
             self._pen.append(records)
         except PositionTaken:
-            return self._adopt(drafts)
+            return self._adopt_existing(drafts)
         return self._advance(written)
 
-    async def append_async(self, *drafts: Draft) -> tuple[Recorded, ...]:
+    async def append_async(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Do the same for a task: others go on while the entries become durable."""
         records, written = self._prepare(drafts)
         if not records:
@@ -154,11 +156,11 @@ class Strand:
         try:
             await self._pen.append_async(records)
         except PositionTaken:
-            return self._adopt(drafts)
+            return self._adopt_existing(drafts)
         return self._advance(written)
 
-    def claim(self, *drafts: Draft) -> tuple[Recorded, ...]:
-        """Record these, or raise `Overtaken` where another writer was first.
+    def append_exclusive(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
+        """Record these, or raise `ConcurrentUpdate` where another writer was first.
 
         For those who act upon what they record: whoever adopted another writer's intent would
         have its effect a second time.
@@ -167,60 +169,62 @@ class Strand:
         try:
             self._pen.append(records)
         except PositionTaken:
-            self._check_ours(written)
+            self._check_own_commit(written)
         return self._advance(written)
 
-    async def claim_async(self, *drafts: Draft) -> tuple[Recorded, ...]:
+    async def append_exclusive_async(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
         """Do the same for a task."""
         records, written = self._prepare(drafts)
         try:
             await self._pen.append_async(records)
         except PositionTaken:
-            self._check_ours(written)
+            self._check_own_commit(written)
         return self._advance(written)
 
-    def _check_ours(self, written: tuple[Recorded, ...]) -> None:
+    def _check_own_commit(self, written: tuple[RecordedEntry, ...]) -> None:
         """Refuse to go on unless the writer was oneself, and only word of the commit was lost."""
-        there = self._pen.store.strand(self.run, self.name, self._n)
+        there = self._pen.store.read_strand(self.run, self.name, self._n)
         found = [leaf_of(data) for data in islice(there, len(written))]
         if found != [record.leaf for record in written]:
-            raise Overtaken(f"strand {self.run}/{self.name}")
+            raise ConcurrentUpdate(f"strand {self.run}/{self.name}")
 
-    def _advance(self, written: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
+    def _advance(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
         self._n, self._head = self._n + len(written), written[-1].leaf.hex()
         return written
 
-    def _prepare(self, drafts: Sequence[Draft]) -> tuple[list[Record], tuple[Recorded, ...]]:
+    def _prepare(
+        self, drafts: Sequence[Draft]
+    ) -> tuple[list[EntryWrite], tuple[RecordedEntry, ...]]:
         """Make the entries of these drafts, each linked to the one before it."""
         if self._pen.mask:
-            drafts = [_masked(draft, self._pen.mask) for draft in drafts]
+            drafts = [_mask_draft(draft, self._pen.mask) for draft in drafts]
         if drafts and self._played < len(self._recorded):
             ahead = self._recorded[self._played].entry
             raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
         prev, records, written = self._head, [], []
         for n, draft in enumerate(drafts, self._n):
-            bodies = self._salted(draft.bodies) if draft.bodies else ()
+            bodies = self._salt_bodies(draft.bodies) if draft.bodies else ()
             entry = self._entry(n, prev, draft, bodies)
             data = self._pen.kinds.write(entry)
             leaf = leaf_of(data)
-            effects = self._tagged(draft.effects, n, leaf)
+            effects = self._tag_effects(draft.effects, n, leaf)
             tag = self._pen.tags.tag_entry(data) if self._pen.tags else None
-            records.append(Record(self._position(n), data, leaf, bodies, effects, tag))
-            written.append(Recorded(leaf, entry))
+            records.append(EntryWrite(self._position(n), data, leaf, bodies, effects, tag))
+            written.append(RecordedEntry(leaf, entry))
             prev = leaf.hex()
         return records, tuple(written)
 
-    def _tagged(self, effects: tuple[Effect, ...], n: int, leaf: Hash) -> tuple[Effect, ...]:
+    def _tag_effects(self, effects: tuple[Effect, ...], n: int, leaf: Hash) -> tuple[Effect, ...]:
         """Return the effects of an entry with the tags that keep others from changing them."""
         keys = self._pen.tags
         if keys is None:
             return effects
-        if self.run == LOG_RUN and self.name in KEPT_STRANDS:
+        if self.run == LOG_RUN and self.name in TAGGED_STRANDS:
             head = TaggedHead(self.name, n, leaf, keys.tag_head(self.name, n, leaf))
             effects = (*effects, head)
         return tuple(
             effect._replace(tag=keys.tag_idempotency(*effect[:3]))
-            if isinstance(effect, Once)
+            if isinstance(effect, IdempotencyRecord)
             else effect
             for effect in effects
         )
@@ -229,62 +233,64 @@ class Strand:
         pen, facts = self._pen, draft.facts
         parents = tuple([parent.hex() for parent in draft.parents]) if draft.parents else ()
         commitments = {body.name: body.commitment() for body in bodies}
-        kind = pen.kinds.of(facts).name
+        kind = pen.kinds.kind_of(facts).name
         place = (FORMAT, pen.store.origin, self.run, self.name, n, prev, draft.step)
         return Entry(*place, pen.clock(), draft.actor, kind, parents, facts, commitments)
 
-    def _salted(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
+    def _salt_bodies(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
         names = sorted(attachment.name for attachment in attachments)
         if len(set(names)) != len(names):
             raise Malformed("draft", f"two bodies of one name: {', '.join(names)}")
         bodies = [Body(a.name, a.type, a.content, self._pen.salts()) for a in attachments]
         return tuple(sorted(bodies, key=lambda body: body.name))
 
-    def _adopt(self, drafts: Sequence[Draft]) -> tuple[Recorded, ...]:
+    def _adopt_existing(self, drafts: Sequence[Draft]) -> tuple[RecordedEntry, ...]:
         """Take over what another writer, or our own lost commit, has recorded instead."""
         self._load()
         found = []
         for draft in drafts:
-            record = self.recorded(draft.step)
+            record = self.replay_step(draft.step)
             if record is None:
                 # All or none: whoever took the first of these positions stopped before the last.
-                raise Overtaken(f"strand {self.run}/{self.name}")
+                raise ConcurrentUpdate(f"strand {self.run}/{self.name}")
             found.append(record)
         return tuple(found)
 
-    def _skip(self) -> None:
+    def _skip_to_end(self) -> None:
         """Begin behind what is recorded, for a writer that does not replay it."""
-        last = self._pen.store.last(self.run, self.name)
+        last = self._pen.store.last_entry(self.run, self.name)
         if last is not None:
             self._n, self._head = self._pen.kinds.read(last).n + 1, leaf_of(last).hex()
 
     def _load(self) -> None:
         """Read what the store has beyond what this writer knows."""
-        for data in self._pen.store.strand(self.run, self.name, self._n):
+        for data in self._pen.store.read_strand(self.run, self.name, self._n):
             entry = self._pen.kinds.read(data)
-            self._recorded.append(Recorded(leaf_of(data), entry))
+            self._recorded.append(RecordedEntry(leaf_of(data), entry))
             self._n, self._head = entry.n + 1, self._recorded[-1].leaf.hex()
 
     def _position(self, n: int) -> Position:
         return Position(self.run, self.name, n)
 
 
-def _masked(draft: Draft, mask: Mask) -> Draft:
+def _mask_draft(draft: Draft, mask: SecretMask) -> Draft:
     """Return this very draft if there is no secret in it, and otherwise one that hides it."""
-    bodies = tuple([_hidden(body, mask) for body in draft.bodies])
+    bodies = tuple([_mask_attachment(body, mask) for body in draft.bodies])
     if any(map(is_not, bodies, draft.bodies)):
         draft = replace(draft, bodies=bodies)
-    if not mask.finds_in(draft.step, draft.actor, draft.facts, [b.type for b in draft.bodies]):
+    if not mask.may_have_secret(
+        draft.step, draft.actor, draft.facts, [b.type for b in draft.bodies]
+    ):
         return draft
     return replace(
         draft,
-        step=mask.label(draft.step),
-        actor=mask.label(draft.actor),
-        facts=mask.facts(draft.facts),
-        bodies=tuple(replace(body, type=mask.label(body.type)) for body in draft.bodies),
+        step=mask.mask_label(draft.step),
+        actor=mask.mask_label(draft.actor),
+        facts=mask.mask_facts(draft.facts),
+        bodies=tuple(replace(body, type=mask.mask_label(body.type)) for body in draft.bodies),
     )
 
 
-def _hidden(body: Attachment, mask: Mask) -> Attachment:
-    content = mask.content(body.content)
+def _mask_attachment(body: Attachment, mask: SecretMask) -> Attachment:
+    content = mask.mask_content(body.content)
     return body if content is body.content else replace(body, content=content)

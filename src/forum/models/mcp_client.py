@@ -43,20 +43,25 @@ from mcp_types import (
 from mcp_types import Tool as Offered
 from pydantic import TypeAdapter
 
-from forum.engine import Deed, Reply
+from forum.engine import CallReply, ToolInvocation
 from forum.errors import ServerUnusable
-from forum.ledger import Bytes, Outcome
-from forum.models.address import is_loopback
-from forum.models.environment import named_only
-from forum.models.mcp_pipes import MOST_ERRORS, MOST_HEARD, Heard, piped
+from forum.ledger import BytesContent, Outcome
+from forum.models.mcp_stdio import (
+    MAX_CONVERSATION_BYTES,
+    MAX_STDERR_BYTES,
+    ServerOutputMeter,
+    open_stdio,
+)
+from forum.models.process_environment import allowed_environment
 from forum.models.sandbox import Sandbox
-from forum.work import Server, Tool, Why
+from forum.models.urls import is_loopback
+from forum.work import McpServer, ToolSpec, Why
 
-KEY: Final = "forum/key"
+IDEMPOTENCY_META_KEY: Final = "forum/key"
 """Under which name the key of the effect is in the `_meta` of a call."""
-MOST_TOOLS: Final = 1000
-_MOST_PAGES = 100
-_FAREWELL_SECONDS = 0.5
+MAX_TOOLS: Final = 1000
+_MAX_PAGES = 100
+_CLOSE_TIMEOUT_S = 0.5
 _HEADER_MARK = b'"x-mcp-header"'
 
 # What the SDK says when no answer came, or none that can be read; also when a server says so.
@@ -70,23 +75,23 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
-class NoKey(Exception):
+class ServerTokenMissing(Exception):
     """The variable that should hold the token does not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class McpTarget:
     """A server, and what it is confined by if it is a program."""
 
-    server: Server
+    server: McpServer
     sandbox: Sandbox | None = None
 
 
 @dataclass(slots=True)
-class _Talk:
+class _Conversation:
     """What is known of a conversation, whatever becomes of it."""
 
-    heard: Heard = field(default_factory=Heard)
+    heard: ServerOutputMeter = field(default_factory=ServerOutputMeter)
     asked: bool = False
     """Whether the tool may have been reached."""
     status: int = 0
@@ -94,50 +99,54 @@ class _Talk:
     answer: CallToolResult | InputRequiredResult | None = None
 
 
-async def call(
-    tool: Tool, peer: Peer, arguments: dict[str, Any], deed: Deed, deadline: float
-) -> Reply:
+async def call_tool(
+    tool: ToolSpec,
+    peer: McpTarget,
+    arguments: dict[str, Any],
+    deed: ToolInvocation,
+    deadline: float,
+) -> CallReply:
     """Have a tool called, once; the deadline is one by the clock of the event loop."""
-    began, talk, failed = time.monotonic_ns(), _Talk(), Reply(Outcome.INDETERMINATE)
+    began, talk, failed = time.monotonic_ns(), _Conversation(), CallReply(Outcome.INDETERMINATE)
     told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
-    meta = cast("RequestParamsMeta", {KEY: deed.key})
+    meta = cast("RequestParamsMeta", {IDEMPOTENCY_META_KEY: deed.key})
     params = CallToolRequestParams(name=tool.name, arguments=arguments, _meta=meta)
     try:
-        async with asyncio.timeout_at(deadline), _session(peer, told, talk) as session:
+        async with asyncio.timeout_at(deadline), _open_session(peer, told, talk) as session:
             if _HEADER_MARK in msgspec.json.encode(tool.schema):
-                await _offered(session)  # the SDK learns from it what goes into headers
+                await _list_tools(session)  # the SDK learns from it what goes into headers
             talk.asked, talk.status = True, 0
             talk.answer = await session.send_request(CallToolRequest(params=params), _answer)
     except Exception as error:  # noqa: BLE001  # whatever it is, the call has not been answered
-        failed = _failure(_root(error), talk)
-    reply = failed if talk.answer is None else _reply(talk.answer)
+        failed = _failure_reply(_first_error(error), talk)
+    reply = failed if talk.answer is None else _answer_reply(talk.answer)
     said = b"\n".join(filter(None, (b"".join(reply.error.chunks()), bytes(talk.heard.errors))))
     milliseconds = (time.monotonic_ns() - began) // 1_000_000
-    return replace(reply, error=Bytes(said[:MOST_ERRORS]), milliseconds=milliseconds)
+    return replace(reply, error=BytesContent(said[:MAX_STDERR_BYTES]), milliseconds=milliseconds)
 
 
-async def offers_of(name: str, peer: Peer, seconds: float) -> list[Offered]:
+async def list_server_tools(name: str, peer: McpTarget, seconds: float) -> list[Offered]:
     """Return the tools of a server.  Raises `ServerUnusable`."""
-    talk = _Talk()
+    talk = _Conversation()
     try:
-        async with asyncio.timeout(seconds), _session(peer, {}, talk) as session:
-            return await _offered(session)
+        async with asyncio.timeout(seconds), _open_session(peer, {}, talk) as session:
+            return await _list_tools(session)
     except Exception as error:  # noqa: BLE001  # raised again, as ours
-        failed = _failure(_root(error), talk)
+        failed = _failure_reply(_first_error(error), talk)
     said = b"; ".join(filter(None, (b"".join(failed.error.chunks()), bytes(talk.heard.errors))))
     advice = "check its url and key_env" if peer.server.url else "run its argv by hand to see more"
     why = " ".join(said[-1000:].decode(errors="replace").split())
     raise ServerUnusable(name, f"{failed.code}: {why}; {advice}")
 
 
-async def _offered(session: ClientSession) -> list[Offered]:
+async def _list_tools(session: ClientSession) -> list[Offered]:
     found: list[Offered] = []
     cursor: str | None = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         found += page.tools
         cursor = page.next_cursor
-        if len(found) > MOST_TOOLS:
+        if len(found) > MAX_TOOLS:
             break
         if cursor is None:
             return found
@@ -148,28 +157,30 @@ async def _offered(session: ClientSession) -> list[Offered]:
 
 
 @asynccontextmanager
-async def _session(peer: Peer, told: dict[str, str], talk: _Talk) -> AsyncIterator[ClientSession]:
+async def _open_session(
+    peer: McpTarget, told: dict[str, str], talk: _Conversation
+) -> AsyncIterator[ClientSession]:
     server, sandbox = peer.server, peer.sandbox
     async with AsyncExitStack() as stack:
         if server.url:
-            http = await stack.enter_async_context(_http(server, talk))
+            http = await stack.enter_async_context(_make_http_client(server, talk))
             streams = streamable_http_client(
-                server.url, http_client=http, max_sse_event_size=MOST_HEARD
+                server.url, http_client=http, max_sse_event_size=MAX_CONVERSATION_BYTES
             )
             client = Client(streams, cache=None)
         else:
-            known = sandbox.environment if sandbox else named_only
+            known = sandbox.environment if sandbox else allowed_environment
             argv = sandbox.command(server.argv) if sandbox else server.argv
-            client = Client(piped(argv, known(server.env, **told), talk.heard), cache=None)
+            client = Client(open_stdio(argv, known(server.env, **told), talk.heard), cache=None)
         yield (await stack.enter_async_context(client)).session
 
 
-def _http(server: Server, talk: _Talk) -> httpx2.AsyncClient:
+def _make_http_client(server: McpServer, talk: _Conversation) -> httpx2.AsyncClient:
     """Return what asks an address, tells what it answers with, and does not hear too much."""
 
     async def before(request: httpx2.Request) -> None:
         if request.method == "DELETE":  # how a session is ended; nobody waits long for that
-            request.extensions["timeout"] = httpx2.Timeout(_FAREWELL_SECONDS).as_dict()
+            request.extensions["timeout"] = httpx2.Timeout(_CLOSE_TIMEOUT_S).as_dict()
 
     async def after(response: httpx2.Response) -> None:
         if response.request.method == "POST":
@@ -177,10 +188,10 @@ def _http(server: Server, talk: _Talk) -> httpx2.AsyncClient:
         # What is compressed could be a thousand times as long as what we count; we ask for none.
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError("the answer is compressed, which nobody asked for")
-        response.stream = _Counted(response.stream, talk.heard)
+        response.stream = _BoundedStream(response.stream, talk.heard)
 
     return httpx2.AsyncClient(
-        verify=_trusted(),
+        verify=_system_ssl_context(),
         # A proxy of the environment is for others than this machine.
         trust_env=not is_loopback(server.url),
         headers={"Accept-Encoding": "identity"} | _authorization(server),
@@ -190,31 +201,31 @@ def _http(server: Server, talk: _Talk) -> httpx2.AsyncClient:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _system_ssl_context() -> ssl.SSLContext:
     """Return what knows the certificates of this machine; reading them takes long."""
     return httpx2.create_ssl_context()
 
 
-def _authorization(server: Server) -> dict[str, str]:
+def _authorization(server: McpServer) -> dict[str, str]:
     """Return the header with the token, as it is now."""
     if not server.key_env:
         return {}
     key = os.environ.get(server.key_env, "").strip()
     # A token that is no header would be quoted by the error that refuses it.
     if not (key and key.isascii() and key.isprintable()):
-        raise NoKey(f"set {server.key_env} to the token of {server.url}")
+        raise ServerTokenMissing(f"set {server.key_env} to the token of {server.url}")
     return {"Authorization": f"Bearer {key}"}
 
 
-class _Counted(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """The body of an answer, as long as it is not too long."""
 
-    def __init__(self, stream: Any, heard: Heard) -> None:  # noqa: ANN401  # httpx2 gives a union
+    def __init__(self, stream: Any, heard: ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 gives a union
         self._stream, self._heard = stream, heard
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            self._heard.add(len(piece))
+            self._heard.count(len(piece))
             yield piece
 
     async def aclose(self) -> None:
@@ -224,59 +235,59 @@ class _Counted(httpx2.AsyncByteStream):
 # What came of it
 
 
-def _root(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """Return the first error of a group: the others follow from it."""
-    return _root(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+    return _first_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _failure(error: BaseException, talk: _Talk) -> Reply:
+def _failure_reply(error: BaseException, talk: _Conversation) -> CallReply:
     """Return what is known of a call that was not answered."""
     told = str(error) or type(error).__name__
     unknown = Outcome.INDETERMINATE if talk.asked else Outcome.FAILED
     if talk.heard.too_much:
-        return _failed(unknown, Why.OVERSIZE, "oversize", "it said more than is kept")
+        return _error_reply(unknown, Why.OVERSIZE, "oversize", "it said more than is kept")
     if isinstance(error, TimeoutError):
         outcome = Outcome.TIMEOUT if talk.asked else Outcome.FAILED
         code = "" if talk.asked else "connect"
-        return _failed(outcome, Why.DEADLINE, code, "it took too long")
-    if isinstance(error, NoKey):
-        return _failed(Outcome.DENIED, Why.ERROR, "no-key", told)
+        return _error_reply(outcome, Why.DEADLINE, code, "it took too long")
+    if isinstance(error, ServerTokenMissing):
+        return _error_reply(Outcome.DENIED, Why.ERROR, "no-key", told)
     if talk.status >= 300:
-        return _failed(_by_status(talk), Why.ERROR, f"http {talk.status}", told)
+        return _error_reply(_outcome_of_status(talk), Why.ERROR, f"http {talk.status}", told)
     if isinstance(error, MCPError) and talk.asked and error.code not in _NO_ANSWER:
         # The agent reads the output: it can put right what the server did not understand.
-        failed = _failed(Outcome.FAILED, Why.ERROR, f"rpc {error.code}", told)
+        failed = _error_reply(Outcome.FAILED, Why.ERROR, f"rpc {error.code}", told)
         return replace(failed, output=failed.error)
-    return _failed(unknown, Why.ERROR, "no-answer" if talk.asked else "connect", told)
+    return _error_reply(unknown, Why.ERROR, "no-answer" if talk.asked else "connect", told)
 
 
-def _by_status(talk: _Talk) -> Outcome:
+def _outcome_of_status(talk: _Conversation) -> Outcome:
     """Return what a status says; a gateway's 502 does not say what happened behind it."""
     if talk.status in (401, 403):
         return Outcome.DENIED
     return Outcome.INDETERMINATE if talk.asked and talk.status >= 500 else Outcome.FAILED
 
 
-def _failed(outcome: Outcome, why: Why, code: str, told: str) -> Reply:
-    return Reply(outcome, why=why, code=code, error=Bytes(told.encode(errors="replace")))
+def _error_reply(outcome: Outcome, why: Why, code: str, told: str) -> CallReply:
+    return CallReply(outcome, why=why, code=code, error=BytesContent(told.encode(errors="replace")))
 
 
-def _reply(answer: CallToolResult | InputRequiredResult) -> Reply:
+def _answer_reply(answer: CallToolResult | InputRequiredResult) -> CallReply:
     match answer:
         case InputRequiredResult():
             told = "it asks for input that nobody here can give"
-            return _failed(Outcome.FAILED, Why.ERROR, "input-required", told)
+            return _error_reply(Outcome.FAILED, Why.ERROR, "input-required", told)
         case CallToolResult(is_error=True):
-            return Reply(Outcome.FAILED, _text(answer), why=Why.ERROR, code="tool-error")
+            return CallReply(Outcome.FAILED, _text(answer), why=Why.ERROR, code="tool-error")
         case _:
-            return Reply(Outcome.OK, _text(answer))
+            return CallReply(Outcome.OK, _text(answer))
 
 
-def _text(answer: CallToolResult) -> Bytes:
+def _text(answer: CallToolResult) -> BytesContent:
     parts = "\n".join(map(_part, answer.content)).encode(errors="replace")
     if not parts and answer.structured_content is not None:
-        return Bytes(msgspec.json.encode(answer.structured_content))
-    return Bytes(parts)
+        return BytesContent(msgspec.json.encode(answer.structured_content))
+    return BytesContent(parts)
 
 
 def _part(part: ContentBlock) -> str:

@@ -13,31 +13,31 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from forum.engine import Call
+from forum.engine import ModelCall
 from forum.errors import UnknownPrice
 from forum.ledger import Amount
-from forum.models.address import is_loopback
+from forum.models.urls import is_loopback
 from forum.work import Chat, Library
 
-_MOST: Final = (1 << 53) - 1
+_MAX_NANO_USD: Final = (1 << 53) - 1
 """The most that the record can say of a cost."""
 
-_CLOCKS_APART: Final = 60.0
+_MAX_CLOCK_SKEW_S: Final = 60.0
 """By how many seconds a provider's clock may differ from ours."""
 
 # What makes a call dearer than the table says, or bills something else than its tokens.
-_DEARER: Final = (
+_PRICED_OPTIONS: Final = (
     "service_tier", "speed", "inference_geo", "cache_control", "prediction", "audio", "modalities",
     "web_search_options", "search_parameters", "plugins", "models", "mcp_servers", "builtin_tools",
     "extra_body",
 )  # fmt: skip
 
 # What a provider writes around what it is given: roles and marks, the words that explain tools.
-_AROUND, _AROUND_TURN, _AROUND_TOOL, _AROUND_TOOLS = 64, 16, 64, 1024
+_CALL_OVERHEAD, _TURN_OVERHEAD, _TOOL_OVERHEAD, _TOOLS_OVERHEAD = 64, 16, 64, 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class BilledTokens:
     """How much a model has read and said."""
 
     read: int
@@ -56,30 +56,30 @@ class Price(Protocol):
         """By which table."""
         ...
 
-    def cost(self, tokens: Tokens, after: float = 0) -> int:
+    def cost(self, tokens: BilledTokens, after: float = 0) -> int:
         """Return nano-dollars, rounded up; for a call that is made in so many seconds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredPrice:
     """Prices of a thousand tokens, in nano-dollars, as whoever configured the model says."""
 
     read: int
     said: int
     id: str = "declared"
 
-    def cost(self, tokens: Tokens, after: float = 0) -> int:  # noqa: ARG002
+    def cost(self, tokens: BilledTokens, after: float = 0) -> int:  # noqa: ARG002
         """Return nano-dollars, rounded up."""
-        return min(-(-(tokens.read * self.read + tokens.said * self.said) // 1000), _MOST)
+        return min(-(-(tokens.read * self.read + tokens.said * self.said) // 1000), _MAX_NANO_USD)
 
 
-FREE_PRICE: Final = Declared(0, 0, "free")
+FREE_PRICE: Final = DeclaredPrice(0, 0, "free")
 """That of a model on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPrice:
     """The price of a model in the table."""
 
     id: str
@@ -88,7 +88,7 @@ class Listed:
     usage: Any
     """How the table wants to be told of tokens."""
 
-    def cost(self, tokens: Tokens, after: float = 0) -> int:
+    def cost(self, tokens: BilledTokens, after: float = 0) -> int:
         """Return nano-dollars, rounded up."""
         cached, kept = tokens.cached, tokens.kept
         if cached + kept > tokens.read:
@@ -103,13 +103,13 @@ class Listed:
         at = now + timedelta(seconds=after)
         price = self.model.calc_price(usage, self.provider, genai_request_timestamp=at)
         dollars = price.total_price
-        return min(int((dollars * Decimal(10**9)).to_integral_value(ROUND_CEILING)), _MOST)
+        return min(int((dollars * Decimal(10**9)).to_integral_value(ROUND_CEILING)), _MAX_NANO_USD)
 
 
 def price_of(spec: Chat | Library) -> Price:
     """Return what a model costs.  Raises `UnknownPrice` rather than to take it for free."""
     if spec.input_usd is not None and spec.output_usd is not None:
-        return Declared(spec.input_usd, spec.output_usd)
+        return DeclaredPrice(spec.input_usd, spec.output_usd)
     if spec.input_usd is not None or spec.output_usd is not None:
         raise UnknownPrice(spec.model, "only one of input_usd and output_usd is set")
     if isinstance(spec, Chat) and is_loopback(spec.url):
@@ -118,73 +118,74 @@ def price_of(spec: Chat | Library) -> Price:
     try:
         match spec:
             case Chat():
-                return _listed(spec.model, None, spec.url)
+                return _find_listed_price(spec.model, None, spec.url)
             case Library():
                 provider, _, model = spec.model.partition(":")
-                return _listed(model, provider, None)
+                return _find_listed_price(model, provider, None)
     except LookupError as error:
         raise UnknownPrice(spec.model, str(error)) from None
 
 
 def _check_options(spec: Chat | Library) -> None:
-    for name in filter(_is_dearer, spec.options):
+    for name in filter(_is_priced_option, spec.options):
         raise UnknownPrice(spec.model, f"the table does not have what the option {name!r} costs")
 
 
-def _is_dearer(option: str) -> bool:
+def _is_priced_option(option: str) -> bool:
     """Tell whether an option changes the price; pydantic-ai puts a provider's name before it."""
-    return any(option == name or option.endswith(f"_{name}") for name in _DEARER)
+    return any(option == name or option.endswith(f"_{name}") for name in _PRICED_OPTIONS)
 
 
 @cache
-def _listed(model: str, provider: str | None, url: str | None) -> Price:
+def _find_listed_price(model: str, provider: str | None, url: str | None) -> Price:
     table: Any = import_module("genai_prices")
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
     owner, found = snapshot.find_provider_model(model, None, provider, url)
-    price = Listed(f"genai-prices/{table.__version__}", found, owner, table.Usage)
+    price = ListedPrice(f"genai-prices/{table.__version__}", found, owner, table.Usage)
     # A gap in the table looks like a gift.
-    if not all(price.cost(tokens) for tokens in (Tokens(10**6, 0), Tokens(0, 10**6))):
+    if not all(price.cost(tokens) for tokens in (BilledTokens(10**6, 0), BilledTokens(0, 10**6))):
         raise LookupError(f"the table has the model {model!r}, but not its price")
     return price
 
 
-def bound_of(price: Price, call: Call, max_tokens: int) -> Amount:
+def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
     """Return the most that a call can cost.
 
     No tokenizer makes more tokens of a text than it has bytes.  Whether what is read had been kept,
     or is kept from now on, is the provider's business: the dearest is assumed.
     """
-    read = _size(call)
+    read = _max_input_tokens(call)
     ways = (
-        Tokens(read, max_tokens),
-        Tokens(read, max_tokens, cached=read),
-        Tokens(read, max_tokens, kept=read),
+        BilledTokens(read, max_tokens),
+        BilledTokens(read, max_tokens, cached=read),
+        BilledTokens(read, max_tokens, kept=read),
     )
     # A dearer time of day may begin while the call is under way.
-    moments = (0.0, call.seconds + _CLOCKS_APART)
+    moments = (0.0, call.seconds + _MAX_CLOCK_SKEW_S)
     usd = max(price.cost(way, moment) for way in ways for moment in moments)
     return Amount(usd, read + max_tokens, 1)
 
 
-def _size(call: Call) -> int:
+def _max_input_tokens(call: ModelCall) -> int:
     turns = sum(
-        _AROUND_TURN
-        + _length(turn.text)
+        _TURN_OVERHEAD
+        + _sent_bytes(turn.text)
         # As they are sent: in JSON, a letter that is none can have six.
         + sum(
-            _AROUND_TURN + len(msgspec.json.encode((use.tool, use.arguments))) for use in turn.uses
+            _TURN_OVERHEAD + len(msgspec.json.encode((use.tool, use.arguments)))
+            for use in turn.uses
         )
         for turn in call.turns
     )
     offers = sum(
-        _AROUND_TOOL + len((one.name + one.description).encode()) + len(one.schema)
+        _TOOL_OVERHEAD + len((one.name + one.description).encode()) + len(one.schema)
         for one in call.offers
     )
-    told = max(turns, sum(_length(chunk) for chunk in call.prompt.chunks()))
-    tools = _AROUND_TOOLS if call.offers or call.schema else 0
-    return _AROUND + told + offers + len(call.schema) + tools
+    told = max(turns, sum(_sent_bytes(chunk) for chunk in call.prompt.chunks()))
+    tools = _TOOLS_OVERHEAD if call.offers or call.schema else 0
+    return _CALL_OVERHEAD + told + offers + len(call.schema) + tools
 
 
-def _length(text: bytes) -> int:
+def _sent_bytes(text: bytes) -> int:
     """Return the bytes that are sent: a byte that is no text becomes a mark of three."""
     return len(text) if text.isascii() else len(text.decode(errors="replace").encode())

@@ -22,20 +22,20 @@ from subprocess import PIPE, Popen
 from threading import Thread
 from typing import IO, NamedTuple
 
-from forum.engine import FREE, NOTHING, Hear, Reply, nobody
+from forum.engine import EMPTY_CONTENT, NO_COST, CallReply, DeltaCallback, ignore_delta
 from forum.errors import NotConfined
-from forum.ledger import Amount, Bytes, Content, Outcome, text
-from forum.models.content import FileContent
+from forum.ledger import Amount, BytesContent, Content, Outcome, text_content
+from forum.models.file_content import FileContent
 from forum.models.sandbox import Sandbox
 from forum.work import Why
 
-GRACE = 0.3
+EXIT_GRACE_S = 0.3
 """Seconds to end in after SIGTERM, and to fall silent in after the end."""
 
-MOST_ERRORS = 1 << 16
+MAX_STDERR_BYTES = 1 << 16
 """How much is kept of what a program says on its standard error."""
 
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Program:
     environment: dict[str, str]
     seconds: float
     output_bytes: int
-    price: Amount = FREE
+    price: Amount = NO_COST
     sandbox: Sandbox | None = None
     """What it is confined by."""
 
 
-class _Verdict(NamedTuple):
+class _ExitVerdict(NamedTuple):
     """How a program ended."""
 
     outcome: Outcome
@@ -61,7 +61,9 @@ class _Verdict(NamedTuple):
     """What we say of it, where the program itself cannot."""
 
 
-async def run_program(program: Program, given: Content, hear: Hear = nobody) -> Reply:
+async def run_program(
+    program: Program, given: Content, hear: DeltaCallback = ignore_delta
+) -> CallReply:
     """Give a program its input, and return what it said and how it ended.
 
     Its whole group has been killed when this returns, raises or is cancelled.
@@ -70,33 +72,33 @@ async def run_program(program: Program, given: Content, hear: Hear = nobody) -> 
     try:
         output = FileContent()
     except OSError as error:
-        return _unspent(_not_kept(error))
+        return _free_reply(_storage_failure(error))
     try:
         process, handle = _start(program)
     except (OSError, ValueError, NotConfined) as error:
-        return _unspent(_not_started(program.argv, error))
+        return _free_reply(_start_failure(program.argv, error))
     errors = bytearray()
     stdin, stdout, stderr = filter(None, (process.stdin, process.stdout, process.stderr))
-    running = _Running(
+    running = _RunningProgram(
         process,
         handle,
-        _Input(stdin, chunks),
-        _Stream(stdout, _keep_aloud(output.append, hear), program.output_bytes),
-        _Stream(stderr, errors.extend, MOST_ERRORS),
+        _StdinWriter(stdin, chunks),
+        _OutputReader(stdout, _tee_to_listener(output.append, hear), program.output_bytes),
+        _OutputReader(stderr, errors.extend, MAX_STDERR_BYTES),
     )
     try:
         await running.finish(program.seconds)
     finally:
-        await running.end()
+        await running.kill()
     verdict = running.verdict()
-    return Reply(
+    return CallReply(
         verdict.outcome,
         output=output,
         spent=program.price,
         milliseconds=(time.monotonic_ns() - began) // 1_000_000,
         why=verdict.why,
         code=verdict.code,
-        error=verdict.error or Bytes(bytes(errors)),
+        error=verdict.error or BytesContent(bytes(errors)),
     )
 
 
@@ -118,17 +120,17 @@ def _start(program: Program) -> tuple[Popen[bytes], int]:
         return process, os.pidfd_open(process.pid)
     except OSError:
         with process:
-            _signal(process, SIGKILL)
+            _signal_group(process, SIGKILL)
         raise
 
 
-def _signal(process: Popen[bytes], number: int) -> None:
+def _signal_group(process: Popen[bytes], number: int) -> None:
     # Nobody is left in the group, or all of it has the rights of somebody else, like sudo.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
-class _Input:
+class _StdinWriter:
     """What a program is given, as fast as it reads."""
 
     def __init__(self, pipe: IO[bytes], chunks: Iterator[bytes]) -> None:
@@ -149,7 +151,7 @@ class _Input:
         return True
 
 
-class _Stream:
+class _OutputReader:
     """What comes out of a program: the beginning is kept, the rest is dropped."""
 
     def __init__(self, pipe: IO[bytes], keep: Callable[[bytes], object], most: int) -> None:
@@ -160,7 +162,7 @@ class _Stream:
     def read(self) -> int:
         """Take a piece of what is there, and return how long it is."""
         try:
-            piece = os.read(self.pipe.fileno(), _PIECE)
+            piece = os.read(self.pipe.fileno(), _CHUNK_BYTES)
         except BlockingIOError:  # empty, but not at its end
             return 0
         self.at_end = not piece
@@ -171,9 +173,11 @@ class _Stream:
         return len(piece)
 
 
-def _keep_aloud(keep: Callable[[bytes], object], hear: Hear) -> Callable[[bytes], object]:
+def _tee_to_listener(
+    keep: Callable[[bytes], object], hear: DeltaCallback
+) -> Callable[[bytes], object]:
     """Have what is kept also heard, letter by whole letter."""
-    if hear is nobody:
+    if hear is ignore_delta:
         return keep
     letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
@@ -186,20 +190,20 @@ def _keep_aloud(keep: Callable[[bytes], object], hear: Hear) -> Callable[[bytes]
     return take
 
 
-class _Running:
+class _RunningProgram:
     """A program that was started: how it is listened to, and how it ends."""
 
     def __init__(
         self,
         process: Popen[bytes],
         handle: int,
-        given: _Input,
-        output: _Stream,
-        errors: _Stream,
+        given: _StdinWriter,
+        output: _OutputReader,
+        errors: _OutputReader,
     ) -> None:
         self._process, self._handle, self._given = process, handle, given
         self._output, self._streams = output, (output, errors)
-        self._verdict: _Verdict | None = None
+        self._verdict: _ExitVerdict | None = None
         self._fault: Exception | None = None
         self._exited, self._changed = False, asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -210,40 +214,42 @@ class _Running:
 
     async def finish(self, seconds: float) -> None:
         """Let the program run until it ends, says too much, or is out of time."""
-        if not await self._until(lambda: self._exited or self._decided, seconds):
-            self._decide(_Verdict(Outcome.TIMEOUT, Why.DEADLINE))
-            _signal(self._process, SIGTERM)
+        if not await self._wait_until(lambda: self._exited or self._decided, seconds):
+            self._decide(_ExitVerdict(Outcome.TIMEOUT, Why.DEADLINE))
+            _signal_group(self._process, SIGTERM)
         elif self._decided:
             return
-        await self._until(lambda: self._exited and all(s.at_end for s in self._streams), GRACE)
+        await self._wait_until(
+            lambda: self._exited and all(s.at_end for s in self._streams), EXIT_GRACE_S
+        )
 
-    async def end(self) -> None:
+    async def kill(self) -> None:
         """Kill the whole group, and let go of everything."""
-        _signal(self._process, SIGKILL)
+        _signal_group(self._process, SIGKILL)
         try:
-            await self._until(lambda: self._exited, GRACE)
+            await self._wait_until(lambda: self._exited, EXIT_GRACE_S)
         finally:
-            self._let_go()
+            self._release()
 
-    def verdict(self) -> _Verdict:
+    def verdict(self) -> _ExitVerdict:
         """Return how it ended.  What its input raised is raised here."""
         if self._fault is not None:
             try:
                 raise self._fault
             finally:
                 self._fault = None  # else it would hold, by its traceback, what holds it
-        return self._verdict or _verdict_on(None)
+        return self._verdict or _verdict_on_exit(None)
 
     @property
     def _decided(self) -> bool:
         return self._verdict is not None or self._fault is not None
 
-    def _decide(self, verdict: _Verdict) -> None:
+    def _decide(self, verdict: _ExitVerdict) -> None:
         if self._verdict is None:
             self._verdict = verdict
         self._changed.set()
 
-    async def _until(self, holds: Callable[[], bool], seconds: float) -> bool:
+    async def _wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:
         """Wait for so long, or until something holds; tell whether it does."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -267,20 +273,20 @@ class _Running:
             self._loop.remove_writer(self._given.pipe)
             self._given.pipe.close()
 
-    def _on_output(self, stream: _Stream) -> int:
+    def _on_output(self, stream: _OutputReader) -> int:
         length = 0
         try:
             length = stream.read()
         except OSError as error:
-            self._decide(_not_kept(error))
+            self._decide(_storage_failure(error))
         if self._output.too_much:
-            self._decide(_Verdict(Outcome.FAILED, Why.OVERSIZE))
+            self._decide(_ExitVerdict(Outcome.FAILED, Why.OVERSIZE))
         if stream.at_end:
             self._loop.remove_reader(stream.pipe)
             self._changed.set()
         return length
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._loop.remove_reader(self._handle)
         if not self._given.pipe.closed:
             self._loop.remove_writer(self._given.pipe)
@@ -292,7 +298,7 @@ class _Running:
             while rest > 0 and (length := self._on_output(stream)):
                 rest -= length
         if self._exited:
-            self._decide(_verdict_on(_reap(self._process)))
+            self._decide(_verdict_on_exit(_reap(self._process)))
         else:
             # It cannot be killed: it hangs in the kernel, or has the rights of somebody else.
             Thread(target=self._process.wait, daemon=True).start()
@@ -314,26 +320,28 @@ def _reap(process: Popen[bytes]) -> int | None:
     return process.wait()
 
 
-def _verdict_on(status: int | None) -> _Verdict:
+def _verdict_on_exit(status: int | None) -> _ExitVerdict:
     if status == 0:
-        return _Verdict(Outcome.OK)
+        return _ExitVerdict(Outcome.OK)
     if status is None:
-        return _Verdict(Outcome.FAILED, Why.ERROR, "exit unknown")
+        return _ExitVerdict(Outcome.FAILED, Why.ERROR, "exit unknown")
     code = f"exit {status}" if status > 0 else f"signal {-status}"
-    return _Verdict(Outcome.FAILED, Why.ERROR, code)
+    return _ExitVerdict(Outcome.FAILED, Why.ERROR, code)
 
 
-def _unspent(verdict: _Verdict) -> Reply:
-    error = verdict.error or NOTHING
-    return Reply(verdict.outcome, why=verdict.why, code=verdict.code, error=error)
+def _free_reply(verdict: _ExitVerdict) -> CallReply:
+    error = verdict.error or EMPTY_CONTENT
+    return CallReply(verdict.outcome, why=verdict.why, code=verdict.code, error=error)
 
 
-def _not_kept(error: OSError) -> _Verdict:
+def _storage_failure(error: OSError) -> _ExitVerdict:
     told = f"cannot keep what the program says: {error}; make room, or point TMPDIR elsewhere"
-    return _Verdict(Outcome.FAILED, Why.ERROR, "not-kept", text(told))
+    return _ExitVerdict(Outcome.FAILED, Why.ERROR, "not-kept", text_content(told))
 
 
-def _not_started(argv: tuple[str, ...], error: OSError | ValueError | NotConfined) -> _Verdict:
+def _start_failure(
+    argv: tuple[str, ...], error: OSError | ValueError | NotConfined
+) -> _ExitVerdict:
     name = repr(argv[0]) if argv else "without a name"
     match error:
         case FileNotFoundError() | NotADirectoryError():
@@ -349,4 +357,6 @@ def _not_started(argv: tuple[str, ...], error: OSError | ValueError | NotConfine
     # A program that is missing is missing a moment later too: denied, it is not tried again.
     permanent = code in ("not-found", "not-executable")
     told = f"cannot start the program {name}: {error}; {advice}"
-    return _Verdict(Outcome.DENIED if permanent else Outcome.FAILED, Why.ERROR, code, text(told))
+    return _ExitVerdict(
+        Outcome.DENIED if permanent else Outcome.FAILED, Why.ERROR, code, text_content(told)
+    )

@@ -30,9 +30,9 @@ from weakref import finalize
 
 from forum.config import Settings
 from forum.errors import NotConfined
-from forum.models import relay
-from forum.models.environment import named_only
+from forum.models import sandbox_relay
 from forum.models.mounts import SecretFilter, trace
+from forum.models.process_environment import allowed_environment
 from forum.models.secret_paths import (
     find_registered,
     list_named_secrets,
@@ -49,16 +49,16 @@ _ETC = (
 )  # fmt: skip
 """What programs need of /etc; the rest may hold passwords, and is not there."""
 _SCRATCH = ("/tmp", "/var/tmp", "/run")  # noqa: S108  new and empty ones
-_CONNECT_SECONDS = 30.0
-_POLL_SECONDS = 0.1
-_LISTENERS = "127.77.0."
+_CONNECT_TIMEOUT_S = 30.0
+_POLL_INTERVAL_S = 0.1
+_RELAY_IP_PREFIX = "127.77.0."
 """In the network of a program, each name that was named leads to an address that begins so."""
-_LISTENING = Lock()
+_LISTEN_LOCK = Lock()
 """Held by whoever begins to listen: programs are started by several threads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class AllowedAddress:
     """Somewhere that confined programs may connect to."""
 
     host: str
@@ -84,13 +84,13 @@ class Sandbox:
     """The folder with the records of all projects of this user."""
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
-    connect: tuple[Address, ...] = ()
+    connect: tuple[AllowedAddress, ...] = ()
     env: tuple[str, ...] = ()
     """Variables of the worker's environment that every confined program is given."""
 
     def environment(self, names: Iterable[str], **told: str) -> dict[str, str]:
         """Return what a confined program knows of the environment: what was named for it."""
-        return named_only({*names, *self.env}, **told)
+        return allowed_environment({*names, *self.env}, **told)
 
     def command(self, argv: Sequence[str]) -> tuple[str, ...]:
         """Return the command that runs a program confined.
@@ -100,7 +100,7 @@ class Sandbox:
         """
         # Anew for each program: a secret or another project may have been added since the last one.
         secrets = self._filter_secrets()
-        program = (self._find(argv[0], secrets), *argv[1:])
+        program = (self._find_program(argv[0], secrets), *argv[1:])
         inner = (
             BUBBLEWRAP, "--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc",
             "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL",
@@ -115,11 +115,11 @@ class Sandbox:
         return (
             BUBBLEWRAP, "--unshare-user", "--uid", "0", "--gid", "0", "--unshare-net",
             "--unshare-pid", "--die-with-parent", "--cap-add", "ALL", "--dev-bind", "/", "/", "--",
-            sys.executable, "-I", "-S", relay.__file__, *self._relayed(), "--",
+            sys.executable, "-I", "-S", sandbox_relay.__file__, *self._relay_arguments(), "--",
             *inner, *user, "--", *program,
         )  # fmt: skip
 
-    def check(self) -> None:
+    def check_usable(self) -> None:
         """Have something run confined.  Raises `NotConfined` where that cannot be done."""
         if shutil.which(BUBBLEWRAP) is None:
             raise NotConfined("bubblewrap is not installed", "apt install bubblewrap")
@@ -137,7 +137,7 @@ class Sandbox:
     # Files
 
     @cached_property
-    def _shown(self) -> tuple[tuple[str, Path], ...]:
+    def _bind_mounts(self) -> tuple[tuple[str, Path], ...]:
         """What is bound into the sandbox, and how: the wider before what is in it."""
         own = {Path(sys.prefix), Path(sys.base_prefix)}
         folders = (*sorted(own), *((self.folder,) if self.folder else ()), *self.read)
@@ -159,7 +159,7 @@ class Sandbox:
         home = os.environ.get("HOME", "")
         for name in (*_SCRATCH, *([home] if len(Path(home).parts) > 1 else [])):
             yield from ("--tmpfs", name)
-        for how, path in self._shown:
+        for how, path in self._bind_mounts:
             yield from secrets.bind(how, path, path)
 
     def _filter_secrets(self) -> SecretFilter:
@@ -175,7 +175,7 @@ class Sandbox:
         others = [path for path in self._find_other_secrets() if trace(path)[-1] not in own]
         for path in others:
             self._check_fixed(path)
-        return SecretFilter((*self.hidden, *others), self._room / "empty")
+        return SecretFilter((*self.hidden, *others), self._private_folder / "empty")
 
     def _find_other_secrets(self) -> Iterable[Path]:
         """Yield the secrets of all projects that programs would see, this one among them."""
@@ -205,17 +205,23 @@ class Sandbox:
     @cached_property
     def _bound(self) -> tuple[Path, ...]:
         etc = ((Path("/etc") / name).resolve() for name in _ETC)
-        return (*(path for _, path in self._shown), *map(Path, _SYSTEM), *etc)
+        return (*(path for _, path in self._bind_mounts), *map(Path, _SYSTEM), *etc)
 
     def _place(self, secrets: SecretFilter) -> tuple[str, ...]:
         """Return where the program begins, and under which names it finds addresses."""
         wanted = [Path.cwd(), *([self.folder.resolve()] if self.folder else [])]
         seen = (path for path in wanted if self._is_bound(path) and not secrets.hides(path))
         where = next(seen, Path(_SCRATCH[0]))
-        return ("--ro-bind", str(self._room / "hosts"), "/etc/hosts", "--chdir", str(where))
+        return (
+            "--ro-bind",
+            str(self._private_folder / "hosts"),
+            "/etc/hosts",
+            "--chdir",
+            str(where),
+        )
 
     @cached_property
-    def _room(self) -> Path:
+    def _private_folder(self) -> Path:
         """A folder that only this user can enter, for as long as the sandbox is in use."""
         room = Path(tempfile.mkdtemp(prefix="forum-"))
         finalize(self, shutil.rmtree, room, ignore_errors=True)
@@ -225,7 +231,7 @@ class Sandbox:
         (room / "empty").touch()
         return room
 
-    def _find(self, name: str, secrets: SecretFilter) -> str:
+    def _find_program(self, name: str, secrets: SecretFilter) -> str:
         """Return the path of a program, if the confined one can see it."""
         found = shutil.which(name)
         if found is None:
@@ -240,20 +246,20 @@ class Sandbox:
     # The network
 
     @property
-    def _ips(self) -> list[tuple[Address, str]]:
+    def _ips(self) -> list[tuple[AllowedAddress, str]]:
         names = list(dict.fromkeys(a.host for a in self.connect if not a.is_loopback))
-        given = {name: f"{_LISTENERS}{number}" for number, name in enumerate(names, 1)}
+        given = {name: f"{_RELAY_IP_PREFIX}{number}" for number, name in enumerate(names, 1)}
         given["localhost"] = "127.0.0.1"
         return [(address, given.get(address.host, address.host)) for address in self.connect]
 
-    def _relayed(self) -> Iterable[str]:
+    def _relay_arguments(self) -> Iterable[str]:
         """Yield where the relay listens, and the socket for each: the worker listens there."""
-        room = self._room
+        room = self._private_folder
         for number, (address, ip) in enumerate(self._ips):
             path = room / str(number)
-            with _LISTENING:
+            with _LISTEN_LOCK:
                 if not path.exists():
-                    finalize(self, _stop, _listen(address, path))
+                    finalize(self, _stop_server, _serve_address(address, path))
             yield f"{ip},{address.port},{path}"
 
 
@@ -271,29 +277,29 @@ def make_sandbox(settings: Settings) -> Sandbox | None:
         registry=settings.state / "projects",
         read=rules.read,
         write=rules.write,
-        connect=tuple(Address(host, port) for host, port in rules.connect),
+        connect=tuple(AllowedAddress(host, port) for host, port in rules.connect),
         env=rules.env,
     )
 
 
-def _listen(address: Address, path: Path) -> ThreadingUnixStreamServer:
+def _serve_address(address: AllowedAddress, path: Path) -> ThreadingUnixStreamServer:
     """Connect whoever comes to a Unix socket with one address, and no other."""
 
-    class Handler(BaseRequestHandler):
+    class RelayHandler(BaseRequestHandler):
         def handle(self) -> None:
             with suppress(OSError):
                 where = (address.host, address.port)
-                with socket.create_connection(where, _CONNECT_SECONDS) as outside:
+                with socket.create_connection(where, _CONNECT_TIMEOUT_S) as outside:
                     outside.settimeout(None)
-                    relay.exchange(self.request, outside)
+                    sandbox_relay.relay_both_ways(self.request, outside)
 
-    server = ThreadingUnixStreamServer(str(path), Handler)
+    server = ThreadingUnixStreamServer(str(path), RelayHandler)
     server.daemon_threads = True
     path.chmod(0o600)
-    Thread(target=server.serve_forever, args=(_POLL_SECONDS,), daemon=True).start()
+    Thread(target=server.serve_forever, args=(_POLL_INTERVAL_S,), daemon=True).start()
     return server
 
 
-def _stop(server: ThreadingUnixStreamServer) -> None:
+def _stop_server(server: ThreadingUnixStreamServer) -> None:
     server.shutdown()
     server.server_close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from forum.config import FILE, Settings, load_settings, secret_files
+from forum.config import PROJECT_FILE, Settings, list_secret_files, load_settings
 from forum.errors import BadSettings, NotConfined
 
 SEARCH_DEPTH = 3
@@ -24,7 +24,7 @@ _NO_USER_FILES = {"FORUM_CONFIG_DIR": os.devnull, "FORUM_STATE_DIR": os.devnull}
 
 
 class _ProjectRecord(msgspec.Struct, frozen=True):
-    """The part of a record of `forum.backends.projects` that says where secrets are."""
+    """The part of a record of `forum.backends.project_registry` that says where secrets are."""
 
     path: str
     """The folder with the data."""
@@ -44,7 +44,7 @@ def list_secrets(settings: Settings) -> tuple[Path, ...]:
 
 def list_named_secrets(settings: Settings) -> tuple[Path, ...]:
     """Return the files with secrets that settings can name, whether or not they do."""
-    named = (path for path, _ in secret_files(settings))
+    named = (path for path, _ in list_secret_files(settings))
     return (settings.key_file, settings.write_key_file, *named)
 
 
@@ -83,8 +83,8 @@ def search_projects(folders: Iterable[Path]) -> Iterator[Path]:
 
 def _list_project(folder: Path) -> Iterator[Path]:
     """Yield the secrets of the project in a folder, and those that its own file names."""
-    yield from (folder / _DATA, folder / FILE)
-    if (folder / FILE).is_file():
+    yield from (folder / _DATA, folder / PROJECT_FILE)
+    if (folder / PROJECT_FILE).is_file():
         # A file that Forum cannot read names no key that Forum uses.
         with suppress(BadSettings):
             yield from list_named_secrets(load_settings(folder, _NO_USER_FILES))

@@ -31,8 +31,8 @@ from forum.errors import MissingExtra, NotServing
 MODEL: Final = "smollm2-135m"
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8801
-READY_SECONDS: Final = 60.0
-GRACE: Final = 3.0
+READY_TIMEOUT_S: Final = 60.0
+EXIT_GRACE_S: Final = 3.0
 """Seconds to end in after SIGTERM."""
 
 _SLOTS, _SLOT_TOKENS = 4, 2048  # requests at once, and the tokens of a prompt with its reply
@@ -55,28 +55,28 @@ def start_smollm2() -> Iterator[str]:
         try:
             yield _base_url(process, log)
         finally:
-            _end(process)
+            _stop_process(process)
 
 
 def _base_url(process: Popen[bytes], log: IO[bytes]) -> str:
     """Wait for the line that says where the model is served."""
     assert process.stdout is not None  # noqa: S101  # it is a pipe
-    if not select.select([process.stdout], [], [], READY_SECONDS)[0]:
-        raise NotServing(MODEL, f"it was not ready after {READY_SECONDS:.0f} seconds")
+    if not select.select([process.stdout], [], [], READY_TIMEOUT_S)[0]:
+        raise NotServing(MODEL, f"it was not ready after {READY_TIMEOUT_S:.0f} seconds")
     match process.stdout.readline().decode().split():
         case [word, url, *_] if word == _READY:
             return url
         case _:
-            _end(process)
+            _stop_process(process)
             log.seek(0)
             last = log.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise NotServing(MODEL, last or f"its process ended with {process.returncode}")
 
 
-def _end(process: Popen[bytes]) -> None:
+def _stop_process(process: Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(GRACE)
+        process.wait(EXIT_GRACE_S)
     except TimeoutExpired:
         process.kill()
 

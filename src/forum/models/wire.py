@@ -10,18 +10,18 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from forum.engine import MOST_USES, Call, Hear, Offer, nobody
-from forum.models.http import Taker, TooMuch
-from forum.models.prices import Tokens
-from forum.work import Chat, Turn, Use, Who
+from forum.engine import MAX_TOOL_CALLS, DeltaCallback, ModelCall, ToolOffer, ignore_delta
+from forum.models.prices import BilledTokens
+from forum.models.provider_http import ReplyTooLarge, ResponseReader
+from forum.work import Chat, MessageRole, PromptMessage, ToolCall
 
-MOST_OUTPUT: Final = 1 << 24
+MAX_OUTPUT_BYTES: Final = 1 << 24
 """The most that is kept of what a model says."""
 
-ANSWER: Final = "answer"
+ANSWER_NAME: Final = "answer"
 """What the form of an output is called."""
 
-_ABSURD: Final = 1 << 53
+_MAX_TOKEN_COUNT: Final = 1 << 53
 
 
 class Finish(Enum):
@@ -36,22 +36,22 @@ class Finish(Enum):
 
 
 @dataclass(slots=True)
-class Wish:
+class PartialToolCall:
     """A tool that a model wants to be used, as it comes in."""
 
     tool: str = ""
     arguments: list[str] = field(default_factory=list)
 
 
-class Said:
+class ReplyBuilder:
     """What a model has said so far; of its text, whoever listens is told at once."""
 
-    def __init__(self, hear: Hear = nobody) -> None:
+    def __init__(self, hear: DeltaCallback = ignore_delta) -> None:
         self._hear = hear
         self.parts: list[str] = []
-        self.wishes: dict[int, Wish] = {}
+        self.tool_calls: dict[int, PartialToolCall] = {}
         self.finish = Finish.NONE
-        self.tokens: Tokens | None = None
+        self.tokens: BilledTokens | None = None
         self.model = ""
         self.error = b""
         self._size = 0
@@ -61,36 +61,36 @@ class Said:
         """All of its text."""
         return "".join(self.parts)
 
-    def add(self, text: str, *, heard: bool = True) -> None:
+    def add_text(self, text: str, *, heard: bool = True) -> None:
         """Take in some more of its text."""
         self._count(text)
         self.parts.append(text)
         if heard and text:
             self._hear(text)
 
-    def wish(self, number: int, tool: str, arguments: str) -> None:
+    def add_tool_call(self, number: int, tool: str, arguments: str) -> None:
         """Take in some more of a wish."""
         self._count(tool + arguments)
-        if number not in self.wishes and len(self.wishes) == MOST_USES:
-            raise TooMuch
-        wish = self.wishes.setdefault(number, Wish())
+        if number not in self.tool_calls and len(self.tool_calls) == MAX_TOOL_CALLS:
+            raise ReplyTooLarge
+        wish = self.tool_calls.setdefault(number, PartialToolCall())
         wish.tool = wish.tool or tool
         wish.arguments.append(arguments)
 
-    def fail(self, finish: Finish, error: bytes) -> None:
+    def set_error(self, finish: Finish, error: bytes) -> None:
         """Take in what the provider says of an error."""
         self.finish, self.error = finish, error
 
     def _count(self, text: str) -> None:
         self._size += len(text.encode())
-        if self._size > MOST_OUTPUT:
-            raise TooMuch
+        if self._size > MAX_OUTPUT_BYTES:
+            raise ReplyTooLarge
 
 
-class Reading(Taker, Protocol):
+class ReplyReader(ResponseReader, Protocol):
     """An answer that is coming in."""
 
-    said: Said
+    said: ReplyBuilder
 
 
 class Wire(Protocol):
@@ -105,51 +105,53 @@ class Wire(Protocol):
         """Return what says who we are."""
         ...
 
-    def body(self, spec: Chat, call: Call) -> dict[str, Any]:
+    def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
         """Return the request in this API's words.  Raises what msgspec raises of a bad schema."""
         ...
 
-    def read(self, call: Call) -> Reading:
+    def read(self, call: ModelCall) -> ReplyReader:
         """Return what will read the answer."""
         ...
 
 
-def bearer(key: str) -> dict[str, str]:
+def bearer_headers(key: str) -> dict[str, str]:
     """Return what says who we are, where a key is all that says it."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def merge(options: dict[str, Any], own: dict[str, Any], never: frozenset[str]) -> dict[str, Any]:
+def merge_options(
+    options: dict[str, Any], own: dict[str, Any], never: frozenset[str]
+) -> dict[str, Any]:
     """Return a request with more options, none of which says what is ours to say."""
     return {name: value for name, value in options.items() if name not in never} | own
 
 
-def turns_of(call: Call) -> tuple[Turn, ...]:
+def messages_of(call: ModelCall) -> tuple[PromptMessage, ...]:
     """Return who said what; without turns, all of the prompt was said by the user."""
-    if any(turn.who is not Who.SYSTEM for turn in call.turns):
+    if any(turn.who is not MessageRole.SYSTEM for turn in call.turns):
         return call.turns
-    return (Turn(Who.USER, b"".join(call.prompt.chunks())),)
+    return (PromptMessage(MessageRole.USER, b"".join(call.prompt.chunks())),)
 
 
-def system_of(turns: tuple[Turn, ...]) -> str:
+def system_of(turns: tuple[PromptMessage, ...]) -> str:
     """Return what the system says, for an API that has a place of its own for that."""
-    return "\n\n".join(words(turn) for turn in turns if turn.who is Who.SYSTEM)
+    return "\n\n".join(text_of(turn) for turn in turns if turn.who is MessageRole.SYSTEM)
 
 
-def words(turn: Turn) -> str:
+def text_of(turn: PromptMessage) -> str:
     """Return what was said as text, whatever it was made of."""
     return turn.text.decode(errors="replace")
 
 
-class Asked:
+class ToolCallIds:
     """The wishes of a conversation, by which results find the wish that they belong to."""
 
-    def __init__(self, offers: tuple[Offer, ...]) -> None:
+    def __init__(self, offers: tuple[ToolOffer, ...]) -> None:
         self._plain = {offer.name for offer in offers if not offer.schema}
         self._turn = -1
         self._count = 0
 
-    def ids(self, turn: int, uses: tuple[Use, ...]) -> list[str]:
+    def make_ids(self, turn: int, uses: tuple[ToolCall, ...]) -> list[str]:
         """Return the ids of the wishes of a turn."""
         self._turn, self._count = turn, len(uses)
         return [f"call_{turn}_{number}" for number in range(len(uses))]
@@ -158,7 +160,7 @@ class Asked:
         """Return the id of the wish that a result belongs to, if there is one."""
         return f"call_{self._turn}_{use}" if use < self._count else None
 
-    def arguments(self, use: Use) -> dict[str, Any]:
+    def arguments(self, use: ToolCall) -> dict[str, Any]:
         """Return the arguments of a wish as an object, which is what an API wants."""
         if use.tool not in self._plain:
             try:
@@ -177,31 +179,31 @@ _TEXT: Final[dict[str, Any]] = {
 }
 
 
-class _Input(msgspec.Struct, forbid_unknown_fields=True):
+class _PlainToolInput(msgspec.Struct, forbid_unknown_fields=True):
     input: str
 
 
 # Made once, here: two threads that let msgspec take in a type at the same time crash the process.
 _object = msgspec.json.Decoder(dict[str, Any])
-_input = msgspec.json.Decoder(_Input)
+_input = msgspec.json.Decoder(_PlainToolInput)
 
 
-def schema_of(schema: bytes) -> dict[str, Any]:
+def parse_tool_schema(schema: bytes) -> dict[str, Any]:
     """Read a JSON schema; without one, any text will do, as the property `input`."""
     return _object.decode(schema) if schema else _TEXT
 
 
-def uses_of(said: Said, offers: tuple[Offer, ...]) -> tuple[Use, ...]:
+def tool_calls_of(said: ReplyBuilder, offers: tuple[ToolOffer, ...]) -> tuple[ToolCall, ...]:
     """Return what a model wants to be used, with the arguments as it wrote them."""
     plain = {offer.name for offer in offers if not offer.schema}
     uses = []
-    for _, wish in sorted(said.wishes.items()):
+    for _, wish in sorted(said.tool_calls.items()):
         arguments = "".join(wish.arguments)
         if wish.tool in plain:
             # If it wrote something else, that is what the tool is given.
             with suppress(msgspec.MsgspecError, RecursionError):
                 arguments = _input.decode(arguments).input
-        uses.append(Use(wish.tool, arguments))
+        uses.append(ToolCall(wish.tool, arguments))
     return tuple(uses)
 
 
@@ -220,6 +222,6 @@ def is_strict(schema: Any) -> bool:  # noqa: ANN401  # any part of a schema
             return True
 
 
-def count(*numbers: int) -> bool:
+def is_valid_count(*numbers: int) -> bool:
     """Tell whether a provider's numbers can be counts of tokens."""
-    return all(number >= 0 for number in numbers) and sum(numbers) < _ABSURD
+    return all(number >= 0 for number in numbers) and sum(numbers) < _MAX_TOKEN_COUNT

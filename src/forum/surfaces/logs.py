@@ -12,7 +12,7 @@ from forum.errors import ForumError
 
 LOG = logging.getLogger("forum")
 
-_MOST_LETTERS = 500
+_MAX_LINE_LENGTH = 500
 _REPEAT_AFTER_S = 30.0
 """After how long the same trouble is told again."""
 _MAX_REMEMBERED = 1000
@@ -36,7 +36,7 @@ class RecentLines:
             return True
 
 
-def one_line(error: BaseException) -> str:
+def format_error_line(error: BaseException) -> str:
     """Return what an error says, on one line that does not fill a screen."""
-    text = " ".join(str(error).split())[:_MOST_LETTERS]
+    text = " ".join(str(error).split())[:_MAX_LINE_LENGTH]
     return text if isinstance(error, ForumError) else f"{type(error).__name__}: {text}"

@@ -15,26 +15,25 @@ that tools which other people wrote can check what Forum records.
     policy       whom the reader believes
 """
 
-from forum.tlog.checkpoint import Checkpoint, checkpoint_of, open_checkpoint, sign_checkpoint
+from forum.tlog.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint, sign_checkpoint
 from forum.tlog.cosignature import (
     Cosignature,
-    consistent_times,
     cosign,
-    cosignatures,
     is_witnessed,
     quorum_time,
+    select_consistent_times,
+    verify_cosignatures,
 )
 from forum.tlog.hashing import (
     EMPTY_ROOT,
     Hash,
+    compute_root,
     hash_children,
     hash_leaf,
     hash_leaves,
-    root_of,
 )
 from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, SigningKey, VerifierKey
-from forum.tlog.note import Note, Signature, sign_note, verified_by
-from forum.tlog.policy import KnownLog, KnownWitness, Policy, WitnessGroup
+from forum.tlog.note import Note, Signature, sign_note, verify_note
 from forum.tlog.proof_file import TlogProof
 from forum.tlog.proofs import (
     check_consistency,
@@ -49,14 +48,15 @@ from forum.tlog.tiles import (
     ReadTile,
     TileId,
     count_tiles,
+    decode_entry_bundle,
+    encode_entry_bundle,
     entries_path,
-    entry_bundle,
+    list_tiles,
     parse_entries_path,
     parse_tile_path,
-    split_entry_bundle,
-    tile_widths,
 )
-from forum.tlog.tree import Tree, TreeView, view_of
+from forum.tlog.tree import Tree, TreeView, view_in_memory
+from forum.tlog.witness_policy import KnownLog, KnownWitness, WitnessGroup, WitnessPolicy
 
 __all__ = [
     "ED25519",
@@ -69,7 +69,6 @@ __all__ = [
     "KnownLog",
     "KnownWitness",
     "Note",
-    "Policy",
     "ReadTile",
     "Signature",
     "SigningKey",
@@ -79,32 +78,33 @@ __all__ = [
     "TreeView",
     "VerifierKey",
     "WitnessGroup",
+    "WitnessPolicy",
     "check_consistency",
     "check_inclusion",
     "check_subtree_consistency",
     "check_subtree_inclusion",
-    "checkpoint_of",
-    "consistent_times",
+    "compute_root",
     "cosign",
-    "cosignatures",
     "count_tiles",
+    "decode_entry_bundle",
+    "encode_entry_bundle",
     "entries_path",
-    "entry_bundle",
     "hash_children",
     "hash_leaf",
     "hash_leaves",
     "is_witnessed",
+    "list_tiles",
     "open_checkpoint",
+    "parse_checkpoint",
     "parse_entries_path",
     "parse_tile_path",
     "prove_consistency",
     "prove_inclusion",
     "quorum_time",
-    "root_of",
+    "select_consistent_times",
     "sign_checkpoint",
     "sign_note",
-    "split_entry_bundle",
-    "tile_widths",
-    "verified_by",
-    "view_of",
+    "verify_cosignatures",
+    "verify_note",
+    "view_in_memory",
 ]

@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Self
 
 from forum.errors import Malformed, SignatureRejected
-from forum.tlog.canonical import check_number, check_text, parse_decimal
+from forum.tlog.canonical_encoding import check_number, check_text, parse_decimal
 from forum.tlog.hashing import EMPTY_ROOT, Hash
 from forum.tlog.keys import SigningKey, VerifierKey
-from forum.tlog.note import Note, sign_note, verified_by
+from forum.tlog.note import Note, sign_note, verify_note
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Checkpoint:
 
 
 @lru_cache(maxsize=16)
-def checkpoint_of(data: bytes) -> Checkpoint:
+def parse_checkpoint(data: bytes) -> Checkpoint:
     """Read what a note commits to, without asking who has signed it."""
     return Checkpoint.parse(Note.parse(data).text)
 
@@ -58,7 +58,7 @@ def sign_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> Note:
 def open_checkpoint(data: bytes | Note, keys: Iterable[VerifierKey]) -> tuple[Checkpoint, Note]:
     """Read a checkpoint that its own log has signed, or raise SignatureRejected."""
     note = data if isinstance(data, Note) else Note.parse(data)
-    signers = verified_by(note, keys)
+    signers = verify_note(note, keys)
     checkpoint = Checkpoint.parse(note.text)
     # A reader may trust several logs.  None of them may speak for another.
     if all(key.name != checkpoint.origin for key in signers):

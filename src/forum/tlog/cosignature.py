@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from struct import pack, unpack
 
 from forum.errors import Malformed, SignatureRejected
-from forum.tlog.canonical import MAX_INT, check_number
+from forum.tlog.canonical_encoding import MAX_INT, check_number
 from forum.tlog.checkpoint import Checkpoint
 from forum.tlog.keys import ED25519_COSIGNATURE, SigningKey, VerifierKey
 from forum.tlog.note import Note, Signature
-from forum.tlog.policy import Policy
+from forum.tlog.witness_policy import WitnessPolicy
 
 BLOB_SIZE = 8 + 64
 
@@ -36,44 +36,44 @@ def cosign(checkpoint_text: str, key: SigningKey, time: int) -> Signature:
         raise Malformed("key", f"{key.name} does not cosign")
     Checkpoint.parse(checkpoint_text)
     check_number(time, "cosignature time")
-    blob = pack(">Q", time) + key.sign(_message(checkpoint_text, time))
+    blob = pack(">Q", time) + key.sign(_signed_message(checkpoint_text, time))
     return Signature(key.name, key.verifier().key_id, blob)
 
 
-def cosignatures(note: Note, witnesses: Iterable[VerifierKey]) -> tuple[Cosignature, ...]:
+def verify_cosignatures(note: Note, witnesses: Iterable[VerifierKey]) -> tuple[Cosignature, ...]:
     """Return the cosignatures by known witnesses, verified; others are passed over.
 
     One by a known witness that does not hold raises SignatureRejected.
     """
     known = [key for key in witnesses if key.algorithm == ED25519_COSIGNATURE]
     return tuple(
-        _verified(note.text, signature.blob, key)
+        _verify_cosignature(note.text, signature.blob, key)
         for signature in note.signatures
         for key in known
-        if signature.names(key)
+        if signature.claims_key(key)
     )
 
 
-def _verified(text: str, blob: bytes, key: VerifierKey) -> Cosignature:
+def _verify_cosignature(text: str, blob: bytes, key: VerifierKey) -> Cosignature:
     if len(blob) != BLOB_SIZE:
         raise SignatureRejected(key.name, f"a cosignature of {len(blob)} bytes, not {BLOB_SIZE}")
     time, signature = unpack(">Q64s", blob)
     if time > MAX_INT:
         raise SignatureRejected(key.name, "cosigned after 2^63 - 1")
-    key.verify(_message(text, time), signature)
+    key.verify(_signed_message(text, time), signature)
     return Cosignature(key, time)
 
 
-def _message(text: str, time: int) -> bytes:
+def _signed_message(text: str, time: int) -> bytes:
     return f"cosignature/v1\ntime {time}\n{text}".encode()
 
 
-def is_witnessed(note: Note, policy: Policy) -> bool:
+def is_witnessed(note: Note, policy: WitnessPolicy) -> bool:
     """Tell whether the witnesses that a policy asks for have cosigned a checkpoint."""
-    return policy.satisfied_by([c.key for c in cosignatures(note, policy.witness_keys)])
+    return policy.is_satisfied_by([c.key for c in verify_cosignatures(note, policy.witness_keys)])
 
 
-def quorum_time(seen: Iterable[Cosignature], policy: Policy) -> int:
+def quorum_time(seen: Iterable[Cosignature], policy: WitnessPolicy) -> int:
     """Return the earliest time by which the policy's quorum had cosigned, or 0 if there is none.
 
     For k of n witnesses that is the k-th smallest time: no fewer than k witnesses together can
@@ -82,12 +82,12 @@ def quorum_time(seen: Iterable[Cosignature], policy: Policy) -> int:
     keys: set[VerifierKey] = set()
     for cosignature in sorted((c for c in seen if c.time), key=lambda c: c.time):
         keys.add(cosignature.key)
-        if policy.satisfied_by(keys):
+        if policy.is_satisfied_by(keys):
             return cosignature.time
     return 0
 
 
-def consistent_times(times: Sequence[int]) -> list[int]:
+def select_consistent_times(times: Sequence[int]) -> list[int]:
     """Return the times of checkpoints in the order of their sizes, 0 for each that is refuted.
 
     A larger tree is cosigned later.  Where times contradict that, a witness's clock was wrong; kept

@@ -9,7 +9,7 @@ from struct import iter_unpack
 from typing import Self
 
 from forum.errors import Malformed
-from forum.tlog.canonical import format_base64, parse_base64
+from forum.tlog.canonical_encoding import format_base64, parse_base64
 
 HASH_SIZE = 32
 LEAF_PREFIX = b"\x00"
@@ -67,11 +67,11 @@ def hash_children(left: bytes, right: bytes) -> Hash:
     return Hash(sha256(NODE_PREFIX + left + right).digest())
 
 
-def root_of(leaves: Sequence[bytes]) -> Hash:
+def compute_root(leaves: Sequence[bytes]) -> Hash:
     """Compute the root over a list of leaf hashes."""
     level, tail = join_hashes(leaves), b""
     while level:
-        level, tail = climb(level, tail)
+        level, tail = climb_level(level, tail)
     return Hash(tail) if tail else EMPTY_ROOT
 
 
@@ -84,7 +84,7 @@ def join_hashes(hashes: Iterable[bytes]) -> bytes:
     return b"".join(hashes)
 
 
-def climb(level: bytes, tail: bytes) -> tuple[bytes, bytes]:
+def climb_level(level: bytes, tail: bytes) -> tuple[bytes, bytes]:
     """Go up one level along the right edge of a tree.
 
     A last node without a sibling cannot be paired: it becomes the left child of the tail,

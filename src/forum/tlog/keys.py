@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from forum.errors import Malformed, SignatureRejected
-from forum.tlog.canonical import check_text, format_base64, parse_base64
+from forum.tlog.canonical_encoding import check_text, format_base64, parse_base64
 
 # The signature types that we have, by the byte which signed-note assigns to each.
 # 0x06, cosignatures with ML-DSA-44, is not among them yet.

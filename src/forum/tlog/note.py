@@ -1,6 +1,6 @@
 """Signed notes: text with signatures below it (C2SP signed-note).
 
-Nothing in the text of a note means anything before verified_by() has returned.
+Nothing in the text of a note means anything before `verify_note` has returned.
 """
 
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from forum.errors import Malformed, SignatureRejected
-from forum.tlog.canonical import check_text, format_base64, parse_base64
+from forum.tlog.canonical_encoding import check_text, format_base64, parse_base64
 from forum.tlog.keys import ED25519, SigningKey, VerifierKey, check_key_name
 
 MAX_SIGNATURES = 64
-MAX_NOTE = 1 << 20
+MAX_NOTE_BYTES = 1 << 20
 
 DASH = "\u2014 "
 KEY_ID_SIZE = 4
@@ -43,7 +43,7 @@ class Signature:
     def __str__(self) -> str:
         return f"{DASH}{self.name} {format_base64(self.key_id + self.blob)}"
 
-    def names(self, key: VerifierKey) -> bool:
+    def claims_key(self, key: VerifierKey) -> bool:
         """Tell whether this signature says that it is by a key: not whether it is."""
         return (self.name, self.key_id) == (key.name, key.key_id)
 
@@ -65,8 +65,8 @@ class Note:
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a note.  Its signatures are not verified."""
-        if len(data) > MAX_NOTE:
-            raise Malformed("note", f"longer than {MAX_NOTE} bytes")
+        if len(data) > MAX_NOTE_BYTES:
+            raise Malformed("note", f"longer than {MAX_NOTE_BYTES} bytes")
         try:
             whole = data.decode()
         except UnicodeDecodeError as error:
@@ -97,7 +97,7 @@ def sign_note(text: str, key: SigningKey) -> Signature:
     return Signature(key.name, key.verifier().key_id, key.sign(text.encode()))
 
 
-def verified_by(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, ...]:
+def verify_note(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, ...]:
     """Return the keys that signed a note, each once, or raise SignatureRejected.
 
     Signatures by other keys are passed over.  One by a known key that does not hold spoils the
@@ -107,7 +107,7 @@ def verified_by(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, .
     signers: list[VerifierKey] = []
     for signature in note.signatures:
         for key in known:
-            if signature.names(key):
+            if signature.claims_key(key):
                 key.verify(note.text.encode(), signature.blob)
                 signers.append(key)
     if not signers:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from forum.errors import Malformed
-from forum.tlog.canonical import check_number, format_base64, parse_base64, parse_decimal
+from forum.tlog.canonical_encoding import check_number, format_base64, parse_base64, parse_decimal
 from forum.tlog.hashing import Hash
 from forum.tlog.note import Note
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from forum.errors import Malformed, NoSuchEntry, ProofRejected
 from forum.tlog.hashing import EMPTY_ROOT, HASH_SIZE, Hash, hash_children
-from forum.tlog.tree import TreeView, split_of
+from forum.tlog.tree import TreeView, left_subtree_size
 
 
 def prove_inclusion(view: TreeView, index: int, size: int | None = None) -> list[Hash]:
@@ -26,7 +26,7 @@ def check_inclusion(
     proof: Sequence[bytes], leaf: bytes, index: int, size: int, root: bytes
 ) -> None:
     """Accept a leaf hash as that of the entry at an index, or raise ProofRejected."""
-    if not _holds(proof, index, index + 1, size, leaf, root):
+    if not _is_valid_proof(proof, index, index + 1, size, leaf, root):
         raise ProofRejected(f"entry {index} is not in the tree of size {size}")
 
 
@@ -35,7 +35,10 @@ def check_subtree_inclusion(
 ) -> None:
     """Accept a leaf hash as that of an entry in a subtree, or raise ProofRejected."""
     within = index - start
-    if not (_is_subtree(start, end) and _holds(proof, within, within + 1, end - start, leaf, root)):
+    if not (
+        _is_subtree(start, end)
+        and _is_valid_proof(proof, within, within + 1, end - start, leaf, root)
+    ):
         raise ProofRejected(f"entry {index} is not in the subtree [{start}, {end})")
 
 
@@ -55,7 +58,7 @@ def check_consistency(
     Every tree begins with the empty one: from size 0 there is nothing to prove, and the proof
     is empty.
     """
-    if not _holds(proof, 0, old_size, new_size, old_root, new_root):
+    if not _is_valid_proof(proof, 0, old_size, new_size, old_root, new_root):
         raise ProofRejected(f"the tree of size {new_size} does not begin with that of {old_size}")
 
 
@@ -63,11 +66,11 @@ def check_subtree_consistency(
     proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes, root: bytes
 ) -> None:
     """Accept that a subtree is part of a tree, or raise ProofRejected."""
-    if not _holds(proof, start, end, size, subtree_root, root):
+    if not _is_valid_proof(proof, start, end, size, subtree_root, root):
         raise ProofRejected(f"the subtree [{start}, {end}) is not in the tree of size {size}")
 
 
-class _Step(NamedTuple):
+class _ProofStep(NamedTuple):
     """A range of leaves whose root is one hash of a proof, and how that hash is joined.
 
     left, right  a sibling outside the subtree
@@ -81,29 +84,29 @@ class _Step(NamedTuple):
     joined: Literal["left", "right", "within", "base"]
 
 
-def _steps(start: int, end: int, size: int) -> Iterator[_Step]:
+def _walk_to_subtree(start: int, end: int, size: int) -> Iterator[_ProofStep]:
     """Walk from the root of a tree down to a subtree."""
     lo, hi, base = 0, size, start
     while (lo, hi) != (base, end):
-        middle = lo + split_of(hi - lo)
+        middle = lo + left_subtree_size(hi - lo)
         if end <= middle:
-            yield _Step(middle, hi, "right")
+            yield _ProofStep(middle, hi, "right")
             hi = middle
         else:
-            yield _Step(lo, middle, "left" if middle <= base else "within")
+            yield _ProofStep(lo, middle, "left" if middle <= base else "within")
             lo, base = middle, max(middle, base)
     if base > start:
-        yield _Step(base, end, "base")
+        yield _ProofStep(base, end, "base")
 
 
 def _prove(view: TreeView, start: int, end: int, size: int) -> list[Hash]:
     if size > view.size:
         raise Malformed("size", f"{size} in a tree of size {view.size}")
-    steps = list(_steps(start, end, size)) if start < end else []
+    steps = list(_walk_to_subtree(start, end, size)) if start < end else []
     return [view.range_hash(step.lo, step.hi) for step in reversed(steps)]
 
 
-def _holds(
+def _is_valid_proof(
     proof: Sequence[bytes], start: int, end: int, size: int, known: bytes, root: bytes
 ) -> bool:
     """Tell whether a proof leads from the known root of [start, end) to the root of the tree."""
@@ -115,7 +118,10 @@ def _holds(
         return False
     if start == end:
         return known == EMPTY_ROOT and not proof
-    return _is_subtree(start, end) and _climb(proof, start, end, size, known) == (known, root)
+    return _is_subtree(start, end) and _compute_roots(proof, start, end, size, known) == (
+        known,
+        root,
+    )
 
 
 def _is_subtree(start: int, end: int) -> bool:
@@ -123,11 +129,11 @@ def _is_subtree(start: int, end: int) -> bool:
     return 0 <= start < end and start % (1 << (end - start - 1).bit_length()) == 0
 
 
-def _climb(
+def _compute_roots(
     proof: Sequence[bytes], start: int, end: int, size: int, known: bytes
 ) -> tuple[bytes, bytes] | None:
     """Compute the roots of the subtree and of the tree, or nothing if the proof's length is off."""
-    steps = list(_steps(start, end, size))
+    steps = list(_walk_to_subtree(start, end, size))
     if len(steps) != len(proof):
         return None
     inner = outer = known

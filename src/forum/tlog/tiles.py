@@ -10,12 +10,12 @@ from struct import pack, unpack_from
 from typing import NamedTuple
 
 from forum.errors import Malformed
-from forum.tlog.canonical import check_number, parse_decimal
+from forum.tlog.canonical_encoding import check_number, parse_decimal
 
 TILE_HEIGHT = 8
 TILE_WIDTH = 1 << TILE_HEIGHT
 MAX_LEVEL = 63
-MAX_ENTRY = 0xFFFF
+MAX_ENTRY_BYTES = 0xFFFF
 
 
 class TileId(NamedTuple):
@@ -61,7 +61,7 @@ def parse_entries_path(path: str) -> tuple[int, int]:
     return index, width
 
 
-def tile_widths(size: int) -> Iterator[tuple[TileId, int]]:
+def list_tiles(size: int) -> Iterator[tuple[TileId, int]]:
     """List every tile of a tree of this size, with its width."""
     level, hashes = 0, size
     while hashes:
@@ -82,17 +82,17 @@ def count_tiles(size: int) -> int:
     return tiles
 
 
-def entry_bundle(entries: Iterable[bytes]) -> bytes:
+def encode_entry_bundle(entries: Iterable[bytes]) -> bytes:
     """Write the entries under one tile, each behind its length."""
     entries = list(entries)
     if len(entries) > TILE_WIDTH:
         raise Malformed("entry bundle", f"{len(entries)} entries, more than {TILE_WIDTH}")
-    if any(len(entry) > MAX_ENTRY for entry in entries):
-        raise Malformed("entry bundle", f"an entry is longer than {MAX_ENTRY} bytes")
+    if any(len(entry) > MAX_ENTRY_BYTES for entry in entries):
+        raise Malformed("entry bundle", f"an entry is longer than {MAX_ENTRY_BYTES} bytes")
     return b"".join(pack(">H", len(entry)) + entry for entry in entries)
 
 
-def split_entry_bundle(data: bytes) -> list[bytes]:
+def decode_entry_bundle(data: bytes) -> list[bytes]:
     """Read the entries under one tile."""
     entries, at = [], 0
     while at < len(data):

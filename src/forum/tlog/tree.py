@@ -7,12 +7,12 @@ belong to a log shows when the root computed from them is compared with a signed
 from collections.abc import Iterable, Sequence
 
 from forum.errors import Malformed, NoSuchEntry
-from forum.tlog.canonical import check_number
+from forum.tlog.canonical_encoding import check_number
 from forum.tlog.hashing import (
     EMPTY_ROOT,
     HASH_SIZE,
     Hash,
-    climb,
+    climb_level,
     hash_children,
     hash_pairs,
     join_hashes,
@@ -66,7 +66,7 @@ class Tree:
         for tile in self._edge:
             level = tile
             for _ in range(TILE_HEIGHT):
-                level, tail = climb(level, tail)
+                level, tail = climb_level(level, tail)
         return Hash(tail) if tail else EMPTY_ROOT
 
     def extend(self, leaves: Iterable[bytes]) -> dict[TileId, bytes]:
@@ -133,7 +133,7 @@ class TreeView:
             return self._node(height, lo >> height)
         joined = self._joined.get((lo, hi))
         if joined is None:
-            middle = lo + split_of(hi - lo)
+            middle = lo + left_subtree_size(hi - lo)
             joined = hash_children(self._hash(lo, middle), self._hash(middle, hi))
             self._joined[lo, hi] = joined
         return joined
@@ -155,13 +155,13 @@ class TreeView:
         return self._levels[tile]
 
 
-def view_of(leaves: Sequence[bytes]) -> TreeView:
+def view_in_memory(leaves: Sequence[bytes]) -> TreeView:
     """View a tree in memory."""
     tiles = Tree().extend(leaves)
     return TreeView(len(leaves), lambda tile, width: tiles[tile][: width * HASH_SIZE])
 
 
-def split_of(width: int) -> int:
+def left_subtree_size(width: int) -> int:
     """Return how many of the leaves of a tree are on the left: RFC 6962 section 2.1 names it k."""
     return 1 << (width - 1).bit_length() - 1
 

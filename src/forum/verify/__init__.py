@@ -4,16 +4,22 @@ No engine, no store, no network.  `verify_ledger` reads a whole log through a `R
 `verify_bundle` one file; both answer Intact, Complete and Independent with a reason each.
 """
 
-from forum.verify.auditing import AuditReport, GrowthReport, audit_growth
-from forum.verify.chronicle import KnownRun, StrandHead
-from forum.verify.epochs import EarlierLogs, verify_epochs
-from forum.verify.incremental import KeptState, verify_since
-from forum.verify.live import KeepState, SegmentRunner, check_segment, check_session, verify_ledger
-from forum.verify.offline import verify_bundle
+from forum.verify.bundle_audit import verify_bundle
+from forum.verify.entry_checker import RunSnapshot, StrandHead
+from forum.verify.epoch_audit import EarlierLogs, verify_epochs
+from forum.verify.growth_audit import AuditReport, GrowthReport, audit_growth
+from forum.verify.incremental_audit import StoredRunProgress, verify_since
+from forum.verify.ledger_audit import (
+    SaveRunProgress,
+    SegmentRunner,
+    check_segment,
+    check_session,
+    verify_ledger,
+)
 from forum.verify.report import (
-    Answer,
     Bodies,
     Claim,
+    ClaimResult,
     EpochSummary,
     Finding,
     Problem,
@@ -21,34 +27,34 @@ from forum.verify.report import (
     Sighting,
     State,
 )
-from forum.verify.sessions import SessionSummary
-from forum.verify.summary import LastVerified, Segment, SegmentSummary
+from forum.verify.segment_summary import Segment, SegmentSummary, VerifiedCheckpoint
+from forum.verify.session_checker import SessionSummary
 from forum.verify.trust import LOCAL_WITNESS, Trust
 
 __all__ = [
     "LOCAL_WITNESS",
-    "Answer",
     "AuditReport",
     "Bodies",
     "Claim",
+    "ClaimResult",
     "EarlierLogs",
     "EpochSummary",
     "Finding",
     "GrowthReport",
-    "KeepState",
-    "KeptState",
-    "KnownRun",
-    "LastVerified",
     "Problem",
     "Report",
+    "RunSnapshot",
+    "SaveRunProgress",
     "Segment",
     "SegmentRunner",
     "SegmentSummary",
     "SessionSummary",
     "Sighting",
     "State",
+    "StoredRunProgress",
     "StrandHead",
     "Trust",
+    "VerifiedCheckpoint",
     "audit_growth",
     "check_segment",
     "check_session",

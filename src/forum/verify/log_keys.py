@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from forum.errors import Malformed, ProofRejected, SignatureRejected
 from forum.ledger import (
     BundleReader,
-    HandOver,
+    KeyRotation,
     Kinds,
     Reader,
-    find_hand_overs,
-    read_hand_over,
+    find_key_rotations,
+    read_key_rotation,
 )
 from forum.tlog import (
     ED25519,
@@ -29,18 +29,18 @@ from forum.tlog import (
     VerifierKey,
     check_consistency,
     check_inclusion,
-    checkpoint_of,
     hash_leaf,
+    parse_checkpoint,
     prove_inclusion,
 )
 from forum.verify.report import Findings, Problem
 from forum.verify.trust import Trust
 
-Proves = Callable[[HandOver, Checkpoint], bool]
+HasRotation = Callable[[KeyRotation, Checkpoint], bool]
 """Tells whether the tree of a checkpoint has a hand-over."""
 
 
-class _SignedTree(msgspec.Struct, frozen=True):
+class _SignedCheckpoint(msgspec.Struct, frozen=True):
     """A checkpoint, and those keys of the log whose signatures on it hold."""
 
     checkpoint: Checkpoint
@@ -54,9 +54,9 @@ class LogKeys:
         self,
         trust: Trust,
         origin: str,
-        hand_overs: Iterable[HandOver] = (),
+        hand_overs: Iterable[KeyRotation] = (),
         notes: Iterable[bytes] = (),
-        proves: Proves = lambda _hand_over, _checkpoint: False,
+        proves: HasRotation = lambda _hand_over, _checkpoint: False,
     ) -> None:
         self._accepted = {
             key for key in trust.log_keys if (key.name, key.algorithm) == (origin, ED25519)
@@ -68,24 +68,28 @@ class LogKeys:
         pinned, ordered = frozenset(self._accepted), sorted(hand_overs, key=lambda h: h.index)
         if pinned and ordered:
             named = {key for hand_over in ordered for key in (hand_over.old, hand_over.new)}
-            self._follow(ordered, _read_trees(notes, named | pinned), proves)
+            self._follow_rotations(ordered, _read_signed_checkpoints(notes, named | pinned), proves)
         added = sorted(self._accepted - pinned, key=str)
         self.trust = replace(trust, keys=(*trust.keys, *added))
         """What the reader trusts, with the keys that follow from it."""
 
-    def _follow(
-        self, hand_overs: Sequence[HandOver], trees: list[_SignedTree], proves: Proves
+    def _follow_rotations(
+        self, hand_overs: Sequence[KeyRotation], trees: list[_SignedCheckpoint], proves: HasRotation
     ) -> None:
         """Accept the keys that came after those of the reader, then those before them."""
         for hand_over in hand_overs:
             if hand_over.old in self._accepted:
-                self._accept(hand_over, hand_over.old, trees, proves)
+                self._accept_rotation(hand_over, hand_over.old, trees, proves)
         for hand_over in reversed(hand_overs):
             if hand_over.new in self._accepted:
-                self._accept(hand_over, hand_over.new, trees, proves)
+                self._accept_rotation(hand_over, hand_over.new, trees, proves)
 
-    def _accept(
-        self, hand_over: HandOver, signer: VerifierKey, trees: list[_SignedTree], proves: Proves
+    def _accept_rotation(
+        self,
+        hand_over: KeyRotation,
+        signer: VerifierKey,
+        trees: list[_SignedCheckpoint],
+        proves: HasRotation,
     ) -> None:
         """Accept both keys of a hand-over, if a tree that one of them has signed has it."""
         covering = [
@@ -110,13 +114,13 @@ class LogKeys:
     def _may_sign(self, key: VerifierKey, size: int) -> bool:
         return self._since.get(key, 0) <= size <= self._until.get(key, size)
 
-    def allow(self, data: bytes, findings: Findings) -> bool:
+    def check_signer(self, data: bytes, findings: Findings) -> bool:
         """Tell whether an opened checkpoint is signed by a key that had the log at its size."""
         if not self._since:
             return True
         note = Note.parse(data)
         size = Checkpoint.parse(note.text).size
-        signers = [k for k in self._accepted for s in note.signatures if s.names(k)]
+        signers = [k for k in self._accepted for s in note.signatures if s.claims_key(k)]
         if any(self._may_sign(key, size) for key in signers):
             return True
         detail = f"checkpoint of size {size}: signed by a key that did not have the log then"
@@ -124,20 +128,20 @@ class LogKeys:
         return False
 
 
-def live_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
+def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
     """Return the keys of a whole ledger's log."""
     if not trust.log_keys:
         return LogKeys(trust, reader.origin)
     found = [
         hand_over
-        for entry in find_hand_overs(reader, kinds)
+        for entry in find_key_rotations(reader, kinds)
         if entry.index is not None
-        if (hand_over := read_hand_over(entry.index, entry.data, entry.entry, reader.origin))
+        if (hand_over := read_key_rotation(entry.index, entry.data, entry.entry, reader.origin))
     ]
     if not found:
         return LogKeys(trust, reader.origin)
 
-    def proves(hand_over: HandOver, checkpoint: Checkpoint) -> bool:
+    def proves(hand_over: KeyRotation, checkpoint: Checkpoint) -> bool:
         size, root = checkpoint.size, checkpoint.root
         try:
             proof = prove_inclusion(TreeView(size, reader.read_tile), hand_over.index, size)
@@ -149,28 +153,28 @@ def live_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
     return LogKeys(trust, reader.origin, found, reader.checkpoints(), proves)
 
 
-def bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> LogKeys:
+def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> LogKeys:
     """Return the keys of the log that a bundle comes from, as far as the bundle shows them."""
     try:
-        newest = checkpoint_of(bundle.checkpoint)
+        newest = parse_checkpoint(bundle.checkpoint)
     except Malformed:
         return LogKeys(trust, bundle.origin)
     found = [
         hand_over
         for index in bundle.indexes
         if b'"key.rotate/1"' in (data := bundle.entry(index))
-        if (hand_over := _read_proven(bundle, kinds, index, data, newest))
+        if (hand_over := _read_proven_rotation(bundle, kinds, index, data, newest))
     ]
     # A leaf of the newest tree is in every earlier one that reaches it and that it continues:
     # nothing more has to be proven of each.
-    earlier = [past.note for past in bundle.past if _continues(past.note, past.proof, newest)]
+    earlier = [past.note for past in bundle.past if _is_continued_by(past.note, past.proof, newest)]
     notes = (bundle.checkpoint, *earlier)
     return LogKeys(trust, bundle.origin, found, notes, lambda _hand_over, _checkpoint: True)
 
 
-def _read_proven(
+def _read_proven_rotation(
     bundle: BundleReader, kinds: Kinds, index: int, data: bytes, newest: Checkpoint
-) -> HandOver | None:
+) -> KeyRotation | None:
     """Return the hand-over that an entry of a bundle records, if it is in the bundle's tree."""
     proof = bundle.proof(index)
     try:
@@ -178,19 +182,21 @@ def _read_proven(
         check_inclusion(proof.hashes, hash_leaf(data), index, newest.size, newest.root)
     except (ProofRejected, Malformed):
         return None  # which is found when the entry is checked
-    return read_hand_over(index, data, entry, bundle.origin) if proof.index == index else None
+    return read_key_rotation(index, data, entry, bundle.origin) if proof.index == index else None
 
 
-def _continues(note: bytes, proof: Sequence[Hash], newest: Checkpoint) -> bool:
+def _is_continued_by(note: bytes, proof: Sequence[Hash], newest: Checkpoint) -> bool:
     try:
-        old = checkpoint_of(note)
+        old = parse_checkpoint(note)
         check_consistency(proof, old.size, old.root, newest.size, newest.root)
     except (ProofRejected, Malformed):
         return False
     return True
 
 
-def _read_trees(notes: Iterable[bytes], keys: Iterable[VerifierKey]) -> list[_SignedTree]:
+def _read_signed_checkpoints(
+    notes: Iterable[bytes], keys: Iterable[VerifierKey]
+) -> list[_SignedCheckpoint]:
     """Return the checkpoints that some of these keys have signed."""
     known, trees = list(keys), []
     for data in notes:
@@ -201,13 +207,13 @@ def _read_trees(notes: Iterable[bytes], keys: Iterable[VerifierKey]) -> list[_Si
             continue  # which is found when it is opened
         signers = frozenset(key for key in known if _has_signed(key, note))
         if signers:
-            trees.append(_SignedTree(checkpoint, signers))
+            trees.append(_SignedCheckpoint(checkpoint, signers))
     return trees
 
 
 def _has_signed(key: VerifierKey, note: Note) -> bool:
     for signature in note.signatures:
-        if signature.names(key):
+        if signature.claims_key(key):
             try:
                 key.verify(note.text.encode(), signature.blob)
             except SignatureRejected:

@@ -98,7 +98,7 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.problem}{where}: {self.detail}"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ClaimResult(msgspec.Struct, frozen=True):
     """One of the three words, and why."""
 
     state: State
@@ -139,9 +139,9 @@ class Report(msgspec.Struct, frozen=True):
     origin: str
     size: int
     root: str
-    intact: Answer
-    complete: Answer
-    independent: Answer
+    intact: ClaimResult
+    complete: ClaimResult
+    independent: ClaimResult
     findings: tuple[Finding, ...]
     found: int
     """How many findings there are; only the first thousand are listed."""
@@ -166,7 +166,7 @@ class Report(msgspec.Struct, frozen=True):
 class Findings:
     """Collects what is wrong; beyond a thousand it only counts."""
 
-    LISTED = 1000
+    MAX_LISTED = 1000
 
     def __init__(self) -> None:
         self.listed: list[Finding] = []
@@ -180,18 +180,20 @@ class Findings:
         finding = Finding(problem, detail, index, entry)
         self.count += 1
         self._failed.setdefault(problem.claim, finding)
-        if len(self.listed) < self.LISTED:
+        if len(self.listed) < self.MAX_LISTED:
             self.listed.append(finding)
 
-    def answer(self, claim: Claim, holds: str) -> Answer:
+    def judge_claim(self, claim: Claim, holds: str) -> ClaimResult:
         """Answer one claim: it holds for this reason unless something was found against it."""
         finding = self._failed.get(claim)
         if finding is not None:
-            return Answer(State.FAILS, str(finding))
-        return Answer(State.HOLDS, holds)
+            return ClaimResult(State.FAILS, str(finding))
+        return ClaimResult(State.HOLDS, holds)
 
 
-def empty_report(origin: str, intact: Answer, others: Answer, findings: Findings) -> Report:
+def empty_report(
+    origin: str, intact: ClaimResult, others: ClaimResult, findings: Findings
+) -> Report:
     """Return the report of something of which nothing could be checked."""
     return Report(
         origin=origin,

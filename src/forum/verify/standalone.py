@@ -37,14 +37,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 
-class Rejected(Exception):
+class BundleRejected(Exception):
     """Something is not in the only form that it can have, or does not hold."""
 
 
-def need(condition: object, why: str) -> None:
+def require(condition: object, why: str) -> None:
     """Go on only if something is as it has to be."""
     if not condition:
-        raise Rejected(why)
+        raise BundleRejected(why)
 
 
 # == Small encodings, each read in its only form ===============================================
@@ -55,22 +55,22 @@ def read_base64(text: str) -> bytes:
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError:
-        raise Rejected("not base64") from None
-    need(base64.b64encode(raw).decode() == text, "not canonical base64")
+        raise BundleRejected("not base64") from None
+    require(base64.b64encode(raw).decode() == text, "not canonical base64")
     return raw
 
 
 def read_hash(text: str) -> bytes:
     """Read a SHA-256 hash as notes and proofs hold it."""
     raw = read_base64(text)
-    need(len(raw) == 32, f"a hash of {len(raw)} bytes, not 32")
+    require(len(raw) == 32, f"a hash of {len(raw)} bytes, not 32")
     return raw
 
 
 def read_decimal(text: str) -> int:
     """Read a number without sign and leading zeros."""
     formed = re.fullmatch(r"0|[1-9][0-9]{0,18}", text) and int(text) < 2**63
-    need(formed, f"{text[:20]!r} is not a decimal number below 2^63")
+    require(formed, f"{text[:20]!r} is not a decimal number below 2^63")
     return int(text)
 
 
@@ -79,12 +79,12 @@ def read_utf8(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise Rejected("not UTF-8") from None
+        raise BundleRejected("not UTF-8") from None
 
 
 def refuse_float(text: str) -> NoReturn:
     """Refuse the numbers that JSON has besides integers: 1.5, 1e3, NaN."""
-    raise Rejected(f"{text[:20]} is not an integer")
+    raise BundleRejected(f"{text[:20]} is not an integer")
 
 
 def write_json(value: object) -> str:
@@ -99,8 +99,8 @@ def read_json(data: bytes) -> Any:  # noqa: ANN401  any value that JSON has
         value = json.loads(text, parse_float=refuse_float, parse_constant=refuse_float)
         canonical = write_json(value) == text
     except (ValueError, RecursionError):
-        raise Rejected("not JSON") from None
-    need(canonical, "its bytes are not the only form of what they say")
+        raise BundleRejected("not JSON") from None
+    require(canonical, "its bytes are not the only form of what they say")
     return value
 
 
@@ -141,7 +141,7 @@ def point_decode(data: bytes) -> Point:
     if (x * x - square) % P:
         x = x * pow(2, (P - 1) // 4, P) % P
     on_curve = y < P and (x * x - square) % P == 0
-    need(on_curve and (x or not sign), "not a point of the curve")
+    require(on_curve and (x or not sign), "not a point of the curve")
     x = x if x & 1 == sign else P - x
     return (x, y, 1, x * y % P)
 
@@ -151,11 +151,11 @@ BASE = point_decode((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
 
 def check_public_key(public: bytes) -> None:
     """Refuse what is no point, or one of small order, under which signatures mean nothing."""
-    need(len(public) == 32, f"a public key of {len(public)} bytes, not 32")
+    require(len(public) == 32, f"a public key of {len(public)} bytes, not 32")
     multiple = point_decode(public)
     for _ in range(3):
         multiple = point_add(multiple, multiple)
-    need(point_encode(multiple) != point_encode(ZERO), "a public key of small order")
+    require(point_encode(multiple) != point_encode(ZERO), "a public key of small order")
 
 
 def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
@@ -179,7 +179,7 @@ def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 
 
-class Checkpoint(NamedTuple):
+class BundleCheckpoint(NamedTuple):
     """What a log commits to: its name, the number of its entries, and the root over them."""
 
     origin: str
@@ -197,10 +197,12 @@ def hash_node(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
-def climb(nodes: list[bytes], old: bytes, new: bytes, fn: int, sn: int) -> tuple[bytes, bytes]:
+def climb_to_roots(
+    nodes: list[bytes], old: bytes, new: bytes, fn: int, sn: int
+) -> tuple[bytes, bytes]:
     """Go up to the roots of an old and of a new tree, as both sections of RFC 9162 do it."""
     for node in nodes:
-        need(sn, "a proof that is too long")
+        require(sn, "a proof that is too long")
         if fn & 1 or fn == sn:
             old, new = hash_node(node, old), hash_node(node, new)
             while fn and not fn & 1:
@@ -208,32 +210,32 @@ def climb(nodes: list[bytes], old: bytes, new: bytes, fn: int, sn: int) -> tuple
         else:
             new = hash_node(new, node)
         fn, sn = fn >> 1, sn >> 1
-    need(sn == 0, "a proof that is too short")
+    require(sn == 0, "a proof that is too short")
     return old, new
 
 
-def check_inclusion(nodes: list[bytes], leaf: bytes, index: int, tree: Checkpoint) -> None:
+def check_inclusion(nodes: list[bytes], leaf: bytes, index: int, tree: BundleCheckpoint) -> None:
     """Accept a leaf at an index of a tree (RFC 9162 section 2.1.3.2)."""
-    need(index < tree.size, f"a tree of size {tree.size} has no such entry")
-    _, root = climb(nodes, leaf, leaf, index, tree.size - 1)
-    need(root == tree.root, f"entry {index} is not in the tree of size {tree.size}")
+    require(index < tree.size, f"a tree of size {tree.size} has no such entry")
+    _, root = climb_to_roots(nodes, leaf, leaf, index, tree.size - 1)
+    require(root == tree.root, f"entry {index} is not in the tree of size {tree.size}")
 
 
-def check_consistency(nodes: list[bytes], old: Checkpoint, new: Checkpoint) -> None:
+def check_consistency(nodes: list[bytes], old: BundleCheckpoint, new: BundleCheckpoint) -> None:
     """Accept that a tree only grew from the old one to the new (RFC 9162 section 2.1.4.2)."""
     why = f"the tree of size {new.size} does not begin with that of {old.size}"
-    need(old.size <= new.size, why)
+    require(old.size <= new.size, why)
     if old.size in (0, new.size):
         # Every tree begins with the empty one, and with itself: there is nothing to prove.
-        need(not nodes and old.root == (EMPTY_ROOT if new.size != old.size else new.root), why)
+        require(not nodes and old.root == (EMPTY_ROOT if new.size != old.size else new.root), why)
         return
     fn, sn = old.size - 1, new.size - 1
     while fn & 1:
         fn, sn = fn >> 1, sn >> 1
     # A tree of 2^k entries is a node of every larger one, and the proof begins above it.
     path = nodes if fn else [old.root, *nodes]
-    need(path, why)
-    need(climb(path[1:], path[0], path[0], fn, sn) == (old.root, new.root), why)
+    require(path, why)
+    require(climb_to_roots(path[1:], path[0], path[0], fn, sn) == (old.root, new.root), why)
 
 
 # == Keys and signed notes: C2SP signed-note ===================================================
@@ -242,7 +244,7 @@ LOG_KEY, WITNESS_KEY = 0x01, 0x04
 """Ed25519 over the text of a note, and over a timed cosignature of it."""
 
 
-class Key(NamedTuple):
+class BundleKey(NamedTuple):
     """A public key with the name and the kind of signature that it is trusted for."""
 
     name: str
@@ -256,13 +258,13 @@ class Key(NamedTuple):
         return hashlib.sha256(self.name.encode() + b"\n" + material).digest()[:4]
 
 
-class Note(NamedTuple):
+class BundleNote(NamedTuple):
     """Text, and signatures below it: name, key id and signature of each."""
 
     text: str
     signatures: list[tuple[str, bytes, bytes]]
 
-    def by(self, keys: list[Key]) -> list[tuple[Key, bytes]]:
+    def signatures_by(self, keys: list[BundleKey]) -> list[tuple[BundleKey, bytes]]:
         """Return the signatures that say they are by these keys: not whether they are."""
         return [
             (key, blob)
@@ -274,44 +276,46 @@ class Note(NamedTuple):
 
 def check_line(text: str) -> None:
     """Refuse what a line of a note cannot hold."""
-    need(not re.search("[\x00-\x1f\ud800-\udfff]", text), "holds a control character")
+    require(not re.search("[\x00-\x1f\ud800-\udfff]", text), "holds a control character")
 
 
 def check_name(name: str) -> None:
     """Refuse a name that no key can have."""
     check_line(name)
     formed = name and "+" not in name and not any(character.isspace() for character in name)
-    need(formed, f"{name!r} is not the name of a key")
+    require(formed, f"{name!r} is not the name of a key")
 
 
-def read_key(text: str) -> Key:
+def read_key(text: str) -> BundleKey:
     """Read a vkey: name+id+key."""
-    need(text.count("+") >= 2, f"{text!r} is not a key of the form name+id+key")
+    require(text.count("+") >= 2, f"{text!r} is not a key of the form name+id+key")
     name, key_id, encoded = text.split("+", 2)
     material = read_base64(encoded)
     check_name(name)
-    need(material[:1] in (b"\x01", b"\x04"), f"{name}: a key of a kind that is not known here")
-    key = Key(name, material[0], material[1:])
+    require(material[:1] in (b"\x01", b"\x04"), f"{name}: a key of a kind that is not known here")
+    key = BundleKey(name, material[0], material[1:])
     check_public_key(key.public)
-    need(key.id.hex() == key_id, f"{name}: the id of this key is {key.id.hex()}")
+    require(key.id.hex() == key_id, f"{name}: the id of this key is {key.id.hex()}")
     return key
 
 
-def read_note(data: bytes) -> Note:
+def read_note(data: bytes) -> BundleNote:
     """Read a note.  Its signatures are not verified."""
-    need(len(data) <= 1 << 20, "a note of more than 1 MiB")
+    require(len(data) <= 1 << 20, "a note of more than 1 MiB")
     text, blank, below = read_utf8(data).rpartition("\n\n")
     *lines, rest = below.split("\n")
-    need(blank and not rest and 1 <= len(lines) <= 64, "no 1 to 64 signatures below an empty line")
+    require(
+        blank and not rest and 1 <= len(lines) <= 64, "no 1 to 64 signatures below an empty line"
+    )
     check_line(text.replace("\n", ""))
-    return Note(text + "\n", [read_signature(line) for line in lines])
+    return BundleNote(text + "\n", [read_signature(line) for line in lines])
 
 
 def read_signature(line: str) -> tuple[str, bytes, bytes]:
     """Read a signature line: dash, name, base64 of key id and signature."""
     dash, name, encoded = line.split(" ") if line.count(" ") == 2 else ("", "", "")
     raw = read_base64(encoded)
-    need(dash == "\u2014" and len(raw) > 4, "a signature line that is none")
+    require(dash == "\u2014" and len(raw) > 4, "a signature line that is none")
     check_name(name)
     return name, raw[:4], raw[4:]
 
@@ -319,73 +323,75 @@ def read_signature(line: str) -> tuple[str, bytes, bytes]:
 # == Checkpoints: C2SP tlog-checkpoint and tlog-cosignature ====================================
 
 
-class Cosignature(NamedTuple):
+class BundleCosignature(NamedTuple):
     """A witness, and when it cosigned by its own clock, in seconds since 1970."""
 
-    key: Key
+    key: BundleKey
     time: int
 
 
-def read_checkpoint(text: str) -> Checkpoint:
+def read_checkpoint(text: str) -> BundleCheckpoint:
     """Read the text of a note: origin, size and root, without extension lines."""
-    need(text.count("\n") == 3 and text[0] != "\n", "a checkpoint is three lines")
+    require(text.count("\n") == 3 and text[0] != "\n", "a checkpoint is three lines")
     origin, size, root, _ = text.split("\n")
-    checkpoint = Checkpoint(origin, read_decimal(size), read_hash(root))
-    need(checkpoint.size or checkpoint.root == EMPTY_ROOT, "the empty tree has another root")
+    checkpoint = BundleCheckpoint(origin, read_decimal(size), read_hash(root))
+    require(checkpoint.size or checkpoint.root == EMPTY_ROOT, "the empty tree has another root")
     return checkpoint
 
 
-def open_checkpoint(data: bytes, keys: list[Key]) -> Checkpoint:
+def open_checkpoint(data: bytes, keys: list[BundleKey]) -> BundleCheckpoint:
     """Read a checkpoint that its own log has signed with a key which the reader trusts."""
     note, signers = read_note(data), set()
-    for key, blob in note.by([key for key in keys if key.algorithm == LOG_KEY]):
+    for key, blob in note.signatures_by([key for key in keys if key.algorithm == LOG_KEY]):
         # One by a trusted key that does not hold spoils the note: somebody altered it.
         holds = signature_holds(key.public, note.text.encode(), blob)
-        need(holds, f"{key.name}: the signature does not hold")
+        require(holds, f"{key.name}: the signature does not hold")
         signers.add(key.name)
     checkpoint = read_checkpoint(note.text)
-    need(checkpoint.origin in signers, "not signed by a key of its log that the reader trusts")
+    require(checkpoint.origin in signers, "not signed by a key of its log that the reader trusts")
     return checkpoint
 
 
-def read_cosignatures(data: bytes, witnesses: list[Key]) -> list[Cosignature]:
+def read_cosignatures(data: bytes, witnesses: list[BundleKey]) -> list[BundleCosignature]:
     """Return the cosignatures by known witnesses; one that does not hold is refused."""
     note = read_note(data)
-    return [check_cosignature(note.text, blob, key) for key, blob in note.by(witnesses)]
+    return [check_cosignature(note.text, blob, key) for key, blob in note.signatures_by(witnesses)]
 
 
-def check_cosignature(text: str, blob: bytes, key: Key) -> Cosignature:
+def check_cosignature(text: str, blob: bytes, key: BundleKey) -> BundleCosignature:
     """Accept eight bytes of time, and a signature over time and text."""
     time = int.from_bytes(blob[:8], "big")
     message = f"cosignature/v1\ntime {time}\n{text}".encode()
     holds = time < 2**63 and signature_holds(key.public, message, blob[8:])
-    need(holds, f"{key.name}: the cosignature does not hold")
-    return Cosignature(key, time)
+    require(holds, f"{key.name}: the cosignature does not hold")
+    return BundleCosignature(key, time)
 
 
 # == Whom to believe: C2SP tlog-policy =========================================================
 
 
-class Policy:
+class BundlePolicy:
     """The logs and witnesses that the reader trusts, and how many of these must have seen."""
 
     def __init__(self, data: bytes) -> None:
-        self.logs: list[Key] = []
-        self.witnesses: dict[str, Key] = {}
+        self.logs: list[BundleKey] = []
+        self.witnesses: dict[str, BundleKey] = {}
         self.groups: list[tuple[str, int, list[str]]] = []
         self.quorums: list[str] = []
         control = re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", data)
-        need(data.endswith(b"\n") and not control, "a control character, or no newline at the end")
+        require(
+            data.endswith(b"\n") and not control, "a control character, or no newline at the end"
+        )
         for line in data.decode("utf-8", "surrogateescape").split("\n"):
             words = [word for word in line.replace("\t", " ").split(" ") if word]
             if words and not words[0].startswith("#"):
                 self._read(words)
-        need(len(self.quorums) == 1, f"{len(self.quorums)} quorum lines, not one")
+        require(len(self.quorums) == 1, f"{len(self.quorums)} quorum lines, not one")
         # A key under two names, or a member of two groups, would count twice.
         for keys in (self.logs, self.witnesses.values()):
-            need(len({key.public for key in keys}) == len(keys), "the same key twice")
+            require(len({key.public for key in keys}) == len(keys), "the same key twice")
         members = [member for group in self.groups for member in group[2]]
-        need(len(set(members)) == len(members), "the same group member twice")
+        require(len(set(members)) == len(members), "the same group member twice")
 
     def _read(self, words: list[str]) -> None:
         names = {*self.witnesses, *(group[0] for group in self.groups)}
@@ -399,21 +405,23 @@ class Policy:
         elif first == "quorum" and count == 2 and words[1] in {"none", *names}:
             self.quorums.append(words[1])
         else:
-            raise Rejected(f"no such line, or a name that is taken or unknown: {' '.join(words)!r}")
+            raise BundleRejected(
+                f"no such line, or a name that is taken or unknown: {' '.join(words)!r}"
+            )
 
     def _add_group(self, name: str, least: str, members: list[str], names: set[str]) -> None:
         number = {"any": 1, "all": len(members)}.get(least) or read_decimal(least)
-        need(1 <= number <= len(members), f"group {name} does not have {least} members")
-        need(names.issuperset(members), f"group {name} has a member that is not defined above")
+        require(1 <= number <= len(members), f"group {name} does not have {least} members")
+        require(names.issuperset(members), f"group {name} has a member that is not defined above")
         self.groups.append((name, number, members))
 
     @staticmethod
-    def _key(text: str, algorithm: int) -> Key:
+    def _key(text: str, algorithm: int) -> BundleKey:
         key = read_key(text)
-        need(key.algorithm == algorithm, f"{key.name} is a key of the other kind")
+        require(key.algorithm == algorithm, f"{key.name} is a key of the other kind")
         return key
 
-    def satisfied_by(self, seen: list[Cosignature]) -> bool:
+    def is_satisfied_by(self, seen: list[BundleCosignature]) -> bool:
         """Tell whether these cosignatures make the quorum; without any, nobody has seen."""
         keys = [cosignature.key for cosignature in seen]
         names = {"none", *(name for name, key in self.witnesses.items() if key in keys)}
@@ -422,13 +430,13 @@ class Policy:
                 names.add(name)
         return bool(seen) and self.quorums[0] in names
 
-    def time_of(self, seen: list[Cosignature]) -> int:
+    def quorum_time(self, seen: list[BundleCosignature]) -> int:
         """Return the earliest time by which the quorum had cosigned, in seconds; 0 if none is.
 
         Time 0 is no time: such a cosignature counts as one, and says nothing about when.
         """
         timed = sorted((c for c in seen if c.time), key=lambda c: c.time)
-        quorums = (i for i in range(1, len(timed) + 1) if self.satisfied_by(timed[:i]))
+        quorums = (i for i in range(1, len(timed) + 1) if self.is_satisfied_by(timed[:i]))
         count = next(quorums, 0)
         return timed[count - 1].time if count else 0
 
@@ -781,7 +789,7 @@ KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
 }
 
 
-class Entry(NamedTuple):
+class BundleEntry(NamedTuple):
     """One recorded step.  The order of the members is the order of the bytes."""
 
     v: str
@@ -826,69 +834,69 @@ def is_fact(value: object, form: object, *default: object) -> bool:
     return typed and value in choices and value not in default
 
 
-def read_entry(data: bytes) -> Entry:
+def read_entry(data: bytes) -> BundleEntry:
     """Read an entry from the only bytes that it can have."""
-    need(len(data) <= MAX_ENTRY, f"{len(data)} bytes; the most is {MAX_ENTRY}")
+    require(len(data) <= MAX_ENTRY, f"{len(data)} bytes; the most is {MAX_ENTRY}")
     value = read_json(data)
     # In this form, only control characters have escapes other than those of \ and ".
     bare = read_utf8(data).replace("\\\\", "").replace('\\"', "")
-    need(not re.search("[\\\\\x7f-\x9f]", bare), "a string holds a control character")
-    formed = type(value) is dict and tuple(value) == Entry._fields
-    need(formed, "its members are not those of an entry, in their order")
-    entry = Entry(**value)
+    require(not re.search("[\\\\\x7f-\x9f]", bare), "a string holds a control character")
+    formed = type(value) is dict and tuple(value) == BundleEntry._fields
+    require(formed, "its members are not those of an entry, in their order")
+    entry = BundleEntry(**value)
     check_members(entry)
     check_bodies(entry)
     check_facts(entry)
     return entry
 
 
-def check_members(entry: Entry) -> None:
+def check_members(entry: BundleEntry) -> None:
     """Check names, numbers and links."""
-    need(entry.v == "forum/entry/1", "another format")
+    require(entry.v == "forum/entry/1", "another format")
     for label in (entry.log, entry.run, entry.strand, entry.step, entry.actor):
-        need(matches(LABEL, label), "a label that is empty, too long or not plain")
-    need(matches(KIND, entry.kind), "a kind that is none")
-    need(is_count(entry.n) and is_count(entry.ts), "n and ts are numbers below 2^53")
+        require(matches(LABEL, label), "a label that is empty, too long or not plain")
+    require(matches(KIND, entry.kind), "a kind that is none")
+    require(is_count(entry.n) and is_count(entry.ts), "n and ts are numbers below 2^53")
     linked = matches(HASH, entry.prev) if entry.n else entry.prev == ""
-    need(linked, "prev is a leaf hash, and empty at n = 0 only")
+    require(linked, "prev is a leaf hash, and empty at n = 0 only")
     listed = type(entry.parents) is list and all(matches(HASH, p) for p in entry.parents)
-    need(listed, "parents are leaf hashes")
+    require(listed, "parents are leaf hashes")
     few = len(set(entry.parents)) == len(entry.parents) <= MAX_PARENTS
-    need(few, "too many parents, or one of them twice")
+    require(few, "too many parents, or one of them twice")
 
 
-def check_bodies(entry: Entry) -> None:
+def check_bodies(entry: BundleEntry) -> None:
     """Check what the entry says of its bodies: hash, size and type of each."""
     bodies = entry.bodies
     ordered = type(bodies) is dict and list(bodies) == sorted(bodies)
-    need(ordered, "bodies are not in the order of their names")
+    require(ordered, "bodies are not in the order of their names")
     for name, body in bodies.items():
         formed = type(body) is dict and tuple(body) == ("h", "size", "type")
-        need(formed and matches(BODY_NAME, name), f"body {name!r} is none")
+        require(formed and matches(BODY_NAME, name), f"body {name!r} is none")
         formed = matches(HASH, body["h"]) and is_count(body["size"])
-        need(formed and matches(MEDIA_TYPE, body["type"]), f"body {name!r} is malformed")
+        require(formed and matches(MEDIA_TYPE, body["type"]), f"body {name!r} is malformed")
     known = KINDS[entry.kind][1] if entry.kind in KINDS else bodies
-    need(set(bodies).issubset(known), f"{entry.kind} has no body {', '.join(bodies)}")
+    require(set(bodies).issubset(known), f"{entry.kind} has no body {', '.join(bodies)}")
 
 
-def check_facts(entry: Entry) -> None:
+def check_facts(entry: BundleEntry) -> None:
     """Check the facts by their kind; by the general rules only, if the kind is not known."""
     facts = entry.facts
     plain = type(facts) is dict and is_plain(facts, 1)
-    need(plain, "facts are an object of strings, integers, arrays and objects")
+    require(plain, "facts are an object of strings, integers, arrays and objects")
     if entry.kind in KINDS:
         members = KINDS[entry.kind][0]
         present = [name for name in members if name in facts]
-        need(list(facts) == present, "a fact that its kind does not have, or not in order")
+        require(list(facts) == present, "a fact that its kind does not have, or not in order")
         for name, form in members.items():
             fits = is_fact(facts[name], *form) if name in facts else len(form) == 2
-            need(fits, f"the fact {name} is missing, wrong, or its default written out")
+            require(fits, f"the fact {name} is missing, wrong, or its default written out")
 
 
 # == The bundle: docs/spec/bundle.md ===========================================================
 
 
-class Proof(NamedTuple):
+class BundleProof(NamedTuple):
     """A C2SP tlog-proof file: an index, an inclusion proof, and the checkpoint it leads to."""
 
     at: int
@@ -896,14 +904,14 @@ class Proof(NamedTuple):
     note: bytes
 
 
-class Past(NamedTuple):
+class BundlePastCheckpoint(NamedTuple):
     """An earlier checkpoint, and the proof that the bundle's own continues it."""
 
     note: bytes
     nodes: list[bytes]
 
 
-class File:
+class LazyFile:
     """A file that is read in pieces, each when it is needed: a slice of it, as of bytes."""
 
     def __init__(self, path: str) -> None:
@@ -919,7 +927,7 @@ class File:
         return self._file.read(max(0, stop - start))
 
 
-class Member(NamedTuple):
+class BundleMember(NamedTuple):
     """A file of an archive: where its content stands, how long it is, checksum and digest."""
 
     start: int
@@ -932,23 +940,23 @@ MAX_FILES, MAX_BYTES, PIECE = 0xFFFF, 0xFFFFFFFF, 1 << 20
 """What an archive can hold that does not end as ZIP64 has it; how much is read at once."""
 
 
-class Archive:
+class BundleArchive:
     """The only zip archive that its files can be: stored, sorted, undated."""
 
-    def __init__(self, source: bytes | File) -> None:
+    def __init__(self, source: bytes | LazyFile) -> None:
         self._source = source
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, BundleMember] = {}
         at = self._read_members()
         lengths = [76 + 2 * len(name.encode()) + m.size for name, m in self.members.items()]
         self.wide = len(lengths) > MAX_FILES or sum(lengths) + 22 > MAX_BYTES
         for piece in self._directory(at):
-            need(source[at : at + len(piece)] == piece, "its bytes are not the only form")
+            require(source[at : at + len(piece)] == piece, "its bytes are not the only form")
             at += len(piece)
-        need(at == len(source), "its bytes are not the only form of its files")
+        require(at == len(source), "its bytes are not the only form of its files")
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        need(name in self.members, f"{name} is missing")
+        require(name in self.members, f"{name} is missing")
         start, size = self.members[name][:2]
         return self._source[start : start + size]
 
@@ -966,19 +974,19 @@ class Archive:
             start = at + 30 + length
             name = read_utf8(self._source[at + 30 : start])
             inside = start + size <= len(self._source)
-            need(inside and (not self.members or name > before), "its files are not in order")
+            require(inside and (not self.members or name > before), "its files are not in order")
             crc, digest = 0, hashlib.sha256()
             for piece in self.pieces(start, size):
                 crc = zlib.crc32(piece, crc)
                 digest.update(piece)
-            member = self.members[name] = Member(start, size, crc, digest.hexdigest())
+            member = self.members[name] = BundleMember(start, size, crc, digest.hexdigest())
             common = self._common(20, name, member)
-            need(struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0) == header, "another header")
+            require(struct.pack("<4s5H3I2H", b"PK\3\4", *common, 0) == header, "another header")
             at, before = start + size, name
         return at
 
     @staticmethod
-    def _common(version: int, name: str, member: Member) -> tuple[int, ...]:
+    def _common(version: int, name: str, member: BundleMember) -> tuple[int, ...]:
         sizes = (member.crc, member.size, member.size, len(name.encode()))
         return (version, 1 << 11, 0, 0, 33, *sizes)
 
@@ -1002,7 +1010,7 @@ class Archive:
         yield struct.pack("<4s4H2IH", b"PK\5\6", *end)
 
 
-def read_manifest(archive: Archive) -> tuple[str, str]:
+def read_manifest(archive: BundleArchive) -> tuple[str, str]:
     """Return origin and run, if the manifest lists exactly the other files."""
     data = archive.read("manifest.json")
     value = read_json(data)
@@ -1012,51 +1020,51 @@ def read_manifest(archive: Archive) -> tuple[str, str]:
     lines = [[name, member.size, member.digest] for name, member in files]
     version = f"forum/bundle/{2 if archive.wide else 1}"
     expected = {"v": version, "origin": origin, "run": run, "files": lines}
-    need(type(origin) is str and type(run) is str, "no origin or no run in its manifest")
-    need(write_json(expected).encode() == data, "its files are not those of its manifest")
+    require(type(origin) is str and type(run) is str, "no origin or no run in its manifest")
+    require(write_json(expected).encode() == data, "its files are not those of its manifest")
     return str(origin), str(run)
 
 
-def read_proof(data: bytes) -> Proof:
+def read_proof(data: bytes) -> BundleProof:
     """Read a proof file.  The extra line that the format allows is covered by nothing."""
     head, _, note = data.partition(b"\n\n")
     header, *lines = read_utf8(head).split("\n")
-    need(header == "c2sp.org/tlog-proof@v1", "not a proof file")
+    require(header == "c2sp.org/tlog-proof@v1", "not a proof file")
     if lines and lines[0].startswith("extra "):
         read_base64(lines.pop(0)[6:])
-    need(lines and lines[0].startswith("index "), "a proof file without an index")
-    need(len(lines) <= 64, "a proof file with more than 63 hashes")
+    require(lines and lines[0].startswith("index "), "a proof file without an index")
+    require(len(lines) <= 64, "a proof file with more than 63 hashes")
     read_note(note)
-    return Proof(read_decimal(lines[0][6:]), [read_hash(line) for line in lines[1:]], note)
+    return BundleProof(read_decimal(lines[0][6:]), [read_hash(line) for line in lines[1:]], note)
 
 
-def read_past(size: int, note: bytes, proof: bytes) -> Past:
+def read_past(size: int, note: bytes, proof: bytes) -> BundlePastCheckpoint:
     """Read an earlier checkpoint, which stands under its size, and its consistency proof."""
     *lines, rest = read_utf8(proof).split("\n")
-    need(not rest, "a consistency proof that ends within a line")
-    need(read_checkpoint(read_note(note).text).size == size, "a checkpoint under another size")
-    return Past(note, [read_hash(line) for line in lines])
+    require(not rest, "a consistency proof that ends within a line")
+    require(read_checkpoint(read_note(note).text).size == size, "a checkpoint under another size")
+    return BundlePastCheckpoint(note, [read_hash(line) for line in lines])
 
 
-class Bundle:
+class BundleContents:
     """The contents of a bundle, in their form, not yet verified; each is read when it is needed."""
 
-    def __init__(self, source: bytes | File) -> None:
-        self._archive = Archive(source)
+    def __init__(self, source: bytes | LazyFile) -> None:
+        self._archive = BundleArchive(source)
         self.origin, self.run = read_manifest(self._archive)
         self.checkpoint = self._archive.read("checkpoint")
         self.entries: list[int] = []
         self.bodies: dict[tuple[int, str], tuple[str, str]] = {}
         """The files of salt and content, by the index of the entry and the name of the body."""
-        self.past: list[Past] = []
+        self.past: list[BundlePastCheckpoint] = []
         known = {"checkpoint", "manifest.json"}
         for name in self._archive.members:
             known.update(self._take(name))
         for name in self._archive.members.keys() | known:
-            need(name in self._archive.members, f"{name} is missing")
+            require(name in self._archive.members, f"{name} is missing")
             # What is left is enclosed for convenience, and not believed.
             extra = matches(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name)
-            need(name in known or extra, "a file of no known kind")
+            require(name in known or extra, "a file of no known kind")
 
     def _take(self, name: str) -> list[str]:
         """Take an entry, a body or an earlier checkpoint, and name the files that belong to it."""
@@ -1074,7 +1082,7 @@ class Bundle:
             return [note, proof]
         return []
 
-    def entry(self, index: int) -> tuple[bytes, Proof]:
+    def entry(self, index: int) -> tuple[bytes, BundleProof]:
         """Return an entry with its proof."""
         data = self._archive.read(f"entries/{index:016}.json")
         return data, read_proof(self._archive.read(f"proofs/{index:016}.tlog-proof"))
@@ -1083,7 +1091,7 @@ class Bundle:
         """Return the content of a body."""
         return self._archive.read(self.bodies[index, name][1])
 
-    def body_holds(self, index: int, name: str, commitment: dict[str, Any]) -> bool:
+    def has_matching_body(self, index: int, name: str, commitment: dict[str, Any]) -> bool:
         """Tell whether a body is the very one that an entry committed to."""
         salt_file, content = self.bodies[index, name]
         salt, (start, size, _, _) = self._archive.read(salt_file), self._archive.members[content]
@@ -1115,7 +1123,7 @@ REFUTED = {
 }
 
 
-class Findings:
+class BundleFindings:
     """Collects what is wrong; beyond a thousand it only counts."""
 
     def __init__(self) -> None:
@@ -1124,7 +1132,7 @@ class Findings:
         self._first: dict[str, str] = {}
 
     def add(
-        self, problem: str, detail: str, index: int | None = None, entry: Entry | None = None
+        self, problem: str, detail: str, index: int | None = None, entry: BundleEntry | None = None
     ) -> None:
         """Take note of one thing."""
         found = {"problem": problem, "claim": REFUTED[problem], "detail": detail, "index": index}
@@ -1133,7 +1141,7 @@ class Findings:
         self._first.setdefault(REFUTED[problem], describe(found))
         self.listed += [found] if self.count <= 1000 else []
 
-    def answer(self, claim: str, reason: str, unknown: str = "") -> dict[str, str]:
+    def judge_claim(self, claim: str, reason: str, unknown: str = "") -> dict[str, str]:
         """Answer a claim: it holds unless something was found, or something is not known."""
         if claim in self._first:
             return {"state": FAILS, "reason": self._first[claim]}
@@ -1149,35 +1157,35 @@ def describe(found: dict[str, Any]) -> str:
 
 # == The run: strands, causes, bodies and times ================================================
 
-TOLERANCE = 300 * 1_000_000
+MAX_CLOCK_SKEW_US = 300 * 1_000_000
 """How far, in microseconds, a writer's clock may be off before its times are called impossible."""
 
 
 def read_ends(data: bytes) -> dict[str, tuple[int, str]]:
     """Read the body `strands` of a close: a list of [name, last n, last leaf hash]."""
     ends = read_json(data)
-    need(type(ends) is list and all(type(end) is list for end in ends), "no list of lists")
+    require(type(ends) is list and all(type(end) is list for end in ends), "no list of lists")
     for end in ends:
-        need([type(part) for part in end] == [str, int, str] and is_count(end[1]), "no end")
+        require([type(part) for part in end] == [str, int, str] and is_count(end[1]), "no end")
     listed = {name: (n, head) for name, n, head in ends}
-    need([end[0] for end in ends] == sorted(listed), "not in the order of the names")
+    require([end[0] for end in ends] == sorted(listed), "not in the order of the names")
     return listed
 
 
-def is_in_force(redaction: Entry) -> bool:
+def is_in_force(redaction: BundleEntry) -> bool:
     """Tell whether a redaction stands in the life of the log, caused by the entry that it names."""
     announced = (redaction.run, redaction.strand) == ("log", "main")
     return announced and list(redaction.parents[:1]) == [redaction.facts["entry"]]
 
 
-class Run:
+class BundleRunChecker:
     """Takes in entries in the order of the log, and follows those of the bundle's run."""
 
-    def __init__(self, bundle: Bundle, findings: Findings) -> None:
+    def __init__(self, bundle: BundleContents, findings: BundleFindings) -> None:
         self._bundle, self._find = bundle, findings.add
         self._ids: set[str] = set()
         self._strands: dict[str, tuple[int, str]] = {}
-        self._absent: dict[tuple[str, str], tuple[int, Entry]] = {}
+        self._absent: dict[tuple[str, str], tuple[int, BundleEntry]] = {}
         self._redacted: set[tuple[str, str]] = set()
         self.signed: dict[tuple[int, str], int] = {}
         """When the signed tree of a size and root was cosigned; 0 if that is not known."""
@@ -1186,12 +1194,12 @@ class Run:
         self.open = self.closed = self.unlisted = False
         self.bodies = {"ok": 0, "redacted": 0, "missing": 0, "mismatch": 0}
 
-    def take(self, index: int, leaf: str, entry: Entry) -> None:
+    def check_entry(self, index: int, leaf: str, entry: BundleEntry) -> None:
         """Check one entry against all before it."""
         if entry.log != self._bundle.origin:
             self._find("foreign-entry", f"it belongs to {entry.log}", index, entry)
         if entry.run == self._bundle.run:
-            self._follow(index, leaf, entry)
+            self._check_successor(index, leaf, entry)
             self._check_parents(index, entry)
             self._check_bodies(index, leaf, entry)
         if entry.kind == "redact/1" and is_in_force(entry):
@@ -1210,10 +1218,10 @@ class Run:
                 detail = f"body {name!r} is gone, and no redaction says so"
                 self._find("body-missing", detail, index, entry)
 
-    def _follow(self, index: int, leaf: str, entry: Entry) -> None:
+    def _check_successor(self, index: int, leaf: str, entry: BundleEntry) -> None:
         """Check that the entry is the next of its strand, and within its time."""
         if entry.strand not in self._strands:
-            self._begin(index, entry)
+            self._begin_strand(index, entry)
         n, head = self._strands[entry.strand]
         if entry.n < n:
             detail = f"position {entry.n} was taken by an earlier entry"
@@ -1226,12 +1234,16 @@ class Run:
         self._strands[entry.strand] = (max(n, entry.n + 1), leaf)
         self._check_time(index, entry)
         if entry.strand == "main" and entry.kind == "run.close/1":
-            self._close(index, entry)
+            self._check_close(index, entry)
 
-    def _check_time(self, index: int, entry: Entry) -> None:
+    def _check_time(self, index: int, entry: BundleEntry) -> None:
         """Check that the entry was written between the cosigned trees around it."""
-        floor, ceiling = self.bounds(index)
-        if not max(floor, self._floor) - TOLERANCE <= entry.ts <= ceiling + TOLERANCE:
+        floor, ceiling = self.time_bounds(index)
+        if (
+            not max(floor, self._floor) - MAX_CLOCK_SKEW_US
+            <= entry.ts
+            <= ceiling + MAX_CLOCK_SKEW_US
+        ):
             late = "ahead" if entry.ts > ceiling else "behind"
             detail = (
                 f"witnesses prove that it was not written at {entry.ts // 1_000_000}. "
@@ -1239,25 +1251,25 @@ class Run:
             )
             self._find("time-impossible", detail, index, entry)
 
-    def bounds(self, index: int) -> tuple[int, int]:
+    def time_bounds(self, index: int) -> tuple[int, int]:
         """Return after and before which times an entry got its index."""
         before = [time for size, time in self.cosigned.items() if size <= index]
         behind = [time for size, time in self.cosigned.items() if size > index]
-        return max([0, *before]), min([MAX_COUNT - TOLERANCE, *behind])
+        return max([0, *before]), min([MAX_COUNT - MAX_CLOCK_SKEW_US, *behind])
 
-    def _begin(self, index: int, entry: Entry) -> None:
+    def _begin_strand(self, index: int, entry: BundleEntry) -> None:
         """Begin a strand, and with it perhaps the run."""
         if self.closed:
             self._find("after-close", "its run was closed before it", index, entry)
         if not self.open:
             self.open = True
             self.openings += 1
-            self._open(index, entry)
+            self._check_opening(index, entry)
         if entry.strand != "main" and not entry.parents:
             self._find("cause-missing", "a strand begins without a cause", index, entry)
         self._strands[entry.strand] = (0, "")
 
-    def _open(self, index: int, entry: Entry) -> None:
+    def _check_opening(self, index: int, entry: BundleEntry) -> None:
         """Check that a run begins by naming a signed tree, and a log with its own opening."""
         past = (entry.facts.get("after_size", 0), entry.facts.get("after_root", ""))
         if entry.kind != ("log.open/1" if entry.run == "log" else "run.open/1"):
@@ -1269,7 +1281,7 @@ class Run:
             detail = f"it names a checkpoint of size {past[0]} that nobody has seen"
             self._find("past-unknown", detail, index, entry)
 
-    def _close(self, index: int, entry: Entry) -> None:
+    def _check_close(self, index: int, entry: BundleEntry) -> None:
         """Compare what a run says of its other strands at its end with what was seen of them."""
         del self._strands["main"]
         seen = {name: (n - 1, head) for name, (n, head) in self._strands.items()}
@@ -1283,28 +1295,28 @@ class Run:
         self._strands.clear()
         self.open, self.closed = False, True
 
-    def _read_ends(self, index: int, entry: Entry) -> dict[str, tuple[int, str]] | None:
+    def _read_ends(self, index: int, entry: BundleEntry) -> dict[str, tuple[int, str]] | None:
         """Return what a close lists; None if the list is gone, which is found elsewhere."""
         commitment, bundle = entry.bodies.get("strands"), self._bundle
         there = (index, "strands") in bundle.bodies
-        if commitment and not (there and bundle.body_holds(index, "strands", commitment)):
+        if commitment and not (there and bundle.has_matching_body(index, "strands", commitment)):
             return None
         try:
             return read_ends(bundle.body(index, "strands") if commitment else b"")
-        except Rejected:
+        except BundleRejected:
             return {"": (0, "")}  # a list that is none fits no strands
 
-    def _check_parents(self, index: int, entry: Entry) -> None:
+    def _check_parents(self, index: int, entry: BundleEntry) -> None:
         for parent in entry.parents:
             if parent not in self._ids:
                 detail = f"no entry before it has the id {parent}"
                 self._find("parent-unknown", detail, index, entry)
 
-    def _check_bodies(self, index: int, leaf: str, entry: Entry) -> None:
+    def _check_bodies(self, index: int, leaf: str, entry: BundleEntry) -> None:
         for name, commitment in entry.bodies.items():
             if (index, name) not in self._bundle.bodies:
                 self._absent[leaf, name] = (index, entry)
-            elif self._bundle.body_holds(index, name, commitment):
+            elif self._bundle.has_matching_body(index, name, commitment):
                 self.bodies["ok"] += 1
             else:
                 self.bodies["mismatch"] += 1
@@ -1315,22 +1327,24 @@ class Run:
 # == The keys of a log: docs/spec/entry.md, Keys of a log ======================================
 
 
-class HandOver(NamedTuple):
+class BundleKeyRotation(NamedTuple):
     """One key hands the log over to another, in the entry at this index."""
 
     at: int
-    old: Key
-    new: Key
+    old: BundleKey
+    new: BundleKey
 
 
-class SignedTree(NamedTuple):
+class BundleSignedTree(NamedTuple):
     """The size of a checkpoint, and those keys of the log whose signatures on it hold."""
 
     size: int
-    signers: list[Key]
+    signers: list[BundleKey]
 
 
-def read_hand_over(bundle: Bundle, index: int, tree: Checkpoint) -> HandOver | None:
+def read_key_rotation(
+    bundle: BundleContents, index: int, tree: BundleCheckpoint
+) -> BundleKeyRotation | None:
     """Return the hand-over that an entry records, if it records one and is in the tree."""
     data, proof = bundle.entry(index)
     try:
@@ -1339,51 +1353,51 @@ def read_hand_over(bundle: Bundle, index: int, tree: Checkpoint) -> HandOver | N
             return None
         old, new = read_key(entry.facts["old"]), read_key(entry.facts["vkey"])
         ours = {(key.name, key.algorithm) for key in (old, new)} == {(bundle.origin, LOG_KEY)}
-        need(ours and old != new and entry.log == bundle.origin, "not of this log")
-        need(proof.at == index, "a proof of something else")
+        require(ours and old != new and entry.log == bundle.origin, "not of this log")
+        require(proof.at == index, "a proof of something else")
         check_inclusion(proof.nodes, hash_leaf(data), index, tree)
-    except Rejected:
+    except BundleRejected:
         return None  # where something is wrong with it, that is found when it is checked
-    return HandOver(index, old, new)
+    return BundleKeyRotation(index, old, new)
 
 
-def read_signed_tree(data: bytes, keys: list[Key]) -> SignedTree | None:
+def read_signed_tree(data: bytes, keys: list[BundleKey]) -> BundleSignedTree | None:
     """Return who has signed a checkpoint; nothing, if it cannot be read."""
     try:
         note = read_note(data)
         size, text = read_checkpoint(note.text).size, note.text.encode()
-    except Rejected:
+    except BundleRejected:
         return None
-    first = dict(reversed(note.by(keys)))
+    first = dict(reversed(note.signatures_by(keys)))
     signers = [key for key, blob in first.items() if signature_holds(key.public, text, blob)]
-    return SignedTree(size, signers)
+    return BundleSignedTree(size, signers)
 
 
-def continued_notes(bundle: Bundle, tree: Checkpoint) -> list[bytes]:
+def continued_notes(bundle: BundleContents, tree: BundleCheckpoint) -> list[bytes]:
     """Return the checkpoint and the earlier ones that it continues, whoever has signed them."""
     notes = [bundle.checkpoint]
     for past in bundle.past:
         try:
             check_consistency(past.nodes, read_checkpoint(read_note(past.note).text), tree)
-        except Rejected:
+        except BundleRejected:
             continue
         notes.append(past.note)
     return notes
 
 
-class LogKeys:
+class BundleLogKeys:
     """The keys of the bundle's log, as hand-overs have them follow those of the reader."""
 
-    def __init__(self, bundle: Bundle, pinned: list[Key]) -> None:
+    def __init__(self, bundle: BundleContents, pinned: list[BundleKey]) -> None:
         self.accepted = [key for key in pinned if key[:2] == (bundle.origin, LOG_KEY)]
-        self._since: dict[Key, int] = {}
-        self._until: dict[Key, int] = {}
+        self._since: dict[BundleKey, int] = {}
+        self._until: dict[BundleKey, int] = {}
         try:
             tree = read_checkpoint(read_note(bundle.checkpoint).text)
-        except Rejected:
+        except BundleRejected:
             return
         named = [i for i in bundle.entries if b'"key.rotate/1"' in bundle.entry(i)[0]]
-        read = [read_hand_over(bundle, index, tree) for index in sorted(named)]
+        read = [read_key_rotation(bundle, index, tree) for index in sorted(named)]
         found = [hand_over for hand_over in read if hand_over]
         if not (found and self.accepted):
             return
@@ -1392,12 +1406,14 @@ class LogKeys:
         trees = [signed for signed in opened if signed and signed.signers]
         for hand_over in found:
             if hand_over.old in self.accepted:
-                self._accept(hand_over, hand_over.old, trees)
+                self._accept_rotation(hand_over, hand_over.old, trees)
         for hand_over in reversed(found):
             if hand_over.new in self.accepted:
-                self._accept(hand_over, hand_over.new, trees)
+                self._accept_rotation(hand_over, hand_over.new, trees)
 
-    def _accept(self, hand_over: HandOver, signer: Key, trees: list[SignedTree]) -> None:
+    def _accept_rotation(
+        self, hand_over: BundleKeyRotation, signer: BundleKey, trees: list[BundleSignedTree]
+    ) -> None:
         """Accept both keys of a hand-over, if a tree that one of them has signed has it."""
         index, old, new = hand_over
         if not any(t.size > index and self._may_sign(signer, t) for t in trees):
@@ -1408,38 +1424,40 @@ class LogKeys:
         if first:
             self._until[old] = min([self._until.get(old, min(first)), *first])
 
-    def _may_sign(self, key: Key, tree: SignedTree) -> bool:
+    def _may_sign(self, key: BundleKey, tree: BundleSignedTree) -> bool:
         since, until = self._since.get(key, 0), self._until.get(key, tree.size)
         return key in tree.signers and since <= tree.size <= until
 
-    def check(self, note: bytes) -> None:
+    def check_signer(self, note: bytes) -> None:
         """Refuse a checkpoint that no key has signed which had the log at its size."""
         tree = read_signed_tree(note, self.accepted) if self._since else None
         allowed = not self._since or (tree and any(self._may_sign(k, tree) for k in tree.signers))
-        need(allowed, "signed by a key that did not have the log then")
+        require(allowed, "signed by a key that did not have the log then")
 
 
 # == The verification ==========================================================================
 
 
-class Trust(NamedTuple):
+class BundleTrust(NamedTuple):
     """The reader's own keys, policy and memories; nothing of it comes from a bundle."""
 
-    keys: list[Key]
-    policy: Policy | None
+    keys: list[BundleKey]
+    policy: BundlePolicy | None
     seen: list[bytes]
 
 
-class Verification:
+class BundleVerifier:
     """One verification of a bundle under way."""
 
-    def __init__(self, bundle: Bundle, trust: Trust, findings: Findings) -> None:
+    def __init__(
+        self, bundle: BundleContents, trust: BundleTrust, findings: BundleFindings
+    ) -> None:
         self._bundle, self._findings = bundle, findings
         self._policy, self._memories = trust.policy, trust.seen
         pinned = list(dict.fromkeys(trust.keys + (trust.policy.logs if trust.policy else [])))
-        self._log_keys = LogKeys(bundle, pinned)
+        self._log_keys = BundleLogKeys(bundle, pinned)
         self._keys = list(dict.fromkeys(pinned + self._log_keys.accepted))
-        self._run = Run(bundle, findings)
+        self._run = BundleRunChecker(bundle, findings)
         self._notices: list[str] = []
         self._committed: set[tuple[int, str]] = set()
         """The bodies that entries of the run commit to."""
@@ -1447,7 +1465,7 @@ class Verification:
         """The kinds of entries whose facts are not known here."""
         self._has_turns = False
         self._tree = self._open_own(bundle.checkpoint) if self._keys else None
-        self._seen = self._seen_by(bundle.checkpoint)
+        self._seen = self._verify_cosignatures(bundle.checkpoint)
 
     def run(self) -> dict[str, Any]:
         """Check the checkpoints, then each entry with its proof, then what is missing."""
@@ -1458,41 +1476,41 @@ class Verification:
             self._check_memories(self._tree)
         for index in self._bundle.entries:
             self._check_entry(index)
-        if self._policy and not self._policy.satisfied_by(self._seen):
+        if self._policy and not self._policy.is_satisfied_by(self._seen):
             self._findings.add("not-witnessed", "the policy's witnesses have not cosigned it")
         self._run.finish()
         self._check_strays()
         return self._report()
 
-    def _open(self, note: bytes) -> Checkpoint | None:
+    def _open(self, note: bytes) -> BundleCheckpoint | None:
         """Return a checkpoint that a trusted key has signed, or take note of why not."""
         try:
             return open_checkpoint(note, self._keys)
-        except Rejected as error:
+        except BundleRejected as error:
             self._findings.add("signature-rejected", f"checkpoint: {error}")
             return None
 
-    def _open_own(self, note: bytes) -> Checkpoint | None:
+    def _open_own(self, note: bytes) -> BundleCheckpoint | None:
         """Return a checkpoint of the bundle that a key has signed while it had the log."""
         checkpoint = self._open(note)
         try:
             if checkpoint is not None:
-                self._log_keys.check(note)
-        except Rejected as error:
+                self._log_keys.check_signer(note)
+        except BundleRejected as error:
             self._findings.add("signature-rejected", f"checkpoint: {error}")
             return None
         return checkpoint
 
-    def _seen_by(self, note: bytes) -> list[Cosignature]:
+    def _verify_cosignatures(self, note: bytes) -> list[BundleCosignature]:
         """Return the cosignatures of the policy's witnesses on a checkpoint."""
         try:
             keys = list(self._policy.witnesses.values()) if self._policy else []
             return read_cosignatures(note, keys) if self._policy else []
-        except Rejected as error:
+        except BundleRejected as error:
             self._findings.add("signature-rejected", f"cosignature: {error}")
             return []
 
-    def _check_past(self, newest: Checkpoint) -> None:
+    def _check_past(self, newest: BundleCheckpoint) -> None:
         """Check that this tree continues the earlier ones; they tell when the run took place."""
         known, given = [newest], dict[int, int]()
         self._take_time(given, newest, self._seen)
@@ -1502,11 +1520,11 @@ class Verification:
                 continue
             try:
                 check_consistency(past.nodes, checkpoint, newest)
-            except Rejected as error:
+            except BundleRejected as error:
                 self._findings.add("history-replaced", f"an earlier checkpoint: {error}")
                 continue
             known.append(checkpoint)
-            self._take_time(given, checkpoint, self._seen_by(past.note))
+            self._take_time(given, checkpoint, self._verify_cosignatures(past.note))
         sizes = sorted(given)
         # As late as no entry can be: such a time bounds nothing.
         kept = consistent_times([t if (t := given[s]) <= MAX_COUNT else 0 for s in sizes])
@@ -1517,10 +1535,10 @@ class Verification:
             self._run.signed[checkpoint.size, checkpoint.root.hex()] = time
 
     def _take_time(
-        self, given: dict[int, int], checkpoint: Checkpoint, seen: list[Cosignature]
+        self, given: dict[int, int], checkpoint: BundleCheckpoint, seen: list[BundleCosignature]
     ) -> None:
         """Note when a signed tree was cosigned by the quorum, if it was."""
-        time = self._policy.time_of(seen) * 1_000_000 if self._policy else 0
+        time = self._policy.quorum_time(seen) * 1_000_000 if self._policy else 0
         if time:
             given[checkpoint.size] = min(time, given.get(checkpoint.size, time))
 
@@ -1528,8 +1546,8 @@ class Verification:
         """Name the checkpoints whose times were not believed, unless they are off by little."""
         wrong = []
         for size in sorted(given.keys() - self._run.cosigned.keys()):
-            floor, ceiling = self._run.bounds(size - 1)[0], self._run.bounds(size)[1]
-            if not floor - TOLERANCE <= given[size] <= ceiling + TOLERANCE:
+            floor, ceiling = self._run.time_bounds(size - 1)[0], self._run.time_bounds(size)[1]
+            if not floor - MAX_CLOCK_SKEW_US <= given[size] <= ceiling + MAX_CLOCK_SKEW_US:
                 wrong.append(size)
         if wrong:
             sizes = ", ".join(map(str, wrong[:5])) + (", ..." if len(wrong) > 5 else "")
@@ -1538,7 +1556,7 @@ class Verification:
                 "and were not used: the clock of a witness was wrong"
             )
 
-    def _check_memories(self, newest: Checkpoint) -> None:
+    def _check_memories(self, newest: BundleCheckpoint) -> None:
         """Compare with what the reader saw before, where a bundle can tell: at the same size."""
         for old in dict.fromkeys([self._open(note) for note in self._memories]):
             if old and (old.origin, old.size) == newest[:2] and old.root != newest.root:
@@ -1549,17 +1567,17 @@ class Verification:
         data, proof = self._bundle.entry(index)
         try:
             own = proof.at == index and proof.note == self._bundle.checkpoint
-            need(own, "a proof of something else")
+            require(own, "a proof of something else")
             if self._tree is not None:
                 check_inclusion(proof.nodes, hash_leaf(data), index, self._tree)
-        except Rejected as error:
+        except BundleRejected as error:
             self._findings.add("proof-rejected", str(error), index)
         try:
             entry = read_entry(data)
-        except Rejected as error:
+        except BundleRejected as error:
             self._findings.add("entry-malformed", str(error), index)
             return
-        self._run.take(index, hash_leaf(data).hex(), entry)
+        self._run.check_entry(index, hash_leaf(data).hex(), entry)
         if entry.kind not in KINDS:
             self._unknown.append(entry.kind)
         if entry.run == self._bundle.run:
@@ -1572,9 +1590,9 @@ class Verification:
             if (index, name) not in self._committed:
                 self._findings.add("bundle-altered", f"body {name!r} of no entry", index)
 
-    def _answers(self) -> dict[str, dict[str, str]]:
+    def _judge_claims(self) -> dict[str, dict[str, str]]:
         """Answer the three claims, each with a reason."""
-        answer, run, names = self._findings.answer, self._run, {c.key.name for c in self._seen}
+        answer, run, names = self._findings.judge_claim, self._run, {c.key.name for c in self._seen}
         no_key = {"state": NOT_CHECKED, "reason": "no key was given: name the log's key with --key"}
         no_policy = {**no_key, "reason": "no policy was given: name witnesses with --policy"}
         proven = f"{len(self._bundle.entries)} entries, each proven in the signed tree"
@@ -1584,7 +1602,7 @@ class Verification:
         listed = run.closed and not run.unlisted
         unknown = "the run was open, or its list of strands redacted, when this was exported"
         cosigned = f"cosigned by {', '.join(sorted(names))}"
-        if names and all(is_local(name) for name in names):
+        if names and all(is_local_witness(name) for name in names):
             cosigned += ", a witness on the writer's own machine: as strong as that machine's owner"
         if self._policy and self._policy.min_witnesses() == 1:
             cosigned += "; one witness decides the time"
@@ -1601,30 +1619,30 @@ class Verification:
         if self._has_turns:
             not_checked.append(f"the deliberation of run {bundle.run}: `forum verify` plays it")
         return {
-            **unread_report(self._findings),
+            **unreadable_report(self._findings),
             "origin": bundle.origin,
             "size": self._tree.size if self._tree else 0,
             "root": self._tree.root.hex() if self._tree else "",
-            **self._answers(),
+            **self._judge_claims(),
             "not_checked": not_checked,
             "entries": len(bundle.entries),
             "runs": run.openings,
             "open_runs": [bundle.run] if run.open and bundle.run != "log" else [],
             "bodies": run.bodies,
             "sightings": [
-                {"witness": key.name, "time": time, "same_machine": is_local(key.name)}
+                {"witness": key.name, "time": time, "same_machine": is_local_witness(key.name)}
                 for key, time in self._seen
             ],
             "notices": self._notices,
         }
 
 
-def is_local(witness: str) -> bool:
+def is_local_witness(witness: str) -> bool:
     """Tell whether a witness says by its name that it is on the writer's own machine."""
     return witness.startswith("forum.local/witness/")
 
 
-def unread_report(findings: Findings) -> dict[str, Any]:
+def unreadable_report(findings: BundleFindings) -> dict[str, Any]:
     """Return the report of a bundle that could not be read."""
     unknown = {"state": NOT_CHECKED, "reason": "the bundle could not be read"}
     return {
@@ -1633,7 +1651,7 @@ def unread_report(findings: Findings) -> dict[str, Any]:
         "origin": "",
         "size": 0,
         "root": "",
-        INTACT: findings.answer(INTACT, ""),
+        INTACT: findings.judge_claim(INTACT, ""),
         COMPLETE: unknown,
         INDEPENDENT: unknown,
         "findings": findings.listed,
@@ -1650,14 +1668,14 @@ def unread_report(findings: Findings) -> dict[str, Any]:
     }
 
 
-def verify(source: bytes | File, trust: Trust) -> dict[str, Any]:
+def verify(source: bytes | LazyFile, trust: BundleTrust) -> dict[str, Any]:
     """Check one bundle.  Whatever cannot be read is a finding, never an exception."""
     try:
-        report = Verification(Bundle(source), trust, Findings()).run()
-    except Rejected as error:
-        findings = Findings()
+        report = BundleVerifier(BundleContents(source), trust, BundleFindings()).run()
+    except BundleRejected as error:
+        findings = BundleFindings()
         findings.add("bundle-altered", str(error))
-        report = unread_report(findings)
+        report = unreadable_report(findings)
     report["ok"] = all(report[claim]["state"] == HOLDS for claim in CLAIMS)
     return report
 
@@ -1665,7 +1683,7 @@ def verify(source: bytes | File, trust: Trust) -> dict[str, Any]:
 # == The command line ==========================================================================
 
 
-def plain(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape whatever could make a terminal show something else than what is said."""
     shown = "".join(c if c.isprintable() else c.encode("unicode-escape").decode() for c in text)
     return shown.encode("ascii", "backslashreplace").decode()
@@ -1681,7 +1699,7 @@ def print_report(report: dict[str, Any]) -> None:
     lines += [f"seen         by {s['witness']} at {s['time']}" for s in report["sightings"]]
     lines += [f"not checked  {what}" for what in report["not_checked"]]
     lines += [f"note         {notice}" for notice in report["notices"]]
-    print("\n".join(map(plain, lines)))
+    print("\n".join(map(escape_text, lines)))
 
 
 def read_file(path: str) -> bytes:
@@ -1690,7 +1708,7 @@ def read_file(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise Rejected(f"{path}: {error.strerror}") from None
+        raise BundleRejected(f"{path}: {error.strerror}") from None
 
 
 def main() -> int:
@@ -1703,14 +1721,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
     try:
-        policy = Policy(read_file(given.policy)) if given.policy is not None else None
+        policy = BundlePolicy(read_file(given.policy)) if given.policy is not None else None
         seen = [read_file(path) for path in given.seen]
-        trust = Trust([read_key(key) for key in given.key], policy, seen)
-        bundle = File(given.bundle)
-    except Rejected as error:
-        parser.error(plain(str(error)))
+        trust = BundleTrust([read_key(key) for key in given.key], policy, seen)
+        bundle = LazyFile(given.bundle)
+    except BundleRejected as error:
+        parser.error(escape_text(str(error)))
     except OSError as error:
-        parser.error(plain(f"{given.bundle}: {error.strerror}"))
+        parser.error(escape_text(f"{given.bundle}: {error.strerror}"))
     report = verify(bundle, trust)
     if given.json:
         print(json.dumps(report))

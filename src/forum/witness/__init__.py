@@ -3,16 +3,23 @@
 `forum.witness.server` needs the extra `server` and is imported by its own name.
 """
 
-from forum.witness.client import WitnessClient, over_http
-from forum.witness.core import Audit, Refusal, Reply, Witness, read_request, write_request
+from forum.witness.client import WitnessClient, http_sender
+from forum.witness.witness import (
+    AuditCheckpoint,
+    AuditRefusal,
+    Witness,
+    WitnessReply,
+    encode_request,
+    parse_request,
+)
 
 __all__ = [
-    "Audit",
-    "Refusal",
-    "Reply",
+    "AuditCheckpoint",
+    "AuditRefusal",
     "Witness",
     "WitnessClient",
-    "over_http",
-    "read_request",
-    "write_request",
+    "WitnessReply",
+    "encode_request",
+    "http_sender",
+    "parse_request",
 ]

@@ -11,23 +11,23 @@ from threading import Thread
 from urllib.parse import urlsplit
 from urllib.request import HTTPErrorProcessor, Request, build_opener
 
-from forum.errors import Malformed, Unreachable, WitnessRefused
+from forum.errors import Malformed, WitnessRefused, WitnessUnreachable
 from forum.tlog import (
     Hash,
-    checkpoint_of,
+    parse_checkpoint,
 )
-from forum.witness.core import Reply, write_request
+from forum.witness.witness import WitnessReply, encode_request
 
-_MOST_BYTES = 1 << 16
-_TIMEOUT_SECONDS = 5.0
+_MAX_REPLY_BYTES = 1 << 16
+_TIMEOUT_S = 5.0
 
-Send = Callable[[bytes], Reply]
+SendRequest = Callable[[bytes], WitnessReply]
 
 
 class WitnessClient:
     """One witness as the publisher asks it: over HTTP, or in this process."""
 
-    def __init__(self, name: str, send: Send) -> None:
+    def __init__(self, name: str, send: SendRequest) -> None:
         self._name, self._send = name, send
         self._known = 0
         """The size that the witness is believed to remember; it corrects us if it differs."""
@@ -39,16 +39,16 @@ class WitnessClient:
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
         """Return the cosignature lines for a checkpoint."""
-        size = checkpoint_of(note).size
+        size = parse_checkpoint(note).size
         reply = self._ask(note, min(self._known, size), size, prove)
         if reply.status == 409:
-            known = _size(reply)
+            known = _known_size(reply)
             if known is None or known > size:
                 seen = "another tree" if known is None else f"a tree of size {known}"
                 raise WitnessRefused(self._name, f"it has already seen {seen}")
             reply = self._ask(note, known, size, prove)
         if reply.status >= 500:
-            raise Unreachable(self._name, f"it answered {reply.status}")
+            raise WitnessUnreachable(self._name, f"it answered {reply.status}")
         if reply.status != 200:
             why = reply.body.decode(errors="replace").strip()[:200]
             raise WitnessRefused(self._name, f"{reply.status} {why}".strip())
@@ -57,42 +57,42 @@ class WitnessClient:
 
     def _ask(
         self, note: bytes, old: int, size: int, prove: Callable[[int, int], Sequence[Hash]]
-    ) -> Reply:
+    ) -> WitnessReply:
         proof = prove(old, size) if 0 < old < size else ()
-        return self._send(write_request(old, proof, note))
+        return self._send(encode_request(old, proof, note))
 
 
-def over_http(name: str, url: str) -> Send:
+def http_sender(name: str, url: str) -> SendRequest:
     """Return how to reach the witness at this submission prefix."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Malformed("witness address", f"{url} is not http or https")
-    opener = build_opener(_EveryStatus)
+    opener = build_opener(_AnyStatusProcessor)
     target = f"{url.rstrip('/')}/add-checkpoint"
 
-    def post(body: bytes) -> Reply | str:
+    def post(body: bytes) -> WitnessReply | str:
         request = Request(target, body, {"Content-Type": "text/plain"}, method="POST")  # noqa: S310
         try:
-            with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-                return Reply(response.status, response.read(_MOST_BYTES))
+            with opener.open(request, timeout=_TIMEOUT_S) as response:
+                return WitnessReply(response.status, response.read(_MAX_REPLY_BYTES))
         except (HTTPException, OSError) as error:  # URLError is an OSError
             return str(getattr(error, "reason", error))
 
-    def send(body: bytes) -> Reply:
+    def send(body: bytes) -> WitnessReply:
         # The timeout of a socket begins anew with each byte; a thread can be left behind.
-        answers: SimpleQueue[Reply | str] = SimpleQueue()
+        answers: SimpleQueue[WitnessReply | str] = SimpleQueue()
         Thread(target=lambda: answers.put(post(body)), daemon=True).start()
         try:
-            answer = answers.get(timeout=2 * _TIMEOUT_SECONDS)
+            answer = answers.get(timeout=2 * _TIMEOUT_S)
         except Empty:
             answer = "it takes too long to answer"
-        if isinstance(answer, Reply):
+        if isinstance(answer, WitnessReply):
             return answer
-        raise Unreachable(name, answer)
+        raise WitnessUnreachable(name, answer)
 
     return send
 
 
-class _EveryStatus(HTTPErrorProcessor):
+class _AnyStatusProcessor(HTTPErrorProcessor):
     """Every status is an answer; being sent elsewhere is one too, and is not followed."""
 
     def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
@@ -101,6 +101,6 @@ class _EveryStatus(HTTPErrorProcessor):
     https_response = http_response
 
 
-def _size(reply: Reply) -> int | None:
+def _known_size(reply: WitnessReply) -> int | None:
     text = reply.body.decode("ascii", errors="replace").strip()
     return int(text) if text.isdecimal() and len(text) < 20 else None

@@ -9,17 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from forum.witness.core import PLAIN, Witness
+from forum.witness.witness import TEXT_MEDIA_TYPE, Witness
 
-_MOST_BYTES = 1 << 16
+_MAX_REQUEST_BYTES = 1 << 16
 
 
-Audited = Callable[[str], bytes | None]
+LatestAudit = Callable[[str], bytes | None]
 """What an auditing witness found in a log, as JSON; nothing before it has looked."""
 
 
-def witness_app(
-    witness: Witness, origins: Iterable[str], audited: Audited | None = None
+def build_witness_app(
+    witness: Witness, origins: Iterable[str], audited: LatestAudit | None = None
 ) -> Starlette:
     """Return the application that serves a witness for these logs."""
     by_hash = {sha256(origin.encode()).hexdigest(): origin for origin in origins}
@@ -28,24 +28,26 @@ def witness_app(
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > _MOST_BYTES:
-                return Response("the request is too large\n", 413, media_type=PLAIN)
+            if len(body) > _MAX_REQUEST_BYTES:
+                return Response("the request is too large\n", 413, media_type=TEXT_MEDIA_TYPE)
         reply = await run_in_threadpool(witness.add_checkpoint, body)
         # As a header of ours: to a media type Starlette adds a charset, and clients compare it.
         return Response(reply.body, reply.status, {"Content-Type": reply.type})
 
     async def checkpoint(request: Request) -> Response:
         origin = by_hash.get(request.path_params["origin"])
-        note = await run_in_threadpool(witness.checkpoint, origin) if origin else None
+        note = await run_in_threadpool(witness.latest_checkpoint, origin) if origin else None
         if note is None:
-            return Response("no checkpoint was cosigned for this log\n", 404, media_type=PLAIN)
-        return Response(note, media_type=PLAIN)
+            return Response(
+                "no checkpoint was cosigned for this log\n", 404, media_type=TEXT_MEDIA_TYPE
+            )
+        return Response(note, media_type=TEXT_MEDIA_TYPE)
 
     async def audit(request: Request) -> Response:
         origin = by_hash.get(request.path_params["origin"])
         report = await run_in_threadpool(audited, origin) if origin and audited else None
         if report is None:
-            return Response("nothing was audited of this log\n", 404, media_type=PLAIN)
+            return Response("nothing was audited of this log\n", 404, media_type=TEXT_MEDIA_TYPE)
         return Response(report, media_type="application/json")
 
     return Starlette(

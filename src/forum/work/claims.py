@@ -13,12 +13,12 @@ from typing import Self
 import msgspec
 import re2
 
-from forum.work.judging import MOST_READ, count_tests
+from forum.work.judging import MAX_READ_BYTES, count_tests
 
-MOST_CLAIMS = 100
+MAX_CLAIMS = 100
 
 
-class Deeds(StrEnum):
+class ClaimedAction(StrEnum):
     """What kind of thing is said to have been done."""
 
     TESTS = "tests"
@@ -36,26 +36,26 @@ class Receipt(msgspec.Struct, frozen=True):
     result: str
 
 
-class Claim(msgspec.Struct, frozen=True):
+class ActionClaim(msgspec.Struct, frozen=True):
     """A sentence that says that something was done."""
 
-    deed: Deeds
+    deed: ClaimedAction
     text: str
     receipt: str = ""
     """The entry that shows it; without one it is unverified."""
 
 
 _SENTENCE = re.compile(r"[^.!?\n]{1,600}(?:[.!?](?=\w)[^.!?\n]{0,200})*")
-_DONE = (
+_ACTION_PATTERNS = (
     (
-        Deeds.TESTS,
+        ClaimedAction.TESTS,
         (
             r"(?i)\b(?:tests?|test suite|specs?|checks?)\b.{0,60}\b(?:pass(?:ed|es|ing)?|green|"
             r"succeed(?:ed|s)?|ran|were run)\b|\b(?:ran|executed|passed)\b.{0,40}\btests?\b"
         ),
     ),
     (
-        Deeds.FILE,
+        ClaimedAction.FILE,
         (
             r"(?i)\b(?:wrote|written|created|saved|updated|modified|deleted|removed|edited|patched)\b"
             r".{0,80}(?:\bfiles?\b|\bnotes?\b|[\w-]+\.[a-z][a-z0-9]{0,7}\b|/[\w.-]+)"
@@ -63,25 +63,25 @@ _DONE = (
         ),
     ),
     (
-        Deeds.SENT,
+        ClaimedAction.SENT,
         (
             r"(?i)\b(?:i|we|have|has|been|was|were|successfully)\b.{0,40}\b(?:sent|posted|deployed|"
             r"committed|pushed|merged|published|paid|transferred|booked|emailed|uploaded|installed)\b"
         ),
     ),
     (
-        Deeds.COMMAND,
+        ClaimedAction.COMMAND,
         (
             r"(?i)\b(?:i|we|have|been|was|were|successfully)\b.{0,40}\b(?:ran|executed|run)\b"
             r"|\b(?:command|script|build|migration)\b.{0,40}\b(?:succeeded|completed|finished|worked)\b"
         ),
     ),
 )
-_ANY = "|".join(pattern for _, pattern in _DONE)
-_compiled = cache(re2.compile)
+_ANY_ACTION = "|".join(pattern for _, pattern in _ACTION_PATTERNS)
+_compile_pattern = cache(re2.compile)
 """At first use: few commands look for what was done."""
 _TOKEN = re.compile(r"[\w./-]{3,}")
-_COMMON = frozenset(
+_STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
         """
@@ -91,26 +91,33 @@ _COMMON = frozenset(
 )
 
 
-def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[Claim, ...]:
+def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[ActionClaim, ...]:
     """Return what a text says was done, each with the entry that shows it, if there is one."""
-    words = text[:MOST_READ].decode(errors="replace")
-    if not _compiled(_ANY).search(words):
+    words = text[:MAX_READ_BYTES].decode(errors="replace")
+    if not _compile_pattern(_ANY_ACTION).search(words):
         return ()
-    found: list[Claim] = []
-    deeds = [_Done.by(receipt) for receipt in receipts]
+    found: list[ActionClaim] = []
+    deeds = [_ReceiptEvidence.from_receipt(receipt) for receipt in receipts]
     for match in _SENTENCE.finditer(words):
         sentence = match.group().strip()
-        deed = next((deed for deed, pattern in _DONE if _compiled(pattern).search(sentence)), None)
+        deed = next(
+            (
+                deed
+                for deed, pattern in _ACTION_PATTERNS
+                if _compile_pattern(pattern).search(sentence)
+            ),
+            None,
+        )
         if deed is not None:
             said = _tokens(sentence)
             shown = next((done.entry for done in deeds if done.shows(deed, said)), "")
-            found.append(Claim(deed, sentence, shown))
-            if len(found) == MOST_CLAIMS:
+            found.append(ActionClaim(deed, sentence, shown))
+            if len(found) == MAX_CLAIMS:
                 break
     return tuple(found)
 
 
-def read_claims(data: bytes) -> tuple[Claim, ...]:
+def read_claims(data: bytes) -> tuple[ActionClaim, ...]:
     """Return the claims of a body; nothing where there is none, or none that can be read."""
     try:
         return _claims.decode(data) if data else ()
@@ -119,15 +126,15 @@ def read_claims(data: bytes) -> tuple[Claim, ...]:
 
 
 # Made once, here: two threads that let msgspec take in a type at the same time crash the process.
-_claims = msgspec.json.Decoder(tuple[Claim, ...])
+_claims = msgspec.json.Decoder(tuple[ActionClaim, ...])
 
 
-def unverified(claims: Sequence[Claim]) -> int:
+def count_unverified(claims: Sequence[ActionClaim]) -> int:
     """Count the claims that no entry shows."""
     return sum(1 for claim in claims if not claim.receipt)
 
 
-class _Done(msgspec.Struct, frozen=True):
+class _ReceiptEvidence(msgspec.Struct, frozen=True):
     """What an effect can show: read once, however much is said of it."""
 
     entry: str
@@ -135,20 +142,20 @@ class _Done(msgspec.Struct, frozen=True):
     tokens: frozenset[str]
 
     @classmethod
-    def by(cls, receipt: Receipt) -> Self:
+    def from_receipt(cls, receipt: Receipt) -> Self:
         """Read a receipt."""
         tests = count_tests(receipt.result)
         tested = tests.passed > 0 and tests.failed == 0
         return cls(receipt.entry, tested, _tokens(f"{receipt.tool} {receipt.arguments}"))
 
-    def shows(self, deed: Deeds, said: frozenset[str]) -> bool:
+    def shows(self, deed: ClaimedAction, said: frozenset[str]) -> bool:
         """Tell whether it shares a name with what is said: a file, a program, a recipient."""
-        return self.tested if deed is Deeds.TESTS else not self.tokens.isdisjoint(said)
+        return self.tested if deed is ClaimedAction.TESTS else not self.tokens.isdisjoint(said)
 
 
 def _tokens(text: str) -> frozenset[str]:
     found: set[str] = set()
-    for match in _TOKEN.finditer(text[:MOST_READ]):
+    for match in _TOKEN.finditer(text[:MAX_READ_BYTES]):
         token = match.group().casefold().strip("./-")
         found.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
-    return frozenset(found - _COMMON)
+    return frozenset(found - _STOP_WORDS)

@@ -17,7 +17,7 @@ from struct import Struct, error, pack, unpack_from
 from forum.errors import Malformed
 
 MAGIC = b"forum-features/1"
-_KEY = 8
+_KEY_BYTES = 8
 _COUNT = Struct(">HI")
 
 
@@ -50,7 +50,7 @@ class FeatureTable:
             (classes,) = unpack_from(">I", data, len(MAGIC))
             *sizes, self._features = unpack_from(f">{classes}II", data, len(MAGIC) + 4)
             self._keys = len(MAGIC) + 8 + 4 * classes
-            self._starts = self._keys + _KEY * self._features
+            self._starts = self._keys + _KEY_BYTES * self._features
             self._counts: int = self._starts + 4 * self._features
             self.sizes: tuple[int, ...] = tuple(sizes)
             last = self._end_of(self._features - 1) if self._features else self._counts
@@ -64,7 +64,7 @@ class FeatureTable:
         key, data = _key(feature), self._data
 
         def key_at(row: int) -> bytes:
-            return data[self._keys + _KEY * row : self._keys + _KEY * (row + 1)]
+            return data[self._keys + _KEY_BYTES * row : self._keys + _KEY_BYTES * (row + 1)]
 
         row = bisect_left(range(self._features), key, key=key_at)
         if row == self._features or key_at(row) != key:
@@ -82,4 +82,4 @@ class FeatureTable:
 
 
 def _key(feature: str) -> bytes:
-    return blake2b(feature.encode(errors="surrogatepass"), digest_size=_KEY).digest()
+    return blake2b(feature.encode(errors="surrogatepass"), digest_size=_KEY_BYTES).digest()

@@ -55,7 +55,7 @@ class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
             return False
         if not self.argument:
             return True
-        amount = _amount(arguments, self.argument)
+        amount = _read_amount(arguments, self.argument)
         return amount is None or not 0 <= amount <= Decimal(self.above)
 
 
@@ -66,16 +66,16 @@ def rule_for_use(
     return next((rule for rule in rules if rule.holds_for_use(tool, lane, arguments)), None)
 
 
-def _amount(arguments: str, name: str) -> Decimal | None:
+def _read_amount(arguments: str, name: str) -> Decimal | None:
     """Return a named argument as a number; nothing where it is not there, or not exactly one."""
     try:
         # Two members of one name mean one thing to this parser and perhaps another to the tool.
         given = json.loads(
             arguments,
-            object_pairs_hook=_unique,
+            object_pairs_hook=_reject_duplicates,
             parse_float=Decimal,
             parse_int=Decimal,
-            parse_constant=_no_number,
+            parse_constant=_reject_constant,
         )
         value = given[name]
         if not isinstance(value, Decimal) and not (isinstance(value, str) and _DECIMAL(value)):
@@ -86,7 +86,7 @@ def _amount(arguments: str, name: str) -> Decimal | None:
     return amount if amount.is_finite() else None
 
 
-def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
     # Many tools bind arguments to their parameters without regard to case: "Amount" behind
     # "amount" is a second one to them.
     if len({_fold(name) for name, _ in members}) != len(members):
@@ -99,5 +99,5 @@ def _fold(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
-def _no_number(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")

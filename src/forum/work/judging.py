@@ -4,19 +4,19 @@ import msgspec
 import re2
 
 from forum.ledger import Outcome
-from forum.work.demands import (
-    WITH_TOOLS,
+from forum.work.acceptance_criteria import (
+    TOOL_CHECKS,
     Check,
-    Demand,
+    Criterion,
     compile_pattern,
-    demands_of,
-    fits,
-    read_file_demand,
+    find_schema_mismatch,
+    parse_criteria,
+    parse_file_criterion,
     read_json,
     read_schema,
 )
 
-MOST_READ = 1 << 20
+MAX_READ_BYTES = 1 << 20
 """How much of an output is looked at."""
 
 
@@ -28,28 +28,28 @@ class Judgement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def judge(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
+def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
     """Judge an output by what its task demands, as far as that needs nothing but the output.
 
-    What needs a tool or a model is checked afterwards, by `judge_deed` and by a judge that can
-    read.  Without either, the verdict names as its check the outcome of the call alone.
+    What needs a tool or a model is checked afterwards, by `judge_tool_result` and by a judge that
+    can read.  Without either, the verdict names as its check the outcome of the call alone.
     """
     if outcome is not Outcome.OK:
         return Judgement(passed=False, check=Check.OUTCOME, reason=outcome.value)
     if not output.strip():
         return Judgement(passed=False, check=Check.OUTCOME, reason="empty")
     text, check = output.decode(errors="replace"), Check.OUTCOME
-    for demand in demands_of(done_when):
-        if demand.check is Check.MODEL or demand.check in WITH_TOOLS:
+    for demand in parse_criteria(done_when):
+        if demand.check is Check.MODEL or demand.check in TOOL_CHECKS:
             continue
         check = demand.check
-        reason = _fault(demand, text)
+        reason = _find_fault(demand, text)
         if reason:
             return Judgement(passed=False, check=check, reason=reason)
     return Judgement(passed=True, check=check)
 
 
-def _fault(demand: Demand, text: str) -> str:
+def _find_fault(demand: Criterion, text: str) -> str:
     """Return why a text does not meet a demand; nothing if it does."""
     match demand.check:
         case Check.CONTAINS:
@@ -61,31 +61,35 @@ def _fault(demand: Demand, text: str) -> str:
                 value = read_json(text)
             except ValueError:
                 return "not-json"
-            return "schema" if demand.what and fits(read_schema(demand.what), value) else ""
+            return (
+                "schema"
+                if demand.what and find_schema_mismatch(read_schema(demand.what), value)
+                else ""
+            )
         case _:
             raise AssertionError(demand.check)
 
 
-def judge_deed(demand: Demand, outcome: Outcome, said: bytes) -> Judgement:
+def judge_tool_result(demand: Criterion, outcome: Outcome, said: bytes) -> Judgement:
     """Judge by what a tool has said that was used for a demand."""
-    reason = _deed_fault(demand, said.decode(errors="replace"))
+    reason = _find_tool_fault(demand, said.decode(errors="replace"))
     if outcome is not Outcome.OK:
         reason = outcome.value
     return Judgement(passed=not reason, check=demand.check, reason=reason)
 
 
-def _deed_fault(demand: Demand, said: str) -> str:
+def _find_tool_fault(demand: Criterion, said: str) -> str:
     if demand.check is Check.TESTS:
         tests = count_tests(said)
         if tests.failed:
             return "tests-failed"
         return "" if tests.passed else "no-tests"
     if demand.check is Check.FILE:
-        return "" if said.split()[:1] == [read_file_demand(demand.what)[1]] else "other-digest"
+        return "" if said.split()[:1] == [parse_file_criterion(demand.what)[1]] else "other-digest"
     return ""
 
 
-class Counted(msgspec.Struct, frozen=True):
+class CountedTests(msgspec.Struct, frozen=True):
     """How many tests a program says to have run.  None at all is no success."""
 
     passed: int = 0
@@ -101,7 +105,7 @@ _COUNTS = (
 _UNITTEST = re2.compile(r"\bRan (\d{1,9}) tests? in [0-9.]+s\s+OK\b")
 
 
-def count_tests(said: str) -> Counted:
+def count_tests(said: str) -> CountedTests:
     """Return the counts in the closing lines of the usual runners of tests: the last ones count."""
     tail = said[-20_000:]
     found: dict[str, int] = {}
@@ -112,4 +116,4 @@ def count_tests(said: str) -> Counted:
     ran = _UNITTEST.findall(tail)
     if ran:
         found["passed"] = max(found.get("passed", 0), int(ran[-1]))
-    return Counted(found.get("passed", 0), found.get("failed", 0))
+    return CountedTests(found.get("passed", 0), found.get("failed", 0))

@@ -9,43 +9,43 @@ from enum import StrEnum
 import msgspec
 
 from forum.ledger import NO_LIMIT, Amount, Count, Facts, Kind, Kinds, Outcome
-from forum.work.demands import Check
+from forum.work.acceptance_criteria import Check
 from forum.work.policy import Answer
 
 CONTROL = "control"
 """The strand in which others ask a run to end."""
 
 
-MOST_TOLD = 128
+MAX_NAME_CHARS = 128
 
 
-def plain(name: str) -> str:
+def sanitize_name(name: str) -> str:
     """Return what facts and prompts tell of a name that others chose: one short line of text."""
-    return "".join(c if c.isprintable() else " " for c in name[:MOST_TOLD])
+    return "".join(c if c.isprintable() else " " for c in name[:MAX_NAME_CHARS])
 
 
-ROLE = "@"
+ROLE_PREFIX = "@"
 """What the name of a role's task begins with, and that of no task of a plan."""
 
 
-TURN = "~"
+TURN_PREFIX = "~"
 """What the name of a turn in a deliberation begins with."""
 
-_PLACES = {"task": "", "role": ROLE, "turn": TURN}
+_STRAND_PREFIXES = {"task": "", "role": ROLE_PREFIX, "turn": TURN_PREFIX}
 
 
 def task_strand(task: str) -> str:
     """Return the strand of a task; what a role does, or a seat says, stands apart from the work."""
-    for place, prefix in _PLACES.items():
+    for place, prefix in _STRAND_PREFIXES.items():
         if prefix and task.startswith(prefix):
             return f"{place}/{task[1:]}"
     return f"task/{task}"
 
 
-def task_of(strand: str) -> str | None:
+def task_of_strand(strand: str) -> str | None:
     """Return whose strand this is, if it is that of a task, a role or a turn."""
     place, _, name = strand.partition("/")
-    prefix = _PLACES.get(place)
+    prefix = _STRAND_PREFIXES.get(place)
     return None if prefix is None or not name else prefix + name
 
 
@@ -54,12 +54,12 @@ def gate_strand(subject: str) -> str:
     return f"gate/{subject}"
 
 
-def use_subject(task: str, number: int) -> str:
+def tool_gate_subject(task: str, number: int) -> str:
     """Return the subject of the gate before the n-th use of a tool in a task."""
     return f"use/{task}/{number}"
 
 
-class Accepted(Facts, frozen=True):
+class AcceptedFacts(Facts, frozen=True):
     """A request was taken on: what it may use, and where it comes from."""
 
     usd: Count = NO_LIMIT
@@ -89,7 +89,7 @@ class Basis(StrEnum):
     CLASSIFIER = "classifier"
 
 
-class Routed(Facts, frozen=True):
+class RouteFacts(Facts, frozen=True):
     """The lane that a request belongs to, or that none could be told.  Body: the evidence."""
 
     lane: str
@@ -103,7 +103,7 @@ class Routed(Facts, frozen=True):
     """The digest of the lanes that there were to choose from."""
 
 
-class Planned(Facts, frozen=True):
+class PlanFacts(Facts, frozen=True):
     """The plan that is carried out; its body holds every instruction in full."""
 
     tasks: Count
@@ -127,7 +127,7 @@ class Why(StrEnum):
     """Only the beginning of the reply came."""
 
 
-class Called(Facts, frozen=True):
+class CallFacts(Facts, frozen=True):
     """A call is about to be made; what it can cost at most is reserved.  Body: the prompt."""
 
     agent: str
@@ -147,7 +147,7 @@ class Called(Facts, frozen=True):
         return Amount(self.usd, self.tokens, 1)
 
 
-class Source(StrEnum):
+class ReplyOrigin(StrEnum):
     """Where a reply comes from."""
 
     LIVE = "live"
@@ -155,7 +155,7 @@ class Source(StrEnum):
     """It is taken from the run that this one forks, and was paid there."""
 
 
-class Replied(Facts, frozen=True):
+class ReplyFacts(Facts, frozen=True):
     """How a call ended and what it cost.  Bodies: the output, the tools it wants, an error."""
 
     outcome: Outcome
@@ -168,7 +168,7 @@ class Replied(Facts, frozen=True):
     overrun_usd: Count = 0
     """By how much the bill passed what was reserved."""
     overrun_tokens: Count = 0
-    source: Source = Source.LIVE
+    source: ReplyOrigin = ReplyOrigin.LIVE
     input_tokens: Count = 0
     """Of the tokens, those that were read."""
     model: str = ""
@@ -179,7 +179,7 @@ class Replied(Facts, frozen=True):
     """For how many milliseconds the provider wants to be left alone."""
 
 
-class Intended(Facts, frozen=True):
+class IntentFacts(Facts, frozen=True):
     """An effect is about to happen.  Body: its arguments."""
 
     tool: str
@@ -187,7 +187,7 @@ class Intended(Facts, frozen=True):
     """The entry of the first intent of this very effect, where an earlier attempt had it too."""
 
 
-class Happened(Facts, frozen=True):
+class OutcomeFacts(Facts, frozen=True):
     """What became of an effect.  Body: the result.
 
     `indeterminate`: the worker died in between; a person is asked.
@@ -219,7 +219,7 @@ class Independence(StrEnum):
     """The same model has judged what it said itself."""
 
 
-class Judged(Facts, frozen=True):
+class VerdictFacts(Facts, frozen=True):
     """A verdict on one attempt, before any task that waits for it may start.
 
     Body: what the result says was done, and which entries show it.
@@ -241,7 +241,7 @@ class Judged(Facts, frozen=True):
     """For how many of those no entry shows it."""
 
 
-class Checked(Facts, frozen=True):
+class CheckFacts(Facts, frozen=True):
     """The answer was looked at before it was given.  Body: what was said of it."""
 
     subject: str
@@ -253,7 +253,7 @@ class Checked(Facts, frozen=True):
     independence: Independence = Independence.NONE
 
 
-class Skipped(Facts, frozen=True):
+class SkipFacts(Facts, frozen=True):
     """A task was not run, because of another one, or because the run was stopped."""
 
     cause: str
@@ -281,7 +281,7 @@ class StopReason(StrEnum):
     """A role did not do its part: there is no plan that can be run, or no answer."""
 
 
-class Stopped(Facts, frozen=True):
+class StopFacts(Facts, frozen=True):
     """A task or a run was stopped.  Body of a run's: what was spent, by agent."""
 
     reason: StopReason
@@ -293,7 +293,7 @@ class Stopped(Facts, frozen=True):
     """The task that met the limit."""
 
 
-class GateOpened(Facts, frozen=True):
+class GateOpenFacts(Facts, frozen=True):
     """Something waits for a person.  Body: what is to be approved."""
 
     subject: str
@@ -301,7 +301,7 @@ class GateOpened(Facts, frozen=True):
     default: Answer
 
 
-class GateEdited(Facts, frozen=True):
+class GateEditFacts(Facts, frozen=True):
     """What is to be approved was changed.  Body: what it is now."""
 
     replaces: str
@@ -318,7 +318,7 @@ class Decider(StrEnum):
     """The run ended before anybody had decided."""
 
 
-class GateDecided(Facts, frozen=True):
+class GateDecisionFacts(Facts, frozen=True):
     """The first decision about what has this digest; there is no second."""
 
     answer: Answer
@@ -341,8 +341,8 @@ IDENTITY = "identity"
 """The body of a decision that says who the person was."""
 
 
-class GateDecidedBy(Facts, frozen=True):
-    """The same as `GateDecided`, by somebody who had to show that they may.
+class GateDecisionByFacts(Facts, frozen=True):
+    """The same as `GateDecisionFacts`, by somebody who had to show that they may.
 
     Body: of a person, whom the token names, and who issued it.
     """
@@ -359,27 +359,27 @@ class Identity(msgspec.Struct, frozen=True):
     issuer: str
 
 
-GateDecision = GateDecided | GateDecidedBy
+GateDecision = GateDecisionFacts | GateDecisionByFacts
 """What is recorded at the end of a gate."""
 
 
-class CancelAsked(Facts, frozen=True):
+class CancelFacts(Facts, frozen=True):
     """Somebody wants a run to end."""
 
 
-class ControlClosed(Facts, frozen=True):
+class ControlCloseFacts(Facts, frozen=True):
     """The run has ended; nobody can ask for it any more."""
 
 
-class Interruption(Facts, frozen=True):
+class InterruptionFacts(Facts, frozen=True):
     """Whoever carried a run out was told to stop: nobody goes on with it until it is resumed."""
 
 
-class Resumption(Facts, frozen=True):
+class ResumptionFacts(Facts, frozen=True):
     """An interrupted run is to be carried out again."""
 
 
-class Delegated(Facts, frozen=True):
+class DelegationFacts(Facts, frozen=True):
     """A task is carried out by a run of its own, which gets an allotment."""
 
     run: str
@@ -393,7 +393,7 @@ class Delegated(Facts, frozen=True):
         return Amount(self.usd, self.tokens, self.calls)
 
 
-class Answered(Facts, frozen=True):
+class AnswerFacts(Facts, frozen=True):
     """The one answer of a run, from the results that it names as parents.
 
     Bodies: its text; what it says was done, and which entries show it.
@@ -407,26 +407,26 @@ class Answered(Facts, frozen=True):
 
 WORK_KINDS = Kinds(
     [
-        Kind("accepted/1", Accepted, frozenset({"request", "policy"})),
-        Kind("route/1", Routed, frozenset({"evidence"})),
-        Kind("plan/1", Planned, frozenset({"plan"})),
-        Kind("call/1", Called, frozenset({"prompt", "schema", "offers"})),
-        Kind("reply/1", Replied, frozenset({"output", "uses", "error"})),
-        Kind("intent/1", Intended, frozenset({"arguments"})),
-        Kind("outcome/1", Happened, frozenset({"result", "error"})),
-        Kind("verdict/1", Judged, frozenset({"claims"})),
-        Kind("skip/1", Skipped),
-        Kind("stop/1", Stopped, frozenset({"spent"})),
-        Kind("gate.open/1", GateOpened, frozenset({"shown"})),
-        Kind("gate.edit/1", GateEdited, frozenset({"shown"})),
-        Kind("gate.decision/1", GateDecided),
-        Kind("gate.decision/2", GateDecidedBy, frozenset({IDENTITY})),
-        Kind("cancel/1", CancelAsked),
-        Kind("control.close/1", ControlClosed),
-        Kind("run.interrupted/1", Interruption),
-        Kind("run.resumed/1", Resumption),
-        Kind("delegate/1", Delegated),
-        Kind("check/1", Checked, frozenset({"detail"})),
-        Kind("answer/1", Answered, frozenset({"answer", "claims"})),
+        Kind("accepted/1", AcceptedFacts, frozenset({"request", "policy"})),
+        Kind("route/1", RouteFacts, frozenset({"evidence"})),
+        Kind("plan/1", PlanFacts, frozenset({"plan"})),
+        Kind("call/1", CallFacts, frozenset({"prompt", "schema", "offers"})),
+        Kind("reply/1", ReplyFacts, frozenset({"output", "uses", "error"})),
+        Kind("intent/1", IntentFacts, frozenset({"arguments"})),
+        Kind("outcome/1", OutcomeFacts, frozenset({"result", "error"})),
+        Kind("verdict/1", VerdictFacts, frozenset({"claims"})),
+        Kind("skip/1", SkipFacts),
+        Kind("stop/1", StopFacts, frozenset({"spent"})),
+        Kind("gate.open/1", GateOpenFacts, frozenset({"shown"})),
+        Kind("gate.edit/1", GateEditFacts, frozenset({"shown"})),
+        Kind("gate.decision/1", GateDecisionFacts),
+        Kind("gate.decision/2", GateDecisionByFacts, frozenset({IDENTITY})),
+        Kind("cancel/1", CancelFacts),
+        Kind("control.close/1", ControlCloseFacts),
+        Kind("run.interrupted/1", InterruptionFacts),
+        Kind("run.resumed/1", ResumptionFacts),
+        Kind("delegate/1", DelegationFacts),
+        Kind("check/1", CheckFacts, frozenset({"detail"})),
+        Kind("answer/1", AnswerFacts, frozenset({"answer", "claims"})),
     ]
 )

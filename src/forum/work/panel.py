@@ -8,9 +8,9 @@ import msgspec
 
 from forum.ledger import Count
 
-MOST_SEATS = 100
-MOST_ROUNDS = 10
-MOST_SHARE = 1000
+MAX_SEATS = 100
+MAX_ROUNDS = 10
+MAX_SHARE = 1000
 
 
 class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -79,7 +79,7 @@ class Symposium(
 Panel = Council | Symposium
 
 
-def seat(council: Council, agents: Sequence[str]) -> Council:
+def fill_seats(council: Council, agents: Sequence[str]) -> Council:
     """Return a council whose empty seats these agents have taken, one after another."""
     if not agents:
         return council
@@ -91,7 +91,7 @@ def seat(council: Council, agents: Sequence[str]) -> Council:
     return msgspec.structs.replace(council, seats=tuple(seats))
 
 
-def position(answer: str) -> str:
+def normalize_answer(answer: str) -> str:
     """Return what two answers have in common that say the same.
 
     Only what carries no meaning is left out: `.5` is not 5, `5!` is not 5, and `!x` is not x.

@@ -13,15 +13,15 @@ import msgspec
 
 from forum.errors import BadPlan, Malformed
 from forum.ledger import NO_LIMIT, Amount, Count
-from forum.work.demands import check_demand, demands_of
-from forum.work.limits import step
+from forum.work.acceptance_criteria import check_criterion, parse_criteria
 from forum.work.panel import Council
-from forum.work.size import MOST_NESTING, MOST_TASKS, check_size
+from forum.work.plan_limits import MAX_NESTING, MAX_TASKS, check_plan_size
+from forum.work.step_limit import count_step
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}").fullmatch
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RunBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a run may use: nano-dollars, tokens, calls, milliseconds, and runs within runs."""
 
     usd: Count = NO_LIMIT
@@ -35,9 +35,9 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         """The part of it that is spent call by call."""
         return Amount(self.usd, self.tokens, self.calls)
 
-    def under(self, ceiling: "Budget") -> "Budget":
+    def capped_by(self, ceiling: "RunBudget") -> "RunBudget":
         """Return this budget, as far as another one allows it."""
-        return Budget(
+        return RunBudget(
             *(min(getattr(self, name), getattr(ceiling, name)) for name in self.__struct_fields__)
         )
 
@@ -55,7 +55,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     agent: str = ""
     tasks: tuple["Task", ...] = ()
     """A plan within the plan: a run of its own, paid from an allotment."""
-    budget: Budget = Budget()
+    budget: RunBudget = RunBudget()
     """The most that the plan within may use."""
     lane: str = ""
     """The lane whose instructions, tools and agent it is done with."""
@@ -81,27 +81,27 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     def __post_init__(self) -> None:
         if not self.tasks:
             raise BadPlan("it has no tasks")
-        if len(self.tasks) > MOST_TASKS:
-            raise BadPlan(f"{len(self.tasks)} tasks; the most is {MOST_TASKS}")
-        nesting = _nesting(self.tasks)
-        if nesting > MOST_NESTING:
-            raise BadPlan(f"{nesting} plans within each other; the most is {MOST_NESTING}")
+        if len(self.tasks) > MAX_TASKS:
+            raise BadPlan(f"{len(self.tasks)} tasks; the most is {MAX_TASKS}")
+        nesting = _count_nesting(self.tasks)
+        if nesting > MAX_NESTING:
+            raise BadPlan(f"{nesting} plans within each other; the most is {MAX_NESTING}")
         if len(self.by_id) < len(self.tasks):
-            raise BadPlan(f"two tasks are called {_doubled(self.tasks)!r}")
+            raise BadPlan(f"two tasks are called {_find_duplicate(self.tasks)!r}")
         for task in self.tasks:
             self._check(task)
-        for name in _never_ready(self.tasks):
+        for name in _find_unreachable(self.tasks):
             raise BadPlan(f"task {name!r} waits for itself, directly or through others")
 
     def _check(self, task: Task) -> None:
-        step()
+        count_step()
         check_task_name(task.id)
         if not task.instruction.strip():
             raise BadPlan(f"task {task.id!r} has no instruction")
         for name in task.upstream:
             if name not in self.by_id:
                 raise BadPlan(f"task {task.id!r} waits for {name!r}, which is not in the plan")
-        _check_demand(task)
+        _check_criteria(task)
         if task.tasks and task.panel:
             raise BadPlan(f"task {task.id!r} has both a plan and a panel of its own")
         if task.tasks:
@@ -122,19 +122,19 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return {name: tuple(waiting) for name, waiting in found.items()}
 
     @property
-    def last(self) -> tuple[Task, ...]:
+    def final_tasks(self) -> tuple[Task, ...]:
         """The tasks that nobody waits for: their results are the answer."""
         return tuple(task for task in self.tasks if not self.dependants[task.id])
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all tasks, those of plans within included."""
-        return frozenset(task.id for task in _all(self.tasks))
+        return frozenset(task.id for task in _walk_tasks(self.tasks))
 
     @property
     def all_tasks(self) -> tuple[Task, ...]:
         """The tasks, and those of plans within."""
-        return tuple(_all(self.tasks))
+        return tuple(_walk_tasks(self.tasks))
 
 
 class RolePlan(Plan, frozen=True):
@@ -153,7 +153,7 @@ def check_task_name(name: str) -> None:
         )
 
 
-def one_task(request: str, lane: str = "") -> Plan:
+def single_task_plan(request: str, lane: str = "") -> Plan:
     """Return the plan of a request that nobody has divided into tasks."""
     return Plan((Task("answer", request, lane=lane),))
 
@@ -177,13 +177,13 @@ def read_plan(data: bytes) -> Plan:
 def read_new_plan(data: bytes) -> Plan:
     """Return a plan that somebody sent, if it is not too large.  Raises `BadPlan`, `Malformed`."""
     try:
-        check_size(_draft.decode(data).tasks)
+        check_plan_size(_unchecked_plan.decode(data).tasks)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("plan", str(error)) from None
     return read_plan(data)
 
 
-class _Draft(msgspec.Struct, frozen=True):
+class _UncheckedPlan(msgspec.Struct, frozen=True):
     """A plan of which nothing was checked."""
 
     tasks: tuple[Task, ...]
@@ -192,21 +192,21 @@ class _Draft(msgspec.Struct, frozen=True):
 # Made once, here: msgspec takes a type in at its first use, and two threads that do so at the same
 # time crash the process.
 _plan = msgspec.json.Decoder(Plan)
-_draft = msgspec.json.Decoder(_Draft)
+_unchecked_plan = msgspec.json.Decoder(_UncheckedPlan)
 
 
-def _doubled(tasks: tuple[Task, ...]) -> str:
+def _find_duplicate(tasks: tuple[Task, ...]) -> str:
     counts = Counter(task.id for task in tasks)
     return next(name for name, count in counts.items() if count > 1)
 
 
-def _all(tasks: tuple[Task, ...]) -> Iterator[Task]:
+def _walk_tasks(tasks: tuple[Task, ...]) -> Iterator[Task]:
     for task in tasks:
         yield task
-        yield from _all(task.tasks)
+        yield from _walk_tasks(task.tasks)
 
 
-def _nesting(tasks: tuple[Task, ...]) -> int:
+def _count_nesting(tasks: tuple[Task, ...]) -> int:
     """Count the plans within each other, level by level: the stack may be shorter than they are."""
     levels = 0
     while tasks:
@@ -215,17 +215,17 @@ def _nesting(tasks: tuple[Task, ...]) -> int:
     return levels
 
 
-def _check_demand(task: Task) -> None:
+def _check_criteria(task: Task) -> None:
     """Refuse what code is to check, and never could."""
-    for demand in demands_of(task.done_when):
-        step()
+    for demand in parse_criteria(task.done_when):
+        count_step()
         try:
-            check_demand(demand)
+            check_criterion(demand)
         except ValueError as error:
             raise BadPlan(f"task {task.id!r}: {error}") from None
 
 
-def _never_ready(tasks: tuple[Task, ...]) -> list[str]:
+def _find_unreachable(tasks: tuple[Task, ...]) -> list[str]:
     """Return the tasks that a run would never reach: those in a cycle, and those behind one."""
     missing = {task.id: len(task.upstream) for task in tasks}
     behind: dict[str, list[str]] = {task.id: [] for task in tasks}

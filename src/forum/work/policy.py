@@ -12,37 +12,37 @@ import msgspec
 
 from forum.errors import BadPlan, Malformed
 from forum.ledger import Count
-from forum.work.demands import Check, Demand, demands_of
+from forum.work.acceptance_criteria import Check, Criterion, parse_criteria
 from forum.work.gate_rules import GateRule
-from forum.work.panel import MOST_ROUNDS, MOST_SEATS, MOST_SHARE, Council, Panel, position
+from forum.work.panel import MAX_ROUNDS, MAX_SEATS, MAX_SHARE, Council, Panel, normalize_answer
 from forum.work.plan import Plan, Task
 
-MOST_TEXT = 20_000
+MAX_ROLE_CHARS = 20_000
 """How much a role is asked to say at most, where nothing else bounds it."""
 
-ASK = "ask"
+ASK_TOOL = "ask"
 """The tool by which an agent asks another one: a call like every other, paid by the same run."""
 
 _LABEL = re.compile(r"[!#-\[\]-~]{1,128}").fullmatch
 """What an entry can say of who wrote it: agents write entries under their names."""
 
 
-class _Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _PolicyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A part of a policy, in the form in which it is recorded."""
 
 
-class Use(_Recorded, frozen=True):
+class ToolCall(_PolicyPart, frozen=True):
     """An agent wants a tool to be used."""
 
     tool: str
     arguments: str = ""
 
 
-class Move(_Recorded, frozen=True):
+class ScriptStep(_PolicyPart, frozen=True):
     """What a scripted agent does in one call."""
 
     say: str = ""
-    use: tuple[Use, ...] = ()
+    use: tuple[ToolCall, ...] = ()
     fail: str = ""
     """Why the call fails; it succeeds without."""
     milliseconds: Count = 0
@@ -53,21 +53,21 @@ class Move(_Recorded, frozen=True):
     """Of the tokens, those that it has read."""
 
 
-class Scripted(_Recorded, frozen=True, tag="scripted", tag_field="kind"):
+class Scripted(_PolicyPart, frozen=True, tag="scripted", tag_field="kind"):
     """An agent that does what its script says, task by task and call by call.
 
     Of the moves of a task (or those of `*`) the n-th belongs to the n-th call that was answered;
     the last one is repeated.  Without moves it repeats what it was told to do.
     """
 
-    moves: dict[str, tuple[Move, ...]] = {}
+    moves: dict[str, tuple[ScriptStep, ...]] = {}
     usd: Count = 0
     """The price of a call."""
     tokens: Count = 0
     """The most tokens of a call."""
 
 
-class Command(_Recorded, frozen=True, tag="command", tag_field="kind"):
+class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
     """An agent that is a program: the prompt on its standard input, the reply on its output."""
 
     argv: tuple[str, ...]
@@ -87,7 +87,7 @@ class Api(StrEnum):
     ANTHROPIC = "anthropic"
 
 
-class Chat(_Recorded, frozen=True, tag="chat", tag_field="kind"):
+class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """A model behind an HTTP API.
 
     Its key is read when it is called, from where this says; the key itself is never recorded.
@@ -111,7 +111,7 @@ class Chat(_Recorded, frozen=True, tag="chat", tag_field="kind"):
     """What else every request says, such as a temperature."""
 
 
-class Library(_Recorded, frozen=True, tag="pydantic-ai", tag_field="kind"):
+class Library(_PolicyPart, frozen=True, tag="pydantic-ai", tag_field="kind"):
     """A model that is reached through pydantic-ai, for providers which speak neither API."""
 
     model: str
@@ -125,7 +125,7 @@ class Library(_Recorded, frozen=True, tag="pydantic-ai", tag_field="kind"):
 Agent = Scripted | Command | Chat | Library
 
 
-class Server(_Recorded, frozen=True):
+class McpServer(_PolicyPart, frozen=True):
     """An MCP server: a program that is spoken to through pipes, or an address."""
 
     argv: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Server(_Recorded, frozen=True):
     """The variable that holds the bearer token for the address."""
 
 
-class Tool(_Recorded, frozen=True):
+class ToolSpec(_PolicyPart, frozen=True):
     """Something with an effect on the world: a program, or a tool of an MCP server.
 
     A program finds its arguments on its input and says the result on its output.  The key of the
@@ -144,7 +144,7 @@ class Tool(_Recorded, frozen=True):
     """
 
     argv: tuple[str, ...] = ()
-    server: Server | None = None
+    server: McpServer | None = None
     name: str = ""
     """How the server calls it."""
     seconds: Count = 60
@@ -172,7 +172,7 @@ class Role(StrEnum):
     """Shortens an answer that is too long."""
 
 
-class Brief(_Recorded, frozen=True):
+class LaneBrief(_PolicyPart, frozen=True):
     """A lane as far as a run needs to know it."""
 
     does: str = ""
@@ -190,15 +190,15 @@ class Answer(StrEnum):
     REJECT = "reject"
 
 
-class Policy(_Recorded, frozen=True):
+class Policy(_PolicyPart, frozen=True):
     """What may run, how much at once, how often again, and what has to be approved."""
 
     agents: dict[str, Agent] = msgspec.field(default_factory=lambda: {"": Scripted()})
     """By name; the one without a name works for tasks that name none."""
-    tools: dict[str, Tool] = {}
-    servers: dict[str, Server] = {}
+    tools: dict[str, ToolSpec] = {}
+    servers: dict[str, McpServer] = {}
     """MCP servers; what they offer becomes tools when a request is taken on."""
-    lanes: dict[str, Brief] = {}
+    lanes: dict[str, LaneBrief] = {}
     roles: dict[Role, str] = {}
     """Which agent has which role; a role that nobody has is not played."""
     context: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ class Policy(_Recorded, frozen=True):
         if self.parallel == 0:
             raise BadPlan("nothing may run at once: parallel is 0")
         for lane in sorted({task.lane for task in tasks} - {"", *self.lanes}):
-            raise BadPlan(f"no lane is called {lane!r}; known: {_names(self.lanes)}")
+            raise BadPlan(f"no lane is called {lane!r}; known: {_list_names(self.lanes)}")
         workers = {self.worker_of(task) for task in tasks}
         panels = [self.panel, *(task.panel for task in tasks)]
         for panel in panels:
@@ -258,21 +258,21 @@ class Policy(_Recorded, frozen=True):
             raise BadPlan("a deliberation has no plan or tasks to approve: leave out the gates")
         if not isinstance(panel, Council):
             return
-        if not 1 <= len(panel.seats) <= MOST_SEATS:
-            raise BadPlan(f"{len(panel.seats)} seats; from 1 to {MOST_SEATS} can deliberate")
-        if panel.rounds > MOST_ROUNDS:
-            raise BadPlan(f"{panel.rounds} rounds; the most is {MOST_ROUNDS}")
-        if len({position(option) for option in panel.options} - {""}) < len(panel.options):
+        if not 1 <= len(panel.seats) <= MAX_SEATS:
+            raise BadPlan(f"{len(panel.seats)} seats; from 1 to {MAX_SEATS} can deliberate")
+        if panel.rounds > MAX_ROUNDS:
+            raise BadPlan(f"{panel.rounds} rounds; the most is {MAX_ROUNDS}")
+        if len({normalize_answer(option) for option in panel.options} - {""}) < len(panel.options):
             raise BadPlan("options: an empty one, or two that differ in nothing but their writing")
-        if not 1 <= panel.threshold <= MOST_SHARE:
-            raise BadPlan(f"a threshold of {panel.threshold} thousandths; from 1 to {MOST_SHARE}")
+        if not 1 <= panel.threshold <= MAX_SHARE:
+            raise BadPlan(f"a threshold of {panel.threshold} thousandths; from 1 to {MAX_SHARE}")
         if panel.check:
             self._check_panel_tool(panel.check)
 
     def _check_panel_tool(self, tool: str) -> None:
         """Refuse a tool that a panel cannot have its answer checked by."""
         if tool not in self.tools:
-            raise BadPlan(f"no tool is called {tool!r}; known: {_names(self.tools)}")
+            raise BadPlan(f"no tool is called {tool!r}; known: {_list_names(self.tools)}")
         for rule in self.gate_rules:
             if rule.holds_for_tool(tool, ""):
                 raise BadPlan(
@@ -283,7 +283,7 @@ class Policy(_Recorded, frozen=True):
     def _check_agents(self, wanted: set[str]) -> None:
         for name in sorted(wanted):
             if name not in self.agents:
-                raise BadPlan(f"no agent is called {name!r}; known: {_names(self.agents)}")
+                raise BadPlan(f"no agent is called {name!r}; known: {_list_names(self.agents)}")
         for name in self.agents:
             if name and not _LABEL(name):
                 raise BadPlan(
@@ -291,19 +291,19 @@ class Policy(_Recorded, frozen=True):
                 )
 
     def _check_tools(self, tasks: tuple[Task, ...]) -> None:
-        demanded = {demand.what for task in tasks for demand in _by_tool(task)}
+        demanded = {demand.what for task in tasks for demand in _tool_criteria(task)}
         for name in sorted({*self.context, *self.verifiers, *demanded}):
             if name not in self.tools:
-                raise BadPlan(f"no tool is called {name!r}; known: {_names(self.tools)}")
+                raise BadPlan(f"no tool is called {name!r}; known: {_list_names(self.tools)}")
 
     def worker_of(self, task: Task) -> str:
         """Return the agent that a task is done by."""
         return task.agent or (self.lanes[task.lane].agent if task.lane in self.lanes else "")
 
-    def room_of(self, agent: str) -> int:
+    def max_reply_chars(self, agent: str) -> int:
         """Return how many characters an agent can surely say in one reply."""
         spec = self.agents[agent]
-        return 2 * spec.max_tokens if isinstance(spec, Chat | Library) else MOST_TEXT
+        return 2 * spec.max_tokens if isinstance(spec, Chat | Library) else MAX_ROLE_CHARS
 
     def tools_of(self, task: Task) -> tuple[str, ...]:
         """Return the tools that the agent of a task may use.
@@ -312,19 +312,19 @@ class Policy(_Recorded, frozen=True):
         """
         if not self.lanes:
             return tuple(self.tools)
-        lane = self.lanes.get(task.lane, Brief())
+        lane = self.lanes.get(task.lane, LaneBrief())
         return tuple(name for name in lane.tools if name in self.tools)
 
-    def guards(self, task: Task) -> bool:
+    def is_gated(self, task: Task) -> bool:
         """Tell whether a task has to be approved."""
         asked = "tasks" in self.gates or f"task:{task.id}" in self.gates
         return asked or any(rule.holds_for_task(task.lane) for rule in self.gate_rules)
 
-    def ruled(self, rules: Iterable[GateRule]) -> "Policy":
+    def with_gate_rules(self, rules: Iterable[GateRule]) -> "Policy":
         """Return the policy under these rules of the operator, and no others."""
         return msgspec.structs.replace(self, gate_rules=tuple(rules))
 
-    def rejecting(self) -> "Policy":
+    def with_reject_default(self) -> "Policy":
         """Return the policy for a gate of the operator: silence approves nothing there."""
         return msgspec.structs.replace(self, gate_default=Answer.REJECT)
 
@@ -337,21 +337,21 @@ class Policy(_Recorded, frozen=True):
     def _is_same(self, rung: str, name: str, known: Agent | None) -> bool:
         return rung == name or (known is not None and self.agents.get(rung) == known)
 
-    def within(self, gates: tuple[str, ...]) -> "Policy":
+    def for_child_run(self, gates: tuple[str, ...]) -> "Policy":
         """Return the policy of a run within: its results are judged, its answer by the outer."""
         roles = {role: who for role, who in self.roles.items() if role is Role.VALIDATOR}
         return msgspec.structs.replace(self, gates=gates, roles=roles, verifiers=())
 
-    def sitting(self, panel: Panel, question: str) -> "Policy":
+    def for_panel(self, panel: Panel, question: str) -> "Policy":
         """Return the policy of a panel; nobody would notice if seats read half of the question."""
         most = max(self.input_bytes, len(question.encode(errors="replace")))
         return msgspec.structs.replace(self, panel=panel, input_bytes=most)
 
-    def once(self) -> "Policy":
+    def without_retries(self) -> "Policy":
         """Return the same policy for a task that is not tried again."""
         return msgspec.structs.replace(self, retries=0, ladder=())
 
-    def pause(self, retry: int) -> int:
+    def retry_delay_ms(self, retry: int) -> int:
         """Return for how many milliseconds to wait before a retry, the first being 1."""
         return min(self.backoff_milliseconds << min(retry - 1, 20), 60_000)
 
@@ -376,11 +376,11 @@ def read_policy(data: bytes) -> Policy:
 _policy = msgspec.json.Decoder(Policy)
 
 
-def _by_tool(task: Task) -> Iterator[Demand]:
+def _tool_criteria(task: Task) -> Iterator[Criterion]:
     """Yield the demands of a task that a tool of the policy checks."""
-    demands = demands_of(task.done_when)
+    demands = parse_criteria(task.done_when)
     return (demand for demand in demands if demand.check in (Check.COMMAND, Check.TESTS))
 
 
-def _names(known: Iterable[str]) -> str:
+def _list_names(known: Iterable[str]) -> str:
     return ", ".join(sorted(repr(name) for name in known)) or "none"

@@ -66,7 +66,7 @@ class Lane(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
             raise BadRoster(f"lane {self.name!r}", "one of its terms, phrases or examples is empty")
 
 
-class Elsewhere(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ElsewhereSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is nobody's work here."""
 
     examples: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
     """All specialists, in the order in which the file has them."""
 
     lanes: tuple[Lane, ...] = msgspec.field(name="lane")
-    elsewhere: Elsewhere = Elsewhere()
+    elsewhere: ElsewhereSection = ElsewhereSection()
 
     def __post_init__(self) -> None:
         if len(self.lanes) < 2:

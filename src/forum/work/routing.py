@@ -25,25 +25,25 @@ import msgspec
 from forum.work.feature_table import FeatureTable, pack_features
 from forum.work.roster import ELSEWHERE, Lane, Roster
 
-MOST_READ = 4000
+MAX_REQUEST_CHARS = 4000
 """How many characters of a request are read: three quarters of them at its beginning."""
-MOST_EVIDENCE = 12
+MAX_EVIDENCE = 12
 """How many pieces of evidence a route names; what the others say is added up in the last one."""
 
-MEANING = "(meaning)"
+SEMANTIC_FEATURE = "(meaning)"
 """The feature in whose name another rung speaks."""
 
 _SMOOTHING = 0.02
 """How often a feature counts as seen where it was not."""
-_FEW = 20
+_FEATURE_OFFSET = 20
 """So many features, and fewer, are no reason to be sure."""
-_CHOSEN = 2
+_CHOSEN_WEIGHT = 2
 """How many examples a term or a phrase is worth."""
-_MOST_CONFIDENT = 0.99
+_MAX_CONFIDENCE = 0.99
 """Some hundred requests were measured: that is no ground to be surer of anything."""
-_START = "^"
+_START_MARK = "^"
 """The neighbour of a first word."""
-_BEGINNING = 5
+_STEM_CHARS = 5
 """How long the beginning of a word is: a stem, for all languages that inflect at the end."""
 _UNSPACED = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 """Kana, Han and Hangul: no spaces between words, or endings that are written together with them."""
@@ -78,7 +78,7 @@ class Route(msgspec.Struct, frozen=True):
     rung: str
 
 
-class Rung(Protocol):
+class RoutingStage(Protocol):
     """Another opinion on requests, beside the words'."""
 
     @property
@@ -108,13 +108,13 @@ class Calibration(msgspec.Struct, frozen=True):
     def confidence(self, margin: float) -> float:
         """Return how often a route with such a margin is right, as far as that can be known."""
         chance = 1 / (1 + math.exp(-self.slope * margin - self.offset))
-        return min(_MOST_CONFIDENT, round(chance, 6))
+        return min(_MAX_CONFIDENCE, round(chance, 6))
 
 
-LEXICAL = Calibration(meaning=0.0, slope=4.2, offset=-0.85, sure=0.71)
-SEMANTIC = Calibration(meaning=6.0, slope=3.4, offset=-0.55, sure=0.7)
+LEXICAL_CALIBRATION = Calibration(meaning=0.0, slope=4.2, offset=-0.85, sure=0.71)
+SEMANTIC_CALIBRATION = Calibration(meaning=6.0, slope=3.4, offset=-0.55, sure=0.7)
 
-Opinion = tuple[str, Mapping[int, float]]
+FeatureWeights = tuple[str, Mapping[int, float]]
 """A feature, and what it says for lanes, by their places; for the others it says nothing."""
 
 
@@ -124,20 +124,22 @@ class Router:
     def __init__(
         self,
         roster: Roster,
-        semantic: Rung | None = None,
+        semantic: RoutingStage | None = None,
         calibration: Calibration | None = None,
         features: FeatureTable | None = None,
     ) -> None:
         """Take a roster, and its features if somebody has kept them: counting them takes long."""
         self._names = (*(lane.name for lane in roster.lanes), ELSEWHERE)
-        self._lexicon = Lexicon(features or FeatureTable(count_features(roster)))
+        self._lexicon = LexicalClassifier(features or FeatureTable(count_features(roster)))
         self._semantic = semantic
-        self._calibration = calibration or (SEMANTIC if semantic else LEXICAL)
+        self._calibration = calibration or (
+            SEMANTIC_CALIBRATION if semantic else LEXICAL_CALIBRATION
+        )
 
     def route(self, text: str) -> Route:
         """Return where a request belongs.  Any text has a route."""
-        opinions = self._opinions(text)
-        first, second = _two_highest(_totals(opinions, len(self._names)))
+        opinions = self._weigh_features(text)
+        first, second = _two_highest(_sum_weights(opinions, len(self._names)))
         evidence = [
             Evidence(feature, round(says.get(first, 0.0) - says.get(second, 0.0), 6))
             for feature, says in opinions
@@ -151,31 +153,33 @@ class Router:
             nearest=self._names[first],
             runner_up=self._names[second],
             margin=margin,
-            evidence=_foremost(evidence),
+            evidence=_top_evidence(evidence),
             rung=self._semantic.name if self._semantic else "lexical",
         )
 
     def nearest(self, text: str, most: int) -> tuple[str, ...]:
         """Return the lanes that a request is nearest to, the nearest first."""
-        totals = _totals(self._opinions(text), len(self._names))
+        totals = _sum_weights(self._weigh_features(text), len(self._names))
         lanes = range(len(self._names) - 1)
         return tuple(self._names[n] for n in sorted(lanes, key=lambda n: (-totals[n], n))[:most])
 
-    def _opinions(self, text: str) -> list[Opinion]:
-        opinions = self._lexicon.opinions(text)
+    def _weigh_features(self, text: str) -> list[FeatureWeights]:
+        opinions = self._lexicon.weigh_features(text)
         if self._semantic:
             weight = self._calibration.meaning
             scores = self._semantic.scores(text)
-            opinions.append((MEANING, {n: weight * score for n, score in enumerate(scores)}))
+            opinions.append(
+                (SEMANTIC_FEATURE, {n: weight * score for n, score in enumerate(scores)})
+            )
         return opinions
 
 
-_Learned = tuple[float, tuple[tuple[int, float], ...]]
+_FeatureStatistics = tuple[float, tuple[tuple[int, float], ...]]
 """How clearly a feature tells classes apart, and the logarithms of its rates, by class."""
-_UNKNOWN: _Learned = (0.0, ())
+_UNKNOWN: _FeatureStatistics = (0.0, ())
 
 
-class Lexicon:
+class LexicalClassifier:
     """What each feature says for each class, as learned from how often the classes have it."""
 
     def __init__(self, features: FeatureTable) -> None:
@@ -184,20 +188,20 @@ class Lexicon:
         # A class with more examples has every feature more often; only the share counts.
         mean = sum(sizes) / len(sizes)
         self._scales = [mean / (size * _SMOOTHING) for size in sizes]
-        self._learned: dict[str, _Learned] = {}
+        self._learned: dict[str, _FeatureStatistics] = {}
 
-    def opinions(self, text: str) -> list[Opinion]:
+    def weigh_features(self, text: str) -> list[FeatureWeights]:
         """Return what the features of a text say, as far as any class has them.
 
         Features repeat each other, and the longer a text, the more: what each of them says is
         worth less among many.  Those that nobody knows count among the many.
         """
-        found = dict.fromkeys(features(text))
-        share = 1 / math.sqrt(len(found) + _FEW)
-        opinions = [(feature, self._says(feature, share)) for feature in found]
+        found = dict.fromkeys(extract_features(text))
+        share = 1 / math.sqrt(len(found) + _FEATURE_OFFSET)
+        opinions = [(feature, self._weigh_feature(feature, share)) for feature in found]
         return [(feature, says) for feature, says in opinions if says]
 
-    def _says(self, feature: str, share: float) -> dict[int, float]:
+    def _weigh_feature(self, feature: str, share: float) -> dict[int, float]:
         """Return what a feature says for the classes that have it.
 
         That is naive Bayes: the logarithm of how much likelier it is there than in a class without
@@ -210,44 +214,44 @@ class Lexicon:
         weight = share * clarity
         return {place: weight * log for place, log in logs}
 
-    def _learn(self, feature: str) -> "_Learned":
+    def _learn(self, feature: str) -> "_FeatureStatistics":
         """Return what is true of a feature in every text, and keep it for the next one."""
         found = self._features.find(feature)
         rates = [(place, 1 + count * self._scales[place]) for place, count in found]
         if not rates:
             return _UNKNOWN
-        clarity = _clarity([rate for _, rate in rates], len(self._scales))
+        clarity = _discrimination([rate for _, rate in rates], len(self._scales))
         learned = (clarity, tuple((place, math.log(rate)) for place, rate in rates))
         self._learned[feature] = learned
         return learned
 
 
-def features(text: str) -> list[str]:
+def extract_features(text: str) -> list[str]:
     """Take a text apart: words, their beginnings, neighbours, and pieces of unspaced scripts."""
     found: list[str] = []
-    before = _START
-    for word in words(text):
+    before = _START_MARK
+    for word in split_words(text):
         if re.match(f"[{_UNSPACED}]", word):
-            found += _pieces(word)
-            before = _START
+            found += _ngrams(word)
+            before = _START_MARK
             continue
         found.append(word)
-        if len(word) > _BEGINNING:
-            found.append(f"{word[:_BEGINNING]}*")
+        if len(word) > _STEM_CHARS:
+            found.append(f"{word[:_STEM_CHARS]}*")
         found.append(f"{before} {word}")
         before = word
     return found
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text, with the parts of identifiers as words of their own."""
-    if len(text) > MOST_READ:
-        text = f"{text[: MOST_READ * 3 // 4]} {text[-MOST_READ // 4 :]}"
+    if len(text) > MAX_REQUEST_CHARS:
+        text = f"{text[: MAX_REQUEST_CHARS * 3 // 4]} {text[-MAX_REQUEST_CHARS // 4 :]}"
     text = unicodedata.normalize("NFKC", text)
     return re.findall(_WORD, _HUMP.sub(" ", text).casefold())
 
 
-def _pieces(word: str) -> list[str]:
+def _ngrams(word: str) -> list[str]:
     """Return every two and three neighbouring characters."""
     pieces = [word[n : n + size] for size in (2, 3) for n in range(len(word) - size + 1)]
     return pieces or [word]
@@ -255,28 +259,28 @@ def _pieces(word: str) -> list[str]:
 
 def count_features(roster: Roster) -> bytes:
     """Return how often the lanes of a roster, and elsewhere, have each feature: a packed table."""
-    counts = [*map(_count_lane, roster.lanes), _count(roster.elsewhere.examples)]
+    counts = [*map(_count_lane, roster.lanes), _count_features(roster.elsewhere.examples)]
     return pack_features(counts)
 
 
 def _count_lane(lane: Lane) -> Counter[str]:
     """Count the features of a lane; what was chosen to be typical of it counts more."""
-    counts = _count((*lane.examples, lane.does))
+    counts = _count_features((*lane.examples, lane.does))
     for chosen in (*lane.terms, *lane.phrases):
-        for feature in features(chosen):
-            counts[feature] += _CHOSEN
+        for feature in extract_features(chosen):
+            counts[feature] += _CHOSEN_WEIGHT
     return counts
 
 
-def _count(texts: Iterable[str]) -> Counter[str]:
+def _count_features(texts: Iterable[str]) -> Counter[str]:
     """Count in how many texts each feature is."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(list(dict.fromkeys(features(text))))
+        counts.update(list(dict.fromkeys(extract_features(text))))
     return counts
 
 
-def _clarity(rates: Sequence[float], classes: int) -> float:
+def _discrimination(rates: Sequence[float], classes: int) -> float:
     """Return 1 for a feature of one class only, and 0 for one that all classes share alike.
 
     It is one less the entropy of the class, given the feature; classes without it have the rate 1.
@@ -287,7 +291,7 @@ def _clarity(rates: Sequence[float], classes: int) -> float:
     return max(0.0, 1 - unsure / math.log(classes))
 
 
-def _totals(opinions: Iterable[Opinion], classes: int) -> list[float]:
+def _sum_weights(opinions: Iterable[FeatureWeights], classes: int) -> list[float]:
     totals = [0.0] * classes
     for _, says in opinions:
         for place, weight in says.items():
@@ -301,10 +305,10 @@ def _two_highest(scores: Sequence[float]) -> tuple[int, int]:
     return first, second
 
 
-def _foremost(evidence: list[Evidence]) -> tuple[Evidence, ...]:
+def _top_evidence(evidence: list[Evidence]) -> tuple[Evidence, ...]:
     """Return the weightiest evidence, with all the rest of it added up at the end."""
     ranked = sorted(evidence, key=lambda one: (-abs(one.weight), one.feature))
-    named, rest = ranked[: MOST_EVIDENCE - 1], ranked[MOST_EVIDENCE - 1 :]
+    named, rest = ranked[: MAX_EVIDENCE - 1], ranked[MAX_EVIDENCE - 1 :]
     if len(rest) > 1:
         weight = round(math.fsum(one.weight for one in rest), 6)
         rest = [Evidence(f"({len(rest)} others)", weight)]

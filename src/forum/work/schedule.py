@@ -9,32 +9,32 @@ import msgspec
 
 from forum.ledger import Outcome
 from forum.work.judging import Judgement
-from forum.work.kinds import Judged, Next, Skipped, StopReason
+from forum.work.kinds import Next, SkipFacts, StopReason, VerdictFacts
 from forum.work.plan import Plan
 from forum.work.policy import Policy
-from forum.work.run import Run, TaskState
+from forum.work.run_fold import Run, TaskState
 
-STOP = "stop"
+STOP_CAUSE = "stop"
 """The cause of a skipped task that no other task is to blame for."""
-MOST_LOST = 8
+MAX_LOST_CALLS = 8
 """How often in a row a worker may die in a call before the call is blamed for it."""
-MOST_THROTTLED = 24
+MAX_THROTTLED_CALLS = 24
 """How often in a row a provider may turn a call away before it has failed."""
-MOST_LOOKS = 3
+MAX_CHECK_ATTEMPTS = 3
 """How often a tool is asked that only looks, when workers die meanwhile."""
 
 
-_MAY_START = frozenset({TaskState.PENDING, TaskState.RUNNING})
+_STARTABLE_STATES = frozenset({TaskState.PENDING, TaskState.RUNNING})
 
 
-class Steps(msgspec.Struct, frozen=True):
+class NextSteps(msgspec.Struct, frozen=True):
     """What to do now."""
 
-    skip: tuple[tuple[str, Skipped], ...] = ()
+    skip: tuple[tuple[str, SkipFacts], ...] = ()
     start: tuple[str, ...] = ()
 
 
-def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) -> Steps:
+def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) -> NextSteps:
     """Return which tasks to skip and which to start, in the order of the plan.
 
     What has begun comes first: whoever takes a run over must not begin more beside it than may go
@@ -47,26 +47,26 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
     room = policy.parallel - len(started)
     skip, start = [], []
     for task in sorted(plan.tasks, key=lambda task: task.id not in run.tasks):
-        if task.id in started or run.task(task.id).state not in _MAY_START:
+        if task.id in started or run.task(task.id).state not in _STARTABLE_STATES:
             continue
         cause = _blocked_by(plan, run, task.id)
         if cause is not None:
-            skip.append((task.id, Skipped(cause)))
+            skip.append((task.id, SkipFacts(cause)))
         elif room > 0 and _is_ready(plan, run, task.id):
             start.append(task.id)
             room -= 1
-    return Steps(tuple(skip), tuple(start))
+    return NextSteps(tuple(skip), tuple(start))
 
 
-def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> Steps:
+def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> NextSteps:
     """Skip what has not begun, and have what has begun brought to its end.
 
     What waits for word of an effect goes on waiting: whether it happened stays a question.
     """
-    left = [name for name in unfinished(plan, run) if name not in started]
-    skip = tuple((name, Skipped(STOP)) for name in left if name not in run.tasks)
+    left = [name for name in unfinished_tasks(plan, run) if name not in started]
+    skip = tuple((name, SkipFacts(STOP_CAUSE)) for name in left if name not in run.tasks)
     begun = (name for name in left if name in run.tasks)
-    return Steps(skip, tuple(n for n in begun if run.task(n).state is not TaskState.WAITING))
+    return NextSteps(skip, tuple(n for n in begun if run.task(n).state is not TaskState.WAITING))
 
 
 def _blocked_by(plan: Plan, run: Run, task: str) -> str | None:
@@ -87,14 +87,18 @@ def is_finished(plan: Plan, run: Run) -> bool:
     return all(run.task(task.id).state.is_end for task in plan.tasks)
 
 
-def unfinished(plan: Plan, run: Run) -> Iterator[str]:
+def unfinished_tasks(plan: Plan, run: Run) -> Iterator[str]:
     """Yield the tasks that have not come to their end."""
     return (task.id for task in plan.tasks if not run.task(task.id).state.is_end)
 
 
-def verdict_on(
-    judgement: Judgement, outcome: Outcome, before: tuple[Judged, ...], policy: Policy, agent: str
-) -> Judged:
+def decide_verdict(
+    judgement: Judgement,
+    outcome: Outcome,
+    before: tuple[VerdictFacts, ...],
+    policy: Policy,
+    agent: str,
+) -> VerdictFacts:
     """Return the verdict on the next attempt of a task of this agent, and what follows from it.
 
     What failed is tried again by the same agent, what did not satisfy goes to a stronger one where
@@ -103,8 +107,8 @@ def verdict_on(
     """
     attempt = len(before) + 1
     if judgement.passed:
-        return Judged(attempt, Outcome.OK, judgement.check, Next.ACCEPT)
-    rung, retries = rung_of(before), _retries(before)
+        return VerdictFacts(attempt, Outcome.OK, judgement.check, Next.ACCEPT)
+    rung, retries = escalation_level(before), _count_retries(before)
     stronger = rung + 1 < len(policy.ladder_of(agent))
     answered = outcome is Outcome.OK
     ended = Outcome.FAILED if answered else outcome
@@ -112,18 +116,18 @@ def verdict_on(
     if stronger and (answered or spent):
         following, pause = Next.ESCALATE, 0
     elif not spent:
-        following, pause = Next.RETRY, policy.pause(retries + 1)
+        following, pause = Next.RETRY, policy.retry_delay_ms(retries + 1)
     else:
         following, pause = Next.GIVE_UP, 0
-    return Judged(attempt, ended, judgement.check, following, judgement.reason, pause)
+    return VerdictFacts(attempt, ended, judgement.check, following, judgement.reason, pause)
 
 
-def rung_of(verdicts: tuple[Judged, ...]) -> int:
+def escalation_level(verdicts: tuple[VerdictFacts, ...]) -> int:
     """Return how often a task was handed to a stronger agent."""
     return sum(1 for verdict in verdicts if verdict.next is Next.ESCALATE)
 
 
-def _retries(verdicts: tuple[Judged, ...]) -> int:
+def _count_retries(verdicts: tuple[VerdictFacts, ...]) -> int:
     """Count how often the agent whose turn it is has tried again."""
     count = 0
     for verdict in reversed(verdicts):

@@ -5,16 +5,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from forum.app import Forum
-from forum.ledger import MAIN, Amount, Outcome, entries_of
-from forum.work import Run, TaskRun, Why, fold, task_strand, total
+from forum.ledger import MAIN_STRAND, Amount, Outcome, read_strand_entries
+from forum.work import Run, TaskRun, Why, fold, sum_amounts, task_strand
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.orders import CANARY
 from tests.soak.engine.shapes import Shape
 
-MOST_VIOLATIONS = 50
+MAX_VIOLATIONS = 50
 
-EXPECTED_TROUBLE = frozenset({"StoreLost", "StoreFailed", "OperationalError", "DBAPIError"})
+EXPECTED_TROUBLE = frozenset(
+    {"StoreConnectionLost", "StoreFailed", "OperationalError", "DBAPIError"}
+)
 """What may go wrong while a server is restarted, or a file is locked, and is tried again."""
 
 Execution = tuple[str, str, str]
@@ -68,7 +70,7 @@ class Audit:
             self._expect(kind in EXPECTED_TROUBLE, f"worker {event.life}: {what}")
 
     def _expect(self, holds: bool, what: str) -> None:  # noqa: FBT001  the verdict is the subject
-        if not holds and len(self.violations) < MOST_VIOLATIONS:
+        if not holds and len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(what)
 
     def _all_runs(self) -> Iterator[str]:
@@ -80,20 +82,24 @@ class Audit:
 
     def _read(self, run: str) -> Story:
         ledger = self.forum.ledger
-        told = {name: list(entries_of(ledger, run, name)) for name in ledger.store.strands(run)}
+        told = {
+            name: list(read_strand_entries(ledger, run, name)) for name in ledger.store.strands(run)
+        }
         steps = {name: [entry.step for _, entry in strand] for name, strand in told.items()}
         return Story(fold(one for strand in told.values() for one in strand), steps)
 
     # The ledger
 
     def _check_ledger(self) -> None:
-        report = self.forum.verify(self.forum.trust())
+        report = self.forum.verify(self.forum.read_trust())
         self.verified = report.ok
         self._expect(report.ok, f"the ledger does not verify: {report.findings}")
         store = self.forum.store
         self.entries = store.head().size
-        self._expect(not any(store.unsequenced()), "an entry has no index")
-        self._expect(store.stored() == self.entries, f"{store.stored()} are not {self.entries}")
+        self._expect(not any(store.unsequenced_entries()), "an entry has no index")
+        self._expect(
+            store.count_entries() == self.entries, f"{store.count_entries()} are not {self.entries}"
+        )
 
     def _check_run(self, run: str, story: Story) -> None:
         state = story.state
@@ -105,7 +111,7 @@ class Audit:
         if shape is not None and state.outcome is not None:
             holds = state.outcome in shape.ends
             self._expect(holds, f"{run} ({shape.name}) ended {state.outcome}: {state.stopped}")
-        ended = story.steps[MAIN][-1] == "run/close"
+        ended = story.steps[MAIN_STRAND][-1] == "run/close"
         self._expect(ended or state.outcome is None, f"{run} goes on after its end")
         self._check_account(run, state)
 
@@ -114,7 +120,7 @@ class Audit:
         if account is None:
             self._expect(holds=False, what=f"{run} has no account")
             return
-        spent = total(self._spent(task) for task in state.tasks.values())
+        spent = sum_amounts(self._spent(task) for task in state.tasks.values())
         self._expect(account.used == spent, f"{run} has used {account.used}, by entries {spent}")
         within = not account.used.exceeds(account.cap)
         self._expect(within, f"{run} has used {account.used} of {account.cap}")
@@ -193,7 +199,7 @@ class Audit:
     # What is left
 
     def _check_alarms(self) -> None:
-        for alarm in self.forum.store.alarms(None, 100, due=False):
+        for alarm in self.forum.store.timers(None, 100, due=False):
             self._expect(holds=False, what=f"{alarm} is left")
 
     def _check_memory(self) -> None:

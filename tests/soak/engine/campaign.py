@@ -35,7 +35,7 @@ SETTLED_SECONDS = 3.0
 """How long after a storm it may still be felt."""
 STALL_SECONDS = 90.0
 """After how long without any news the rest is given up."""
-MOST_SECONDS = 900.0
+MAX_SECONDS = 900.0
 
 ZOMBIE_POINTS = (
     Point.MODEL,
@@ -386,8 +386,8 @@ class Campaign:
         now, left = time.monotonic(), self.requests.left
         if now - self.requests.news > STALL_SECONDS:
             self.violations.append(f"no run has ended for {STALL_SECONDS} s; left: {left}")
-        if self.seconds > MOST_SECONDS:
-            self.violations.append(f"not done after {MOST_SECONDS} s; missed: {self.missed}")
+        if self.seconds > MAX_SECONDS:
+            self.violations.append(f"not done after {MAX_SECONDS} s; missed: {self.missed}")
         if now - self._reported > REPORT_SECONDS:
             self._reported = now
             say(

@@ -41,12 +41,12 @@ class Point(StrEnum):
     DRIVE_TASK = "drive task"
     CHECKPOINT = "engine checkpoint"
     # Looking after runs, and after each other.
-    CLAIM_DUE = "claim_due"
-    SNOOZE = "snooze"
-    HOLD_LEASE = "hold_lease"
-    LOST_WORKERS = "lost_workers"
+    CLAIM_DUE = "claim_due_timers"
+    SNOOZE = "reschedule"
+    HOLD_LEASE = "renew_lease"
+    LOST_WORKERS = "expired_workers"
     RECOVER = "recover"
-    DROP_LEASE = "drop_lease"
+    DROP_LEASE = "release_lease"
 
 
 IF_FOUND = frozenset({Point.DEQUEUE, Point.CLAIM_DUE, Point.LOST_WORKERS})

@@ -8,10 +8,10 @@ from functools import partial
 from random import Random
 from typing import TypeVar
 
-from forum.app import Forum, new_run
-from forum.engine import accept, cancel
-from forum.errors import RunEnded, StoreLost
-from forum.ledger import MAIN, RunClose
+from forum.app import Forum, new_run_id
+from forum.engine import accept_run, cancel_run
+from forum.errors import RunAlreadyEnded, StoreConnectionLost
+from forum.ledger import MAIN_STRAND, RunCloseFacts
 from tests.soak.engine.shapes import Shape, Shapes
 
 T = TypeVar("T")
@@ -53,8 +53,8 @@ class Requests:
 
     def begin(self) -> None:
         """Have one more run accepted."""
-        run, shape = new_run(), self._shapes.next()
-        _insist(lambda: accept(self._forum.ledger, run, shape.order, "soak"))
+        run, shape = new_run_id(), self._shapes.next()
+        _insist(lambda: accept_run(self._forum.ledger, run, shape.order, "soak"))
         asked = self.asked[run] = Asked(shape)
         if shape.cancelled:
             asked.cancel_at = time.monotonic() + self._random.uniform(0.2, 2.5)
@@ -71,8 +71,8 @@ class Requests:
         now = time.monotonic()
         if asked.cancel_at is not None and now > asked.cancel_at:
             asked.cancel_at = None
-            with suppress(RunEnded):
-                _insist(partial(cancel, self._forum.ledger, run, "soak"))
+            with suppress(RunAlreadyEnded):
+                _insist(partial(cancel_run, self._forum.ledger, run, "soak"))
         asked.ended = _insist(partial(self._has_ended, run))
         if asked.ended:
             self.news = now
@@ -82,8 +82,10 @@ class Requests:
             self.violations.append(f"{run} has used {account.used} of {account.cap}")
 
     def _has_ended(self, run: str) -> bool:
-        last = self._forum.store.last(run, MAIN)
-        return last is not None and isinstance(self._forum.ledger.kinds.read(last).facts, RunClose)
+        last = self._forum.store.last_entry(run, MAIN_STRAND)
+        return last is not None and isinstance(
+            self._forum.ledger.kinds.read(last).facts, RunCloseFacts
+        )
 
 
 def _insist(what: Callable[[], T]) -> T:
@@ -91,5 +93,5 @@ def _insist(what: Callable[[], T]) -> T:
     while True:
         try:
             return what()
-        except StoreLost:
+        except StoreConnectionLost:
             time.sleep(PAUSE_SECONDS)

@@ -10,16 +10,28 @@ from random import Random
 
 import msgspec
 
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.ledger import Outcome
-from forum.work import ASK, Answer, Budget, Council, Move, Plan, Policy, Scripted, Task, Tool, Use
+from forum.work import (
+    ASK_TOOL,
+    Answer,
+    Council,
+    Plan,
+    Policy,
+    RunBudget,
+    Scripted,
+    ScriptStep,
+    Task,
+    ToolCall,
+    ToolSpec,
+)
 from tests.deliberation.sitting import config
 from tests.engine.panel import DIVIDED, panel
 from tests.engine.symposium import seated
 from tests.soak.engine.orders import CANARY
 from tests.spoken import synthesis, turn, verdict
 
-Moves = Mapping[str, tuple[Move, ...]]
+Moves = Mapping[str, tuple[ScriptStep, ...]]
 
 LONGEST_CALL = 400
 BACKOFF = 100
@@ -31,7 +43,7 @@ class Shape:
     """What is asked for, and how it may end."""
 
     name: str
-    order: Order
+    order: RunRequest
     ends: frozenset[Outcome]
     cancelled: bool = False
     """Whether somebody asks it to end in the middle."""
@@ -97,16 +109,16 @@ class Shapes:
     # What can go wrong
 
     def _flaky(self) -> Shape:
-        fails = tuple(Move(fail="busy") for _ in range(self._random.randint(1, 2)))
+        fails = tuple(ScriptStep(fail="busy") for _ in range(self._random.randint(1, 2)))
         moves = {"t1": (*fails, self._move())}
         return self._shape("flaky", _chain(3), self._policy(moves=moves))
 
     def _failing(self) -> Shape:
-        policy = self._policy(moves={"t1": (Move(fail="broken"),)}, retries=1)
+        policy = self._policy(moves={"t1": (ScriptStep(fail="broken"),)}, retries=1)
         return self._shape("failing", _chain(4), policy, Outcome.FAILED)
 
     def _ladder(self) -> Shape:
-        strong = Scripted({"*": (Move(say=f"strong {CANARY}", milliseconds=self._pause()),)})
+        strong = Scripted({"*": (ScriptStep(say=f"strong {CANARY}", milliseconds=self._pause()),)})
         policy = Policy(
             agents={"": self._agent(), "strong": strong},
             ladder=("strong",),
@@ -118,21 +130,21 @@ class Shapes:
     # Effects
 
     def _tools(self) -> Shape:
-        uses = (Use("pay", f"one {CANARY}"), Use("pay", f"two {CANARY}"))
+        uses = (ToolCall("pay", f"one {CANARY}"), ToolCall("pay", f"two {CANARY}"))
         moves = {"t1": (self._move(use=uses), self._move())}
-        policy = self._policy(moves=moves, tools={"pay": Tool(("cat",))})
+        policy = self._policy(moves=moves, tools={"pay": ToolSpec(("cat",))})
         return self._shape("tools", _chain(3), policy)
 
     def _paying(self) -> Shape:
         """Let an attempt want the very payment that was made by the failed one before it."""
-        pay = self._move(use=(Use("pay", f"rent {CANARY}"),))
-        moves = {"t0": (pay, Move(fail="forgot"), pay, self._move())}
-        policy = self._policy(moves=moves, tools={"pay": Tool(("cat",))})
+        pay = self._move(use=(ToolCall("pay", f"rent {CANARY}"),))
+        moves = {"t0": (pay, ScriptStep(fail="forgot"), pay, self._move())}
+        policy = self._policy(moves=moves, tools={"pay": ToolSpec(("cat",))})
         return self._shape("paying", _chain(2), policy)
 
     def _asking(self) -> Shape:
         asked = msgspec.json.encode({"agent": "other", "text": f"Well? {CANARY}"}).decode()
-        first = Scripted({"*": (self._move(use=(Use(ASK, asked),)), self._move())})
+        first = Scripted({"*": (self._move(use=(ToolCall(ASK_TOOL, asked),)), self._move())})
         policy = Policy(agents={"": first, "other": self._agent()}, backoff_milliseconds=BACKOFF)
         return self._shape("asking", _chain(2), policy)
 
@@ -169,11 +181,11 @@ class Shapes:
     # Limits
 
     def _short_of_calls(self) -> Shape:
-        budget = Budget(usd=10_000, calls=3)
+        budget = RunBudget(usd=10_000, calls=3)
         return self._shape("short of calls", _chain(5), self._policy(), Outcome.DENIED, budget)
 
     def _short_of_time(self) -> Shape:
-        budget = Budget(milliseconds=1500)
+        budget = RunBudget(milliseconds=1500)
         shape = self._shape("short of time", _chain(12), self._policy(), Outcome.TIMEOUT, budget)
         return Shape(shape.name, shape.order, shape.ends | {Outcome.OK})
 
@@ -189,15 +201,15 @@ class Shapes:
         tasks: tuple[Task, ...] | None,
         policy: Policy,
         ends: Outcome = Outcome.OK,
-        budget: Budget | None = None,
+        budget: RunBudget | None = None,
     ) -> Shape:
-        budget = budget or Budget(usd=1_000_000, tokens=1_000_000, calls=1000)
+        budget = budget or RunBudget(usd=1_000_000, tokens=1_000_000, calls=1000)
         plan = Plan(tasks) if tasks else None
-        order = Order(f"Do all of it. {CANARY}", plan, policy, budget)
+        order = RunRequest(f"Do all of it. {CANARY}", plan, policy, budget)
         return Shape(name, order, frozenset({ends}))
 
     def _policy(
-        self, moves: Mapping[str, tuple[Move, ...]] | None = None, **more: object
+        self, moves: Mapping[str, tuple[ScriptStep, ...]] | None = None, **more: object
     ) -> Policy:
         policy = Policy(
             agents={"": self._agent(moves)},
@@ -211,9 +223,9 @@ class Shapes:
         everywhere = {"*": tuple(self._move() for _ in range(2))}
         return Scripted({**everywhere, **(moves or {})}, usd=100, tokens=50)
 
-    def _move(self, said: str = "", use: tuple[Use, ...] = ()) -> Move:
+    def _move(self, said: str = "", use: tuple[ToolCall, ...] = ()) -> ScriptStep:
         said = said or f"{CANARY} {self._random.random()}"
-        return Move(said, use, milliseconds=self._pause(), usd=70, tokens=20)
+        return ScriptStep(said, use, milliseconds=self._pause(), usd=70, tokens=20)
 
     def _pause(self) -> int:
         return self._random.randint(0, LONGEST_CALL)
@@ -224,7 +236,7 @@ def _task(name: str, *needs: str) -> Task:
 
 
 def _within(name: str, calls: int, *tasks: Task) -> Task:
-    budget = Budget(usd=1000 * calls, tokens=1000 * calls, calls=calls)
+    budget = RunBudget(usd=1000 * calls, tokens=1000 * calls, calls=calls)
     return Task(name, f"Do it. {CANARY}", tasks=tasks, budget=budget)
 
 

@@ -12,7 +12,7 @@ from tests.soak.engine.bench import Bench, open_bench
 from tests.soak.engine.campaign import Campaign, Goals, say
 from tests.soak.engine.takeover import GOAL_SECONDS, Takeover, Takeovers, Weather, percentile
 
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 
 
 def soak(database: str, goals: Goals, seed: int = 0, keep: Path | None = None) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
     campaign.run()
     ran = campaign.seconds
     say(f"{bench.name}: {campaign.kills} killed in {ran:.0f} s; checking")
-    forum.settle()
+    forum.publish()
     audit = Audit(forum, bench, campaign.evidence, campaign.requests.shapes)
     audit.run()
     takeovers = Takeovers(campaign.evidence, forum.store)
@@ -61,7 +61,7 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
         "takeovers_in_storms": len(found) - len(calm),
         **_figures("takeover_in_storms", [one for one in found if one not in calm]),
         "not_taken_over": sum(1 for one in found if one.seconds is None),
-        "slow": [str(one) for one in calm if (one.seconds or 0) > GOAL_SECONDS][:MOST_SHOWN],
+        "slow": [str(one) for one in calm if (one.seconds or 0) > GOAL_SECONDS][:MAX_SHOWN],
         "troubles": campaign.troubles,
         "verified": audit.verified,
         "seconds": round(ran, 1),

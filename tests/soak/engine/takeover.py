@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forum.ledger import MAIN, Reader
+from forum.ledger import MAIN_STRAND, Reader
 from forum.work import task_strand
 from tests.soak.engine.evidence import Drive, Event, Evidence
 from tests.soak.engine.orders import Moment
@@ -77,7 +77,7 @@ class Takeovers:
 
     def _was_over(self, drive: Drive, death: Death) -> bool:
         """Tell whether the last entry was there; if nobody noted it, its writer died with it."""
-        last = sum(1 for _ in self._reader.strand(*_strand(drive))) - 1
+        last = sum(1 for _ in self._reader.read_strand(*_strand(drive))) - 1
         commit = next((e for e in self._commits[_strand(drive)] if e.details[2] == last), None)
         return last >= 0 and (commit is None or commit.at <= death.at)
 
@@ -115,7 +115,7 @@ class Weather:
 
 
 def _strand(drive: Drive) -> tuple[str, str]:
-    return (drive[0], task_strand(drive[1]) if len(drive) > 1 else MAIN)
+    return (drive[0], task_strand(drive[1]) if len(drive) > 1 else MAIN_STRAND)
 
 
 def _elsewhere(events: Sequence[Event], death: Death) -> list[Event]:

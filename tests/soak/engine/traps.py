@@ -15,10 +15,20 @@ from typing import Any, TypeVar, cast
 import msgspec
 from dbos._sys_db import SystemDatabase
 
-from forum.backends.worker import Worker
-from forum.engine import Call, Deed, Engine, Model, Models, Reply, Runner, ToolPort, Tools
-from forum.ledger import Amount, Ledger, Record, Store
-from forum.work import Agent, Tool
+from forum.backends.dbos_worker import Worker
+from forum.engine import (
+    CallReply,
+    Engine,
+    Model,
+    ModelCall,
+    ModelFactory,
+    Runner,
+    ToolFactory,
+    ToolInvocation,
+    ToolPort,
+)
+from forum.ledger import Amount, EntryWrite, Ledger, Store
+from forum.work import Agent, ToolSpec
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.traps import Journal, die
 
@@ -103,14 +113,14 @@ class _TrappedStore:
             return found
         return lambda *args, **named: self._trap.around(point, lambda: found(*args, **named))
 
-    def lost_workers(self) -> list[str]:
-        lost = self._store.lost_workers()
+    def expired_workers(self) -> list[str]:
+        lost = self._store.expired_workers()
         if lost:
             self._trap.diary.write("mourns", *lost)
             self._trap.after(Point.LOST_WORKERS)
         return lost
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[EntryWrite]) -> None:
         points = [_POINTS[kind] for kind in map(_kind, records) if kind in _POINTS]
         self._trap.before(*points)
         self._store.append(records)
@@ -119,7 +129,7 @@ class _TrappedStore:
         self._trap.after(*points)
 
 
-def _kind(record: Record) -> str:
+def _kind(record: EntryWrite) -> str:
     return str(msgspec.json.decode(record.data)["kind"])
 
 
@@ -133,10 +143,10 @@ class _TrappedModel:
     def name(self) -> str:
         return self._model.name
 
-    def bound(self, call: Call) -> Amount:
+    def bound(self, call: ModelCall) -> Amount:
         return self._model.bound(call)
 
-    async def reply(self, call: Call) -> Reply:
+    async def reply(self, call: ModelCall) -> CallReply:
         what = (call.run, call.task, call.step, call.number)
         self._trap.diary.write("call+", *what)
         self._trap.before(Point.MODEL)
@@ -152,10 +162,10 @@ class _TrappedTool:
     def __init__(self, tool: ToolPort, trap: Trap) -> None:
         self._tool, self._trap = tool, trap
 
-    async def use(self, deed: Deed) -> Reply:
+    async def invoke(self, deed: ToolInvocation) -> CallReply:
         self._trap.diary.write("tool+", deed.run, deed.task, deed.step, deed.key)
         self._trap.before(Point.TOOL)
-        reply = await self._tool.use(deed)
+        reply = await self._tool.invoke(deed)
         self._trap.diary.write("tool-", deed.run, deed.task, deed.step, deed.key)
         self._trap.after(Point.TOOL)
         return reply
@@ -166,7 +176,7 @@ def trapped_store(store: Store, trap: Trap) -> Store:
     return cast("Store", _TrappedStore(store, trap))
 
 
-def trapped_models(make: Models, trap: Trap) -> Models:
+def trapped_models(make: ModelFactory, trap: Trap) -> ModelFactory:
     """Put a trap around every model."""
 
     def make_trapped(agent: Agent) -> Model:
@@ -175,10 +185,10 @@ def trapped_models(make: Models, trap: Trap) -> Models:
     return make_trapped
 
 
-def trapped_tools(make: Tools, trap: Trap) -> Tools:
+def trapped_tools(make: ToolFactory, trap: Trap) -> ToolFactory:
     """Put a trap around every tool."""
 
-    def make_trapped(tool: Tool) -> ToolPort:
+    def make_trapped(tool: ToolSpec) -> ToolPort:
         return _TrappedTool(make(tool), trap)
 
     return make_trapped
@@ -190,7 +200,9 @@ class TrappedEngine(Engine):
     There the ledger has everything, and the durable queue does not know that it was done.
     """
 
-    def __init__(self, ledger: Ledger, models: Models, tools: Tools, trap: Trap) -> None:
+    def __init__(
+        self, ledger: Ledger, models: ModelFactory, tools: ToolFactory, trap: Trap
+    ) -> None:
         super().__init__(ledger, trapped_models(models, trap), trapped_tools(tools, trap))
         self._trap = trap
 

@@ -16,9 +16,9 @@ from functools import partial
 import msgspec
 
 from forum.app import Forum
-from forum.backends.worker import sqlite_url
-from forum.config import Capacity
-from forum.errors import StoreLost
+from forum.backends.dbos_worker import prepare_sqlite_queue
+from forum.config import WorkerCapacity
+from forum.errors import StoreConnectionLost
 from forum.ledger import Store
 from forum.models import make_model, make_tool
 from tests.soak.engine.orders import Orders, Word
@@ -41,7 +41,7 @@ def open_store(forum: Forum) -> Store:
     while True:
         try:
             return forum.store
-        except StoreLost:
+        except StoreConnectionLost:
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
@@ -52,15 +52,15 @@ def serve(orders: Orders, trap: Trap) -> None:
     settings = orders.settings
     with Forum(settings) as forum:
         forum.store = trapped_store(open_store(forum), trap)
-        with forum.writing() as ledger:
+        with forum.open_writer() as ledger:
             worker = TrappedWorker(
                 TrappedEngine(ledger, make_model, make_tool, trap),
                 forum.store,
-                Capacity(),
+                WorkerCapacity(),
                 partial(complain, trap.diary),
             )
             worker.trap = trap
-            worker.start(settings.database or sqlite_url(settings.engine_file))
+            worker.start(settings.database or prepare_sqlite_queue(settings.engine_file))
             trap.diary.write("up", worker.id)
             obey(trap)
             worker.close()

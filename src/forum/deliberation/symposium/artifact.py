@@ -8,34 +8,34 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from forum.deliberation.comparing import MARK
-from forum.deliberation.steps import Note, Session
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.record_comparison import SECRET_MARK
+from forum.deliberation.steps import Session, SessionNote
+from forum.deliberation.symposium.decoders import read_message, read_termination
+from forum.deliberation.symposium.kinds import (
+    MessageFacts,
+    OutcomeKind,
+    PanelFacts,
+    RunDirectoryStatus,
+    SymposiumCloseFacts,
+)
+from forum.deliberation.symposium.personas import resolve_persona_ref
+from forum.deliberation.symposium.protocol import read_session_config
+from forum.deliberation.symposium.schemas import (
     VERSION,
     AgentConfig,
     Artifact,
-    Config,
-    Form,
     Producer,
+    ProtocolStruct,
     RunManifest,
+    SymposiumConfig,
     Synthesis,
     SynthesisOutcome,
     TerminationOutcome,
 )
-from forum.deliberation.symposium.kinds import (
-    OutcomeKind,
-    Selected,
-    SessionClosed,
-    Spoken,
-    Status,
-)
-from forum.deliberation.symposium.personas import persona_of
-from forum.deliberation.symposium.protocol import config_of
-from forum.deliberation.symposium.reading import read_message, read_termination
 from forum.deliberation.symposium.transcript import (
-    canonical,
-    digest_of,
-    stamp,
+    canonical_bytes,
+    digest_messages,
+    format_time,
     total_usage,
 )
 from forum.errors import Malformed
@@ -50,64 +50,64 @@ PANEL, TERMINATION = "selector_output.json", "termination.json"
 PRODUCER = "forum"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class RecordedSession(msgspec.Struct, frozen=True):
     """A session as it was recorded."""
 
-    config: Config
+    config: SymposiumConfig
     begun: int
     messages: tuple[bytes, ...] = ()
     panel: bytes = b""
-    closed: SessionClosed | None = None
+    closed: SymposiumCloseFacts | None = None
     """Nothing as long as it lasts."""
     termination: bytes = b""
 
 
-def record_of(session: Session, notes: Iterable[Note]) -> Kept:
+def read_recorded_session(session: Session, notes: Iterable[SessionNote]) -> RecordedSession:
     """Return a session as its notes record it."""
-    record = Kept(resolved(config_of(session)), session.begun)
+    record = RecordedSession(resolve_personas(read_session_config(session)), session.begun)
     for note in notes:
         bodies = {body.name: body.data for body in note.bodies}
         match note.facts:
-            case Spoken():
+            case MessageFacts():
                 messages = (*record.messages, bodies["message"])
                 record = replace(record, messages=messages)
-            case Selected():
+            case PanelFacts():
                 record = replace(record, panel=bodies["panel"])
-            case SessionClosed() as closed:
+            case SymposiumCloseFacts() as closed:
                 ended = bodies.get("termination", b"")
                 record = replace(record, closed=closed, termination=ended)
             case _:
                 pass
-    return _as_masked(record)
+    return _with_masked_digest(record)
 
 
-def _as_masked(record: Kept) -> Kept:
+def _with_masked_digest(record: RecordedSession) -> RecordedSession:
     """Return a record with the digest of what is left of it, where secrets were masked."""
-    if record.closed is None or not any(map(MARK.search, record.messages)):
+    if record.closed is None or not any(map(SECRET_MARK.search, record.messages)):
         return record
-    digest = digest_of(read_message(data) for data in record.messages)
+    digest = digest_messages(read_message(data) for data in record.messages)
     closed = replace(record.closed, digest=digest)
     ending = record.termination
     if ending:
         noted = read_termination(ending)
-        ending = canonical(replace(noted, transcript_digest=digest))
+        ending = canonical_bytes(replace(noted, transcript_digest=digest))
     return replace(record, closed=closed, termination=ending)
 
 
-def resolved(config: Config) -> Config:
+def resolve_personas(config: SymposiumConfig) -> SymposiumConfig:
     """Return a config with its personas in it: their names mean others to other programs."""
     return replace(
         config,
-        agents=tuple(_resolved(agent) for agent in config.agents),
-        coordinator=_resolved(config.coordinator),
+        agents=tuple(_resolve_persona(agent) for agent in config.agents),
+        coordinator=_resolve_persona(config.coordinator),
     )
 
 
-def _resolved(agent: AgentConfig) -> AgentConfig:
-    return replace(agent, persona_ref=persona_of(agent.persona_ref))
+def _resolve_persona(agent: AgentConfig) -> AgentConfig:
+    return replace(agent, persona_ref=resolve_persona_ref(agent.persona_ref))
 
 
-def artifact_of(record: Kept) -> Artifact:
+def build_artifact(record: RecordedSession) -> Artifact:
     """Return what is kept of a session that has ended."""
     if record.closed is None:
         raise Malformed("session", "it has not ended, and has no artifact")
@@ -128,23 +128,23 @@ def artifact_of(record: Kept) -> Artifact:
         cumulative_usage=total_usage(transcript),
         cumulative_unresolved=unresolved,
         transcript_digest=record.closed.digest,
-        started_at=stamp(record.begun),
-        ended_at=stamp(record.closed.ended),
+        started_at=format_time(record.begun),
+        ended_at=format_time(record.closed.ended),
     )
 
 
-def manifest_of(record: Kept, version: str) -> RunManifest:
+def build_manifest(record: RecordedSession, version: str) -> RunManifest:
     """Return what a reader of the directory looks at first."""
     manifest = RunManifest(
         schema_version=VERSION,
         manifest_version=VERSION,
         session_id=record.config.session_id,
-        status=Status.IN_PROGRESS,
+        status=RunDirectoryStatus.IN_PROGRESS,
         producer=Producer(PRODUCER, version),
-        created_at=stamp(record.begun),
+        created_at=format_time(record.begun),
         artifact_path=ARTIFACT,
         config_path=CONFIG,
-        updated_at=_last_heard(record),
+        updated_at=_updated_at(record),
         journal_path=JOURNAL,
     )
     if record.closed is None:
@@ -152,38 +152,42 @@ def manifest_of(record: Kept, version: str) -> RunManifest:
     answered = record.closed.outcome is OutcomeKind.SYNTHESIS
     return replace(
         manifest,
-        status=Status.COMPLETE if answered else Status.TERMINATED,
+        status=RunDirectoryStatus.COMPLETE if answered else RunDirectoryStatus.TERMINATED,
         transcript_digest=record.closed.digest,
         outcome_kind=record.closed.outcome,
     )
 
 
-def _last_heard(record: Kept) -> str:
+def _updated_at(record: RecordedSession) -> str:
     if record.closed is not None:
-        return stamp(record.closed.ended)
-    return read_message(record.messages[-1]).timestamp if record.messages else stamp(record.begun)
+        return format_time(record.closed.ended)
+    return (
+        read_message(record.messages[-1]).timestamp
+        if record.messages
+        else format_time(record.begun)
+    )
 
 
-def files_of(record: Kept, version: str) -> Mapping[str, bytes]:
+def build_session_files(record: RecordedSession, version: str) -> Mapping[str, bytes]:
     """Return the files of a session's directory, by name."""
     files = {
-        MANIFEST: written(manifest_of(record, version)),
-        CONFIG: written(record.config),
+        MANIFEST: format_file(build_manifest(record, version)),
+        CONFIG: format_file(record.config),
         JOURNAL: b"".join(message + b"\n" for message in record.messages),
     }
     if record.panel:
-        files[PANEL] = _laid_out(record.panel)
+        files[PANEL] = _indent_json(record.panel)
     if record.termination:
-        files[TERMINATION] = _laid_out(record.termination)
+        files[TERMINATION] = _indent_json(record.termination)
     if record.closed is not None:
-        files[ARTIFACT] = written(artifact_of(record))
+        files[ARTIFACT] = format_file(build_artifact(record))
     return files
 
 
-def written(form: Form) -> bytes:
+def format_file(form: ProtocolStruct) -> bytes:
     """Return a form as a file that people can read too."""
-    return _laid_out(canonical(form))
+    return _indent_json(canonical_bytes(form))
 
 
-def _laid_out(data: bytes) -> bytes:
+def _indent_json(data: bytes) -> bytes:
     return msgspec.json.format(data, indent=2) + b"\n"

@@ -58,7 +58,7 @@ class ErrorKind(StrEnum):
     INTERNAL = "internal"
 
 
-class Strategy(StrEnum):
+class SelectionStrategy(StrEnum):
     """How the panel is chosen."""
 
     FIXED = "fixed"
@@ -75,14 +75,14 @@ class NextAction(StrEnum):
     REQUEST_EXTERNAL_RESEARCH = "request_external_research"
 
 
-class OnFailure(StrEnum):
+class AgentFailurePolicy(StrEnum):
     """What follows when an agent cannot be heard."""
 
     TERMINATE = "terminate"
     CONTINUE_WITHOUT = "continue_without"
 
 
-class Wanted(StrEnum):
+class ExpectedOutput(StrEnum):
     """The form that a reply has to have."""
 
     TURN = "turn_structured_output"
@@ -90,7 +90,7 @@ class Wanted(StrEnum):
     SYNTHESIS = "synthesis_content"
 
 
-class Pin(StrEnum):
+class ReplayPin(StrEnum):
     """What has to be the same for a session to be carried out again with the same result."""
 
     RUNTIME = "runtime"
@@ -105,7 +105,7 @@ class Pin(StrEnum):
     TRANSCRIPT_PREFIX = "transcript_prefix"
 
 
-class Status(StrEnum):
+class RunDirectoryStatus(StrEnum):
     """What has become of a run directory."""
 
     IN_PROGRESS = "in_progress"
@@ -114,16 +114,16 @@ class Status(StrEnum):
     CRASHED = "crashed"
 
 
-class Selected(Facts, frozen=True):
+class PanelFacts(Facts, frozen=True):
     """The panel was chosen; what that cost is in no message.  Body: who was chosen, and why."""
 
-    strategy: Strategy
+    strategy: SelectionStrategy
     agents: Count
     usd: Count = 0
     tokens: Count = 0
 
 
-class Spoken(Facts, frozen=True):
+class MessageFacts(Facts, frozen=True):
     """A message of the transcript.  Body: the message, in the one form that has its digest."""
 
     round: Count
@@ -131,7 +131,7 @@ class Spoken(Facts, frozen=True):
     type: MessageType
 
 
-class Voided(Facts, frozen=True):
+class RequestVoidFacts(Facts, frozen=True):
     """A request that was put off can no longer be put to anybody: its target has left.
 
     Body: the request.
@@ -141,7 +141,7 @@ class Voided(Facts, frozen=True):
     """The one that it came from."""
 
 
-class SessionClosed(Facts, frozen=True):
+class SymposiumCloseFacts(Facts, frozen=True):
     """How a session ended.  Body: why there is no synthesis, where there is none."""
 
     outcome: OutcomeKind
@@ -159,9 +159,9 @@ class SessionClosed(Facts, frozen=True):
 
 SYMPOSIUM_KINDS = Kinds(
     [
-        Kind("panel/1", Selected, frozenset({"panel"})),
-        Kind("message/1", Spoken, frozenset({"message"})),
-        Kind("request.void/1", Voided, frozenset({"request"})),
-        Kind("symposium.close/1", SessionClosed, frozenset({"termination"})),
+        Kind("panel/1", PanelFacts, frozenset({"panel"})),
+        Kind("message/1", MessageFacts, frozenset({"message"})),
+        Kind("request.void/1", RequestVoidFacts, frozenset({"request"})),
+        Kind("symposium.close/1", SymposiumCloseFacts, frozenset({"termination"})),
     ]
 )

@@ -5,25 +5,25 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium.decoders import read_artifact
+from forum.deliberation.symposium.kinds import OutcomeKind, Reason
+from forum.deliberation.symposium.schemas import (
     VERSION,
     Artifact,
     BranchTurn,
-    Form,
     Message,
+    MessageUsage,
     PanelContraction,
     PrimaryTurn,
+    ProtocolStruct,
     SynthesisOutcome,
     TerminationOutcome,
-    Usage,
 )
-from forum.deliberation.symposium.kinds import OutcomeKind, Reason
-from forum.deliberation.symposium.reading import read_artifact
-from forum.deliberation.symposium.transcript import members, read_time, total_usage
+from forum.deliberation.symposium.transcript import parse_time, to_json_object, total_usage
 from forum.errors import Malformed
 
 
-class Tokens(Form, frozen=True):
+class TokenMetrics(ProtocolStruct, frozen=True):
     """How many tokens were used."""
 
     prompt_tokens: int
@@ -31,13 +31,13 @@ class Tokens(Form, frozen=True):
     total_tokens: int
 
 
-class Cost(Form, frozen=True):
+class CostMetrics(ProtocolStruct, frozen=True):
     """What was paid."""
 
     cost_usd: float
 
 
-class Latency(Form, frozen=True):
+class LatencyMetrics(ProtocolStruct, frozen=True):
     """How long it took from the message before."""
 
     message_id: str
@@ -45,7 +45,7 @@ class Latency(Form, frozen=True):
     latency_seconds: float
 
 
-class Participation(Form, frozen=True):
+class ParticipationCount(ProtocolStruct, frozen=True):
     """How often somebody spoke in a round."""
 
     round: int
@@ -53,7 +53,7 @@ class Participation(Form, frozen=True):
     count: int
 
 
-class Contracted(Form, frozen=True):
+class ContractionCount(ProtocolStruct, frozen=True):
     """How often somebody had to leave."""
 
     agent_id: str
@@ -61,30 +61,30 @@ class Contracted(Form, frozen=True):
     count: int
 
 
-class Metrics(Form, frozen=True, omit_defaults=False):
+class SymposiumMetrics(ProtocolStruct, frozen=True, omit_defaults=False):
     """What the protocol wants to be counted in every session."""
 
     session_id: str
     schema_version: str
     transcript_digest: str
-    tokens_per_agent: dict[str, Tokens]
-    tokens_cumulative: Tokens
-    tokens_per_provider_model: dict[str, Tokens]
-    cost_per_agent: dict[str, Cost]
-    cost_cumulative: Cost
-    cost_per_provider_model: dict[str, Cost]
-    latency_per_invocation: tuple[Latency, ...]
-    participation_per_round: tuple[Participation, ...]
+    tokens_per_agent: dict[str, TokenMetrics]
+    tokens_cumulative: TokenMetrics
+    tokens_per_provider_model: dict[str, TokenMetrics]
+    cost_per_agent: dict[str, CostMetrics]
+    cost_cumulative: CostMetrics
+    cost_per_provider_model: dict[str, CostMetrics]
+    latency_per_invocation: tuple[LatencyMetrics, ...]
+    participation_per_round: tuple[ParticipationCount, ...]
     branch_depth_max: int
     deferred_queue_length_max: int
     schema_failure_count_per_agent: dict[str, int]
-    panel_contraction_count: tuple[Contracted, ...]
+    panel_contraction_count: tuple[ContractionCount, ...]
     outcome_kind: OutcomeKind
     termination_reason: Reason | None
     usage_estimated: bool
 
 
-def metrics_of(data: bytes) -> Metrics:
+def compute_metrics(data: bytes) -> SymposiumMetrics:
     """Count what there is to count in an artifact."""
     artifact = read_artifact(data)
     transcript = artifact.canonical_transcript
@@ -98,7 +98,7 @@ def metrics_of(data: bytes) -> Metrics:
     whole = total_usage(transcript)
     outcome = artifact.outcome
     answered = isinstance(outcome, SynthesisOutcome)
-    return Metrics(
+    return SymposiumMetrics(
         session_id=artifact.session_id,
         schema_version=VERSION,
         transcript_digest=artifact.transcript_digest,
@@ -124,38 +124,38 @@ def _reason(outcome: SynthesisOutcome | TerminationOutcome) -> Reason | None:
     return None if isinstance(outcome, SynthesisOutcome) else outcome.termination_artifact.reason
 
 
-def _grouped(messages: Iterable[tuple[str, Message]]) -> dict[str, Usage]:
+def _grouped(messages: Iterable[tuple[str, Message]]) -> dict[str, MessageUsage]:
     groups: dict[str, list[Message]] = defaultdict(list)
     for name, message in messages:
         groups[name].append(message)
     return {name: total_usage(groups[name]) for name in sorted(groups)}
 
 
-def _tokens(usage: Usage) -> Tokens:
-    return Tokens(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
+def _tokens(usage: MessageUsage) -> TokenMetrics:
+    return TokenMetrics(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
 
 
-def _cost(usage: Usage) -> Cost:
-    return Cost(round(usage.cost_usd, 6))
+def _cost(usage: MessageUsage) -> CostMetrics:
+    return CostMetrics(round(usage.cost_usd, 6))
 
 
-def _latencies(transcript: Sequence[Message]) -> Iterable[Latency]:
+def _latencies(transcript: Sequence[Message]) -> Iterable[LatencyMetrics]:
     for before, message in pairwise(transcript):
         passed = _time(message) - _time(before)
-        yield Latency(message.id, message.speaker, max(0.0, passed.total_seconds()))
+        yield LatencyMetrics(message.id, message.speaker, max(0.0, passed.total_seconds()))
 
 
 def _time(message: Message) -> datetime:
-    time = read_time(message.timestamp)
+    time = parse_time(message.timestamp)
     if time is None:
         raise Malformed("artifact", f"{message.timestamp[:40]!r} is no time ({message.id[:40]!r})")
     return time
 
 
-def _participation(transcript: Sequence[Message]) -> tuple[Participation, ...]:
+def _participation(transcript: Sequence[Message]) -> tuple[ParticipationCount, ...]:
     turns = (m for m in transcript if isinstance(m, PrimaryTurn | BranchTurn))
     counted = Counter((message.round, message.speaker) for message in turns)
-    return tuple(Participation(*place, count) for place, count in sorted(counted.items()))
+    return tuple(ParticipationCount(*place, count) for place, count in sorted(counted.items()))
 
 
 def _failures(transcript: Sequence[Message]) -> dict[str, int]:
@@ -166,10 +166,10 @@ def _failures(transcript: Sequence[Message]) -> dict[str, int]:
     return dict(sorted(counted.items()))
 
 
-def _contractions(transcript: Sequence[Message]) -> tuple[Contracted, ...]:
+def _contractions(transcript: Sequence[Message]) -> tuple[ContractionCount, ...]:
     left = (message.content for message in transcript if isinstance(message, PanelContraction))
     counted = Counter((one.agent_id, one.reason) for one in left)
-    return tuple(Contracted(*who, count) for who, count in sorted(counted.items()))
+    return tuple(ContractionCount(*who, count) for who, count in sorted(counted.items()))
 
 
 def _longest_queue(artifact: Artifact) -> int:
@@ -179,7 +179,7 @@ def _longest_queue(artifact: Artifact) -> int:
     queue = longest = 0
     for message in transcript:
         if isinstance(message, PrimaryTurn):
-            queue += max(0, _put_off(message))
+            queue += max(0, _count_deferred(message))
             longest = max(longest, queue)
         elif isinstance(message, BranchTurn):
             parent = turns.get(message.parent_id)
@@ -187,9 +187,9 @@ def _longest_queue(artifact: Artifact) -> int:
     return longest
 
 
-def _put_off(turn: PrimaryTurn) -> int:
+def _count_deferred(turn: PrimaryTurn) -> int:
     """Return how many requests of a turn were neither answered at once, dropped nor refused."""
-    asked = [members(request) for request in turn.content.direct_requests]
+    asked = [to_json_object(request) for request in turn.content.direct_requests]
     refused = [one.offending_request for one in turn.schema_failure]
     routed = [request for request in asked if request not in refused]
     return len(routed) - len(turn.dropped_deferred) - bool(routed)

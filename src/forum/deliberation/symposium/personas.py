@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from forum.deliberation.symposium.forms import Persona
+from forum.deliberation.symposium.schemas import Persona
 
 FORMAL, LATERAL, EVIDENCE, ADVERSARIAL, FEASIBLE = (
     "formal-structural",
@@ -126,7 +126,7 @@ PERSONAS: Mapping[str, Persona] = {
 }
 
 
-def persona_of(ref: str | Persona) -> Persona:
+def resolve_persona_ref(ref: str | Persona) -> Persona:
     """Return the persona that a config means; a name that we do not know is one without traits."""
     if isinstance(ref, Persona):
         return ref

@@ -13,126 +13,126 @@ import msgspec
 from msgspec import UNSET
 
 from forum.deliberation.steps import (
-    NOTHING,
-    Asked,
-    Body,
-    Closing,
-    Fate,
-    Note,
-    Part,
-    Said,
+    ZERO_AMOUNT,
+    AgentTurn,
+    NoteBody,
+    ProtocolPart,
+    ProtocolSteps,
     Session,
-    Steps,
-    Turns,
+    SessionNote,
+    SessionResult,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
 )
-from forum.deliberation.symposium.ending import (
-    OUTCOMES,
-    SALVAGED,
-    Ended,
-    termination_of,
-    told,
+from forum.deliberation.symposium.budget import BudgetMeter
+from forum.deliberation.symposium.decoders import read_config
+from forum.deliberation.symposium.failure_codes import (
+    build_provider_failure,
+    classify_error,
+    is_permanent_failure,
+    termination_reason,
+    termination_reason_of_stop,
 )
-from forum.deliberation.symposium.failing import (
-    failure_of,
-    is_hopeless,
-    kind_of,
-    reason_of,
-    reason_of_stop,
+from forum.deliberation.symposium.kinds import (
+    AgentFailurePolicy,
+    ExpectedOutput,
+    MessageFacts,
+    NextAction,
+    OutcomeKind,
+    PanelFacts,
+    Reason,
+    RequestVoidFacts,
+    SelectionStrategy,
+    SymposiumCloseFacts,
 )
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium.panel_selection import (
+    build_selector_turn,
+    find_ambiguity,
+    find_panel_error,
+    parse_panel_choice,
+    select_by_rules,
+    select_fixed,
+    selector_allowance,
+)
+from forum.deliberation.symposium.personas import resolve_persona_ref
+from forum.deliberation.symposium.prompts import DeferredRequest, PromptContext, build_briefing
+from forum.deliberation.symposium.replies import (
+    parse_synthesis,
+    parse_turn,
+    parse_verdict,
+    synthesis_schema,
+    turn_schema,
+    verdict_schema,
+)
+from forum.deliberation.symposium.request_routing import route_requests
+from forum.deliberation.symposium.schemas import (
     RUNTIME,
     AgentConfig,
     BranchTurn,
-    Config,
     Contraction,
     CoordinationTurn,
+    CoordinatorVerdict,
     Message,
+    MessageUsage,
     PanelContraction,
     PrimaryTurn,
     ProblemStatement,
     SelectorOutput,
+    SymposiumConfig,
     Synthesis,
     TurnOutput,
-    Usage,
-    Verdict,
 )
-from forum.deliberation.symposium.kinds import (
-    NextAction,
-    OnFailure,
-    OutcomeKind,
-    Reason,
-    Selected,
-    SessionClosed,
-    Spoken,
-    Strategy,
-    Voided,
-    Wanted,
-)
-from forum.deliberation.symposium.metering import Meter
-from forum.deliberation.symposium.personas import persona_of
-from forum.deliberation.symposium.prompting import Scene, Waiting, briefing_of
-from forum.deliberation.symposium.reading import read_config
-from forum.deliberation.symposium.replies import (
-    read_synthesis,
-    read_turn,
-    read_verdict,
-    synthesis_form,
-    turn_form,
-    verdict_form,
-)
-from forum.deliberation.symposium.routing import route
-from forum.deliberation.symposium.selecting import (
-    read_chosen,
-    select_by_rules,
-    select_fixed,
-    selector_allowance,
-    selector_turn,
-    why_ambiguous,
-    why_malformed,
+from forum.deliberation.symposium.termination import (
+    OUTCOME_BY_REASON,
+    SALVAGEABLE_REASONS,
+    SessionTerminated,
+    build_termination,
+    describe_termination,
 )
 from forum.deliberation.symposium.transcript import (
-    FREE,
-    canonical,
-    digest_of,
-    stamp,
-    type_of,
-    usage_of,
+    ZERO_USAGE,
+    canonical_bytes,
+    digest_messages,
+    format_time,
+    message_type,
+    turn_usage,
 )
 from forum.errors import Malformed
 from forum.ledger import Amount, Outcome
 from forum.tlog import Hash
 from forum.work import StopReason, Symposium
 
-_REPLIES = {
-    Wanted.TURN: (turn_form, read_turn),
-    Wanted.VERDICT: (verdict_form, read_verdict),
-    Wanted.SYNTHESIS: (synthesis_form, read_synthesis),
+_SCHEMA_AND_PARSER = {
+    ExpectedOutput.TURN: (turn_schema, parse_turn),
+    ExpectedOutput.VERDICT: (verdict_schema, parse_verdict),
+    ExpectedOutput.SYNTHESIS: (synthesis_schema, parse_synthesis),
 }
 """The form of each reply, for those on the panel beside its author, and how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cue(Asked):
+class SymposiumTurn(AgentTurn):
     """A turn, and where it stands in the session."""
 
     speaker: str = ""
     """As the config calls the agent."""
-    wanted: Wanted = Wanted.TURN
+    wanted: ExpectedOutput = ExpectedOutput.TURN
     round: int = 0
     turn_index: int = 0
 
 
-class _Place(TypedDict):
+class _MessageFields(TypedDict):
     """Where a message of a round stands, and what it has used."""
 
     id: str
     round: int
     turn_index: int
     timestamp: str
-    usage: Usage
+    usage: MessageUsage
 
 
-def config_of(session: Session) -> Config:
+def read_session_config(session: Session) -> SymposiumConfig:
     """Return what a session starts from; the problem is the one that it was given."""
     panel = session.policy.panel
     if not isinstance(panel, Symposium):
@@ -144,29 +144,29 @@ def config_of(session: Session) -> Config:
     return config
 
 
-def symposium(session: Session) -> Steps:
+def run_symposium(session: Session) -> ProtocolSteps:
     """Deliberate by the open protocol."""
-    config = config_of(session)
-    sitting = _Sitting(session, config, Meter(config, session.begun, session.begun))
+    config = read_session_config(session)
+    sitting = _SymposiumState(session, config, BudgetMeter(config, session.begun, session.begun))
     yield from sitting.state_problem()
     try:
         yield from sitting.choose_panel()
         yield from sitting.deliberate()
-    except Ended as ended:
+    except SessionTerminated as ended:
         if not (yield from sitting.salvage(ended)):
             return (yield from sitting.terminate(ended))
     return (yield from sitting.conclude())
 
 
-class _Sitting(msgspec.Struct):
+class _SymposiumState(msgspec.Struct):
     """A session as it stands."""
 
     session: Session
-    config: Config
-    meter: Meter
+    config: SymposiumConfig
+    meter: BudgetMeter
     panel: list[str] = []
     transcript: list[Message] = []
-    waiting: deque[Waiting] = msgspec.field(default_factory=deque)
+    waiting: deque[DeferredRequest] = msgspec.field(default_factory=deque)
     round: int = 0
     turn: int = 0
     asked: int = 0
@@ -177,7 +177,7 @@ class _Sitting(msgspec.Struct):
 
     # How it begins
 
-    def state_problem(self) -> Part[None]:
+    def state_problem(self) -> ProtocolPart[None]:
         yield self._note(
             ProblemStatement(
                 id=self._id(),
@@ -186,42 +186,44 @@ class _Sitting(msgspec.Struct):
                 round=0,
                 turn_index=0,
                 branch_depth=0,
-                timestamp=stamp(self.meter.now),
-                usage=FREE,
+                timestamp=format_time(self.meter.now),
+                usage=ZERO_USAGE,
             )
         )
 
-    def choose_panel(self) -> Part[None]:
-        if why_ambiguous(self.config):
-            raise Ended(Reason.SCHEMA_ERROR)
-        spent = NOTHING
+    def choose_panel(self) -> ProtocolPart[None]:
+        if find_ambiguity(self.config):
+            raise SessionTerminated(Reason.SCHEMA_ERROR)
+        spent = ZERO_AMOUNT
         match self.config.selector.strategy:
-            case Strategy.FIXED:
+            case SelectionStrategy.FIXED:
                 panel = select_fixed(self.config)
-            case Strategy.RULES:
+            case SelectionStrategy.RULES:
                 panel = select_by_rules(self.config)
-            case Strategy.LLM:
+            case SelectionStrategy.LLM:
                 panel, spent = yield from self._ask_selector()
             case never:
                 assert_never(never)
-        if why_malformed(self.config, panel):
-            raise Ended(Reason.SCHEMA_ERROR)
+        if find_panel_error(self.config, panel):
+            raise SessionTerminated(Reason.SCHEMA_ERROR)
         self.panel = list(panel.selected_agents)
-        facts = Selected(panel.strategy, len(self.panel), spent.usd, spent.tokens)
-        yield Note("panel", facts, (Body("panel", canonical(panel)),), self._causes())
+        facts = PanelFacts(panel.strategy, len(self.panel), spent.usd, spent.tokens)
+        yield SessionNote(
+            "panel", facts, (NoteBody("panel", canonical_bytes(panel)),), self._causes()
+        )
 
-    def _ask_selector(self) -> Part[tuple[SelectorOutput, Amount]]:
+    def _ask_selector(self) -> ProtocolPart[tuple[SelectorOutput, Amount]]:
         agent = self._agent_of(self.config.coordinator)
-        said = yield from self._hear(selector_turn(self.session, self.config, agent))
+        said = yield from self._take_turn(build_selector_turn(self.session, self.config, agent))
         if said.spent.exceeds(selector_allowance(self.config)):
-            raise Ended(Reason.BUDGET_EXCEEDED)
-        if said.fate is Fate.FAILED:
-            raise Ended(Reason.SCHEMA_ERROR)
-        return read_chosen(said.output, self.config), said.spent
+            raise SessionTerminated(Reason.BUDGET_EXCEEDED)
+        if said.fate is TurnStatus.FAILED:
+            raise SessionTerminated(Reason.SCHEMA_ERROR)
+        return parse_panel_choice(said.output, self.config), said.spent
 
     # Its rounds
 
-    def deliberate(self) -> Part[None]:
+    def deliberate(self) -> ProtocolPart[None]:
         while True:
             verdict = yield from self._hold_round()
             match verdict.next_action:
@@ -231,68 +233,70 @@ class _Sitting(msgspec.Struct):
                     yield from self._synthesize()
                     return
                 case NextAction.REQUEST_USER_INPUT:
-                    raise Ended(Reason.USER_INPUT_REQUIRED)
+                    raise SessionTerminated(Reason.USER_INPUT_REQUIRED)
                 case NextAction.REQUEST_EXTERNAL_RESEARCH:
-                    raise Ended(Reason.EXTERNAL_RESEARCH_REQUIRED)
+                    raise SessionTerminated(Reason.EXTERNAL_RESEARCH_REQUIRED)
                 case never:
                     assert_never(never)
 
-    def _hold_round(self) -> Part[Verdict]:
-        self._check(self.meter.passed_cap())
+    def _hold_round(self) -> ProtocolPart[CoordinatorVerdict]:
+        self._raise_if_exceeded(self.meter.exceeded_cap())
         if self.round == self.config.budget.max_rounds:
-            raise Ended(Reason.BUDGET_EXCEEDED)
+            raise SessionTerminated(Reason.BUDGET_EXCEEDED)
         self.round, self.turn = self.round + 1, 0
-        yield from self._drain()
+        yield from self._drain_deferred()
         for agent in tuple(self.panel):
             # Whoever has left in the meantime, as the target of a request, has no turn either.
             if agent in self.panel:
-                yield from self._hear_primary(agent)
-        return (yield from self._hear_verdict())
+                yield from self._take_primary_turn(agent)
+        return (yield from self._take_verdict())
 
-    def _drain(self) -> Part[None]:
+    def _drain_deferred(self) -> ProtocolPart[None]:
         """Have requests answered that were put off; one whose target has left cannot be."""
         drained = 0
         while self.waiting and drained < self.config.runtime.max_deferred_drains_per_round:
             waiting = self.waiting.popleft()
             if waiting.request.target in self.panel:
                 drained += 1
-                yield from self._hear_branch(waiting)
+                yield from self._take_branch_turn(waiting)
             else:
-                yield self._void(waiting)
+                yield self._void_request(waiting)
 
-    def _hear_primary(self, agent: str) -> Part[None]:
-        said = yield from self._ask_for_turn(agent, self._scene().primary_prompt(agent))
-        if said.fate is Fate.FAILED:
-            yield from self._contract(agent, said)
+    def _take_primary_turn(self, agent: str) -> ProtocolPart[None]:
+        said = yield from self._ask_for_turn(agent, self._prompt_context().primary_prompt(agent))
+        if said.fate is TurnStatus.FAILED:
+            yield from self._remove_agent(agent, said)
             return
-        turned = read_turn(said.output)
+        turned = parse_turn(said.output)
         room = self.config.runtime.max_deferred_queue_length - len(self.waiting)
         coordinator = self.config.coordinator.id
-        routed = route(turned, agent, self.panel, coordinator, max(0, room))
+        routed = route_requests(turned, agent, self.panel, coordinator, max(0, room))
         message = PrimaryTurn(
-            **self._place(usage_of(said)),
+            **self._message_fields(turn_usage(said)),
             speaker=agent,
             content=turned.content,
             branch_depth=0,
             dropped_deferred=routed.dropped,
             schema_failure=routed.failures,
         )
-        self.waiting.extend(Waiting(request, message) for request in routed.deferred)
+        self.waiting.extend(DeferredRequest(request, message) for request in routed.deferred)
         yield self._note(message)
         if routed.first is not None:
-            yield from self._hear_branch(Waiting(routed.first, message))
+            yield from self._take_branch_turn(DeferredRequest(routed.first, message))
 
-    def _hear_branch(self, waiting: Waiting) -> Part[None]:
+    def _take_branch_turn(self, waiting: DeferredRequest) -> ProtocolPart[None]:
         """Have one request answered; whom that agent would ask in turn is noted, and not asked."""
         agent = waiting.request.target
-        said = yield from self._ask_for_turn(agent, self._scene().branch_prompt(agent, waiting))
-        if said.fate is Fate.FAILED:
-            yield from self._contract(agent, said)
+        said = yield from self._ask_for_turn(
+            agent, self._prompt_context().branch_prompt(agent, waiting)
+        )
+        if said.fate is TurnStatus.FAILED:
+            yield from self._remove_agent(agent, said)
             return
-        turned = read_turn(said.output)
+        turned = parse_turn(said.output)
         yield self._note(
             BranchTurn(
-                **self._place(usage_of(said)),
+                **self._message_fields(turn_usage(said)),
                 speaker=agent,
                 content=TurnOutput(turned.content.text),
                 parent_id=waiting.parent.id,
@@ -302,100 +306,102 @@ class _Sitting(msgspec.Struct):
             )
         )
 
-    def _hear_verdict(self) -> Part[Verdict]:
-        self._check(self.meter.passed_before_turn())
+    def _take_verdict(self) -> ProtocolPart[CoordinatorVerdict]:
+        self._raise_if_exceeded(self.meter.exceeded_before_turn())
         coordinator = self.config.coordinator
-        prompt = self._scene().verdict_prompt()
-        said = yield from self._ask(coordinator, Wanted.VERDICT, prompt)
-        if said.fate is Fate.FAILED:
-            raise self._given_up(coordinator, said)
-        verdict = read_verdict(said.output)
+        prompt = self._prompt_context().verdict_prompt()
+        said = yield from self._ask(coordinator, ExpectedOutput.VERDICT, prompt)
+        if said.fate is TurnStatus.FAILED:
+            raise self._make_termination(coordinator, said)
+        verdict = parse_verdict(said.output)
         yield self._note(
             CoordinationTurn(
-                **self._place(usage_of(said)),
+                **self._message_fields(turn_usage(said)),
                 speaker=coordinator.id,
                 content=verdict,
                 branch_depth=0,
             )
         )
         # Before anything follows from it: no verdict beats a cap.
-        self._check(self.meter.passed_cap())
+        self._raise_if_exceeded(self.meter.exceeded_cap())
         return verdict
 
-    def _synthesize(self, retries: int | None = None) -> Part[None]:
+    def _synthesize(self, retries: int | None = None) -> ProtocolPart[None]:
         """Ask for the answer.  Nothing follows it, so no cap is asked about what it has cost."""
         coordinator = self.config.coordinator
-        prompt = self._scene().synthesis_prompt()
-        said = yield from self._ask(coordinator, Wanted.SYNTHESIS, prompt, retries)
-        if said.fate is Fate.FAILED:
-            raise self._given_up(coordinator, said, for_good=True)
+        prompt = self._prompt_context().synthesis_prompt()
+        said = yield from self._ask(coordinator, ExpectedOutput.SYNTHESIS, prompt, retries)
+        if said.fate is TurnStatus.FAILED:
+            raise self._make_termination(coordinator, said, for_good=True)
         yield self._note(
             Synthesis(
-                **self._place(usage_of(said)),
+                **self._message_fields(turn_usage(said)),
                 speaker=coordinator.id,
-                content=read_synthesis(said.output),
+                content=parse_synthesis(said.output),
                 branch_depth=0,
             )
         )
 
     # Asking
 
-    def _ask_for_turn(self, agent: str, prompt: bytes) -> Part[Said]:
-        self._check(self.meter.passed_before_turn())
-        return (yield from self._ask(self._known(agent), Wanted.TURN, prompt))
+    def _ask_for_turn(self, agent: str, prompt: bytes) -> ProtocolPart[TurnResult]:
+        self._raise_if_exceeded(self.meter.exceeded_before_turn())
+        return (yield from self._ask(self._agent_config(agent), ExpectedOutput.TURN, prompt))
 
     def _ask(
-        self, agent: AgentConfig, wanted: Wanted, prompt: bytes, retries: int | None = None
-    ) -> Part[Said]:
+        self, agent: AgentConfig, wanted: ExpectedOutput, prompt: bytes, retries: int | None = None
+    ) -> ProtocolPart[TurnResult]:
         """Ask an agent; a turn of which nothing comes has its place in the round all the same."""
         self.turn += 1
         self.asked += 1
         speaking = self._agent_of(agent)
         peers = [name for name in self.panel if name != agent.id]
-        form, read = _REPLIES[wanted]
-        cue = Cue(
+        form, read = _SCHEMA_AND_PARSER[wanted]
+        cue = SymposiumTurn(
             name=f"turn.{self.asked}",
             agent=speaking,
             prompt=prompt,
-            schema=form(peers, self.session.policy.room_of(speaking)),
+            schema=form(peers, self.session.policy.max_reply_chars(speaking)),
             read=read,
-            briefing=briefing_of(persona_of(agent.persona_ref), agent.output_requirements),
+            briefing=build_briefing(
+                resolve_persona_ref(agent.persona_ref), agent.output_requirements
+            ),
             retries=self._retries(agent) if retries is None else retries,
-            hopeless=is_hopeless,
-            allowance=self.meter.allowance(agent.id),
+            hopeless=is_permanent_failure,
+            allowance=self.meter.remaining_allowance(agent.id),
             speaker=agent.id,
             wanted=wanted,
             round=self.round,
             turn_index=self.turn,
         )
-        said = yield from self._hear(cue)
+        said = yield from self._take_turn(cue)
         self.meter.tokens[agent.id] += said.spent.tokens
         return said
 
-    def _hear(self, asked: Asked) -> Part[Said]:
-        heard = yield Turns((asked,))
+    def _take_turn(self, asked: AgentTurn) -> ProtocolPart[TurnResult]:
+        heard = yield TurnBatch((asked,))
         (said,) = heard.said
-        self.meter.take(said)
+        self.meter.add_turn(said)
         self.entry = said.entry or self.entry
-        if said.fate is Fate.CUT:
+        if said.fate is TurnStatus.CUT:
             stopped = heard.stopped or StopReason.CANCELLED
-            raise Ended(reason_of_stop(stopped), for_good=True)
+            raise SessionTerminated(termination_reason_of_stop(stopped), for_good=True)
         return said
 
-    def _known(self, agent: str) -> AgentConfig:
+    def _agent_config(self, agent: str) -> AgentConfig:
         return next(one for one in self.config.agents if one.id == agent)
 
     def _agent_of(self, agent: AgentConfig) -> str:
         panel = self.session.policy.panel
-        assert isinstance(panel, Symposium)  # noqa: S101  config_of has seen to that
+        assert isinstance(panel, Symposium)  # noqa: S101  read_session_config has seen to that
         return panel.agents[agent.id]
 
     def _retries(self, agent: AgentConfig) -> int:
         own = agent.retry_budget
         return self.config.runtime.per_agent_retry_budget if own is UNSET else own
 
-    def _scene(self) -> Scene:
-        return Scene(
+    def _prompt_context(self) -> PromptContext:
+        return PromptContext(
             self.session,
             self.config,
             tuple(self.panel),
@@ -406,94 +412,108 @@ class _Sitting(msgspec.Struct):
 
     # Caps and failures
 
-    def _check(self, passed: Reason | None) -> None:
+    def _raise_if_exceeded(self, passed: Reason | None) -> None:
         """End the session if a cap was passed."""
         if passed is not None:
-            raise Ended(passed)
+            raise SessionTerminated(passed)
 
-    def _contract(self, agent: str, said: Said) -> Part[None]:
+    def _remove_agent(self, agent: str, said: TurnResult) -> ProtocolPart[None]:
         """Go on without an agent that could not be heard, or not at all."""
-        given_up = self._given_up(self._known(agent), said)
-        if self.config.runtime.on_agent_failure is OnFailure.TERMINATE:
+        given_up = self._make_termination(self._agent_config(agent), said)
+        if self.config.runtime.on_agent_failure is AgentFailurePolicy.TERMINATE:
             raise given_up
         self.turn += 1
-        malformed = reason_of(kind_of(said)) is Reason.SCHEMA_ERROR
+        malformed = termination_reason(classify_error(said)) is Reason.SCHEMA_ERROR
         why = Contraction(agent, "schema_error" if malformed else "provider_unrecoverable")
         yield self._note(
-            PanelContraction(**self._place(FREE), speaker=RUNTIME, content=why, branch_depth=0)
+            PanelContraction(
+                **self._message_fields(ZERO_USAGE), speaker=RUNTIME, content=why, branch_depth=0
+            )
         )
         self.panel.remove(agent)
         if not self.panel:
             raise given_up
 
-    def _given_up(self, agent: AgentConfig, said: Said, *, for_good: bool = False) -> Ended:
+    def _make_termination(
+        self, agent: AgentConfig, said: TurnResult, *, for_good: bool = False
+    ) -> SessionTerminated:
         # A call that ran into a cap has failed because of the cap.
-        if (passed := self.meter.passed_cap()) is not None:
-            return Ended(passed, for_good=for_good)
-        return Ended(reason_of(kind_of(said)), failure_of(agent, said), for_good=for_good)
+        if (passed := self.meter.exceeded_cap()) is not None:
+            return SessionTerminated(passed, for_good=for_good)
+        return SessionTerminated(
+            termination_reason(classify_error(said)),
+            build_provider_failure(agent, said),
+            for_good=for_good,
+        )
 
-    def _void(self, waiting: Waiting) -> Note:
-        body = Body("request", canonical(waiting.request))
+    def _void_request(self, waiting: DeferredRequest) -> SessionNote:
+        body = NoteBody("request", canonical_bytes(waiting.request))
         self.voided += 1
-        return Note(f"void/{self.voided}", Voided(waiting.parent.id), (body,))
+        return SessionNote(f"void/{self.voided}", RequestVoidFacts(waiting.parent.id), (body,))
 
     # The transcript
 
     def _id(self) -> str:
         return f"msg-{len(self.transcript):03d}"
 
-    def _place(self, usage: Usage) -> _Place:
+    def _message_fields(self, usage: MessageUsage) -> _MessageFields:
         return {
             "id": self._id(),
             "round": self.round,
             "turn_index": self.turn,
-            "timestamp": stamp(self.meter.now),
+            "timestamp": format_time(self.meter.now),
             "usage": usage,
         }
 
-    def _note(self, message: Message) -> Note:
+    def _note(self, message: Message) -> SessionNote:
         """Put a message at the end of the transcript."""
         step = f"message/{len(self.transcript)}"
         self.transcript.append(message)
-        facts = Spoken(message.round, message.turn_index, type_of(message))
-        return Note(step, facts, (Body("message", canonical(message)),), self._causes())
+        facts = MessageFacts(message.round, message.turn_index, message_type(message))
+        return SessionNote(
+            step, facts, (NoteBody("message", canonical_bytes(message)),), self._causes()
+        )
 
     def _causes(self) -> tuple[Hash, ...]:
         return (self.entry,) if self.entry else ()
 
     # How it ends
 
-    def salvage(self, ended: Ended) -> Part[bool]:
+    def salvage(self, ended: SessionTerminated) -> ProtocolPart[bool]:
         """Ask for an answer from what there is, once, where that is wanted and of use."""
         spoken = any(isinstance(one, PrimaryTurn | BranchTurn) for one in self.transcript)
-        wanted = self.config.runtime.synthesize_on_terminate and not ended.for_good
-        if not (spoken and wanted and ended.reason in SALVAGED):
+        wanted = self.config.runtime.synthesize_on_terminate and not ended.is_final
+        if not (spoken and wanted and ended.reason in SALVAGEABLE_REASONS):
             return False
         try:
             yield from self._synthesize(retries=0)
-        except Ended:
+        except SessionTerminated:
             return False
         return True
 
-    def conclude(self) -> Part[Closing]:
+    def conclude(self) -> ProtocolPart[SessionResult]:
         synthesis = self.transcript[-1]
         assert isinstance(synthesis, Synthesis)  # noqa: S101  nothing else leads here
-        yield Note("close", self._closed(OutcomeKind.SYNTHESIS), causes=self._causes())
-        return Closing(Outcome.OK, synthesis.content.integrated_answer, self._causes())
+        yield SessionNote("close", self._closed(OutcomeKind.SYNTHESIS), causes=self._causes())
+        return SessionResult(Outcome.OK, synthesis.content.integrated_answer, self._causes())
 
-    def terminate(self, ended: Ended) -> Part[Closing]:
-        artifact = termination_of(ended, self.round, self.transcript)
-        body = Body("termination", canonical(artifact))
+    def terminate(self, ended: SessionTerminated) -> ProtocolPart[SessionResult]:
+        artifact = build_termination(ended, self.round, self.transcript)
+        body = NoteBody("termination", canonical_bytes(artifact))
         facts = self._closed(OutcomeKind.TERMINATION, ended.reason)
-        yield Note("close", facts, (body,), self._causes())
-        return Closing(OUTCOMES.get(ended.reason, Outcome.FAILED), told(artifact), self._causes())
+        yield SessionNote("close", facts, (body,), self._causes())
+        return SessionResult(
+            OUTCOME_BY_REASON.get(ended.reason, Outcome.FAILED),
+            describe_termination(artifact),
+            self._causes(),
+        )
 
-    def _closed(self, outcome: OutcomeKind, reason: Reason = Reason.NONE) -> SessionClosed:
-        return SessionClosed(
+    def _closed(self, outcome: OutcomeKind, reason: Reason = Reason.NONE) -> SymposiumCloseFacts:
+        return SymposiumCloseFacts(
             outcome,
             rounds=self.round,
             messages=len(self.transcript),
-            digest=digest_of(self.transcript),
+            digest=digest_messages(self.transcript),
             ended=self.meter.now,
             usd=self.meter.spent.usd,
             tokens=self.meter.spent.tokens,

@@ -9,30 +9,37 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from forum.deliberation.symposium import reading
-from forum.deliberation.symposium.forms import (
+from forum.deliberation.symposium import decoders
+from forum.deliberation.symposium.canonical_json import normalize_json
+from forum.deliberation.symposium.kinds import NextAction
+from forum.deliberation.symposium.schemas import (
+    CoordinatorVerdict,
     DirectRequest,
     SchemaFailure,
     SynthesisContent,
     TurnOutput,
-    Verdict,
 )
-from forum.deliberation.symposium.ijson import plain
-from forum.deliberation.symposium.kinds import NextAction
 from forum.errors import Malformed
-from forum.work import a_text, an_array, an_object, form_of, read_json, unfenced
+from forum.work import (
+    array_schema,
+    build_schema,
+    object_schema,
+    read_json,
+    strip_code_fence,
+    text_schema,
+)
 
-MOST_REQUESTS = 3
+MAX_REQUESTS = 3
 """How many requests an agent is invited to make in one turn."""
-MOST_LISTED = 5
+MAX_LISTED = 5
 """How many disagreements or questions a coordinator is invited to list."""
 
-_WORD, _LINE, _SHORTEST = 60, 300, 80
+_MAX_WORD_LENGTH, _MAX_LINE_LENGTH, _MIN_LINE_LENGTH = 60, 300, 80
 
 T = TypeVar("T")
 
 
-class Turned(msgspec.Struct, frozen=True):
+class ParsedTurn(msgspec.Struct, frozen=True):
     """What an agent has said in its turn."""
 
     content: TurnOutput
@@ -43,31 +50,33 @@ class Turned(msgspec.Struct, frozen=True):
 # The form in which they are asked for it
 
 
-def turn_form(peers: Sequence[str], room: int) -> bytes:
+def turn_schema(peers: Sequence[str], room: int) -> bytes:
     """Return the form of a turn; requests take up to half of the room."""
-    members = {"text": a_text(max(_SHORTEST, room // 2), 1)}
+    members = {"text": text_schema(max(_MIN_LINE_LENGTH, room // 2), 1)}
     if peers:
         request = {
             "target": {"enum": list(peers)},
-            "type": a_text(_WORD, 1),
-            "content": a_text(max(_SHORTEST, room // (2 * MOST_REQUESTS) - 2 * _WORD), 1),
+            "type": text_schema(_MAX_WORD_LENGTH, 1),
+            "content": text_schema(
+                max(_MIN_LINE_LENGTH, room // (2 * MAX_REQUESTS) - 2 * _MAX_WORD_LENGTH), 1
+            ),
         }
-        members["direct_requests"] = an_array(an_object(request), MOST_REQUESTS)
-    return form_of(members)
+        members["direct_requests"] = array_schema(object_schema(request), MAX_REQUESTS)
+    return build_schema(members)
 
 
-def verdict_form(panel: Sequence[str], room: int) -> bytes:
+def verdict_schema(panel: Sequence[str], room: int) -> bytes:
     """Return the form of a verdict."""
     line = _line(room)
     question = {"question": line | {"minLength": 1}, "context": line, "blocking": _BOOLEAN}
     research = {"query": line | {"minLength": 1}, "rationale": line}
-    return form_of(
+    return build_schema(
         {
             "next_action": {"enum": [action.value for action in NextAction]},
             "rationale": line | {"minLength": 1},
             "confidence": _SHARE,
             "focus": line | {"minLength": 1},
-            "next_agents": an_array({"enum": list(panel)}, len(panel)),
+            "next_agents": array_schema({"enum": list(panel)}, len(panel)),
             **_disagreements(panel, room),
             "user_input_request": _or_null(question),
             "external_research_request": _or_null(research),
@@ -75,14 +84,14 @@ def verdict_form(panel: Sequence[str], room: int) -> bytes:
     )
 
 
-def synthesis_form(panel: Sequence[str], room: int) -> bytes:
+def synthesis_schema(panel: Sequence[str], room: int) -> bytes:
     """Return the form of a synthesis; the answer has half of the room."""
-    return form_of(
+    return build_schema(
         {
-            "integrated_answer": a_text(max(_SHORTEST, room // 2), 1),
+            "integrated_answer": text_schema(max(_MIN_LINE_LENGTH, room // 2), 1),
             **_disagreements(panel, room // 2),
             "confidence": _SHARE,
-            "open_questions": an_array(_line(room) | {"minLength": 1}, MOST_LISTED),
+            "open_questions": array_schema(_line(room) | {"minLength": 1}, MAX_LISTED),
         }
     )
 
@@ -93,32 +102,32 @@ _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 
 def _line(room: int) -> dict[str, Any]:
     """Return the form of one of the many texts that have to share the room."""
-    return a_text(max(_SHORTEST, min(_LINE, room // 20)))
+    return text_schema(max(_MIN_LINE_LENGTH, min(_MAX_LINE_LENGTH, room // 20)))
 
 
 def _or_null(members: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [an_object(members), {"type": "null"}]}
+    return {"anyOf": [object_schema(members), {"type": "null"}]}
 
 
 def _disagreements(panel: Sequence[str], room: int) -> dict[str, Any]:
     line = _line(room) | {"minLength": 1}
-    most = max(1, min(MOST_LISTED, room // 1000))
-    position = an_object({"agent": {"enum": list(panel)}, "claim": line})
-    held = an_array(position, max(1, min(len(panel), 2 * most)), 1)
-    resolved = an_object({"topic": line, "resolution": line})
-    unresolved = an_object({"topic": line, "positions": held, "blocker": _BOOLEAN})
+    most = max(1, min(MAX_LISTED, room // 1000))
+    position = object_schema({"agent": {"enum": list(panel)}, "claim": line})
+    held = array_schema(position, max(1, min(len(panel), 2 * most)), 1)
+    resolved = object_schema({"topic": line, "resolution": line})
+    unresolved = object_schema({"topic": line, "positions": held, "blocker": _BOOLEAN})
     return {
-        "resolved_disagreements": an_array(resolved, most),
-        "unresolved_disagreements": an_array(unresolved, most),
+        "resolved_disagreements": array_schema(resolved, most),
+        "unresolved_disagreements": array_schema(unresolved, most),
     }
 
 
 # Reading it.  Each raises `ValueError`, whose words are for the one who said it.
 
 
-def read_turn(said: bytes) -> Turned:
+def parse_turn(said: bytes) -> ParsedTurn:
     """Return what was said in a turn; members that no turn has are left out."""
-    value = _object_of(said)
+    value = _parse_object(said)
     requests = value.get("direct_requests")
     if not isinstance(requests, list | None):
         raise ValueError("direct_requests is not a list")  # noqa: TRY004  as below
@@ -126,27 +135,27 @@ def read_turn(said: bytes) -> Turned:
     bad: list[SchemaFailure] = []
     for request in requests or ():
         try:
-            good.append(reading.read_direct_request(request))
+            good.append(decoders.read_direct_request(request))
         except Malformed as error:
-            bad.append(SchemaFailure(_stand_in(request), error.why))
-    text = _checked(lambda: reading.read_turn({"text": value.get("text", "")})).text
-    return Turned(TurnOutput(text, tuple(good)), tuple(bad))
+            bad.append(SchemaFailure(_describe_invalid_request(request), error.why))
+    text = _as_value_error(lambda: decoders.read_turn({"text": value.get("text", "")})).text
+    return ParsedTurn(TurnOutput(text, tuple(good)), tuple(bad))
 
 
-def read_verdict(said: bytes) -> Verdict:
+def parse_verdict(said: bytes) -> CoordinatorVerdict:
     """Return the verdict that was given."""
-    value = _without_nulls(_object_of(said))
-    return _checked(lambda: reading.read_verdict(value))
+    value = _without_nulls(_parse_object(said))
+    return _as_value_error(lambda: decoders.read_verdict(value))
 
 
-def read_synthesis(said: bytes) -> SynthesisContent:
+def parse_synthesis(said: bytes) -> SynthesisContent:
     """Return the synthesis that was made."""
-    value = _without_nulls(_object_of(said))
-    return _checked(lambda: reading.read_synthesis(value))
+    value = _without_nulls(_parse_object(said))
+    return _as_value_error(lambda: decoders.read_synthesis(value))
 
 
-def _object_of(said: bytes) -> dict[str, Any]:
-    value = read_json(unfenced(said))  # of bounded depth, with numbers that are numbers
+def _parse_object(said: bytes) -> dict[str, Any]:
+    value = read_json(strip_code_fence(said))  # of bounded depth, with numbers that are numbers
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  the author's mistake, not ours
     return value
@@ -163,24 +172,28 @@ def _without_nulls(value: Any) -> Any:  # noqa: ANN401
             return value
 
 
-def _checked(read: Callable[[], T]) -> T:
+def _as_value_error(read: Callable[[], T]) -> T:
     try:
         return read()
     except Malformed as error:
         raise ValueError(error.why) from None
 
 
-def _stand_in(request: object) -> dict[str, object]:
+def _describe_invalid_request(request: object) -> dict[str, object]:
     """Return what is kept of a request that is none: all of it, if a transcript can hold it."""
     if not isinstance(request, dict):
         return {"content": f"left out: {type(request).__name__} is not an object"}
     try:
-        plain(request, "request")
+        normalize_json(request, "request")
     except Malformed:
-        kept = {name: _safe(request[name]) for name in ("target", "type") if name in request}
+        kept = {
+            name: _to_transcript_safe(request[name])
+            for name in ("target", "type")
+            if name in request
+        }
         return {**kept, "content": "left out: no transcript can hold it"}
     return request
 
 
-def _safe(value: object) -> str:
-    return str(value)[:_LINE].encode(errors="replace").decode()
+def _to_transcript_safe(value: object) -> str:
+    return str(value)[:_MAX_LINE_LENGTH].encode(errors="replace").decode()

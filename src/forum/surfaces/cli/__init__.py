@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 import click
 
 from forum import __version__
-from forum.errors import Altered, CapReached, ForumError
-from forum.surfaces.cli.failures import explain
+from forum.errors import CapReached, ForumError, TamperDetected
+from forum.surfaces.cli.os_errors import explain_os_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-FAILED, REJECTED, MISMATCH, OVER = 1, 3, 4, 5
+EXIT_FAILED, EXIT_REJECTED, EXIT_MISMATCH, EXIT_OVER_BUDGET = 1, 3, 4, 5
 
-ALOUD = "forum.aloud"
+UNMUTED_STDERR = "forum.aloud"
 """Under this name a context keeps the stderr of those who want no talk, for what must be said."""
-COMPLETING = "_FORUM_COMPLETE"
+COMPLETION_VARIABLE = "_FORUM_COMPLETE"
 """The variable by which a shell asks how a line could go on."""
 
 _SECTIONS = {
     "Start": {
         "demo": ("demo", "See what Forum does, without an account."),
-        "init": ("start", "Make a ledger here: key, policy, local witness."),
+        "init": ("setup", "Make a ledger here: key, policy, local witness."),
         "doctor": ("doctor", "Check this installation, and say what to do next."),
-        "config": ("configuration", "See every setting, and where it comes from."),
+        "config": ("config", "See every setting, and where it comes from."),
         "completion": ("completion", "Let your shell complete what you type."),
     },
     "Work": {
@@ -50,41 +50,44 @@ _SECTIONS = {
     },
     "Steer": {
         "gate": ("gates", "See what waits for approval, and decide."),
-        "resume": ("steering", "Go on with a run that was interrupted or waited."),
-        "cancel": ("steering", "Have a run end."),
-        "fork": ("steering", "Begin a new run from the middle of another one."),
-        "replay": ("steering", "Play a run again from its record alone."),
+        "resume": ("run_control", "Go on with a run that was interrupted or waited."),
+        "cancel": ("run_control", "Have a run end."),
+        "fork": ("run_control", "Begin a new run from the middle of another one."),
+        "replay": ("run_control", "Play a run again from its record alone."),
     },
     "Prove": {
         "ledger": ("ledger", "Read, prove, redact, export and verify the ledger."),
-        "verify": ("bundles", "Check an evidence bundle, offline, trusting only your own keys."),
-        "witness": ("witnesses", "Cosign the checkpoints of other logs."),
+        "verify": (
+            "verify_bundle",
+            "Check an evidence bundle, offline, trusting only your own keys.",
+        ),
+        "witness": ("witness", "Cosign the checkpoints of other logs."),
     },
     "Serve": {
         "up": ("up", "Serve and work on this machine, in one process."),
-        "serve": ("server", "Serve the ledger over HTTP."),
+        "serve": ("serve", "Serve the ledger over HTTP."),
         "mcp": ("mcp_server", "Serve the ledger to an editor or agent that speaks MCP."),
         "token": ("token", "Print the operator's token for programs on this machine."),
         "keys": ("keys", "Let others in: make, list, revoke keys; rotate the signing key."),
         "webhooks": ("webhooks", "See who is told when runs end or gates wait, and try it out."),
         "worker": ("worker", "Carry out runs until stopped."),
-        "db": ("start", "Prepare a Postgres database."),
-        "backup": ("recovery", "Copy the ledger into a folder, while others go on writing."),
-        "restore": ("recovery", "Restore a backup without forking the log."),
+        "db": ("setup", "Prepare a Postgres database."),
+        "backup": ("backup", "Copy the ledger into a folder, while others go on writing."),
+        "restore": ("backup", "Restore a backup without forking the log."),
     },
 }
 _COMMANDS = {name: found for section in _SECTIONS.values() for name, found in section.items()}
 
 
-Resolved = tuple[str | None, click.Command | None, list[str]]
+ResolvedCommand = tuple[str | None, click.Command | None, list[str]]
 
 
 def suggest_command(
-    resolve: Callable[[click.Context, list[str]], Resolved],
+    resolve: Callable[[click.Context, list[str]], ResolvedCommand],
     ctx: click.Context,
     args: list[str],
     known: list[str],
-) -> Resolved:
+) -> ResolvedCommand:
     """Resolve a command; where there is none, name those that are spelled nearly like it."""
     try:
         return resolve(ctx, args)
@@ -98,7 +101,7 @@ def suggest_command(
         raise click.UsageError(f"{error.message} Did you mean {names}?", ctx) from None
 
 
-class Lazy(click.Group):
+class LazyGroup(click.Group):
     """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -117,8 +120,8 @@ class Lazy(click.Group):
             return None
         module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
-        if COMPLETING in os.environ:
-            import_module("forum.surfaces.cli.completion").teach(command)
+        if COMPLETION_VARIABLE in os.environ:
+            import_module("forum.surfaces.cli.completion").attach_completions(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -141,7 +144,7 @@ class Lazy(click.Group):
         ]
 
 
-@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--quiet", "-q", is_flag=True, help="No talk on stderr but errors and questions.")
 @click.version_option(__version__, prog_name="forum")
 @click.pass_context
@@ -155,7 +158,7 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
     cannot be carried out again as it was; 130 stopped by Ctrl-C; 143 stopped by SIGTERM.
     """
     if quiet:
-        ctx.meta[ALOUD] = sys.stderr
+        ctx.meta[UNMUTED_STDERR] = sys.stderr
         nowhere = Path(os.devnull).open("w")  # noqa: SIM115  the context closes it
         ctx.with_resource(redirect_stderr(ctx.with_resource(nowhere)))
 
@@ -176,12 +179,12 @@ def main() -> None:
         click.echo("stopped", err=True)
         sys.exit(130)
     except (ForumError, OSError) as error:  # the latter: a file that the user named, or a full disk
-        told = explain(error) if isinstance(error, OSError) else error
+        told = explain_os_error(error) if isinstance(error, OSError) else error
         click.echo(f"{click.style('error', fg='red')}: {told}", err=True, color=color)
-        sys.exit(_status_of(error))
+        sys.exit(_exit_status(error))
 
 
-def _status_of(error: Exception) -> int:
+def _exit_status(error: Exception) -> int:
     if isinstance(error, CapReached):
-        return OVER
-    return REJECTED if isinstance(error, Altered) else FAILED
+        return EXIT_OVER_BUDGET
+    return EXIT_REJECTED if isinstance(error, TamperDetected) else EXIT_FAILED

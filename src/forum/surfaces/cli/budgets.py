@@ -2,32 +2,34 @@
 
 import click
 
-from forum.surfaces.cli import options
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.forms.budgets import BudgetForm, budgets_form
+from forum.surfaces.schemas.budgets import BudgetForm, budgets_form
 
 _HEADS = ("budget", "for", "period", "what", "used", "cap", "left")
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=("forum budgets", "forum budgets --json"),
 )
-@options.as_json
+@common_options.as_json
 def budgets(*, as_json: bool) -> None:
     """List what keys, lanes and the ledger have used in this day or month, and what is left.
 
     Caps are set in forum.toml, in sections [budgets.NAME].  Days and months are in UTC, by the
     clock of the database.  What is reserved for calls that are under way counts as used.
     """
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         found = budgets_form(forum.budget_status())
     if as_json:
         print_json("forum.budgets/1", found)
         return
     rows = [row for budget in found.budgets for row in _rows(budget)]
     if not rows:
-        options.talk("nothing is capped, or nothing was used yet; see [budgets] in forum.toml")
+        common_options.echo_info(
+            "nothing is capped, or nothing was used yet; see [budgets] in forum.toml"
+        )
         return
     table = [_HEADS, *rows]
     widths = [max(len(row[at]) for row in table) for at in range(len(_HEADS))]

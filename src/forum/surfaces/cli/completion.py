@@ -11,25 +11,25 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from forum.ledger import LOG_RUN
-from forum.surfaces.cli import COMPLETING, cli, options
+from forum.surfaces.cli import COMPLETION_VARIABLE, cli, common_options
 
 _SHELLS = {
     "bash": 'eval "$(forum completion bash)"   # into ~/.bashrc',
     "zsh": 'eval "$(forum completion zsh)"    # into ~/.zshrc, after compinit',
     "fish": "forum completion fish > ~/.config/fish/completions/forum.fish",
 }
-_MOST = 50
+_MAX_COMPLETIONS = 50
 
 
-@click.command(cls=options.WithExamples, examples=tuple(_SHELLS.values()))
+@click.command(cls=common_options.ExampleCommand, examples=tuple(_SHELLS.values()))
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
-@options.as_json
+@common_options.as_json
 def completion(shell: str, *, as_json: bool) -> None:
     """Print the script that lets your SHELL complete commands, options, runs, gates and lanes."""
     found = get_completion_class(shell)
     if found is None:
         raise click.UsageError(f"there is no completion for {shell}")
-    script = found(cli, {}, "forum", COMPLETING).source()
+    script = found(cli, {}, "forum", COMPLETION_VARIABLE).source()
     if as_json:
         from forum.surfaces.cli.output import print_json
 
@@ -38,18 +38,18 @@ def completion(shell: str, *, as_json: bool) -> None:
         click.echo(script)
 
 
-def teach(command: click.Command) -> None:
+def attach_completions(command: click.Command) -> None:
     """Let a command, and those within it, complete what its arguments are called after."""
     for parameter in command.params:
-        offer = _OFFERS.get(parameter.name or "")
+        offer = _COMPLETERS.get(parameter.name or "")
         if offer is not None and isinstance(parameter.type, click.types.StringParamType):
-            parameter.type = _Offering(offer)
+            parameter.type = _CompletingString(offer)
     if isinstance(command, click.Group):
         for child in command.commands.values():
-            teach(child)
+            attach_completions(child)
 
 
-class _Offering(click.types.StringParamType):
+class _CompletingString(click.types.StringParamType):
     """A text of which some values are known."""
 
     def __init__(self, offer: Callable[[click.Context, str], Iterable[str]]) -> None:
@@ -69,41 +69,45 @@ class _Offering(click.types.StringParamType):
         return [CompletionItem(value) for value in known if value.startswith(incomplete)]
 
 
-def _runs(_ctx: click.Context, begun: str) -> list[str]:
+def _complete_runs(_ctx: click.Context, begun: str) -> list[str]:
     """Return runs: the newest, or those that begin so."""
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         if forum.settings.database:
             return []
-        with forum.reading() as reader:
-            found = reader.runs(begun, _MOST) if begun else reader.runs_before(None, _MOST)
+        with forum.open_reader() as reader:
+            found = (
+                reader.runs(begun, _MAX_COMPLETIONS)
+                if begun
+                else reader.runs_before(None, _MAX_COMPLETIONS)
+            )
     return [run for run in found if run != LOG_RUN]
 
 
-def _subjects(ctx: click.Context, _begun: str) -> list[str]:
+def _complete_subjects(ctx: click.Context, _begun: str) -> list[str]:
     """Return what waits in the run that was named before."""
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         if forum.settings.database or not forum.settings.ledger_file.exists():
             return []
         run = str(ctx.params.get("run") or "")
         return [gate.opened.subject for at, gate in forum.waiting_gates() if at.startswith(run)]
 
 
-def _lanes(_ctx: click.Context, _begun: str) -> list[str]:
+def _complete_lanes(_ctx: click.Context, _begun: str) -> list[str]:
     """Return the lanes of the roster."""
     from pathlib import Path
 
-    from forum.staff import configured, load_roster
+    from forum.planning import load_roster, load_team_settings
 
-    named = configured(options.settings()).roster
+    named = load_team_settings(common_options.current_settings()).roster
     return list(load_roster(Path(named) if named else None).by_name)
 
 
-_OFFERS: dict[str, Callable[[click.Context, str], Iterable[str]]] = {
-    "run": _runs,
-    "before": _runs,
-    "a": _runs,
-    "b": _runs,
-    "subject": _subjects,
-    "lane": _lanes,
+_COMPLETERS: dict[str, Callable[[click.Context, str], Iterable[str]]] = {
+    "run": _complete_runs,
+    "before": _complete_runs,
+    "a": _complete_runs,
+    "b": _complete_runs,
+    "subject": _complete_subjects,
+    "lane": _complete_lanes,
 }
 """What is known of the arguments and options of these names."""

@@ -15,44 +15,44 @@ import click
 import msgspec
 
 from forum.app import Forum
-from forum.engine import Order
+from forum.engine import RunRequest
 from forum.errors import ForumError, NoSuchEntry
-from forum.surfaces.asking import PanelAsk, Protocol, council_of, symposium_of
-from forum.surfaces.cli import options
-from forum.surfaces.cli.artifacts import execution_replay, metrics, replay, validate
-from forum.surfaces.cli.following import carry_out, hand_over
-from forum.surfaces.cli.orders import (
-    Agents,
-    Limits,
-    agent_options,
-    as_usage,
-    limit_options,
-    panel_order,
-    refuse_unusable,
-)
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.sessions import (
-    keep,
+from forum.surfaces.cli.run_follower import run_and_follow, submit_detached
+from forum.surfaces.cli.session_folders import (
+    build_scripted_panel,
+    check_session_id,
+    create_session_folder,
     load_config,
     load_script,
-    reserve,
-    scripted_agents,
-    session_id,
+    write_session_folder,
 )
-from forum.surfaces.telling import SHORT
-from forum.work import MOST_ROUNDS, MOST_SEATS, Budget, Council, Panel, Policy, Symposium
+from forum.surfaces.cli.submit_options import (
+    AgentOptions,
+    LimitOptions,
+    agent_options,
+    as_usage_error,
+    limit_options,
+    panel_run_request,
+    reject_unusable_agents,
+)
+from forum.surfaces.cli.symposium_artifacts import execution_replay, metrics, replay, validate
+from forum.surfaces.formatting import SHORT_ID_LENGTH
+from forum.surfaces.requests import PanelAsk, Protocol, council_from_form, symposium_from_form
+from forum.work import MAX_ROUNDS, MAX_SEATS, Council, Panel, Policy, RunBudget, Symposium
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ASK = "ask"
 _WORD = re.compile(r"[a-z]{3,20}(-[a-z]+)?").fullmatch
 # Without an exponent: a fraction has all the digits of 1e999999999.
 _SHARE = re.compile(r"[0-9./]{1,40}").fullmatch
-_KEEPING = (OSError, ForumError, click.ClickException)
+_SAVE_ERRORS = (OSError, ForumError, click.ClickException)
 """What can go wrong while the folder of a session is written."""
-_OF_COUNCILS = ("option", "baseline", "threshold", "judge", "check")
+_COUNCIL_ONLY_OPTIONS = ("option", "baseline", "threshold", "judge", "check")
 
 
-class Asking(options.Spelled):
+class DefaultAskGroup(common_options.FullHelpGroup):
     """A group in which the first word decides: what is none of its commands is a question."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -66,7 +66,7 @@ class Asking(options.Spelled):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=Asking)
+@click.group(cls=DefaultAskGroup)
 def deliberate() -> None:
     """Have a panel deliberate on a question, and see who disagrees.
 
@@ -77,7 +77,7 @@ def deliberate() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Chairs:
+class PanelOptions:
     """Who sits on a council, and by which rules, as the options say."""
 
     seats: str | None
@@ -89,9 +89,9 @@ class Chairs:
     judge: str | None
     check: str | None
 
-    def ask(self, protocol: Protocol) -> PanelAsk:
+    def to_panel_ask(self, protocol: Protocol) -> PanelAsk:
         """Return what is wished for, in the form in which it is asked for everywhere."""
-        number, personas = _seats(self.seats)
+        number, personas = _parse_seats(self.seats)
         rules = {
             "rounds": self.rounds,
             "baseline": self.baseline,
@@ -99,37 +99,37 @@ class Chairs:
             "judge": self.judge,
         }
         given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
-        return PanelAsk(protocol, number, _names(self.models), personas, self.option, **given)
+        return PanelAsk(protocol, number, _split_names(self.models), personas, self.option, **given)
 
-    def council(self) -> Council:
+    def build_council(self) -> Council:
         """Return the council that is wished for."""
         if len(self.option) == 1:
             raise click.UsageError("--option: name at least two, or there is nothing to choose")
-        council = as_usage(lambda: council_of(self.ask(Protocol.COUNCIL)))
+        council = as_usage_error(lambda: council_from_form(self.to_panel_ask(Protocol.COUNCIL)))
         return msgspec.structs.replace(council, check=self.check or "")
 
-    def refuse(self, names: Collection[str], why: str) -> None:
+    def reject_options(self, names: Collection[str], why: str) -> None:
         """Refuse options that have no place here."""
         for name in names:
             if getattr(self, name) not in (None, ()):
                 raise click.UsageError(f"--{name}: {why}")
 
 
-def _names(listed: str | None) -> tuple[str, ...]:
+def _split_names(listed: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
 
 
-def _seats(wished: str | None) -> tuple[int | None, tuple[str, ...]]:
+def _parse_seats(wished: str | None) -> tuple[int | None, tuple[str, ...]]:
     """Return how many seats there are, and who they are told to be."""
     if wished is None:
         return None, ()
     if not wished.isdecimal():
-        personas = _names(wished)
+        personas = _split_names(wished)
         if not personas:
             raise click.UsageError("--seats: say how many, or who they are told to be")
         return len(personas), personas
-    if not 1 <= int(wished) <= MOST_SEATS:
-        raise click.UsageError(f"--seats {wished}: from 1 to {MOST_SEATS} can deliberate")
+    if not 1 <= int(wished) <= MAX_SEATS:
+        raise click.UsageError(f"--seats {wished}: from 1 to {MAX_SEATS} can deliberate")
     return int(wished), ()
 
 
@@ -144,8 +144,9 @@ def _share(value: str) -> float:
     return float(share)
 
 
-chair_options = options.gathered(
-    Chairs,
+panel_options = common_options.collect_options(
+    "chairs",
+    PanelOptions,
     click.option(
         "--seats",
         metavar="N|NAMES",
@@ -159,13 +160,13 @@ chair_options = options.gathered(
     ),
     click.option(
         "--rounds",
-        type=click.IntRange(0, MOST_ROUNDS),
+        type=click.IntRange(0, MAX_ROUNDS),
         metavar="N",
         help="How often ballots are exchanged at most (2).",
     ),
     click.option(
         "--baseline",
-        type=click.IntRange(0, MOST_SEATS),
+        type=click.IntRange(0, MAX_SEATS),
         metavar="K",
         help="How many answer first; where they agree, that is all (3).  0: no such gate.",
     ),
@@ -181,7 +182,7 @@ chair_options = options.gathered(
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class SymposiumFileOptions:
     """What a session of the open protocol is made from, and where it is kept."""
 
     protocol: str | None
@@ -190,8 +191,9 @@ class Files:
     output: Path | None
 
 
-file_options = options.gathered(
-    Files,
+symposium_file_options = common_options.collect_options(
+    "files",
+    SymposiumFileOptions,
     click.option(
         "--protocol",
         type=click.Choice([protocol.value for protocol in Protocol]),
@@ -212,39 +214,42 @@ file_options = options.gathered(
 )
 
 
-Wishes = tuple[Agents, Limits]
+AskOptions = tuple[AgentOptions, LimitOptions]
 
 
-def wish_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def ask_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say who answers, and how much may be used."""
 
     @wraps(command)
-    def call(*arguments: object, agents: Agents, limits: Limits, **given: object) -> object:
+    def call(
+        *arguments: object, agents: AgentOptions, limits: LimitOptions, **given: object
+    ) -> object:
         return command(*arguments, **given, wishes=(agents, limits))
 
     return limit_options(agent_options(call))
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class OutputOptions:
     """Whether it is waited for, and how it is told."""
 
     detach: bool
     as_json: bool
 
 
-how_options = options.gathered(
-    How,
+output_options = common_options.collect_options(
+    "how",
+    OutputOptions,
     click.option(
         "--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out."
     ),
-    options.as_json,
+    common_options.as_json,
 )
 
 
 @deliberate.command(
     name=_ASK,
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         'forum deliberate "Is the migration safe?" --option yes --option no --max-usd 0.50',
         'forum deliberate "Which queue?" --seats logician,critic,engineer --models fast,strong',
@@ -254,12 +259,19 @@ how_options = options.gathered(
     ),
 )
 @click.argument("question", required=False)
-@chair_options
-@file_options
-@wish_options
-@how_options
-@options.confine
-def ask(question: str | None, *, chairs: Chairs, files: Files, wishes: Wishes, how: How) -> None:
+@panel_options
+@symposium_file_options
+@ask_options
+@output_options
+@common_options.confine
+def ask(
+    question: str | None,
+    *,
+    chairs: PanelOptions,
+    files: SymposiumFileOptions,
+    wishes: AskOptions,
+    how: OutputOptions,
+) -> None:
     """Have a panel answer a QUESTION.  `-` reads it from standard input, `@FILE` from a file.
 
     In a council every seat seals its ballot before any is shown.  Then the ballots are exchanged
@@ -274,33 +286,33 @@ def ask(question: str | None, *, chairs: Chairs, files: Files, wishes: Wishes, h
     Exit status: 0 answered; 1 failed, or a symposium ended without an answer (the reason and what
     its panel asks are told); 2 usage; 5 budget or time used up.
     """
-    if chairs.models is not None and not _names(chairs.models):
+    if chairs.models is not None and not _split_names(chairs.models):
         raise click.UsageError("--models: name agents of forum.toml; without it all are asked")
     if files.config and files.protocol == Protocol.COUNCIL:
         raise click.UsageError("--config: it is that of a symposium; leave out --protocol council")
     if not files.config and files.protocol != Protocol.SYMPOSIUM:
-        _carry_out(_council_order(question, chairs, files, wishes), None, how)
+        _run_session(_council_run_request(question, chairs, files, wishes), None, how)
         return
-    chairs.refuse(_OF_COUNCILS, "only a council counts ballots")
+    chairs.reject_options(_COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
     if files.output and how.detach:
         raise click.UsageError(
             "--output: nobody would write it; when the session has ended: "
             "forum deliberate export RUN --output DIR"
         )
-    order = _symposium_order(question, chairs, files, wishes)
-    with _reserved(files.output, order.policy) as folder:
-        _carry_out(order, folder, how)
+    order = _symposium_run_request(question, chairs, files, wishes)
+    with _reserved_folder(files.output, order.policy) as folder:
+        _run_session(order, folder, how)
 
 
 @contextmanager
-def _reserved(output: Path | None, policy: Policy) -> Iterator[Path | None]:
+def _reserved_folder(output: Path | None, policy: Policy) -> Iterator[Path | None]:
     """Make the folder of a session, if one is wanted."""
     if output is None:
         yield None
         return
-    refuse_unusable(policy, None, here=True)
+    reject_unusable_agents(policy, None, here=True)
     assert isinstance(policy.panel, Symposium)  # noqa: S101  it was made for one
-    folder = reserve(output, session_id(policy.panel.config))
+    folder = create_session_folder(output, check_session_id(policy.panel.config))
     try:
         yield folder
     finally:
@@ -309,44 +321,56 @@ def _reserved(output: Path | None, policy: Policy) -> Iterator[Path | None]:
             folder.rmdir()
 
 
-def _council_order(question: str | None, chairs: Chairs, files: Files, wishes: Wishes) -> Order:
+def _council_run_request(
+    question: str | None, chairs: PanelOptions, files: SymposiumFileOptions, wishes: AskOptions
+) -> RunRequest:
     for name in ("selector_script", "output"):
         if getattr(files, name) is not None:
             option = name.replace("_", "-")
             raise click.UsageError(f"--{option}: only of a symposium; add --protocol symposium")
-    return panel_order(_words(question), chairs.council(), *wishes, options.settings())
+    return panel_run_request(
+        _read_question(question), chairs.build_council(), *wishes, common_options.current_settings()
+    )
 
 
-def _symposium_order(question: str | None, chairs: Chairs, files: Files, wishes: Wishes) -> Order:
+def _symposium_run_request(
+    question: str | None, chairs: PanelOptions, files: SymposiumFileOptions, wishes: AskOptions
+) -> RunRequest:
     agents, limits = wishes
     if files.selector_script and not (files.config and agents.script):
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
-        problem = _words(question, paths=True)
-        asked, budget = chairs.ask(Protocol.SYMPOSIUM), limits.limit(Budget())
-        panel = as_usage(lambda: symposium_of(asked, problem, budget))
+        problem = _read_question(question, paths=True)
+        asked, budget = chairs.to_panel_ask(Protocol.SYMPOSIUM), limits.apply_limits(RunBudget())
+        panel = as_usage_error(lambda: symposium_from_form(asked, problem, budget))
         config = panel.config
     else:
-        chairs.refuse(("seats", "models", "rounds"), "the config of a symposium says that")
+        chairs.reject_options(("seats", "models", "rounds"), "the config of a symposium says that")
         config = load_config(files.config)
-        problem = config["problem_statement"] if question is None else _words(question, paths=True)
+        problem = (
+            config["problem_statement"]
+            if question is None
+            else _read_question(question, paths=True)
+        )
         panel = Symposium(config)
     played = None
     if agents.script is not None:
         script = load_script("--script", agents.script)
         chosen = files.selector_script
         selector = load_script("--selector-script", chosen) if chosen else None
-        panel, played = scripted_agents(config, problem, script, selector)
+        panel, played = build_scripted_panel(config, problem, script, selector)
         agents = replace(agents, script=None)
-    return panel_order(problem, panel, agents, limits, options.settings(), played)
+    return panel_run_request(
+        problem, panel, agents, limits, common_options.current_settings(), played
+    )
 
 
-def _words(question: str | None, *, paths: bool = False) -> str:
+def _read_question(question: str | None, *, paths: bool = False) -> str:
     """Return the words of a question, wherever they are."""
     if question is None:
         raise click.UsageError("say what the question is: QUESTION, @FILE, or - for standard input")
     if question == "-":
-        return as_usage(lambda: options.read_text(sys.stdin.buffer)).data.decode()
+        return as_usage_error(lambda: common_options.read_text(sys.stdin.buffer)).data.decode()
     named = Path(question.removeprefix("@"))
     if not question.startswith("@") and not (paths and _is_file(named)):
         return question
@@ -363,61 +387,62 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _carry_out(order: Order, folder: Path | None, how: How) -> None:
-    refuse_unusable(order.policy, None, here=not how.detach)
-    with options.forum() as forum:
+def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> None:
+    reject_unusable_agents(order.policy, None, here=not how.detach)
+    with common_options.open_forum() as forum:
         forum.initialise()
 
         def begin() -> str:
-            run = as_usage(lambda: forum.submit(order))
+            run = as_usage_error(lambda: forum.submit(order))
             if folder is not None:
-                _keep_at_first(forum, run, folder)
+                _save_at_start(forum, run, folder)
             return run
 
         if how.detach:
-            hand_over(forum, begin, as_json=how.as_json)
+            submit_detached(forum, begin, as_json=how.as_json)
         else:
-            after = partial(_keep_at_the_end, forum, folder=folder)
-            later = partial(_keep_later, folder=folder)
-            carry_out(forum, begin, as_json=how.as_json, after=after, later=later)
+            after = partial(_save_at_end, forum, folder=folder)
+            later = partial(_export_hint, folder=folder)
+            run_and_follow(forum, begin, as_json=how.as_json, after=after, later=later)
 
 
-def _keep_at_first(forum: Forum, run: str, folder: Path) -> None:
+def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
     """Keep what there is of a session before anybody is paid for it."""
     try:
-        keep(forum, run, folder)
-    except _KEEPING as error:
-        advice = f"nobody was asked yet; go on with: forum resume {run[:SHORT]}; then: "
-        raise click.ClickException(_unkept(error, run, advice)) from None
+        write_session_folder(forum, run, folder)
+    except _SAVE_ERRORS as error:
+        advice = f"nobody was asked yet; go on with: forum resume {run[:SHORT_ID_LENGTH]}; then: "
+        raise click.ClickException(_describe_save_error(error, run, advice)) from None
 
 
-def _keep_at_the_end(forum: Forum, run: str, folder: Path | None) -> str:
+def _save_at_end(forum: Forum, run: str, folder: Path | None) -> str:
     """Keep a session that was paid for; where that fails, its answer is not lost."""
     if folder is None:
         return ""
     try:
-        keep(forum, run, folder)
-    except _KEEPING as error:
-        return _unkept(error, run, "try again: ")
-    options.talk(f"kept in {folder}")
+        write_session_folder(forum, run, folder)
+    except _SAVE_ERRORS as error:
+        return _describe_save_error(error, run, "try again: ")
+    common_options.echo_info(f"kept in {folder}")
     return ""
 
 
-def _keep_later(run: str, folder: Path | None) -> str:
+def _export_hint(run: str, folder: Path | None) -> str:
     """Say how the folder of a session is written that goes on elsewhere."""
     if folder is None:
         return ""
-    return f"; then: forum deliberate export {run[:SHORT]} --output {quote(str(folder.parent))}"
+    output = quote(str(folder.parent))
+    return f"; then: forum deliberate export {run[:SHORT_ID_LENGTH]} --output {output}"
 
 
-def _unkept(error: Exception, run: str, advice: str) -> str:
+def _describe_save_error(error: Exception, run: str, advice: str) -> str:
     """Say why a session is not in its folder, and how it gets there later."""
     why = error.message if isinstance(error, click.ClickException) else error
-    return f"not kept: {why}; {advice}forum deliberate export {run[:SHORT]} --output DIR"
+    return f"not kept: {why}; {advice}forum deliberate export {run[:SHORT_ID_LENGTH]} --output DIR"
 
 
 @deliberate.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=("forum deliberate export 0199c0de-1234-7abc --output sessions",),
 )
 @click.argument("run")
@@ -428,25 +453,25 @@ def _unkept(error: Exception, run: str, advice: str) -> str:
     metavar="DIR",
     help="Where the folder of the session is, or will be.",
 )
-@options.as_json
+@common_options.as_json
 def export(run: str, output: Path, *, as_json: bool) -> None:
     """Write the files of a symposium that was held in a RUN into DIR/SESSION_ID.
 
     They follow from the ledger, so they can be written again at any time, also while the session
     goes on.  A folder that belongs to another run is left alone.  Exit status: 0 written, 2 usage.
     """
-    with options.forum() as forum:
-        found = forum.run_of(run)
-        panel = _panel_of(forum, found)
+    with common_options.open_forum() as forum:
+        found = forum.find_run(run)
+        panel = _read_panel(forum, found)
         if not isinstance(panel, Symposium):
             what = "symposium" if panel else "deliberation"
             raise click.UsageError(
                 f"run {found} is no {what}; its evidence: forum ledger export {found}"
             )
-        folder = output / session_id(panel.config)
+        folder = output / check_session_id(panel.config)
         if not folder.exists():
-            reserve(output, session_id(panel.config))
-        written = keep(forum, found, folder)
+            create_session_folder(output, check_session_id(panel.config))
+        written = write_session_folder(forum, found, folder)
     if as_json:
         said = {"run": found, "folder": str(folder), "files": written}
         print_json("forum.session/1", said)
@@ -454,9 +479,9 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
         click.echo(folder)
 
 
-def _panel_of(forum: Forum, run: str) -> Panel | None:
+def _read_panel(forum: Forum, run: str) -> Panel | None:
     try:
-        return forum.order_of(run).policy.panel
+        return forum.read_run_request(run).policy.panel
     except NoSuchEntry:  # the log's own run: nobody has asked for anything
         return None
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from forum.surfaces.cli import FAILED, REJECTED, options
-from forum.surfaces.cli.output import print_json, width
-from forum.surfaces.cli.panelview import panel_lines
-from forum.surfaces.forms.deliberations import deliberation_form
-from forum.surfaces.forms.runs import run_form
-from forum.surfaces.telling import SHORT, dollars, plain
+from forum.surfaces.cli import EXIT_FAILED, EXIT_REJECTED, common_options
+from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.panel_view import panel_lines
+from forum.surfaces.formatting import SHORT_ID_LENGTH, format_usd, strip_control_characters
+from forum.surfaces.schemas.deliberations import deliberation_form
+from forum.surfaces.schemas.runs import run_form
 
 if TYPE_CHECKING:
-    from forum.surfaces.cli.cheat import Verdict
-    from forum.surfaces.cli.crash import Tale
-    from forum.surfaces.cli.panel import Sitting
-    from forum.surfaces.cli.team import Play
+    from forum.surfaces.cli.demo_crash import CrashDemoResult
+    from forum.surfaces.cli.demo_panel import PanelDemoResult
+    from forum.surfaces.cli.demo_tampering import TamperResult
+    from forum.surfaces.cli.demo_team import TeamDemoResult
 
 
-class Offer(NamedTuple):
+class DemoInfo(NamedTuple):
     """A demo as a newcomer is told of it."""
 
     shows: str
@@ -31,17 +31,17 @@ class Offer(NamedTuple):
     needs: str
 
 
-_OFFERS = {
-    "cheat": Offer(
+_DEMOS = {
+    "cheat": DemoInfo(
         "cheats in a small ledger in every way we know, and sees who notices", "2 s", ""
     ),
-    "crash": Offer(
+    "crash": DemoInfo(
         "kills a fleet twice while it pays and loops, and looks at the bill", "15 s", ""
     ),
-    "panel": Offer(
+    "panel": DemoInfo(
         "lets a panel vote against its majority, and two forgers change a ballot", "5 s", ""
     ),
-    "team": Offer(
+    "team": DemoInfo(
         "lets a real, very small model on this machine play a whole team",
         "1 min",
         "the extra demo: pip install 'forumd[demo]'",
@@ -50,7 +50,7 @@ _OFFERS = {
 """What is offered, in the order in which one would watch it."""
 
 
-@click.group(cls=options.Spelled, invoke_without_command=True)
+@click.group(cls=common_options.FullHelpGroup, invoke_without_command=True)
 @click.pass_context
 def demo(ctx: click.Context) -> None:
     """See what Forum does, without an account.
@@ -59,17 +59,17 @@ def demo(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    for number, (name, offer) in enumerate(_OFFERS.items(), 1):
+    for number, (name, offer) in enumerate(_DEMOS.items(), 1):
         click.echo(f"{number}  {click.style(f'forum demo {name}', bold=True)}")
         click.echo(f"   {offer.shows}")
         click.echo(f"   takes about {offer.takes}; needs {offer.needs or 'nothing'}")
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _choose(ctx)
+        _choose_demo(ctx)
 
 
-def _choose(ctx: click.Context) -> None:
+def _choose_demo(ctx: click.Context) -> None:
     """Ask which demo is wanted, and play it."""
-    names = list(_OFFERS)
+    names = list(_DEMOS)
     numbers = click.Choice([*map(str, range(1, len(names) + 1)), "q"])
     chosen = click.prompt("Which one? (q for none)", type=numbers, default="1", show_choices=False)
     if chosen != "q":
@@ -80,22 +80,22 @@ def _choose(ctx: click.Context) -> None:
 @click.option(
     "--keep", type=click.Path(path_type=Path), help="Keep the ledgers in this new folder."
 )
-@options.as_json
+@common_options.as_json
 def cheat(keep: Path | None, *, as_json: bool) -> None:
     """Write a small ledger, cheat in it in every way we know, and see who notices.
 
     With FORUM_DATABASE_URL set, the frauds are played on Postgres rows as well.
     """
-    from forum.surfaces.cli.cheat import FRAUDS, play
+    from forum.surfaces.cli.demo_tampering import TAMPER_CASES, run_tampering_demo
 
-    database = options.settings().database
-    verdicts: list[tuple[str, Verdict]] = []
+    database = common_options.current_settings().database
+    verdicts: list[tuple[str, TamperResult]] = []
     with tempfile.TemporaryDirectory() as scratch:
         home = keep or Path(scratch)
         for kind, url in {"sqlite": None, "postgres": database}.items():
             if kind == "sqlite" or url:
-                click.echo(f"playing {len(FRAUDS)} frauds on {kind} ...", err=True)
-                verdicts += [(kind, verdict) for verdict in play(home / kind, url)]
+                click.echo(f"playing {len(TAMPER_CASES)} frauds on {kind} ...", err=True)
+                verdicts += [(kind, verdict) for verdict in run_tampering_demo(home / kind, url)]
     if as_json:
         rows = [
             {"name": v.fraud.name, "caught": v.caught, "by": v.by, "database": kind}
@@ -104,34 +104,36 @@ def cheat(keep: Path | None, *, as_json: bool) -> None:
         print_json("forum.cheat/1", {"frauds": rows})
     else:
         _print_table(verdicts)
-    raise SystemExit(0 if all(verdict.caught for _, verdict in verdicts) else REJECTED)
+    raise SystemExit(0 if all(verdict.caught for _, verdict in verdicts) else EXIT_REJECTED)
 
 
 @demo.command()
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the ledger in this new folder.")
-@options.as_json
+@common_options.as_json
 def crash(keep: Path | None, *, as_json: bool) -> None:
     """Kill a fleet of agents twice while it pays and loops, and see what the ledger says.
 
     A fleet with a planted loop, a pretend payment and a cap of $0.50.  The demo kills its own
     worker with SIGKILL in the middle of a call, and its heir in the middle of the payment.
     """
-    from forum.surfaces.cli.crash import play
+    from forum.surfaces.cli.demo_crash import run_crash_demo
 
     with tempfile.TemporaryDirectory() as scratch:
-        tale = play((keep or Path(scratch)).absolute(), lambda line: click.echo(line, err=True))
+        tale = run_crash_demo(
+            (keep or Path(scratch)).absolute(), lambda line: click.echo(line, err=True)
+        )
     if as_json:
-        print_json("forum.crash/1", _tale_json(tale))
+        print_json("forum.crash/1", _crash_json(tale))
     else:
-        _print_tale(tale, keep)
-    raise SystemExit(0 if _is_well(tale) else FAILED)
+        _print_crash(tale, keep)
+    raise SystemExit(0 if _is_expected(tale) else EXIT_FAILED)
 
 
 @demo.command()
 @click.option(
     "--keep", type=click.Path(path_type=Path), help="Keep the ledgers in this new folder."
 )
-@options.as_json
+@common_options.as_json
 def panel(keep: Path | None, *, as_json: bool) -> None:
     """Let a panel deliberate whose majority errs, and see whether a forged ballot is noticed.
 
@@ -139,20 +141,20 @@ def panel(keep: Path | None, *, as_json: bool) -> None:
     and one who was right gives in without a reason, which does not count.  Then a ballot is changed
     in the database, and then by the operator himself, who signs all of it again.
     """
-    from forum.surfaces.cli.panel import play
+    from forum.surfaces.cli.demo_panel import run_panel_demo
 
     with tempfile.TemporaryDirectory() as scratch:
         home = (keep or Path(scratch)).absolute()
-        sitting = play(home, lambda line: click.echo(line, err=True))
+        sitting = run_panel_demo(home, lambda line: click.echo(line, err=True))
     if as_json:
-        print_json("forum.panel/1", _sitting_json(sitting))
+        print_json("forum.panel/1", _panel_json(sitting))
     else:
-        _print_sitting(sitting, keep)
+        _print_panel(sitting, keep)
     caught = all(forgery.caught for forgery in sitting.forgeries)
-    raise SystemExit(0 if sitting.verified and caught else FAILED)
+    raise SystemExit(0 if sitting.verified and caught else EXIT_FAILED)
 
 
-def _sitting_json(sitting: "Sitting") -> dict[str, Any]:
+def _panel_json(sitting: "PanelDemoResult") -> dict[str, Any]:
     form = run_form(sitting.view)
     return {
         "run": form.run,
@@ -169,8 +171,8 @@ def _sitting_json(sitting: "Sitting") -> dict[str, Any]:
     }
 
 
-def _print_sitting(sitting: "Sitting", keep: Path | None) -> None:
-    told, columns = deliberation_form(sitting.view), width()
+def _print_panel(sitting: "PanelDemoResult", keep: Path | None) -> None:
+    told, columns = deliberation_form(sitting.view), terminal_width()
     for line in panel_lines(told, columns) if told else ():
         click.echo(line)
     answer = (sitting.view.answer or b"").decode(errors="replace")
@@ -185,14 +187,14 @@ def _print_sitting(sitting: "Sitting", keep: Path | None) -> None:
         for line in textwrap.wrap(by, columns - 4, break_on_hyphens=False):
             click.echo(f"    {line}")
     if keep:
-        run = sitting.view.run[:SHORT]
+        run = sitting.view.run[:SHORT_ID_LENGTH]
         click.echo(f"look at it: cd {keep}/honest && FORUM_STATE_DIR=state forum show {run}")
 
 
 @demo.command()
 @click.argument("request", required=False)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the ledger in this new folder.")
-@options.as_json
+@common_options.as_json
 def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
     """Let a real, very small model play a whole team on this machine, and verify the record.
 
@@ -200,19 +202,19 @@ def team(request: str | None, keep: Path | None, *, as_json: bool) -> None:
     role is an entry.  The model is SmolLM2-135M, from the extra `demo`: it proves the way from a
     request to an answer, not how good answers are.
     """
-    from forum.surfaces.cli.team import REQUEST, play
+    from forum.surfaces.cli.demo_team import REQUEST, run_team_demo
 
     with tempfile.TemporaryDirectory() as scratch:
         home = (keep or Path(scratch)).absolute()
-        played = play(home, request or REQUEST, lambda line: click.echo(line, err=True))
+        played = run_team_demo(home, request or REQUEST, lambda line: click.echo(line, err=True))
     if as_json:
         print_json("forum.team/1", msgspec.to_builtins(played))
     else:
-        _print_play(played, keep)
-    raise SystemExit(0 if played.verified and not played.diverged else FAILED)
+        _print_team(played, keep)
+    raise SystemExit(0 if played.verified and not played.diverged else EXIT_FAILED)
 
 
-def _print_play(played: "Play", keep: Path | None) -> None:
+def _print_team(played: "TeamDemoResult", keep: Path | None) -> None:
     click.echo(f"\n{played.request}\n-> lane: {played.lane or 'none'}\n")
     heads = ("for", "role", "tokens", "ms", "outcome")
     rows = [(c.task, c.role, str(c.tokens), str(c.milliseconds), c.outcome) for c in played.calls]
@@ -220,8 +222,10 @@ def _print_play(played: "Play", keep: Path | None) -> None:
     for row in (heads, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
-    answer = "\n".join(textwrap.fill(line, width()) for line in played.answer.strip().split("\n"))
-    click.echo(f"\nanswer ({played.outcome}):\n{plain(answer)}\n")
+    answer = "\n".join(
+        textwrap.fill(line, terminal_width()) for line in played.answer.strip().split("\n")
+    )
+    click.echo(f"\nanswer ({played.outcome}):\n{strip_control_characters(answer)}\n")
     click.echo(f"ledger verified: {'yes' if played.verified else 'NO'}")
     same = "says the same" if not played.diverged else f"differs in {played.diverged} places"
     click.echo(f"replay from the record alone: {same}")
@@ -229,11 +233,11 @@ def _print_play(played: "Play", keep: Path | None) -> None:
         click.echo(f"look at it: cd {keep} && FORUM_STATE_DIR=state forum show {played.run}")
 
 
-def _is_well(tale: "Tale") -> bool:
+def _is_expected(tale: "CrashDemoResult") -> bool:
     return tale.verified and tale.spent.usd <= tale.cap and not tale.paid_twice + tale.sent_twice
 
 
-def _tale_json(tale: "Tale") -> dict[str, Any]:
+def _crash_json(tale: "CrashDemoResult") -> dict[str, Any]:
     return {
         "run": tale.run,
         "kills": tale.kills,
@@ -242,20 +246,20 @@ def _tale_json(tale: "Tale") -> dict[str, Any]:
         "payments": tale.payments,
         "payments_sent_twice": tale.sent_twice,
         "calls_lost": [
-            {"task": task, "agent": agent, "reserved_usd": dollars(usd)}
+            {"task": task, "agent": agent, "reserved_usd": format_usd(usd)}
             for task, agent, usd in tale.lost
         ],
         "indeterminate": len(tale.indeterminate),
         "stopped": tale.stopped,
-        "cap_usd": dollars(tale.cap),
-        "spent_usd": dollars(tale.spent.usd),
-        "cost_by_agent": {agent: dollars(amount.usd) for agent, amount in tale.by_agent.items()},
+        "cap_usd": format_usd(tale.cap),
+        "spent_usd": format_usd(tale.spent.usd),
+        "cost_by_agent": {agent: format_usd(amount.usd) for agent, amount in tale.by_agent.items()},
         "verified": tale.verified,
         "seconds": round(tale.seconds, 1),
     }
 
 
-def _print_tale(tale: "Tale", keep: Path | None) -> None:
+def _print_crash(tale: "CrashDemoResult", keep: Path | None) -> None:
     lines = [
         ("kills of a worker", str(tale.kills)),
         ("calls made", str(tale.calls)),
@@ -263,10 +267,10 @@ def _print_tale(tale: "Tale", keep: Path | None) -> None:
         ("payments sent", str(tale.payments)),
         ("payments sent twice", str(tale.sent_twice)),
         ("calls lost in flight, their price counted as spent", str(len(tale.lost))),
-        *((f"  {task} ({agent})", f"${dollars(usd)}") for task, agent, usd in tale.lost),
+        *((f"  {task} ({agent})", f"${format_usd(usd)}") for task, agent, usd in tale.lost),
         ("stopped by", tale.stopped),
-        ("spent", f"${dollars(tale.spent.usd)} of ${dollars(tale.cap)}"),
-        *((f"  {agent}", f"${dollars(spent.usd)}") for agent, spent in tale.by_agent.items()),
+        ("spent", f"${format_usd(tale.spent.usd)} of ${format_usd(tale.cap)}"),
+        *((f"  {agent}", f"${format_usd(spent.usd)}") for agent, spent in tale.by_agent.items()),
         ("ledger verified", "yes" if tale.verified else "NO"),
     ]
     click.echo("")
@@ -281,12 +285,12 @@ def _print_tale(tale: "Tale", keep: Path | None) -> None:
         click.echo("(This ledger is gone now; with --keep DIR it stays, and you can answer.)")
 
 
-def _print_table(verdicts: "list[tuple[str, Verdict]]") -> None:
+def _print_table(verdicts: "list[tuple[str, TamperResult]]") -> None:
     several = len({kind for kind, _ in verdicts}) > 1
     names = [f"{v.fraud.name} ({kind})" if several else v.fraud.name for kind, v in verdicts]
     first = max(map(len, names))
     second = max(len(verdict.fraud.does) for _, verdict in verdicts)
-    room = max(20, width() - first - second - 6)
+    room = max(20, terminal_width() - first - second - 6)
     heads = f"  {'fraud':<{first}}  {'what the cheater does':<{second}}  caught by"
     click.echo(f"\n{click.style(heads, dim=True)}")
     for name, (_, verdict) in zip(names, verdicts, strict=True):

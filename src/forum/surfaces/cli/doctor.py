@@ -25,11 +25,12 @@ import click
 import msgspec
 
 from forum import __version__
-from forum.app import KINDS, Forum, now, password_in
-from forum.config import FILE, Settings, secret_files
+from forum.app import KINDS, Forum, now, read_password
+from forum.config import PROJECT_FILE, Settings, list_secret_files
 from forum.errors import (
     BadRoster,
     BadSettings,
+    DurabilityDisabled,
     ForumError,
     KeyUnreadable,
     LogKeyChanged,
@@ -38,33 +39,32 @@ from forum.errors import (
     NoLedger,
     NoSuchLog,
     NotConfined,
-    NotDurable,
     SchemaTooNew,
     SchemaTooOld,
+    StoreConnectionLost,
     StoreFailed,
-    StoreLost,
-    Unreachable,
-    extra,
+    WitnessUnreachable,
+    require_extra,
 )
 from forum.ledger import Reader, Store
-from forum.staff import check_confinement, configured, inspect_agent, load_roster
-from forum.surfaces.cli import FAILED, options
-from forum.surfaces.cli.configuration import masked
-from forum.surfaces.cli.output import print_json, width
-from forum.surfaces.cli.units import age
-from forum.surfaces.telling import plain, plural
-from forum.tlog import KnownWitness, Note, SigningKey, checkpoint_of, is_witnessed
-from forum.witness import over_http
-from forum.work import Command, Server, Tool
+from forum.planning import check_confinement, inspect_agent, load_roster, load_team_settings
+from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli.config import mask_passwords
+from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.units import format_age
+from forum.surfaces.formatting import pluralize, strip_control_characters
+from forum.tlog import KnownWitness, Note, SigningKey, is_witnessed, parse_checkpoint
+from forum.witness import http_sender
+from forum.work import Command, McpServer, ToolSpec
 
 _MINUTE = 60_000_000
-_APART = 5_000_000
+_MAX_CLOCK_SKEW_US = 5_000_000
 """How far two clocks may be apart, in microseconds: deadlines of gates are in seconds."""
-_LITTLE, _SCARCE = 1 << 30, 100 << 20
+_LOW_DISK_BYTES, _MIN_DISK_BYTES = 1 << 30, 100 << 20
 """Of how many bytes on the disk one is told, and how many are too few to go on."""
-_MOST_COUNTED = 10_000
+_MAX_COUNTED = 10_000
 _READ_ONLY = "-c default_transaction_read_only=on"
-_LABEL = 12
+_LABEL_WIDTH = 12
 
 _EXTRAS = {
     "server": (("starlette", "uvicorn"), "serving over HTTP, and being a witness"),
@@ -81,11 +81,11 @@ _WEIGHTS = {
 }
 """Packages of weights, which no extra can bring: their own dependencies must not be installed."""
 
-_STEPS: tuple[tuple[type[ForumError], str], ...] = (
+_REMEDIES: tuple[tuple[type[ForumError], str], ...] = (
     (SchemaTooOld, "forum db upgrade"),
     (SchemaTooNew, "pip install --upgrade forumd"),
-    (NotDurable, "set fsync and synchronous_commit to on in postgresql.conf"),
-    (StoreLost, "start the database, or correct its address, then: forum doctor"),
+    (DurabilityDisabled, "set fsync and synchronous_commit to on in postgresql.conf"),
+    (StoreConnectionLost, "start the database, or correct its address, then: forum doctor"),
     (NoSuchLog, "forum init"),
     (StoreFailed, "forum ledger verify"),
     (BadRoster, "correct the roster; which one it is: forum config show"),
@@ -96,7 +96,7 @@ _STEPS: tuple[tuple[type[ForumError], str], ...] = (
 """What to do about an error that does not say so itself; the first that fits."""
 
 
-class State(StrEnum):
+class DoctorState(StrEnum):
     """What a check came to."""
 
     OK = "ok"
@@ -105,35 +105,35 @@ class State(StrEnum):
 
 
 _MARKS = {
-    State.OK: ("✓", "green"),
-    State.WARNING: ("!", "yellow"),
-    State.PROBLEM: ("✗", "red"),
+    DoctorState.OK: ("✓", "green"),
+    DoctorState.WARNING: ("!", "yellow"),
+    DoctorState.PROBLEM: ("✗", "red"),
 }
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DoctorFinding(msgspec.Struct, frozen=True):
     """What one check has found, and what to do if that is not as it should be."""
 
     check: str
-    state: State
+    state: DoctorState
     found: str
     next: str | None = None
 
 
-def _ok(check: str, found: str) -> Finding:
-    return Finding(check, State.OK, found)
+def _ok(check: str, found: str) -> DoctorFinding:
+    return DoctorFinding(check, DoctorState.OK, found)
 
 
-def _warn(check: str, found: str, step: str) -> Finding:
-    return Finding(check, State.WARNING, found, step)
+def _warn(check: str, found: str, step: str) -> DoctorFinding:
+    return DoctorFinding(check, DoctorState.WARNING, found, step)
 
 
-def _problem(check: str, found: str, step: str) -> Finding:
-    return Finding(check, State.PROBLEM, found, step)
+def _problem(check: str, found: str, step: str) -> DoctorFinding:
+    return DoctorFinding(check, DoctorState.PROBLEM, found, step)
 
 
 @dataclass
-class House:
+class Installation:
     """What is looked at; opened as far as it can be opened without changing anything."""
 
     settings: Settings
@@ -153,19 +153,19 @@ class House:
         return self.settings.key_file.is_file()
 
     @cached_property
-    def memory(self) -> Path:
+    def memory_dir(self) -> Path:
         """Where this machine keeps what it knows of the log: beside the policy of a lone one."""
         return Forum(replace(self.settings, policy=None)).policy_file.parent
 
-    def open(self) -> Store | None:
+    def open_store(self) -> Store | None:
         """Open the store of a log that was begun; nothing where that would begin one."""
         if not self.origin:
             return None
         if self.settings.database:
-            return self.forum.store if self.memory.is_dir() else None
+            return self.forum.store if self.memory_dir.is_dir() else None
         if not self.settings.ledger_file.exists():
             return None
-        with self.forum.reading():  # refuses a file that holds no such log
+        with self.forum.open_reader():  # refuses a file that holds no such log
             pass
         return self.forum.store
 
@@ -174,8 +174,8 @@ class House:
         self.forum.close()
 
 
-@click.command(cls=options.WithExamples, examples=("forum doctor", "forum doctor --json"))
-@options.as_json
+@click.command(cls=common_options.ExampleCommand, examples=("forum doctor", "forum doctor --json"))
+@common_options.as_json
 def doctor(*, as_json: bool) -> None:
     """Check this installation: files, key, database, witnesses, workers, models, extras.
 
@@ -184,72 +184,72 @@ def doctor(*, as_json: bool) -> None:
 
     Exit status: 0 nothing is broken, 1 something is.
     """
-    found = list(examine(options.settings))
-    broken = sum(one.state is State.PROBLEM for one in found)
-    doubtful = sum(one.state is State.WARNING for one in found)
+    found = list(run_doctor_checks(common_options.current_settings))
+    broken = sum(one.state is DoctorState.PROBLEM for one in found)
+    doubtful = sum(one.state is DoctorState.WARNING for one in found)
     if as_json:
         print_json("forum.doctor/1", {"ok": not broken, "checks": found})
     else:
         for one in found:
-            click.echo("\n".join(_lines(one, width())))
-        words = [plural(broken, "problem")] if broken else []
-        words += [plural(doubtful, "warning")] if doubtful else []
+            click.echo("\n".join(_lines(one, terminal_width())))
+        words = [pluralize(broken, "problem")] if broken else []
+        words += [pluralize(doubtful, "warning")] if doubtful else []
         click.echo(f"\n{', '.join(words) or 'all is well'}", err=True)
-    raise SystemExit(FAILED if broken else 0)
+    raise SystemExit(EXIT_FAILED if broken else 0)
 
 
-def _lines(one: Finding, columns: int) -> list[str]:
+def _lines(one: DoctorFinding, columns: int) -> list[str]:
     mark, color = _MARKS[one.state]
-    room = columns - _LABEL - 3
+    room = columns - _LABEL_WIDTH - 3
     said = [
         part
-        for line in plain(one.found).split("\n")
+        for line in strip_control_characters(one.found).split("\n")
         for part in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
     ]
     head, *rest = said or [""]
-    lines = [f"{click.style(mark, fg=color)} {one.check:<{_LABEL}} {head}"]
-    lines += [f"{'':{_LABEL + 2}} {line}" for line in rest]
+    lines = [f"{click.style(mark, fg=color)} {one.check:<{_LABEL_WIDTH}} {head}"]
+    lines += [f"{'':{_LABEL_WIDTH + 2}} {line}" for line in rest]
     # What is to be typed must not be wrapped: it is broken where one step ends.
-    first, *then = plain(one.next or "").split(", then: ")
+    first, *then = strip_control_characters(one.next or "").split(", then: ")
     if first:
-        lines.append(f"{'':{_LABEL + 2}} {click.style(f'→ {first}', fg=color)}")
-    lines += [f"{'':{_LABEL + 4}} {click.style(f'then: {step}', fg=color)}" for step in then]
+        lines.append(f"{'':{_LABEL_WIDTH + 2}} {click.style(f'→ {first}', fg=color)}")
+    lines += [f"{'':{_LABEL_WIDTH + 4}} {click.style(f'then: {step}', fg=color)}" for step in then]
     return lines
 
 
-def examine(load: Callable[[], Settings]) -> Iterator[Finding]:
+def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
     """Look at everything, and yield what is found; whatever happens, the rest is looked at too."""
-    yield from _guarded("python", _python)
+    yield from _run_check("python", _check_python)
     try:
         settings = load()
     except (ForumError, OSError) as error:
-        file = error.path if isinstance(error, BadSettings) else FILE
+        file = error.path if isinstance(error, BadSettings) else PROJECT_FILE
         yield _problem("project", str(error), f"correct {file}, then: forum doctor")
     else:
-        yield from _look_around(House(settings))
-    yield from _guarded("extras", _extras)
+        yield from _run_checks(Installation(settings))
+    yield from _run_check("extras", _check_extras)
 
 
-def _look_around(house: House) -> Iterator[Finding]:
+def _run_checks(house: Installation) -> Iterator[DoctorFinding]:
     try:
         for name, check in _CHECKS.items():
-            yield from _guarded(name, partial(check, house))
+            yield from _run_check(name, partial(check, house))
     finally:
         house.close()
 
 
-def _guarded(name: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
     """Return what a check finds; what stops it is what it finds."""
     try:
         return list(check())
     except (ForumError, OSError) as error:
-        return [_problem(name, masked(" ".join(str(error).split())), _step(error))]
+        return [_problem(name, mask_passwords(" ".join(str(error).split())), _remedy_for(error))]
     except Exception as error:  # noqa: BLE001  it is told, as a finding
         said = f"it could not be looked at: {type(error).__name__}: {error}"
-        return [_problem(name, masked(said), "forum --version, and report both")]
+        return [_problem(name, mask_passwords(said), "forum --version, and report both")]
 
 
-def _step(error: Exception) -> str:
+def _remedy_for(error: Exception) -> str:
     """Return what to do about an error."""
     if isinstance(error, MissingExtra):
         return f"pip install 'forumd[{error.extra}]'"
@@ -257,19 +257,19 @@ def _step(error: Exception) -> str:
         return f"correct {error.path}, then: forum doctor"
     if isinstance(error, NotConfined):
         return f"{error.step}, then: forum doctor"
-    return next((step for kind, step in _STEPS if isinstance(error, kind)), "forum config show")
+    return next((step for kind, step in _REMEDIES if isinstance(error, kind)), "forum config show")
 
 
 # This machine
 
 
-def _python() -> Iterator[Finding]:
+def _check_python() -> Iterator[DoctorFinding]:
     version = ".".join(map(str, sys.version_info[:3]))
     said = f"{version} ({sys.executable}), forumd {__version__}"
     yield _ok("python", said)
 
 
-def _extras() -> Iterator[Finding]:
+def _check_extras() -> Iterator[DoctorFinding]:
     lines = []
     for name, (modules, gives) in _EXTRAS.items():
         missing = any(find_spec(module) is None for module in modules)
@@ -280,127 +280,134 @@ def _extras() -> Iterator[Finding]:
     yield _ok("extras", "\n".join(lines))
 
 
-def _project(house: House) -> Iterator[Finding]:
+def _check_project(house: Installation) -> Iterator[DoctorFinding]:
     settings = house.settings
-    user = f"; for all projects: {_short(settings.user_file)}" if settings.user_file else ""
+    user = f"; for all projects: {_short_path(settings.user_file)}" if settings.user_file else ""
     if settings.file:
-        yield _ok("project", f"{_short(settings.file)}{user}")
+        yield _ok("project", f"{_short_path(settings.file)}{user}")
     elif house.has_key:
-        yield _ok("project", f"no {FILE} here or above; data are in {_short(settings.data)}{user}")
+        yield _ok(
+            "project",
+            f"no {PROJECT_FILE} here or above; data are in {_short_path(settings.data)}{user}",
+        )
     else:
-        yield _warn("project", f"no {FILE} here or above, and no ledger{user}", "forum init")
+        yield _warn(
+            "project", f"no {PROJECT_FILE} here or above, and no ledger{user}", "forum init"
+        )
 
 
-def _folders(house: House) -> Iterator[Finding]:
+def _check_folders(house: Installation) -> Iterator[DoctorFinding]:
     for name, folder in (("data", house.settings.data), ("state", house.settings.state)):
         if folder.is_dir():
-            yield _folder(name, folder)
+            yield _check_folder(name, folder)
         else:
-            yield _warn(name, f"{_short(folder)} is not made yet", "forum init")
+            yield _warn(name, f"{_short_path(folder)} is not made yet", "forum init")
 
 
-def _folder(name: str, folder: Path) -> Finding:
+def _check_folder(name: str, folder: Path) -> DoctorFinding:
     if not os.access(folder, os.W_OK | os.X_OK):
         step = f"sudo chown -R {os.getuid()} {shlex.quote(str(folder))}"
-        return _problem(name, f"{_short(folder)} cannot be written by this user", step)
-    open_files = [] if _is_private(folder) else list(islice(_exposed(folder), _MOST_COUNTED))
+        return _problem(name, f"{_short_path(folder)} cannot be written by this user", step)
+    open_files = (
+        [] if _has_private_mode(folder) else list(islice(_find_exposed_files(folder), _MAX_COUNTED))
+    )
     if open_files:
-        first = _short(open_files[0])
+        first = _short_path(open_files[0])
         said = f"{first} is open to others" + (", and more are" if open_files[1:] else "")
         return _problem(name, said, f"chmod -R go= {shlex.quote(str(folder))}")
-    if name == "state" and not _is_private(folder):
-        said = f"{_short(folder)} can be entered by other users"
+    if name == "state" and not _has_private_mode(folder):
+        said = f"{_short_path(folder)} can be entered by other users"
         return _problem(name, said, f"chmod 700 {shlex.quote(str(folder))}")
-    return _ok(name, f"{_short(folder)}, for this user only")
+    return _ok(name, f"{_short_path(folder)}, for this user only")
 
 
-def _secrets(house: House) -> Iterator[Finding]:
+def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
     """Look at the modes of files that hold passwords, keys of others and tokens."""
-    for path, what in _secret_files(house.settings):
-        if path.is_file() and not _is_private(path):
+    for path, what in _list_secret_files(house.settings):
+        if path.is_file() and not _has_private_mode(path):
             mode = f"{stat.S_IMODE(path.stat().st_mode):04o}"
-            said = f"{_short(path)} holds {what}, and other users may read it (mode {mode})"
+            said = f"{_short_path(path)} holds {what}, and other users may read it (mode {mode})"
             yield _problem("secrets", said, f"chmod 600 {shlex.quote(str(path))}")
     try:
         house.forum.check_operator_token()
     except KeyUnreadable as error:
         # To close the file would not help: whoever has read the token keeps it.
-        said = f"the operator's token opens nothing: {_short(Path(error.path))}: {error.why}"
+        said = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
         yield _problem("secrets", said.partition("; ")[0], "forum token --rotate")
 
 
-def _secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
+def _list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
     """Yield the files that hold a secret, and what it is."""
-    if settings.database and password_in(settings.database):
+    if settings.database and read_password(settings.database):
         said_in = settings.origins.get("database.url", "")
         own = (file for file in (settings.file, settings.user_file) if file is not None)
         yield from ((file, "the password of the database") for file in own if str(file) == said_in)
-    yield from secret_files(settings)
+    yield from list_secret_files(settings)
 
 
-def _exposed(folder: Path) -> Iterator[Path]:
+def _find_exposed_files(folder: Path) -> Iterator[Path]:
     """Yield the files that others can read; an empty one, which is a lock, tells them nothing."""
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.stat().st_size and not _is_private(path, path.parent):
+        if path.is_file() and path.stat().st_size and not _has_private_mode(path, path.parent):
             yield path
 
 
-def _is_private(*paths: Path) -> bool:
+def _has_private_mode(*paths: Path) -> bool:
     """Tell whether one of these keeps others out."""
     return any(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in paths)
 
 
-def _disk(house: House) -> Iterator[Finding]:
+def _check_disk(house: Installation) -> Iterator[DoctorFinding]:
     place = next(p for p in (house.settings.data, *house.settings.data.parents) if p.is_dir())
     free = shutil.disk_usage(place).free
-    said = f"{free / (1 << 30):.1f} GiB free at {_short(place)}"
+    said = f"{free / (1 << 30):.1f} GiB free at {_short_path(place)}"
     step = f"make room on the disk of {shlex.quote(str(place))}"
-    if free < _SCARCE:
+    if free < _MIN_DISK_BYTES:
         yield _problem("disk", said, step)
     else:
-        yield _warn("disk", said, step) if free < _LITTLE else _ok("disk", said)
+        yield _warn("disk", said, step) if free < _LOW_DISK_BYTES else _ok("disk", said)
 
 
 # The ledger
 
 
-def _key(house: House) -> Iterator[Finding]:
+def _check_key(house: Installation) -> Iterator[DoctorFinding]:
     path = house.settings.key_file
     if not path.is_file():
         if house.settings.ledger_file.exists() and not house.settings.database:
-            said = f"{_short(path)} is gone, but its ledger is here"
+            said = f"{_short_path(path)} is gone, but its ledger is here"
             yield _problem("key", said, f"restore {shlex.quote(str(path))} from a backup")
             return
         with suppress(NoLedger):
             house.forum.origin  # noqa: B018  raises if this machine remembers a log here
-        yield _warn("key", f"there is none yet at {_short(path)}", "forum init")
+        yield _warn("key", f"there is none yet at {_short_path(path)}", "forum init")
         return
     house.origin = origin = house.forum.origin
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        said = f"{_short(path)} has mode {mode:04o}: others could sign for {origin}"
+        said = f"{_short_path(path)} has mode {mode:04o}: others could sign for {origin}"
         yield _problem("key", said, f"chmod 600 {shlex.quote(str(path))}")
     else:
-        yield _ok("key", f"{_short(path)}, for this user only; it signs {origin}")
+        yield _ok("key", f"{_short_path(path)}, for this user only; it signs {origin}")
 
 
-def _database(house: House) -> Iterator[Finding]:
+def _check_database(house: Installation) -> Iterator[DoctorFinding]:
     url = house.settings.database
-    place = masked(url) if url else _short(house.settings.ledger_file)
+    place = mask_passwords(url) if url else _short_path(house.settings.ledger_file)
     if house.has_key and not house.origin:
         return  # what is wrong with the key was told
-    house.store = house.open()
+    house.store = house.open_store()
     if house.store is not None:
         yield _ok("database", f"{place} answers, durable, schema as this release needs it")
     elif url:
-        _probe(house.settings, url)
+        _open_read_only(house.settings, url)
         said = f"{place} answers, durable, schema as this release needs it; no log of ours yet"
         yield _warn("database", said, "forum init")
     else:
         yield _warn("database", f"{place} is not made yet", "forum init")
 
 
-def _probe(settings: Settings, url: str) -> None:
+def _open_read_only(settings: Settings, url: str) -> None:
     """Open a database as far as that goes without writing: its last step would begin a log."""
     mark = "&" if "?" in url else "?"
     address = f"{url}{mark}options={quote(_READ_ONLY)}"
@@ -411,70 +418,70 @@ def _probe(settings: Settings, url: str) -> None:
         try:
             forum.store.head()
         except StoreFailed as error:
-            if isinstance(error, StoreLost) or error.doing != "opening the log":
+            if isinstance(error, StoreConnectionLost) or error.doing != "opening the log":
                 raise
 
 
-def _ledger(house: House) -> Iterator[Finding]:
+def _check_ledger(house: Installation) -> Iterator[DoctorFinding]:
     if house.store is None:
         return
     with house.store.snapshot() as reader:
         size, note = reader.head().size, reader.checkpoint()
-        signed = checkpoint_of(note).size if note else 0
-        waiting = sum(1 for _ in islice(reader.unsequenced(), _MOST_COUNTED))
+        signed = parse_checkpoint(note).size if note else 0
+        waiting = sum(1 for _ in islice(reader.unsequenced_entries(), _MAX_COUNTED))
         oldest = _oldest_unsigned(reader, signed, size)
         newest = _time_of(next(reader.entries(size - 1, size), None)) if size else None
     said = f"{size:,} entries, {signed:,} of them signed"
     if waiting:
         said += f", {waiting:,} more wait for an index"
     if newest is not None:
-        said += f"; the newest is {age(now() - newest)} old"
+        said += f"; the newest is {format_age(now() - newest)} old"
     if oldest is not None and now() - oldest > _MINUTE:
-        said += f"; the oldest without a signature is {age(now() - oldest)} old"
+        said += f"; the oldest without a signature is {format_age(now() - oldest)} old"
         yield _warn("ledger", said, "forum worker, on the machine that signs")
     else:
         yield _ok("ledger", said)
-    yield from _writers(house, house.store)
+    yield from _check_writers(house, house.store)
     if newest is not None and newest > now() + _MINUTE:
-        said = f"this machine's clock is {age(newest - now())} behind the newest entry"
+        said = f"this machine's clock is {format_age(newest - now())} behind the newest entry"
         yield _problem("clock", said, "set the clock of this machine: timedatectl set-ntp true")
 
 
-def _writers(house: House, store: Store) -> Iterator[Finding]:
+def _check_writers(house: Installation, store: Store) -> Iterator[DoctorFinding]:
     """Tell whether only writers of this log get entries signed."""
-    if count := store.quarantined():
-        said = f"somebody put {plural(count, 'row')} into the database; set aside"
+    if count := store.count_quarantined():
+        said = f"somebody put {pluralize(count, 'row')} into the database; set aside"
         yield _problem("writers", said, "forum ledger quarantine")
     path, keys = house.settings.write_key_file, house.forum.write_keys
     if keys is None:
-        yield _warn("writers", f"there is no write key at {_short(path)}", "forum init")
+        yield _warn("writers", f"there is no write key at {_short_path(path)}", "forum init")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        said = f"{_short(path)} has mode {mode:04o}: others could forge entries"
+        said = f"{_short_path(path)} has mode {mode:04o}: others could forge entries"
         yield _problem("writers", said, f"chmod 600 {shlex.quote(str(path))}")
-    elif not keys.enforced:
+    elif not keys.is_enforced:
         said = "entries without a tag are still signed: an older release may be running"
         step = "forum db upgrade --post" if house.settings.database else "stop it; forum init"
         yield _warn("writers", said, step)
     else:
-        yield _ok("writers", f"entries are signed only with a tag of {_short(path)}")
+        yield _ok("writers", f"entries are signed only with a tag of {_short_path(path)}")
 
 
 def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:
     if signed < size:
         return _time_of(next(reader.entries(signed, signed + 1), None))
-    return _time_of(next(reader.unsequenced(), None))
+    return _time_of(next(reader.unsequenced_entries(), None))
 
 
 def _time_of(data: bytes | None) -> int | None:
     return KINDS.read(data).ts if data else None
 
 
-def _signer(house: House) -> Iterator[Finding]:
+def _check_signer(house: Installation) -> Iterator[DoctorFinding]:
     if house.store is None:
         return
-    guard = house.memory / "guard.note"
+    guard = house.memory_dir / "guard.note"
     note = house.store.checkpoint()
     if not guard.is_file():
         if note is None:
@@ -483,7 +490,7 @@ def _signer(house: House) -> Iterator[Finding]:
             said = "another machine signs this log; this one adds entries only"
             yield _ok("signer", f"{said}. If none does: forum ledger epoch --help")
         return
-    remembered, size = checkpoint_of(guard.read_bytes()).size, house.store.head().size
+    remembered, size = parse_checkpoint(guard.read_bytes()).size, house.store.head().size
     if remembered > size:
         said = f"{remembered} entries were signed here, and the database has {size}: it is older"
         step = "restore the newest database, or: forum ledger epoch"
@@ -492,27 +499,31 @@ def _signer(house: House) -> Iterator[Finding]:
         yield _ok("signer", f"this machine signs, and remembers the tree of {remembered:,} entries")
 
 
-def _witnesses(house: House) -> Iterator[Finding]:
+def _check_witnesses(house: Installation) -> Iterator[DoctorFinding]:
     if not house.origin or (house.store is None and not house.forum.policy_file.exists()):
         return
     policy, reached = house.forum.policy, []
     for known in policy.witnesses:
-        one = _witness(house, known)
-        reached += [known.key] if one.state is State.OK else []
+        one = _check_witness(house, known)
+        reached += [known.key] if one.state is DoctorState.OK else []
         yield one
     note = house.store.checkpoint() if house.store else None
     seen = note is None or is_witnessed(Note.parse(note), policy)
-    if not policy.satisfied_by(reached):
-        said = f"the quorum {policy.quorum!r} of {_short(house.forum.policy_file)} cannot be met"
+    if not policy.is_satisfied_by(reached):
+        said = (
+            f"the quorum {policy.quorum!r} of {_short_path(house.forum.policy_file)} cannot be met"
+        )
         yield _problem("quorum", said, "bring the witnesses above back, or edit the policy")
     elif not seen:
         said = f"{policy.quorum!r} can be met, but the newest checkpoint was not cosigned so"
         yield _warn("quorum", said, "forum worker, on the machine that signs")
     else:
-        yield _ok("quorum", f"{policy.quorum!r} can be met ({_short(house.forum.policy_file)})")
+        yield _ok(
+            "quorum", f"{policy.quorum!r} can be met ({_short_path(house.forum.policy_file)})"
+        )
 
 
-def _witness(house: House, known: KnownWitness) -> Finding:
+def _check_witness(house: Installation, known: KnownWitness) -> DoctorFinding:
     folder = house.settings.state / "witness"
     if (folder / "witness.key").is_file() and house.forum.witness.verifier == known.key:
         return _ok("witness", f"{known.name}: on this machine")
@@ -521,8 +532,8 @@ def _witness(house: House, known: KnownWitness) -> Finding:
         step = f"add its address to its line in {shlex.quote(str(house.forum.policy_file))}"
         return _warn("witness", said, step)
     try:
-        status = over_http(known.key.name, known.url)(b"").status
-    except Unreachable as error:
+        status = http_sender(known.key.name, known.url)(b"").status
+    except WitnessUnreachable as error:
         return _warn("witness", str(error), f"on its machine: forum witness serve ({known.url})")
     if status != 400:  # C2SP tlog-witness: so is a request answered that is none
         said = f"{known.name}: {known.url} answers with status {status}, not as a witness does"
@@ -530,27 +541,27 @@ def _witness(house: House, known: KnownWitness) -> Finding:
     return _ok("witness", f"{known.name}: {known.url} answers")
 
 
-def _workers(house: House) -> Iterator[Finding]:
+def _check_workers(house: Installation) -> Iterator[DoctorFinding]:
     if house.store is None:
         return
     # One that has stopped keeps a lease that has run out, until another has looked after its work.
-    alive = set(house.store.workers()) - set(house.store.lost_workers())
-    due = {alarm.run for alarm in house.store.alarms(None, _MOST_COUNTED, due=True)}
+    alive = set(house.store.workers()) - set(house.store.expired_workers())
+    due = {alarm.run for alarm in house.store.timers(None, _MAX_COUNTED, due=True)}
     if alive:
-        yield _ok("workers", f"{len(alive)} alive, {plural(len(due), 'run')} due")
+        yield _ok("workers", f"{len(alive)} alive, {pluralize(len(due), 'run')} due")
     elif due:
-        said = f"none, and {plural(len(due), 'run')} to go on with"
+        said = f"none, and {pluralize(len(due), 'run')} to go on with"
         yield _warn("workers", said, "forum worker")
     else:
         yield _ok("workers", "none, and nothing waits for one; `forum submit` needs none")
 
 
-def _clock(house: House) -> Iterator[Finding]:
+def _check_clock(house: Installation) -> Iterator[DoctorFinding]:
     if house.store is None or not house.settings.database:
         return
     apart = abs(house.store.now() - now())
     said = f"{apart / 1e6:.1f} s apart from the database's"
-    if apart > _APART:
+    if apart > _MAX_CLOCK_SKEW_US:
         yield _problem("clock", said, "set both clocks: timedatectl set-ntp true")
     else:
         yield _ok("clock", said)
@@ -559,8 +570,8 @@ def _clock(house: House) -> Iterator[Finding]:
 # Who does the work
 
 
-def _models(house: House) -> Iterator[Finding]:
-    known = configured(house.settings)
+def _check_models(house: Installation) -> Iterator[DoctorFinding]:
+    known = load_team_settings(house.settings)
     named = {name: agent for name, agent in known.agents.items() if name} or known.agents
     for name, agent in named.items():
         found = inspect_agent(agent)
@@ -572,25 +583,25 @@ def _models(house: House) -> Iterator[Finding]:
         else:
             yield _ok("model", f"{label}: {found.model} ({found.kind}) at {found.where}")
     if not named:
-        step = f"name one under [models.capable] in {FILE}, then: forum models check --call"
+        step = f"name one under [models.capable] in {PROJECT_FILE}, then: forum models check --call"
         yield _warn("model", "none is configured; requests are only repeated", step)
-    programs: dict[str, Tool | Server] = {**known.tools, **known.servers}
+    programs: dict[str, ToolSpec | McpServer] = {**known.tools, **known.servers}
     for name, one in programs.items():
         if one.argv and shutil.which(one.argv[0]) is None:
             said = f"{name}: there is no program {one.argv[0]!r} on this machine"
-            yield _problem("tool", said, f"install it, or correct {FILE}")
+            yield _problem("tool", said, f"install it, or correct {PROJECT_FILE}")
 
 
-def _roster(house: House) -> Iterator[Finding]:
-    path = configured(house.settings).roster
+def _check_roster(house: Installation) -> Iterator[DoctorFinding]:
+    path = load_team_settings(house.settings).roster
     lanes = load_roster(Path(path) if path else None).by_name
-    place = _short(Path(path)) if path else "the one that comes with Forum"
-    yield _ok("roster", f"{place}, {plural(len(lanes), 'lane')}")
+    place = _short_path(Path(path)) if path else "the one that comes with Forum"
+    yield _ok("roster", f"{place}, {pluralize(len(lanes), 'lane')}")
 
 
-def _confinement(house: House) -> Iterator[Finding]:
+def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
     """Say what programs of agents can reach."""
-    settings, known = house.settings, configured(house.settings)
+    settings, known = house.settings, load_team_settings(house.settings)
     # One that works for tasks without an agent is there twice: by its name, and without one.
     agents = {a: name for name, a in sorted(known.agents.items()) if isinstance(a, Command)}
     programs = [f"the agent {name or 'default'}" for name in agents.values()]
@@ -601,7 +612,7 @@ def _confinement(house: House) -> Iterator[Finding]:
             f"{', '.join(programs)}: not confined, and so able to do what you can: read the keys "
             "of this project and its operator's token, approve at gates, make keys"
         )
-        yield _warn("confined", said, f"set confine = true in [agents] of {FILE}")
+        yield _warn("confined", said, f"set confine = true in [agents] of {PROJECT_FILE}")
     elif check_confinement(settings):
         places = ", ".join(f"{host}:{port}" for host, port in settings.agents.connect)
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
@@ -610,13 +621,13 @@ def _confinement(house: House) -> Iterator[Finding]:
 # Who comes in, and who is told
 
 
-def _doors(house: House) -> Iterator[Finding]:
+def _check_server_sections(house: Installation) -> Iterator[DoctorFinding]:
     """Read what else only the server reads, which would not start with it."""
     doors = house.settings.doors
     if not doors.keys() & {"oidc", "webhooks"}:
         return
-    with extra("server"):
-        from forum.surfaces.http.tokens import read_issuer
+    with require_extra("server"):
+        from forum.surfaces.http.oidc import read_issuer
         from forum.surfaces.http.webhooks import read_secrets, read_webhooks
 
     if "oidc" in doors:
@@ -628,26 +639,26 @@ def _doors(house: House) -> Iterator[Finding]:
         yield _ok("webhook", said)
 
 
-_CHECKS: dict[str, Callable[[House], Iterable[Finding]]] = {
-    "project": _project,
-    "data": _folders,
-    "secrets": _secrets,
-    "disk": _disk,
-    "key": _key,
-    "database": _database,
-    "ledger": _ledger,
-    "signer": _signer,
-    "witness": _witnesses,
-    "workers": _workers,
-    "clock": _clock,
-    "model": _models,
-    "roster": _roster,
-    "confined": _confinement,
-    "doors": _doors,
+_CHECKS: dict[str, Callable[[Installation], Iterable[DoctorFinding]]] = {
+    "project": _check_project,
+    "data": _check_folders,
+    "secrets": _check_secrets,
+    "disk": _check_disk,
+    "key": _check_key,
+    "database": _check_database,
+    "ledger": _check_ledger,
+    "signer": _check_signer,
+    "witness": _check_witnesses,
+    "workers": _check_workers,
+    "clock": _check_clock,
+    "model": _check_models,
+    "roster": _check_roster,
+    "confined": _check_confinement,
+    "doors": _check_server_sections,
 }
 
 
-def _short(path: Path) -> str:
+def _short_path(path: Path) -> str:
     """Return a path as one would type it."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

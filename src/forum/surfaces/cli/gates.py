@@ -7,18 +7,18 @@ import click
 import msgspec
 
 from forum.app import Forum, now
-from forum.errors import GateMoved
-from forum.surfaces.cli import options
-from forum.surfaces.cli.following import print_bytes
-from forum.surfaces.cli.orders import as_usage
-from forum.surfaces.cli.output import print_json, print_publication, width, wrapped
-from forum.surfaces.cli.units import duration
-from forum.surfaces.forms.gates import DecisionForm, GateEditForm, explained_gate_form, gates_form
-from forum.surfaces.telling import SHORT, plain, plural
+from forum.errors import GateChanged
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.output import print_json, print_publication, terminal_width, wrap_lines
+from forum.surfaces.cli.run_follower import print_bytes
+from forum.surfaces.cli.submit_options import as_usage_error
+from forum.surfaces.cli.units import format_duration
+from forum.surfaces.formatting import SHORT_ID_LENGTH, pluralize, strip_control_characters
+from forum.surfaces.schemas.gates import DecisionForm, GateEditForm, explained_gate_form, gates_form
 from forum.work import Answer, Gate
 
-_FEWEST_DIGITS = 8
-_MOST_SHOWN = 20_000
+_MIN_DIGEST_DIGITS = 8
+_MAX_SHOWN = 20_000
 """How many characters of a result are printed."""
 
 digest_option = click.option(
@@ -26,7 +26,7 @@ digest_option = click.option(
 )
 
 
-@click.group(cls=options.Spelled)
+@click.group(cls=common_options.FullHelpGroup)
 def gate() -> None:
     """See what waits for approval, and approve, edit or reject it.
 
@@ -36,11 +36,11 @@ def gate() -> None:
     """
 
 
-@gate.command("list", cls=options.WithExamples, examples=("forum gate list",))
-@options.as_json
+@gate.command("list", cls=common_options.ExampleCommand, examples=("forum gate list",))
+@common_options.as_json
 def list_(*, as_json: bool) -> None:
     """List everything that waits for a person."""
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         found = forum.waiting_gates()
     if as_json:
         print_json("forum.gates/1", gates_form(found))
@@ -48,8 +48,8 @@ def list_(*, as_json: bool) -> None:
     rows = [("run", "subject", "digest", "without a word")]
     at = now()
     for run, waiting in found:
-        left = f"{waiting.opened.default.value} in {duration(waiting.deadline - at)}"
-        rows.append((run[:SHORT], waiting.opened.subject, waiting.digest[:16], left))
+        left = f"{waiting.opened.default.value} in {format_duration(waiting.deadline - at)}"
+        rows.append((run[:SHORT_ID_LENGTH], waiting.opened.subject, waiting.digest[:16], left))
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows if found else []):
         line = "  ".join(f"{cell:<{size}}" for cell, size in zip(row, sizes, strict=True))
@@ -60,19 +60,21 @@ def list_(*, as_json: bool) -> None:
         click.echo("nothing waits", err=True)
 
 
-@gate.command(cls=options.WithExamples, examples=("forum gate show 0199c0de-1234-7abc plan",))
+@gate.command(
+    cls=common_options.ExampleCommand, examples=("forum gate show 0199c0de-1234-7abc plan",)
+)
 @click.argument("run")
 @click.argument("subject")
-@options.as_json
+@common_options.as_json
 def show(run: str, subject: str, *, as_json: bool) -> None:
     """Print what waits at a gate of a RUN, as it is, with the results that it is about.
 
     What waits goes to standard output alone, so that it can be edited; the request, the results
     before it and the digest go to standard error.
     """
-    with options.forum() as forum:
-        found, subject = forum.run_of(run), _subject(subject)
-        waiting, shown = forum.gate(found, subject)
+    with common_options.open_forum() as forum:
+        found, subject = forum.find_run(run), _parse_subject(subject)
+        waiting, shown = forum.read_gate(found, subject)
         results, request = forum.gate_results(found, subject), forum.request_of(found)
     if as_json:
         print_json("forum.gate/1", explained_gate_form(found, waiting, shown, request, results))
@@ -85,7 +87,7 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
         click.echo(f"decided: {waiting.decided.answer} ({waiting.decided.by})", err=True)
         return
     for word in ("approve", "reject"):
-        name = f"forum gate {word:<7} {found[:SHORT]} {subject}"
+        name = f"forum gate {word:<7} {found[:SHORT_ID_LENGTH]} {subject}"
         click.echo(f"{name} --digest {waiting.digest[:16]}", err=True)
 
 
@@ -94,13 +96,13 @@ def _print_context(request: str | None, results: Sequence[tuple[str, bytes]]) ->
     told = [("request", "(erased)" if request is None else request)]
     told += [(f"result of {task}", said.decode(errors="replace")) for task, said in results]
     for title, words in told:
-        click.echo(click.style(plain(title), bold=True), err=True)
-        text = plain(words.expandtabs(4)).strip()
-        for line in text[:_MOST_SHOWN].split("\n"):
-            for part in wrapped(line, width(), "  ") or [""]:
+        click.echo(click.style(strip_control_characters(title), bold=True), err=True)
+        text = strip_control_characters(words.expandtabs(4)).strip()
+        for line in text[:_MAX_SHOWN].split("\n"):
+            for part in wrap_lines(line, terminal_width(), "  ") or [""]:
                 click.echo(part, err=True)
-        if len(text) > _MOST_SHOWN:
-            rest = plural(len(text) - _MOST_SHOWN, "more character")
+        if len(text) > _MAX_SHOWN:
+            rest = pluralize(len(text) - _MAX_SHOWN, "more character")
             click.echo(f"  … {rest}: forum show RUN --transcript", err=True)
 
 
@@ -109,28 +111,32 @@ def _readable(subject: str, shown: bytes) -> bytes:
     return msgspec.json.format(shown, indent=2) + b"\n" if subject == "plan" else shown
 
 
-@gate.command(cls=options.WithExamples, examples=("forum gate approve 0199c0de-1234-7abc plan",))
+@gate.command(
+    cls=common_options.ExampleCommand, examples=("forum gate approve 0199c0de-1234-7abc plan",)
+)
 @click.argument("run")
 @click.argument("subject")
 @digest_option
-@options.as_json
+@common_options.as_json
 def approve(run: str, subject: str, digest: str | None, *, as_json: bool) -> None:
     """Let go ahead what waits at a gate of a RUN."""
     _decide(run, subject, Answer.APPROVE, digest, as_json=as_json)
 
 
-@gate.command(cls=options.WithExamples, examples=("forum gate reject 0199c0de-1234-7abc plan",))
+@gate.command(
+    cls=common_options.ExampleCommand, examples=("forum gate reject 0199c0de-1234-7abc plan",)
+)
 @click.argument("run")
 @click.argument("subject")
 @digest_option
-@options.as_json
+@common_options.as_json
 def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None:
     """Refuse what waits at a gate of a RUN."""
     _decide(run, subject, Answer.REJECT, digest, as_json=as_json)
 
 
 @gate.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         "forum gate show 0199c0de-1234-7abc plan > plan.json",
         "forum gate edit 0199c0de-1234-7abc plan --file plan.json",
@@ -145,30 +151,31 @@ def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None
     help="What is to be done instead.",
 )
 @digest_option
-@options.as_json
+@common_options.as_json
 def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: bool) -> None:
     """Replace what waits at a gate of a RUN, and print its new digest.  It still waits then."""
-    with options.forum() as forum:
-        found, subject = forum.run_of(run), _subject(subject)
-        shown, before = file.read_bytes(), _digest(forum, found, subject, digest)
-        changed = as_usage(lambda: forum.edit_gate(found, subject, before, shown))
-        publication = forum.sign_or_warn()
+    with common_options.open_forum() as forum:
+        found, subject = forum.find_run(run), _parse_subject(subject)
+        shown, before = file.read_bytes(), _check_digest(forum, found, subject, digest)
+        changed = as_usage_error(lambda: forum.edit_gate(found, subject, before, shown))
+        publication = forum.publish_or_warn()
     if as_json:
         print_json("forum.gate.edit/1", GateEditForm(found, subject, changed))
         return
     click.echo(changed)
     print_publication(publication)
     click.echo(
-        f"then: forum gate approve {found[:SHORT]} {subject} --digest {changed[:16]}", err=True
+        f"then: forum gate approve {found[:SHORT_ID_LENGTH]} {subject} --digest {changed[:16]}",
+        err=True,
     )
 
 
 def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_json: bool) -> None:
-    with options.forum() as forum:
-        found, subject = forum.run_of(run), _subject(subject)
-        decided = _digest(forum, found, subject, digest)
-        forum.decide(found, subject, answer, decided)
-        publication = forum.sign_or_warn()
+    with common_options.open_forum() as forum:
+        found, subject = forum.find_run(run), _parse_subject(subject)
+        decided = _check_digest(forum, found, subject, digest)
+        forum.decide_gate(found, subject, answer, decided)
+        publication = forum.publish_or_warn()
         outer = forum.outer_run(found)
         interrupted = forum.read_run(outer).interrupted
     if as_json:
@@ -177,19 +184,19 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
     click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
     print_publication(publication)
     state = "the run is interrupted" if interrupted else "a forum worker continues the run"
-    click.echo(f"{state}; to continue it here: forum resume {outer[:SHORT]}", err=True)
+    click.echo(f"{state}; to continue it here: forum resume {outer[:SHORT_ID_LENGTH]}", err=True)
 
 
-def _subject(typed: str) -> str:
+def _parse_subject(typed: str) -> str:
     """Return the subject that is meant: `--gate` writes task:NAME."""
     return typed.replace("task:", "task/", 1) if typed.startswith("task:") else typed
 
 
-def _digest(forum: Forum, run: str, subject: str, given: str | None) -> str:
+def _check_digest(forum: Forum, run: str, subject: str, given: str | None) -> str:
     """Return the digest of what is shown, having compared it with what the user saw."""
-    if given is not None and len(given) < _FEWEST_DIGITS:
-        raise click.UsageError(f"--digest: give at least {_FEWEST_DIGITS} digits")
-    shown: Gate = forum.gate(run, subject)[0]
+    if given is not None and len(given) < _MIN_DIGEST_DIGITS:
+        raise click.UsageError(f"--digest: give at least {_MIN_DIGEST_DIGITS} digits")
+    shown: Gate = forum.read_gate(run, subject)[0]
     if given is not None and not shown.digest.startswith(given.lower()):
-        raise GateMoved(run, subject, shown.digest)
+        raise GateChanged(run, subject, shown.digest)
     return shown.digest

@@ -7,11 +7,11 @@ import msgspec
 
 from forum.app import now
 from forum.ledger import Scope
-from forum.surfaces.asking import KeyAsk
-from forum.surfaces.cli import options
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json, print_publication
-from forum.surfaces.forms.keys import KeyForm, NewKeyForm, Validity, key_form, keys_form
-from forum.surfaces.telling import plain
+from forum.surfaces.formatting import strip_control_characters
+from forum.surfaces.requests import KeyAsk
+from forum.surfaces.schemas.keys import KeyForm, NewKeyForm, Validity, key_form, keys_form
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 366 * 86400}
 _PERIOD = re.compile(r"([1-9][0-9]{0,9})([smhdy])").fullmatch
@@ -19,13 +19,13 @@ _COLORS = {Validity.VALID: "green", Validity.EXPIRED: "yellow", Validity.REVOKED
 _HEADS = ("id", "name", "scopes", "made", "expires", "state")
 
 
-@click.group(cls=options.Spelled)
+@click.group(cls=common_options.FullHelpGroup)
 def keys() -> None:
     """Let others in: make, list and revoke keys; rotate the key that signs the log."""
 
 
 @keys.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         "forum keys create --name ci --scope submit --scope read",
         "forum keys create --name auditor --scope audit --expires 90d > auditor.key",
@@ -41,70 +41,72 @@ def keys() -> None:
     help="What it is for.",
 )
 @click.option("--expires", metavar="TIME", help="How long it holds, like 12h or 90d.")
-@options.as_json
+@common_options.as_json
 def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: bool) -> None:
     """Make a key, and print it.
 
     It is printed this once, and kept nowhere: the ledger holds a digest.  Clients show it as
     `Authorization: Bearer KEY`.  It opens this ledger, and no other.
     """
-    ask = _ask(name, scopes, expires)
-    with options.forum() as forum:
+    ask = _build_key_ask(name, scopes, expires)
+    with common_options.open_forum() as forum:
         # Nothing is made here: a key for a ledger that was just made in its place opens nothing.
         key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0)
-        made = key_form(forum.access(), key.id, now())
+        made = key_form(forum.read_access(), key.id, now())
         # First of all the secret: what goes wrong from here on must not cost the user the key.
         if as_json:
             print_json("forum.key/1", NewKeyForm(made, str(key)))
         else:
             click.echo(str(key))
-        publication = forum.sign_or_warn()
+        publication = forum.publish_or_warn()
     if not as_json:
         until = f" until {made.expires}" if made.expires else ""
-        options.talk(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
-        options.talk(f"it is not shown again; to take it back: forum keys revoke {made.id}")
+        common_options.echo_info(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
+        common_options.echo_info(
+            f"it is not shown again; to take it back: forum keys revoke {made.id}"
+        )
         print_publication(publication)
 
 
-@keys.command("list", cls=options.WithExamples, examples=("forum keys list",))
-@options.as_json
+@keys.command("list", cls=common_options.ExampleCommand, examples=("forum keys list",))
+@common_options.as_json
 def list_keys(*, as_json: bool) -> None:
     """List every key that was made, the oldest first."""
-    with options.forum() as forum:
-        found = keys_form(forum.access(), now())
+    with common_options.open_forum() as forum:
+        found = keys_form(forum.read_access(), now())
     if as_json:
         print_json("forum.keys/1", found)
         return
     for line in _table(found.keys):
         click.echo(line)
     if not found.keys:
-        options.talk("no key yet: forum keys create --name NAME --scope read")
+        common_options.echo_info("no key yet: forum keys create --name NAME --scope read")
 
 
-@keys.command(cls=options.WithExamples, examples=("forum keys revoke 4f1c09ab77d2",))
+@keys.command(cls=common_options.ExampleCommand, examples=("forum keys revoke 4f1c09ab77d2",))
 @click.argument("key", metavar="ID")
-@options.as_json
+@common_options.as_json
 def revoke(key: str, *, as_json: bool) -> None:
     """Let the key ID open nothing any more.  Servers know it within a second."""
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         forum.revoke(key)
-        form = key_form(forum.access(), key, now())
-        publication = forum.sign_or_warn()
+        form = key_form(forum.read_access(), key, now())
+        publication = forum.publish_or_warn()
     if as_json:
         print_json("forum.key.revoked/1", form)
         return
-    click.echo(f"{form.state.value}  {form.id}  {plain(form.name)}")
+    click.echo(f"{form.state.value}  {form.id}  {strip_control_characters(form.name)}")
     print_publication(publication)
 
 
 @keys.command("rotate-write")
-@options.as_json
+@common_options.as_json
 def rotate_write(*, as_json: bool) -> None:
     """Make a new write key; entries with tags of the older ones still hold.
 
     Copy write.key to the other machines that write to this log, and restart what runs there.
     """
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         key_id = forum.rotate_write_key()
         path = forum.settings.write_key_file
     if as_json:
@@ -113,9 +115,9 @@ def rotate_write(*, as_json: bool) -> None:
         click.echo(f"{key_id}  {path}")
 
 
-@keys.command("rotate-log", cls=options.WithExamples, examples=("forum keys rotate-log",))
+@keys.command("rotate-log", cls=common_options.ExampleCommand, examples=("forum keys rotate-log",))
 @click.confirmation_option(prompt="Have this log signed by a new key from now on?")
-@options.as_json
+@common_options.as_json
 def rotate_log(*, as_json: bool) -> None:
     """Have the log signed by a new key, to which the old one hands it over.
 
@@ -123,22 +125,30 @@ def rotate_log(*, as_json: bool) -> None:
     name of the log and all that is recorded stay as they are.  Restart servers and workers
     afterwards.  Tell the operators of remote witnesses, and give readers the new policy.
     """
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         rotation = forum.rotate_key()
     if as_json:
         facts = {"origin": rotation.key.name, "key": str(rotation.key), "old": str(rotation.old)}
         print_json("forum.key.rotated/1", facts)
         return
     click.echo(str(rotation.key))
-    options.talk(f"it follows {rotation.old}, which is kept beside it")
-    options.talk("restart servers and workers; give readers the new policy: forum ledger policy")
-    options.talk(f"on remote witnesses: forum witness serve --rotated --log '{rotation.key}'")
+    common_options.echo_info(f"it follows {rotation.old}, which is kept beside it")
+    common_options.echo_info(
+        "restart servers and workers; give readers the new policy: forum ledger policy"
+    )
+    common_options.echo_info(
+        f"on remote witnesses: forum witness serve --rotated --log '{rotation.key}'"
+    )
     print_publication(rotation.publication)
 
 
-def _ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:
+def _build_key_ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:
     """Return what is asked for, under the rules that hold at every door."""
-    told = {"name": name, "scopes": list(dict.fromkeys(scopes)), "seconds": _seconds(expires)}
+    told = {
+        "name": name,
+        "scopes": list(dict.fromkeys(scopes)),
+        "seconds": _parse_lifetime(expires),
+    }
     try:
         return msgspec.convert(told, KeyAsk)
     except msgspec.ValidationError as error:
@@ -149,7 +159,7 @@ def _ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:
         raise click.UsageError(why) from None
 
 
-def _seconds(expires: str | None) -> int | None:
+def _parse_lifetime(expires: str | None) -> int | None:
     if expires is None:
         return None
     period = _PERIOD(expires)
@@ -172,4 +182,11 @@ def _table(found: tuple[KeyForm, ...]) -> list[str]:
 def _row(key: KeyForm) -> tuple[str, ...]:
     until = key.expires[:10] if key.expires else "never"
     scopes = ",".join(key.scopes)
-    return (key.id, plain(key.name), scopes, key.made[:10], until, key.state.value)
+    return (
+        key.id,
+        strip_control_characters(key.name),
+        scopes,
+        key.made[:10],
+        until,
+        key.state.value,
+    )

@@ -9,29 +9,29 @@ from pathlib import Path
 import click
 
 from forum.app import KINDS
-from forum.errors import AlreadyAsked, NoSuchEntry, NotYetSigned
+from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
 from forum.ledger import (
-    Located,
-    RedactReason,
+    LocatedEntry,
+    RedactionReason,
     StoredBody,
-    causes,
-    find,
+    find_entry,
     locate_run,
-    prove,
+    prove_entry,
     stored_body,
-    text,
+    text_content,
+    walk_causes,
 )
-from forum.surfaces.cli import REJECTED, options
+from forum.surfaces.cli import EXIT_REJECTED, common_options
+from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import (
-    entry_line,
+    format_entry,
+    make_progress_bar,
     print_entry,
     print_json,
     print_publication,
     print_report,
-    progress,
 )
-from forum.surfaces.cli.words import words
-from forum.surfaces.forms.ledger import (
+from forum.surfaces.schemas.ledger import (
     SummaryForm,
     checkpoint_form,
     entries_form,
@@ -45,7 +45,7 @@ from forum.tlog import Checkpoint, Note, is_witnessed
 from forum.verify import Trust
 
 
-@click.group(cls=options.Spelled)
+@click.group(cls=common_options.FullHelpGroup)
 def ledger() -> None:
     """Read, prove, redact, export and verify the ledger.
 
@@ -54,7 +54,7 @@ def ledger() -> None:
 
 
 @ledger.command()
-@options.trust_options
+@common_options.trust_options
 @click.option(
     "--since-seen",
     is_flag=True,
@@ -65,7 +65,7 @@ def ledger() -> None:
     type=click.IntRange(min=1),
     help="Check a long log in so many processes.  Default: one for each core.",
 )
-@options.as_json
+@common_options.as_json
 def verify(
     keys: tuple[str, ...],
     policy: Path | None,
@@ -80,8 +80,8 @@ def verify(
     Trusts the policy and the memories of this machine's state directory, or what you name.
     Exit status 0 if all three hold, 3 if not.
     """
-    with options.forum() as forum:
-        named, own = options.read_trust(keys, policy, seen), forum.trust()
+    with common_options.open_forum() as forum:
+        named, own = common_options.read_trust(keys, policy, seen), forum.read_trust()
         # What this machine remembers counts whomever the reader trusts: a log only ever grows.
         trust = Trust(
             keys=named.keys,
@@ -89,7 +89,7 @@ def verify(
             remembered=(*own.remembered, *named.remembered),
             guard=own.guard,
         )
-        processes, show = jobs or os.cpu_count() or 1, progress("verified")
+        processes, show = jobs or os.cpu_count() or 1, make_progress_bar("verified")
         if since_seen:
             report, why = forum.verify_since_seen(trust, show, processes)
             if why:
@@ -97,7 +97,7 @@ def verify(
         else:
             report = forum.verify(trust, show, jobs=processes)
     print_report(report, as_json)
-    raise SystemExit(0 if report.ok else REJECTED)
+    raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
 
 @ledger.command()
@@ -115,10 +115,10 @@ def verify(
     type=click.IntRange(min=1),
     help="At most so many entries; a RUN is shown whole.",
 )
-@options.as_json
+@common_options.as_json
 def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> None:
     """List entries: the newest, those from an index on, or those of one RUN."""
-    with options.forum() as forum, forum.reading() as reader:
+    with common_options.open_forum() as forum, forum.open_reader() as reader:
         if run is not None:
             found = list(locate_run(reader, KINDS, run))
             if not found:
@@ -127,22 +127,22 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
             size = reader.head().size
             first = max(0, size - limit) if start is None else start
             numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
-            found = [Located(i, data, KINDS.read(data)) for i, data in numbered if data]
+            found = [LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
     if as_json:
         print_json("forum.entries/1", entries_form(found))
     else:
         for entry in found:
-            click.echo(entry_line(entry))
+            click.echo(format_entry(entry))
 
 
 @ledger.command()
 @click.argument("entry")
 @click.option("--body", help="Print the content of this body instead.")
-@options.as_json
+@common_options.as_json
 def get(entry: str, body: str | None, *, as_json: bool) -> None:
     """Print one ENTRY, or with --body the content of one of its bodies."""
-    with options.forum() as forum, forum.reading() as reader:
-        found = find(reader, KINDS, entry)
+    with common_options.open_forum() as forum, forum.open_reader() as reader:
+        found = find_entry(reader, KINDS, entry)
         if body is not None:
             if body not in found.entry.bodies:
                 names = ", ".join(found.entry.bodies) or "none"
@@ -150,7 +150,7 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
             stored = stored_body(reader, found.entry, body)
             if stored is None:
                 raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
-            _pour(stored)
+            _print_body(stored)
             return
     if as_json:
         print_json("forum.entry/1", entry_form(found))
@@ -158,7 +158,9 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
         print_entry(found)
 
 
-@ledger.command(cls=options.WithExamples, examples=("forum why 57", "forum why 57 --limit 5"))
+@ledger.command(
+    cls=common_options.ExampleCommand, examples=("forum why 57", "forum why 57 --limit 5")
+)
 @click.argument("entry")
 @click.option(
     "--limit",
@@ -167,33 +169,33 @@ def get(entry: str, body: str | None, *, as_json: bool) -> None:
     type=click.IntRange(min=1),
     help="At most so many causes.",
 )
-@options.as_json
+@common_options.as_json
 def why(entry: str, limit: int, *, as_json: bool) -> None:
     """Show in words what led to an ENTRY: its causes, and theirs.
 
     ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
     """
-    with options.forum() as forum, forum.reading() as reader:
-        chain = list(causes(reader, KINDS, find(reader, KINDS, entry), limit))
+    with common_options.open_forum() as forum, forum.open_reader() as reader:
+        chain = list(walk_causes(reader, KINDS, find_entry(reader, KINDS, entry), limit))
     if as_json:
         print_json("forum.why/1", why_form(chain))
     else:
         for depth, cause in chain:
             name = cause.leaf.hex()[:10] if cause.index is None else cause.index
             lead = f"{' ' * min(depth, 20)}{'because ' if depth else ''}"
-            click.echo(f"{lead}{click.style(f'#{name}', dim=True)} {words(cause)}")
+            click.echo(f"{lead}{click.style(f'#{name}', dim=True)} {describe_entry(cause)}")
 
 
 @ledger.command()
 @click.argument("entry")
-@options.as_json
+@common_options.as_json
 def proof(entry: str, *, as_json: bool) -> None:
     """Print the C2SP tlog-proof of an ENTRY: what it takes to believe it offline."""
-    with options.forum() as forum, forum.reading() as reader:
-        found = find(reader, KINDS, entry)
+    with common_options.open_forum() as forum, forum.open_reader() as reader:
+        found = find_entry(reader, KINDS, entry)
         if found.index is None:
             raise NotYetSigned(str(found.position))
-        proven = prove(reader, found.index)
+        proven = prove_entry(reader, found.index)
     if as_json:
         print_json("forum.proof/1", proof_form(found, proven))
     else:
@@ -201,10 +203,10 @@ def proof(entry: str, *, as_json: bool) -> None:
 
 
 @ledger.command()
-@options.as_json
+@common_options.as_json
 def checkpoint(*, as_json: bool) -> None:
     """Print the newest signed checkpoint, with the cosignatures that it has."""
-    with options.forum() as forum, forum.reading() as reader:
+    with common_options.open_forum() as forum, forum.open_reader() as reader:
         data = reader.checkpoint()
         if data is None:
             raise NoSuchEntry("a signed checkpoint: nothing was recorded yet")
@@ -220,20 +222,22 @@ def checkpoint(*, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("content", required=False)
-@options.idempotency_key
-@options.as_json
+@common_options.idempotency_key
+@common_options.as_json
 def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> None:
     """Put a remark on record: CONTENT, or what comes on standard input.
 
     Exit status 0 once it is recorded.  If it cannot be signed at once, a warning says why, and
     the next write signs it.
     """
-    words = text(content) if content is not None else options.read_text(sys.stdin.buffer)
-    with options.forum() as forum:
+    words = (
+        text_content(content) if content is not None else common_options.read_text(sys.stdin.buffer)
+    )
+    with common_options.open_forum() as forum:
         forum.initialise()
         try:
-            recorded, publication = forum.remark(words, idempotency_key)
-        except AlreadyAsked as asked:
+            recorded, publication = forum.record_note(words, idempotency_key)
+        except IdempotencyKeyUsed as asked:
             why = f"The key {idempotency_key} was used for another note, run {asked.run}"
             raise click.ClickException(f"{why}. Use another key for this one.") from None
     if as_json:
@@ -248,18 +252,18 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
 @click.argument("body")
 @click.option(
     "--reason",
-    type=click.Choice([str(reason) for reason in RedactReason]),
+    type=click.Choice([str(reason) for reason in RedactionReason]),
     default="request",
     help="Why; it is recorded.",
 )
-@options.as_json
+@common_options.as_json
 def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
     """Erase the BODY of an ENTRY, leaving proof that it was there and who erased it.
 
     Whoever already holds the body and its salt, in an exported bundle, can still prove it.
     """
-    with options.forum() as forum:
-        done = forum.redact(entry, body, RedactReason(reason))
+    with common_options.open_forum() as forum:
+        done = forum.redact(entry, body, RedactionReason(reason))
     if as_json:
         print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
     else:
@@ -270,14 +274,14 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
 @ledger.command()
 @click.argument("run")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Default: RUN.zip")
-@options.as_json
+@common_options.as_json
 def export(run: str, output: Path | None, *, as_json: bool) -> None:
     """Write the evidence bundle of a RUN: one file that a stranger can check offline.
 
     RUN is the id of a run, or any ENTRY of it.
     """
-    with options.forum() as forum:
-        run = forum.run_of(run)
+    with common_options.open_forum() as forum:
+        run = forum.find_run(run)
         path = output or Path(f"{run}.zip")
         path.write_bytes(forum.export(run))
     if as_json:
@@ -289,10 +293,10 @@ def export(run: str, output: Path | None, *, as_json: bool) -> None:
 
 
 @ledger.command()
-@options.as_json
+@common_options.as_json
 def policy(*, as_json: bool) -> None:
     """Print the policy: the keys of this log and of its witnesses, for those who verify it."""
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         lines = forum.policy.encode().decode(errors="replace")
     if as_json:
         print_json("forum.policy/1", {"policy": lines})
@@ -301,11 +305,11 @@ def policy(*, as_json: bool) -> None:
 
 
 @ledger.command()
-@options.as_json
+@common_options.as_json
 def summary(*, as_json: bool) -> None:
     """Count what the ledger holds."""
-    show_progress = progress("counted")
-    with options.forum() as forum, forum.reading() as reader:
+    show_progress = make_progress_bar("counted")
+    with common_options.open_forum() as forum, forum.open_reader() as reader:
         head = reader.head()
         kinds: Counter[str] = Counter()
         runs: set[str] = set()
@@ -315,7 +319,7 @@ def summary(*, as_json: bool) -> None:
                 kinds[entry.kind] += 1
                 runs.add(entry.run)
             show_progress(index, head.size)
-        waiting = sum(1 for _ in reader.unsequenced())
+        waiting = sum(1 for _ in reader.unsequenced_entries())
         origin = reader.origin
     held = SummaryForm(
         origin,
@@ -338,14 +342,14 @@ def summary(*, as_json: bool) -> None:
 @click.option(
     "--discard", is_flag=True, help="Delete the rows; that they were there stays on record."
 )
-@options.as_json
+@common_options.as_json
 def quarantine(*, discard: bool, as_json: bool) -> None:
     """List rows that somebody put into the database and no writer of this log wrote.
 
     The sequencer set them aside: they are in no tree.  Exit status 3 if there are any.
     """
-    with options.forum() as forum:
-        rows = forum.store.quarantine()
+    with common_options.open_forum() as forum:
+        rows = forum.store.quarantined_rows()
         if discard:
             forum.discard_quarantine()
     if as_json:
@@ -355,13 +359,13 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
         click.echo(f"{found.id:>6}  {when}  {found.row.position}  {len(found.row.data)} bytes")
     if not rows and not as_json:
         click.echo("no row was set aside")
-    raise SystemExit(REJECTED if rows and not discard else 0)
+    raise SystemExit(EXIT_REJECTED if rows and not discard else 0)
 
 
 @ledger.command()
 @click.confirmation_option(prompt="Leave this log for good and begin its next epoch?")
 @click.option("--reason", default="", help="Why the old log is left; it is recorded.")
-@options.as_json
+@common_options.as_json
 def epoch(reason: str, *, as_json: bool) -> None:
     """Begin a new epoch, after the database, the signing key or the signer's memory was lost.
 
@@ -369,7 +373,7 @@ def epoch(reason: str, *, as_json: bool) -> None:
     `forum ledger verify` checks both.  If the signing key is gone, a new one is made: then the
     reason is needed, and readers must pin the new key.
     """
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         begun = forum.new_epoch(reason)
     if as_json:
         facts = {"origin": begun.origin, "key": str(begun.key), "new_key": begun.has_new_key}
@@ -377,12 +381,16 @@ def epoch(reason: str, *, as_json: bool) -> None:
         return
     click.echo(begun.origin)
     if begun.has_new_key:
-        options.talk("the signing key is new; readers must pin it again: forum ledger policy")
+        common_options.echo_info(
+            "the signing key is new; readers must pin it again: forum ledger policy"
+        )
     else:
-        options.talk("the log has a new name; give readers its policy: forum ledger policy")
+        common_options.echo_info(
+            "the log has a new name; give readers its policy: forum ledger policy"
+        )
 
 
-def _pour(stored: StoredBody) -> None:
+def _print_body(stored: StoredBody) -> None:
     """Print a body as it is, piece by piece."""
     if sys.stdout is None:  # closed by whoever called
         return

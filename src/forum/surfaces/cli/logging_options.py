@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from forum.errors import StoreLost
-from forum.surfaces.cli import ALOUD
-from forum.surfaces.logs import LOG, RecentLines, one_line
+from forum.errors import StoreConnectionLost
+from forum.surfaces.cli import UNMUTED_STDERR
+from forum.surfaces.logs import LOG, RecentLines, format_error_line
 
 if TYPE_CHECKING:
     from forum.app import Forum
@@ -60,24 +60,24 @@ def _message_of(record: logging.LogRecord) -> str:
     """Return what happened, on one line: a collector takes each line for an event."""
     text = record.getMessage()
     if record.exc_info and record.exc_info[1] is not None:
-        text = f"{text}: {one_line(record.exc_info[1])}"
+        text = f"{text}: {format_error_line(record.exc_info[1])}"
     return " ".join(text.split())
 
 
-class _Handler(logging.StreamHandler[TextIO]):
+class _StderrHandler(logging.StreamHandler[TextIO]):
     """Writes to stderr; with --quiet, only warnings and errors."""
 
     def __init__(self) -> None:
         context = click.get_current_context(silent=True)
-        aloud: TextIO | None = context.meta.get(ALOUD) if context else None
+        aloud: TextIO | None = context.meta.get(UNMUTED_STDERR) if context else None
         super().__init__(aloud or sys.stderr)
         self.setLevel(logging.INFO if aloud is None else logging.WARNING)
 
 
 @contextmanager
-def logging_to_stderr(chosen: str) -> Iterator[None]:
+def log_to_stderr(chosen: str) -> Iterator[None]:
     """Have everything that is logged written to stderr until the end of the block."""
-    handler = _Handler()
+    handler = _StderrHandler()
     handler.setFormatter(_JsonFormatter() if chosen == LogFormat.JSON else _TextFormatter())
     root, level = logging.getLogger(), LOG.level
     root.addHandler(handler)
@@ -99,7 +99,7 @@ def log_warning(line: str) -> None:
     LOG.warning("%s", line)
 
 
-def log_trouble(forum: "Forum") -> Callable[[Exception], None]:
+def make_trouble_logger(forum: "Forum") -> Callable[[Exception], None]:
     """Return a callback that writes down what went wrong: once, and again after a while.
 
     That a connection to the database broke is for the monitor to tell: while the database is away,
@@ -108,15 +108,15 @@ def log_trouble(forum: "Forum") -> Callable[[Exception], None]:
     recent = RecentLines()
 
     def report(error: Exception) -> None:
-        if isinstance(error, StoreLost):
-            forum.monitor.note(error)
-        elif recent.add(line := one_line(error)):
+        if isinstance(error, StoreConnectionLost):
+            forum.monitor.report_failure(error)
+        elif recent.add(line := format_error_line(error)):
             LOG.warning("%s (it is tried again)", line)
 
     return report
 
 
-def trouble_lines() -> Callable[[Exception], None]:
+def make_trouble_printer() -> Callable[[Exception], None]:
     """Return the same for a command that somebody looks at: it writes no log."""
     recent = RecentLines()
 

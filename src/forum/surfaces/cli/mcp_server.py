@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forum.app import Forum
-from forum.config import Capacity
-from forum.errors import extra
+from forum.config import WorkerCapacity
+from forum.errors import require_extra
 from forum.ledger import Scope
-from forum.staff import Staff
-from forum.surfaces.cli import options
-from forum.surfaces.cli.announcing import announce_runs
-from forum.surfaces.cli.logging_options import trouble_lines
-from forum.surfaces.cli.worker import PATIENCE_SECONDS
+from forum.planning import AgentRegistry
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.logging_options import make_trouble_printer
+from forum.surfaces.cli.startup_notice import announce_runs
+from forum.surfaces.cli.worker import STOP_TIMEOUT_S
 
 if TYPE_CHECKING:
     from mcp.server import Server
 
-    from forum.surfaces.mcp.stdio import Wires
+    from forum.surfaces.mcp.stdio import StdioPipes
 
-_RUNS, _TASKS = 50, 16
+_MAX_RUNS, _MAX_TASKS = 50, 16
 """How much is done at once for one client."""
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=("forum mcp", "forum mcp --scope read", "forum mcp --no-work"),
 )
 @click.option(
@@ -45,7 +45,7 @@ _RUNS, _TASKS = 50, 16
     show_default=True,
     help="What the client may do; `approve` lets it decide at gates.",
 )
-@options.confine
+@common_options.confine
 def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
     """Serve this folder's ledger to one MCP client, over standard input and output.
 
@@ -53,29 +53,31 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
     editor".  It ends when the client does.  Runs stay then: `forum resume`, a `forum worker` or the
     next `forum mcp` goes on with them.  Over HTTP, `forum serve` speaks the same at /mcp.
     """
-    with extra("mcp"):
-        from forum.surfaces.mcp.callers import Local
+    with require_extra("mcp"):
+        from forum.surfaces.mcp.callers import LocalCaller
         from forum.surfaces.mcp.server import make_server
-        from forum.surfaces.mcp.stdio import take_wires
+        from forum.surfaces.mcp.stdio import claim_stdio
 
-    wires = take_wires()
-    with options.forum() as forum:
+    wires = claim_stdio()
+    with common_options.open_forum() as forum:
         forum.initialise()
         opened = frozenset(map(Scope, scopes))
         server = make_server(lambda _: caller)
-        caller = Local(forum, Staff(forum.settings), opened)
+        caller = LocalCaller(forum, AgentRegistry(forum.settings), opened)
         if work:
             announce_runs(forum)
-        with _working(forum) if work else forum.writing():
-            options.talk(f"serving {forum.origin} over standard input and output")
+        with _work_on_runs(forum) if work else forum.open_writer():
+            common_options.echo_info(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))
 
 
-def _working(forum: Forum) -> AbstractContextManager[object]:
-    return forum.working(Capacity(_RUNS, _TASKS), trouble_lines(), PATIENCE_SECONDS)
+def _work_on_runs(forum: Forum) -> AbstractContextManager[object]:
+    return forum.run_worker(
+        WorkerCapacity(_MAX_RUNS, _MAX_TASKS), make_trouble_printer(), STOP_TIMEOUT_S
+    )
 
 
-async def _serve(server: "Server[Any]", wires: "Wires") -> None:
+async def _serve(server: "Server[Any]", wires: "StdioPipes") -> None:
     """Serve until the client ends, or SIGTERM or Ctrl-C does."""
     from forum.surfaces.mcp.stdio import serve_stdio
 

@@ -6,39 +6,44 @@ from dataclasses import replace
 
 import click
 
-from forum.config import FILE, Settings
-from forum.engine import Reply
+from forum.config import PROJECT_FILE, Settings
+from forum.engine import CallReply
 from forum.ledger import Outcome
-from forum.staff import ask_agent, configured
-from forum.surfaces.cli import FAILED, options
-from forum.surfaces.cli.orders import Agents, agent_options, read_roster_file, with_agents
-from forum.surfaces.cli.output import print_json, width
-from forum.surfaces.forms.models import (
+from forum.planning import load_team_settings, probe_agent
+from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.submit_options import (
+    AgentOptions,
+    agent_options,
+    apply_agents,
+    read_roster_file,
+)
+from forum.surfaces.formatting import format_usd, pluralize, strip_control_characters
+from forum.surfaces.schemas.models import (
     AgentView,
     agent_view,
     error_of,
+    list_shown_agents,
     models_form,
-    per_million,
-    shown_agents,
+    usd_per_million_tokens,
 )
-from forum.surfaces.telling import dollars, plain, plural
-from forum.work import Agent, Inspection, Policy, Role, is_independent, team_policy
+from forum.work import Agent, AgentInspection, Policy, Role, build_team_policy, is_independent
 
-_CALL_SECONDS = 30.0
-_NOT_APART = (
+_CALL_TIMEOUT_S = 30.0
+_JUDGE_NOT_INDEPENDENT = (
     "whoever judges is a model that also works: its verdicts are recorded as not independent; "
     "name another model under [models], and if you like under [roles] validator"
 )
-_NOBODY = "no agent is configured: name one in forum.toml, or with --model or --cmd"
+_NO_AGENT = "no agent is configured: name one in forum.toml, or with --model or --cmd"
 
 
-@click.group(cls=options.Spelled)
+@click.group(cls=common_options.FullHelpGroup)
 def models() -> None:
     """See which models and programs would be asked, and try them."""
 
 
 @models.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         "forum models check",
         "forum models check --call --json",
@@ -47,8 +52,8 @@ def models() -> None:
 )
 @agent_options
 @click.option("--call", is_flag=True, help="Ask each for one word; this may cost a little.")
-@options.as_json
-def check(agents: Agents, *, call: bool, as_json: bool) -> None:
+@common_options.as_json
+def check(agents: AgentOptions, *, call: bool, as_json: bool) -> None:
     """Show every configured agent: where it is, its key, its price, and what it is used for.
 
     Keys are never shown, only whether there is one.  With --call each agent is asked for one word,
@@ -56,75 +61,75 @@ def check(agents: Agents, *, call: bool, as_json: bool) -> None:
 
     Exit status: 0 all can be asked, 1 one of them cannot, 2 usage.
     """
-    settings = options.settings()
-    known = configured(settings)
-    policy = with_agents(Policy(), known, agents, own=False)
+    settings = common_options.current_settings()
+    known = load_team_settings(settings)
+    policy = apply_agents(Policy(), known, agents, own=False)
     roster = read_roster_file(None, known)
-    team = team_policy(policy, roster, roster.by_name, roles=True)
-    lines = [_line(team, name, agents, settings) for name in shown_agents(policy)]
+    team = build_team_policy(policy, roster, roster.by_name, roles=True)
+    lines = [_line(team, name, agents, settings) for name in list_shown_agents(policy)]
     if call:
-        lines = [_asked(line, policy.agents[line.name], settings) for line in lines]
+        lines = [_ask_agent(line, policy.agents[line.name], settings) for line in lines]
     apart = is_independent(team, Role.VALIDATOR)
     if as_json:
         print_json("forum.models/1", models_form(lines, independent=apart))
     else:
         click.echo("\n\n".join("\n".join(_block(line)) for line in lines))
-    if not known.agents and not agents.name_one:
-        click.echo(_NOBODY, err=True)
+    if not known.agents and not agents.names_default:
+        click.echo(_NO_AGENT, err=True)
     elif not apart:
-        click.echo(_NOT_APART, err=True)
-    raise SystemExit(0 if all(line.is_usable for line in lines) else FAILED)
+        click.echo(_JUDGE_NOT_INDEPENDENT, err=True)
+    raise SystemExit(0 if all(line.is_usable for line in lines) else EXIT_FAILED)
 
 
-def _line(team: Policy, name: str, agents: Agents, settings: Settings) -> AgentView:
-    origin = agents.origin_of(name) or _line_in(settings, name) or "default"
+def _line(team: Policy, name: str, agents: AgentOptions, settings: Settings) -> AgentView:
+    origin = agents.origin_of(name) or _settings_location(settings, name) or "default"
     return agent_view(team, name, origin)
 
 
-def _line_in(settings: Settings, name: str) -> str:
+def _settings_location(settings: Settings, name: str) -> str:
     """Return where the project file names an agent."""
     if settings.file is None or (name or "default") not in settings.team.get("models", {}):
         return ""
     head = re.compile(rf"""\s*\[\s*models\s*\.\s*["']?{re.escape(name or "default")}["']?\s*\]""")
     lines = settings.file.read_text().split("\n")
     number = next((n for n, line in enumerate(lines, 1) if head.match(line)), None)
-    return f"{FILE}:{number}" if number else FILE
+    return f"{PROJECT_FILE}:{number}" if number else PROJECT_FILE
 
 
-def _asked(line: AgentView, agent: Agent, settings: Settings) -> AgentView:
+def _ask_agent(line: AgentView, agent: Agent, settings: Settings) -> AgentView:
     """Ask an agent, if it can be asked."""
     if line.found.problem:
         return line
-    return replace(line, reply=ask_agent(agent, _CALL_SECONDS, settings))
+    return replace(line, reply=probe_agent(agent, _CALL_TIMEOUT_S, settings))
 
 
 def _block(line: AgentView) -> list[str]:
-    found, room = line.found, width() - 13
+    found, room = line.found, terminal_width() - 13
     mark, color = ("✓", "green") if line.is_usable else ("✗", "red")
     facts = [
         ("model", f"{found.model} ({found.kind}) at {found.where}"),
         ("key", f"{found.key.value}: {found.key_name}" if found.key_name else found.key.value),
-        ("price", _price_words(found)),
+        ("price", _describe_price(found)),
         ("used for", _uses(line)),
         ("problem", found.problem),
         ("warning", found.warning),
-        ("call", _reply_words(line.reply) if line.reply else ""),
+        ("call", _describe_reply(line.reply) if line.reply else ""),
     ]
     head = click.style(f"{mark} {line.name or '(default)'}", fg=color, bold=True)
     lines = [f"{head}  {click.style(line.origin, dim=True)}"]
     for label, words in facts:
-        wrapped = textwrap.wrap(plain(words), room) if words else []
+        wrapped = textwrap.wrap(strip_control_characters(words), room) if words else []
         heads = [label, *[""] * len(wrapped)]
         lines += [f"  {head:<9} {part}" for head, part in zip(heads, wrapped, strict=False)]
     return lines
 
 
-def _price_words(found: Inspection) -> str:
+def _describe_price(found: AgentInspection) -> str:
     if found.call_usd is not None:
-        return f"${dollars(found.call_usd)} a call, as declared"
+        return f"${format_usd(found.call_usd)} a call, as declared"
     if found.read_usd is None or found.said_usd is None:
         return "not known"
-    read, said = per_million(found.read_usd), per_million(found.said_usd)
+    read, said = usd_per_million_tokens(found.read_usd), usd_per_million_tokens(found.said_usd)
     return f"${read} in, ${said} out, for a million tokens ({found.prices})"
 
 
@@ -134,17 +139,16 @@ def _uses(line: AgentView) -> str:
         "tasks that name nobody" if line.default else "",
         f"tier {line.name}" if line.name in line.tiers else "",
         f"stands in for {', '.join(others)}" if others else "",
-        plural(len(line.lanes), "lane") if line.lanes else "",
+        pluralize(len(line.lanes), "lane") if line.lanes else "",
         f"in a team {', '.join(line.roles)}" if line.roles else "",
     ]
     return "; ".join(part for part in parts if part) or "tasks that name it"
 
 
-def _reply_words(reply: Reply) -> str:
+def _describe_reply(reply: CallReply) -> str:
     took = f"after {reply.milliseconds} ms"
     if reply.outcome is Outcome.OK:
-        return (
-            f"answered {took}, {plural(reply.spent.tokens, 'token')}, ${dollars(reply.spent.usd)}"
-        )
+        spent = f"{pluralize(reply.spent.tokens, 'token')}, ${format_usd(reply.spent.usd)}"
+        return f"answered {took}, {spent}"
     why = ": ".join(part for part in (reply.code or reply.why.value, error_of(reply)) if part)
     return f"{reply.outcome.value} {took} ({why})"

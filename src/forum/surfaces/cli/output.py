@@ -12,9 +12,9 @@ from typing import Any
 import click
 import msgspec
 
-from forum.ledger import Located, Publication
-from forum.surfaces.forms.reports import report_form
-from forum.verify import Answer, Finding, Report, State
+from forum.ledger import LocatedEntry, Publication
+from forum.surfaces.schemas.reports import report_form
+from forum.verify import ClaimResult, Finding, Report, State
 
 _MARKS = {
     State.HOLDS: ("✓", "green"),
@@ -23,12 +23,12 @@ _MARKS = {
 }
 
 
-def width() -> int:
+def terminal_width() -> int:
     """Return how wide the screen is, as far as one wants to read across it."""
     return max(60, min(120, shutil.get_terminal_size((80, 24)).columns))
 
 
-def wrapped(words: str, columns: int, lead: str = "") -> list[str]:
+def wrap_lines(words: str, columns: int, lead: str = "") -> list[str]:
     """Return words on lines that fit the screen, each with a lead; none for no words."""
     return textwrap.wrap(
         words,
@@ -74,10 +74,10 @@ def _report_lines(report: Report) -> Iterator[str]:
 def _remarks(report: Report) -> Iterator[str]:
     """Yield what a reader should know beside the findings."""
     for missing in report.not_checked:
-        lines = wrapped(f"not checked: {missing}", width(), "  ")
+        lines = wrap_lines(f"not checked: {missing}", terminal_width(), "  ")
         yield from (click.style(line, fg="yellow") for line in lines)
     for notice in report.notices:
-        yield from wrapped(f"note: {notice}", width(), "  ")
+        yield from wrap_lines(f"note: {notice}", terminal_width(), "  ")
     if report.pending:
         yield f"  pending: {report.pending} entries newer than the checkpoint"
 
@@ -90,21 +90,21 @@ def _epochs(report: Report) -> Iterator[str]:
         yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
 
 
-def _answer(word: str, answer: Answer) -> Iterator[str]:
+def _answer(word: str, answer: ClaimResult) -> Iterator[str]:
     mark, color = _MARKS[answer.state]
     state = "" if answer.state is State.HOLDS else f"{answer.state}: "
-    first, *more = wrapped(f"{state}{answer.reason}", width(), " " * 15) or [""]
+    first, *more = wrap_lines(f"{state}{answer.reason}", terminal_width(), " " * 15) or [""]
     yield f"{click.style(f'{mark} {word:<12}', fg=color)} {first.strip()}"
     yield from more
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    first, *more = wrapped(str(finding), width() - 2, "  ")
+    first, *more = wrap_lines(str(finding), terminal_width() - 2, "  ")
     yield first.replace(finding.problem, click.style(finding.problem, fg="red"), 1)
     yield from (f"  {line}" for line in more)
 
 
-def entry_line(located: Located) -> str:
+def format_entry(located: LocatedEntry) -> str:
     """Return an entry on one line."""
     entry = located.entry
     index = "-" if located.index is None else str(located.index)
@@ -116,7 +116,7 @@ def entry_line(located: Located) -> str:
     return f"{head} {entry.kind:<12} {entry.actor:<10} {facts}{bodies}".rstrip()
 
 
-def _facts(located: Located) -> str:
+def _facts(located: LocatedEntry) -> str:
     facts = json.loads(located.data)["facts"]
     return " ".join(f"{name}={_short(value)}" for name, value in facts.items())
 
@@ -126,7 +126,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 24 else f"{text[:21]}..."
 
 
-def print_entry(located: Located) -> None:
+def print_entry(located: LocatedEntry) -> None:
     """Print all of one entry."""
     click.echo(f"id     {located.leaf.hex()}")
     click.echo(f"index  {'not sequenced yet' if located.index is None else located.index}")
@@ -145,11 +145,11 @@ def print_publication(publication: Publication | None, recorded: str = "") -> No
 
 
 _BAR_WIDTH = 30
-_BAR_AFTER_SECONDS = 1.0
-_BAR_EVERY_SECONDS = 0.2
+_BAR_DELAY_S = 1.0
+_BAR_INTERVAL_S = 0.2
 
 
-def progress(what: str) -> Callable[[int, int], None]:
+def make_progress_bar(what: str) -> Callable[[int, int], None]:
     """Return a callback that draws a bar on stderr, once something takes longer than a second."""
     started = shown = monotonic()
     drawn = False
@@ -158,7 +158,7 @@ def progress(what: str) -> Callable[[int, int], None]:
         nonlocal shown, drawn
         moment, ended = monotonic(), done >= total
         # The end of a bar that was drawn is always drawn: what is printed next begins a new line.
-        due = moment - started > _BAR_AFTER_SECONDS and moment - shown > _BAR_EVERY_SECONDS
+        due = moment - started > _BAR_DELAY_S and moment - shown > _BAR_INTERVAL_S
         if sys.stderr is None or not sys.stderr.isatty() or not (due or (ended and drawn)):
             return
         shown, drawn = moment, not ended

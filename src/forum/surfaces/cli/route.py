@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 from click.formatting import wrap_text
 
-from forum.staff import configured, make_router
-from forum.surfaces.cli import options
-from forum.surfaces.cli.orders import read_roster_file
+from forum.planning import load_team_settings, make_router
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.forms.lanes import route_form
-from forum.surfaces.telling import first_line, plain
-from forum.work import ELSEWHERE, RUNGS, Roster, Route
+from forum.surfaces.cli.submit_options import read_roster_file
+from forum.surfaces.formatting import first_line, strip_control_characters
+from forum.surfaces.schemas.lanes import route_form
+from forum.work import ELSEWHERE, ROUTING_MODES, Roster, Route
 
 _WIDTH = 79
 _SHOWN = 6
@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         'forum route "The checkout returns 500 since the last migration"',
         "forum route --json - < requests.txt",
@@ -37,7 +37,7 @@ _SHOWN = 6
 )
 @click.option(
     "--rung",
-    type=click.Choice(RUNGS),
+    type=click.Choice(ROUTING_MODES),
     help="Go by words, by words and meaning, or (auto) by whatever is installed; without this, "
     "as [roster] rung in forum.toml says, or auto.",
 )
@@ -54,10 +54,10 @@ def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> N
 
     Exit status: 0 routed or left to the Classifier, 1 failed, 2 usage.
     """
-    known = configured(options.settings())
+    known = load_team_settings(common_options.current_settings())
     roster = read_roster_file(file, known)
-    router = make_router(roster, rung or known.rung, options.talk)
-    for request in _requests(text):
+    router = make_router(roster, rung or known.rung, common_options.echo_info)
+    for request in _read_requests(text):
         found = router.route(request)
         if as_json:
             print_json("forum.route/1", route_form(found))
@@ -72,29 +72,31 @@ def print_route(roster: Roster, found: Route) -> None:
     sure = f"{found.confidence:.0%} sure"
     if found.lane:
         click.echo(f"{click.style(found.lane, fg='green', bold=True)}  {sure}")
-        click.echo(wrap_text(plain(roster.by_name[found.lane].does), _WIDTH, "  ", "  "))
+        click.echo(
+            wrap_text(strip_control_characters(roster.by_name[found.lane].does), _WIDTH, "  ", "  ")
+        )
     else:
         why = "no lane fits" if found.nearest == ELSEWHERE else "no lane is sure enough"
         left = click.style("left to the Classifier", fg="yellow", bold=True)
         click.echo(f"{left}: {why}, {sure}")
-        click.echo(_line("nearest", _described(roster, found.nearest)))
-    click.echo(_line("runner-up", _described(roster, found.runner_up)))
+        click.echo(_line("nearest", _describe_lane(roster, found.nearest)))
+    click.echo(_line("runner-up", _describe_lane(roster, found.runner_up)))
     click.echo(f"  margin     {found.margin:.2f}, by the {found.rung} rung")
     for one in found.evidence[:_SHOWN]:
-        click.echo(f"  {one.weight:+9.2f}  {plain(one.feature)}")
+        click.echo(f"  {one.weight:+9.2f}  {strip_control_characters(one.feature)}")
 
 
 def _line(name: str, words: str) -> str:
     return wrap_text(words, _WIDTH, f"  {name:<9}  ", " " * 13)
 
 
-def _described(roster: Roster, name: str) -> str:
+def _describe_lane(roster: Roster, name: str) -> str:
     if name == ELSEWHERE:
         return f"{name}: nobody's work here"
-    return f"{name}: {plain(roster.by_name[name].does)}"
+    return f"{name}: {strip_control_characters(roster.by_name[name].does)}"
 
 
-def _requests(text: str) -> Iterator[str]:
+def _read_requests(text: str) -> Iterator[str]:
     """Return the requests.  Bytes that are no text cannot be routed, and do no harm either."""
     if text != "-":
         yield text

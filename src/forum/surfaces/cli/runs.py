@@ -8,23 +8,23 @@ import click
 
 from forum.app import Forum, RunView, now, open_bundle, view_record
 from forum.errors import NoSuchRun
-from forum.surfaces.cli import FAILED, options
-from forum.surfaces.cli.divergence import print_answers, print_divergences
-from forum.surfaces.cli.following import finish, print_bytes, watch_run
-from forum.surfaces.cli.output import print_json, width
-from forum.surfaces.cli.runview import screen, status
+from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli.diff_view import print_answers, print_divergences
+from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.cli.run_follower import print_bytes, print_result_and_exit, watch_run
+from forum.surfaces.cli.run_view import render_run, run_status
 from forum.surfaces.cli.transcript import transcript_form, transcript_lines
-from forum.surfaces.cli.units import age, price, read_moment
-from forum.surfaces.forms.comparison import BenchForm, MeasureForm, diff_form, measure_form
-from forum.surfaces.forms.runs import run_form, runs_form
-from forum.surfaces.telling import (
-    RUN_WORDS,
-    SHORT,
+from forum.surfaces.cli.units import format_age, format_price, parse_moment
+from forum.surfaces.formatting import (
+    RUN_LABELS,
+    SHORT_ID_LENGTH,
+    count_progress,
+    explain_run_state,
     first_line,
-    run_reason,
-    run_words,
-    share_of_work,
+    run_labels,
 )
+from forum.surfaces.schemas.comparison import BenchForm, MeasureForm, diff_form, measure_form
+from forum.surfaces.schemas.runs import run_form, runs_form
 from forum.work import Run, RunRecord
 
 
@@ -45,22 +45,23 @@ class RunFilter:
 
     def _matches(self, forum: Forum, run: str, state: Run) -> bool:
         """Tell whether a run is wanted; what costs least is asked first."""
-        if self.states and not run_words(state) & set(self.states):
+        if self.states and not run_labels(state) & set(self.states):
             return False
         if self.text and self.text.casefold() not in (forum.request_of(run) or "").casefold():
             return False
         return not self.lane or self.lane in forum.lanes_of(run, state)
 
 
-filter_options = options.gathered(
+filter_options = common_options.collect_options(
+    "runfilter",
     RunFilter,
     click.option(
         "--state",
         "states",
         multiple=True,
         metavar="WORD",
-        type=click.Choice(RUN_WORDS),
-        help=f"Only runs of which this is true; may be repeated: {', '.join(RUN_WORDS)}.",
+        type=click.Choice(RUN_LABELS),
+        help=f"Only runs of which this is true; may be repeated: {', '.join(RUN_LABELS)}.",
     ),
     click.option(
         "--since",
@@ -73,7 +74,7 @@ filter_options = options.gathered(
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         "forum runs",
         "forum runs --state failed --since 2d",
@@ -90,14 +91,14 @@ filter_options = options.gathered(
 )
 @click.option("--before", metavar="RUN", help="Only runs that are older than this one.")
 @click.option("--all", "every", is_flag=True, help="Also the runs within runs.")
-@options.as_json
+@common_options.as_json
 def runs(
     limit: int, before: str | None, *, runfilter: RunFilter, every: bool, as_json: bool
 ) -> None:
     """List runs, the newest first."""
-    begun = read_moment(runfilter.since, now()) if runfilter.since else 0
-    with options.forum() as forum:
-        before = forum.run_of(before) if before else None
+    begun = parse_moment(runfilter.since, now()) if runfilter.since else 0
+    with common_options.open_forum() as forum:
+        before = forum.find_run(before) if before else None
         found = forum.recent_runs(
             before,
             limit,
@@ -116,7 +117,7 @@ def runs(
     elif not found:
         click.echo('no run yet; begin one: forum submit "..."', err=True)
     elif len(found) == limit:
-        click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT]}", err=True)
+        click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT_ID_LENGTH]}", err=True)
 
 
 def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
@@ -124,21 +125,21 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
     moment_now, rows = now(), [("run", "state", "tasks", "cost", "age", "request")]
     colors: list[str | None] = [None]
     for run, state in found:
-        mark, word, color = status(state)
+        mark, word, color = run_status(state)
         colors.append(color)
         asked = requests[run]
         rows.append(
             (
-                run[:SHORT],
+                run[:SHORT_ID_LENGTH],
                 f"{mark} {word}",
-                "/".join(map(str, share_of_work(state))),
-                price(state.spent.usd),
-                age(moment_now - state.begun),
+                "/".join(map(str, count_progress(state))),
+                format_price(state.spent.usd),
+                format_age(moment_now - state.begun),
                 "(erased)" if asked is None else asked,
             )
         )
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)][:5]
-    room = max(12, width() - sum(sizes) - 10)
+    room = max(12, terminal_width() - sum(sizes) - 10)
     lines = []
     for row, color in zip(rows, colors, strict=True):
         cells = [f"{row[0]:<{sizes[0]}}", click.style(f"{row[1]:<{sizes[1]}}", fg=color)]
@@ -148,7 +149,7 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         "forum show",
         "forum show 0199c0de-1234-7abc --transcript",
@@ -165,7 +166,7 @@ def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> lis
     help="Print prompts, replies, tool calls and verdicts in their order.",
 )
 @click.option("--all", "every", is_flag=True, help="Show every task of a large plan.")
-@options.as_json
+@common_options.as_json
 def show(
     run: str | None,
     until: str | None,
@@ -188,14 +189,18 @@ def show(
             raise click.UsageError("--until is for runs of the ledger, not for a bundle")
         with open_bundle(Path(run)) as record:
             _print_run(view_record(record), record if transcript else None, answer, every, as_json)
-        options.talk(f"\nshown as it is; is it genuine? forum verify {run} --policy POLICY")
+        common_options.echo_info(
+            f"\nshown as it is; is it genuine? forum verify {run} --policy POLICY"
+        )
         return
-    with options.forum() as forum:
-        found = forum.run_of(run) if run else _newest(forum)
-        view = forum.view(found, forum.ledger.find(until) if until else None)
+    with common_options.open_forum() as forum:
+        found = forum.find_run(run) if run else _newest_run(forum)
+        view = forum.view_run(found, forum.ledger.find_entry(until) if until else None)
         if view.state.accepted is None:
             raise NoSuchRun(f"{found} had no request at that time" if until else found)
-        _print_run(view, forum.record(found) if transcript else None, answer, every, as_json)
+        _print_run(
+            view, forum.read_run_record(found) if transcript else None, answer, every, as_json
+        )
     if not (answer or transcript or as_json):
         _print_hints(view)
 
@@ -220,7 +225,7 @@ def _print_run(
     elif as_json:
         print_json("forum.run/1", run_form(view))
     elif not answer:
-        click.echo("\n".join(screen(view, every=every)))
+        click.echo("\n".join(render_run(view, every=every)))
     elif view.answer is None:
         raise click.ClickException("it has no answer, or that was erased")
     else:
@@ -230,49 +235,53 @@ def _print_run(
 def _print_hints(view: RunView) -> None:
     last = max(view.entries.values(), default=None)
     if last is not None:
-        past = f"forum show {view.run[:SHORT]} --until {last}"
+        past = f"forum show {view.run[:SHORT_ID_LENGTH]} --until {last}"
         click.echo(f"\nlook closer: forum why {last}, {past}", err=True)
 
 
-@click.command(cls=options.WithExamples, examples=("forum watch", "forum watch 0199c0de-1234-7abc"))
+@click.command(
+    cls=common_options.ExampleCommand, examples=("forum watch", "forum watch 0199c0de-1234-7abc")
+)
 @click.argument("run", required=False)
-@options.as_json
+@common_options.as_json
 def watch(run: str | None, *, as_json: bool) -> None:
     """Watch a RUN that others carry out, until it has ended or waits for approval.
 
     Without a RUN, the newest one.  It only reads: Ctrl-C ends the watching, not the run.  Its exit
     status is that of `forum submit`.
     """
-    with options.forum() as forum:
-        found = forum.run_of(run) if run else _newest(forum)
+    with common_options.open_forum() as forum:
+        found = forum.find_run(run) if run else _newest_run(forum)
         state = forum.read_run(found)
         if state.interrupted and state.outcome is None:
             # Its tasks are where they were, but nobody works on them: there is nothing to watch.
-            options.complain(run_reason(forum.view(found)))
-            finish(forum, found, as_json=as_json)
+            common_options.echo_error(explain_run_state(forum.view_run(found)))
+            print_result_and_exit(forum, found, as_json=as_json)
         watch_run(forum, found, as_json=as_json)
 
 
-def _newest(forum: Forum) -> str:
+def _newest_run(forum: Forum) -> str:
     found = forum.recent_runs(None, 1)
     if not found:
         raise click.ClickException('there is no run yet; begin one: forum submit "..."')
     return found[0][0]
 
 
-@click.command(cls=options.WithExamples, examples=("forum diff 0199c0de-1234 0199c0df-5678",))
+@click.command(
+    cls=common_options.ExampleCommand, examples=("forum diff 0199c0de-1234 0199c0df-5678",)
+)
 @click.argument("a")
 @click.argument("b")
-@options.as_json
+@common_options.as_json
 def diff(a: str, b: str, *, as_json: bool) -> None:
     """Show the answers of two runs A and B, and where they part: the first step not shared.
 
     How long something took is no difference.  Exit status 0 if they say the same, 1 if not.
     """
-    with options.forum() as forum:
-        first, second = forum.run_of(a), forum.run_of(b)
-        found = forum.diff(first, second)
-        answers = (forum.view(first).answer, forum.view(second).answer)
+    with common_options.open_forum() as forum:
+        first, second = forum.find_run(a), forum.find_run(b)
+        found = forum.diff_runs(first, second)
+        answers = (forum.view_run(first).answer, forum.view_run(second).answer)
         bodies = [
             forum.bodies_at(run, one.strand, one.step)
             for one in found[:1]
@@ -285,17 +294,19 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
     else:
         print_answers(("A", "B"), (first, second), answers)
         print_divergences(found, ("A", "B"), bodies)
-    raise SystemExit(FAILED if found else 0)
+    raise SystemExit(EXIT_FAILED if found else 0)
 
 
-@click.command(cls=options.WithExamples, examples=("forum bench 0199c0de-1234 0199c0df-5678",))
+@click.command(
+    cls=common_options.ExampleCommand, examples=("forum bench 0199c0de-1234 0199c0df-5678",)
+)
 @click.argument("a")
 @click.argument("b")
-@options.as_json
+@common_options.as_json
 def bench(a: str, b: str, *, as_json: bool) -> None:
     """Measure two runs A and B side by side: what they did, cost and took."""
-    with options.forum() as forum:
-        views = [forum.view(forum.run_of(one)) for one in (a, b)]
+    with common_options.open_forum() as forum:
+        views = [forum.view_run(forum.find_run(one)) for one in (a, b)]
     measured = BenchForm(*map(measure_form, views))
     if as_json:
         print_json("forum.bench/1", measured)
@@ -329,7 +340,7 @@ def _figures(measured: MeasureForm) -> tuple[str, ...]:
     """Return a run as one column."""
     slowest = measured.slowest_task
     return (
-        measured.run[:SHORT],
+        measured.run[:SHORT_ID_LENGTH],
         measured.outcome,
         f"{measured.passed} of {measured.tasks}",
         f"{measured.attempts:,}",

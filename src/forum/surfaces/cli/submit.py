@@ -8,24 +8,24 @@ import click
 from msgspec.json import encode
 
 from forum.app import OPERATOR
-from forum.engine import Order, Ticket
-from forum.errors import AlreadyAsked
-from forum.surfaces.cli import options
-from forum.surfaces.cli.following import carry_out, hand_over
-from forum.surfaces.cli.orders import (
-    Wishes,
-    as_usage,
-    caps_nothing,
-    read_order,
-    refuse_unusable,
-    repeats_only,
-    wish_options,
+from forum.engine import IdempotencyKey, RunRequest
+from forum.errors import IdempotencyKeyUsed
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.run_follower import run_and_follow, submit_detached
+from forum.surfaces.cli.submit_options import (
+    SubmitOptions,
+    as_usage_error,
+    has_ineffective_cap,
+    is_echo_only,
+    read_run_request,
+    reject_unusable_agents,
+    submit_options,
 )
 from forum.work import write_plan, write_policy
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         'forum submit "Name three rivers" --cmd "./agent --brief"',
         'forum submit "Why is the sky blue?" --chat-url http://127.0.0.1:11434/v1 --model qwen3',
@@ -41,16 +41,16 @@ from forum.work import write_plan, write_policy
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The tasks that answer it: JSON or TOML.",
 )
-@wish_options
+@submit_options
 @click.option("--detach", is_flag=True, help="Only take it on; a `forum worker` carries it out.")
-@options.confine
-@options.idempotency_key
-@options.as_json
+@common_options.confine
+@common_options.idempotency_key
+@common_options.as_json
 def submit(
     request: str | None,
     plan: Path | None,
     *,
-    wishes: Wishes,
+    wishes: SubmitOptions,
     detach: bool,
     idempotency_key: str | None,
     as_json: bool,
@@ -78,44 +78,44 @@ def submit(
     130 interrupted by Ctrl-C, 143 by SIGTERM.
     """
     if request == "-":
-        words = as_usage(lambda: options.read_text(sys.stdin.buffer))
+        words = as_usage_error(lambda: common_options.read_text(sys.stdin.buffer))
         request = words.data.decode()
-    order = read_order(request, plan, wishes, options.settings())
-    refuse_unusable(order.policy, order.plan, here=not detach)
-    if repeats_only(order):
+    order = read_run_request(request, plan, wishes, common_options.current_settings())
+    reject_unusable_agents(order.policy, order.plan, here=not detach)
+    if is_echo_only(order):
         click.echo(
             "no agent configured: the scripted agent repeats the instruction; "
             "use --cmd, --model or --script, or name one in forum.toml",
             err=True,
         )
-    if caps_nothing(order):
+    if has_ineffective_cap(order):
         click.echo(
             "no agent has a price: --max-usd stops nothing; declare one with --price-usd, "
             "or --price-in and --price-out",
             err=True,
         )
-    with options.forum() as forum:
-        options.say_where(forum.settings)
+    with common_options.open_forum() as forum:
+        common_options.announce_user_ledger(forum.settings)
         forum.initialise()
 
-        ticket = _ticket(order, idempotency_key) if idempotency_key else None
+        ticket = _make_idempotency_key(order, idempotency_key) if idempotency_key else None
 
         def begin() -> str:
             try:
-                return as_usage(lambda: forum.submit(order, ticket=ticket))
-            except AlreadyAsked as asked:
+                return as_usage_error(lambda: forum.submit(order, ticket=ticket))
+            except IdempotencyKeyUsed as asked:
                 why = f"The key {idempotency_key} was used for another request, run {asked.run}"
                 raise click.ClickException(f"{why}. Use another key for this one.") from None
 
         if detach:
-            hand_over(forum, begin, as_json=as_json)
+            submit_detached(forum, begin, as_json=as_json)
         else:
-            carry_out(forum, begin, as_json=as_json)
+            run_and_follow(forum, begin, as_json=as_json)
 
 
-def _ticket(order: Order, key: str) -> Ticket:
+def _make_idempotency_key(order: RunRequest, key: str) -> IdempotencyKey:
     """Return the name of a request, with the digest of all that was asked for."""
     plan = write_plan(order.plan) if order.plan is not None else b""
     parts = (order.request.encode(), plan, write_policy(order.policy), encode(order.budget))
     lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
-    return Ticket(f"{OPERATOR}/submit/{key}", sha256(lengths + b"".join(parts)).hexdigest())
+    return IdempotencyKey(f"{OPERATOR}/submit/{key}", sha256(lengths + b"".join(parts)).hexdigest())

@@ -2,12 +2,12 @@
 
 import click
 
-from forum.surfaces.cli import options
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=(
         "forum token",
         'curl -H "Authorization: Bearer $(forum token)" http://127.0.0.1:8080/api/v1/runs',
@@ -15,7 +15,7 @@ from forum.surfaces.cli.output import print_json
     ),
 )
 @click.option("--rotate", is_flag=True, help="Replace it; the old one opens nothing any more.")
-@options.as_json
+@common_options.as_json
 def token(*, rotate: bool, as_json: bool) -> None:
     """Print the token of this project's operator.
 
@@ -23,7 +23,7 @@ def token(*, rotate: bool, as_json: bool) -> None:
     `forum serve`.  Commands of `forum` need none.  It is made when it is first needed, and kept in
     the state directory in a file that only you can read.  Give others keys: `forum keys create`.
     """
-    with options.forum() as forum:
+    with common_options.open_forum() as forum:
         forum.verifier  # noqa: B018  raises where there is no ledger: its token opens nothing
         made = forum.operator_token(rotate=rotate)
     if as_json:
@@ -31,4 +31,4 @@ def token(*, rotate: bool, as_json: bool) -> None:
     else:
         click.echo(made)
     if rotate:
-        options.talk("servers take the new token from now on, and the old one no more")
+        common_options.echo_info("servers take the new token from now on, and the old one no more")

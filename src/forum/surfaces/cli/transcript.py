@@ -9,69 +9,73 @@ import click
 import msgspec
 
 from forum.app import RunView
-from forum.ledger import Export, Facts, Join, Located, Outcome, RunOpen
-from forum.surfaces.cli.output import width, wrapped
-from forum.surfaces.cli.units import duration
-from forum.surfaces.cli.words import words
-from forum.surfaces.forms.transcripts import TranscriptForm, TranscriptStep
-from forum.surfaces.telling import (
-    SHORT,
-    demand_of,
-    iso,
-    plain,
-    plural,
-    rejection_words,
-    why_failed,
+from forum.ledger import ExportFacts, Facts, JoinFacts, LocatedEntry, Outcome, RunOpenFacts
+from forum.surfaces.cli.explain import describe_entry
+from forum.surfaces.cli.output import terminal_width, wrap_lines
+from forum.surfaces.cli.units import format_duration
+from forum.surfaces.formatting import (
+    SHORT_ID_LENGTH,
+    describe_rejection,
+    explain_failure,
+    format_rfc3339,
+    pluralize,
+    rejected_demand,
+    strip_control_characters,
 )
+from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep
 from forum.work import (
-    Answered,
-    Called,
-    CancelAsked,
-    Checked,
-    ControlClosed,
-    Happened,
-    Intended,
-    Judged,
+    AnswerFacts,
+    CallFacts,
+    CancelFacts,
+    CheckFacts,
+    ControlCloseFacts,
+    IntentFacts,
     Next,
-    Replied,
+    OutcomeFacts,
+    ReplyFacts,
     RunRecord,
-    Skipped,
-    Stopped,
-    Use,
+    SkipFacts,
+    StopFacts,
+    ToolCall,
+    VerdictFacts,
     read_plan,
 )
 
-_SILENT: tuple[type[Facts], ...] = (RunOpen, Join, Export, ControlClosed)
+_OMITTED_FACTS: tuple[type[Facts], ...] = (RunOpenFacts, JoinFacts, ExportFacts, ControlCloseFacts)
 """Entries that hold the record together, and tell a reader nothing."""
-_HIDDEN = frozenset({"policy", "schema", "offers", "evidence", "claims", "strands", "spent"})
+_OMITTED_BODIES = frozenset(
+    {"policy", "schema", "offers", "evidence", "claims", "strands", "spent"}
+)
 """Bodies for programs; `forum ledger get` prints them."""
-_MOST_SHOWN = 20_000
+_MAX_SHOWN = 20_000
 """How many characters of a text are printed."""
-_MOST_TOLD = 1 << 20
+_MAX_BODY_BYTES = 1 << 20
 """How many characters of a text are in JSON."""
 
-_uses = msgspec.json.Decoder(tuple[Use, ...])
+_uses = msgspec.json.Decoder(tuple[ToolCall, ...])
 
 
 def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
     """Return a transcript in its form."""
-    steps = tuple(_step_form(record, view, located) for located in _told(record))
-    return TranscriptForm(record.run, steps, why_failed(view) or None)
+    steps = tuple(_step_form(record, view, located) for located in _shown_entries(record))
+    return TranscriptForm(record.run, steps, explain_failure(view) or None)
 
 
-def _step_form(record: RunRecord, view: RunView, located: Located) -> TranscriptStep:
+def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> TranscriptStep:
     entry = located.entry
-    bodies = {name: record.read(located, name) for name in entry.bodies if name not in _HIDDEN}
+    bodies = {
+        name: record.read(located, name) for name in entry.bodies if name not in _OMITTED_BODIES
+    }
     return TranscriptStep(
         located.index,
         located.leaf.hex(),
-        iso(entry.ts),
+        format_rfc3339(entry.ts),
         entry.strand,
         entry.kind,
         entry.actor,
-        _summary(view, located),
+        _summarize_entry(view, located),
         {
-            name: None if body is None else body.decode(errors="replace")[:_MOST_TOLD]
+            name: None if body is None else body.decode(errors="replace")[:_MAX_BODY_BYTES]
             for name, body in bodies.items()
         },
     )
@@ -79,57 +83,59 @@ def _step_form(record: RunRecord, view: RunView, located: Located) -> Transcript
 
 def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
     """Yield a transcript line by line, and in the end why the run failed, if it did."""
-    columns = width()
-    for located in _told(record):
-        yield from _head(view, located, columns)
+    columns = terminal_width()
+    for located in _shown_entries(record):
+        yield from _format_heading(view, located, columns)
         for name in located.entry.bodies:
-            if name not in _HIDDEN:
-                yield from _body(record, located, name, columns)
+            if name not in _OMITTED_BODIES:
+                yield from _format_body(record, located, name, columns)
         yield ""
-    why = why_failed(view)
+    why = explain_failure(view)
     if why:
-        yield from (click.style(line, fg="red") for line in wrapped(why, columns))
+        yield from (click.style(line, fg="red") for line in wrap_lines(why, columns))
 
 
-def _told(record: RunRecord) -> Iterator[Located]:
-    return (one for one in record.entries if not isinstance(one.entry.facts, _SILENT))
+def _shown_entries(record: RunRecord) -> Iterator[LocatedEntry]:
+    return (one for one in record.entries if not isinstance(one.entry.facts, _OMITTED_FACTS))
 
 
-def _summary(view: RunView, located: Located) -> str:
+def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
     """Say what an entry records; of a rejection also what was demanded."""
-    facts, said = located.entry.facts, words(located)
-    if isinstance(facts, Judged) and facts.next is not Next.ACCEPT:
+    facts, said = located.entry.facts, describe_entry(located)
+    if isinstance(facts, VerdictFacts) and facts.next is not Next.ACCEPT:
         task = located.entry.strand.partition("/")[2]
-        demand = demand_of(view, task, facts)
-        return f"{said}; {rejection_words(facts, demand)}"
+        demand = rejected_demand(view, task, facts)
+        return f"{said}; {describe_rejection(facts, demand)}"
     return said
 
 
-def _head(view: RunView, located: Located, columns: int) -> Iterator[str]:
+def _format_heading(view: RunView, located: LocatedEntry, columns: int) -> Iterator[str]:
     index = "#-" if located.index is None else f"#{located.index}"
-    passed = duration(located.entry.ts - view.state.begun)
-    lines = wrapped(_summary(view, located), columns - 16)
+    passed = format_duration(located.entry.ts - view.state.begun)
+    lines = wrap_lines(_summarize_entry(view, located), columns - 16)
     color = _color(located)
     for number, line in enumerate(lines):
         lead = f"{index:<6} {passed:>7}  " if number == 0 else " " * 16
         yield f"{click.style(lead, dim=True)}{click.style(line, fg=color, bold=True)}"
 
 
-def _color(located: Located) -> str | None:
+def _color(located: LocatedEntry) -> str | None:
     match located.entry.facts:
-        case Called() | Intended():
+        case CallFacts() | IntentFacts():
             return "cyan"
-        case Judged(next=following):
+        case VerdictFacts(next=following):
             return "green" if following is Next.ACCEPT else "red"
-        case Replied() | Happened() | Checked() | Answered() as facts:
+        case ReplyFacts() | OutcomeFacts() | CheckFacts() | AnswerFacts() as facts:
             return "green" if facts.outcome is Outcome.OK else "red"
-        case Stopped() | Skipped() | CancelAsked():
+        case StopFacts() | SkipFacts() | CancelFacts():
             return "red"
         case _:
             return None
 
 
-def _body(record: RunRecord, located: Located, name: str, columns: int) -> Iterator[str]:
+def _format_body(
+    record: RunRecord, located: LocatedEntry, name: str, columns: int
+) -> Iterator[str]:
     content = record.read(located, name)
     if content == b"":
         return
@@ -138,11 +144,11 @@ def _body(record: RunRecord, located: Located, name: str, columns: int) -> Itera
         yield "    (erased, or not in this bundle)"
         return
     text = _readable(name, content)
-    for line in text[:_MOST_SHOWN].split("\n"):
-        yield from wrapped(line, columns, "    ") or [""]
-    if len(text) > _MOST_SHOWN:
-        rest = plural(len(text) - _MOST_SHOWN, "more character")
-        place = located.index if located.index is not None else located.leaf.hex()[:SHORT]
+    for line in text[:_MAX_SHOWN].split("\n"):
+        yield from wrap_lines(line, columns, "    ") or [""]
+    if len(text) > _MAX_SHOWN:
+        rest = pluralize(len(text) - _MAX_SHOWN, "more character")
+        place = located.index if located.index is not None else located.leaf.hex()[:SHORT_ID_LENGTH]
         yield click.style(f"    … {rest}: forum ledger get {place} {name}", dim=True)
 
 
@@ -154,7 +160,11 @@ def _readable(name: str, content: bytes) -> str:
     if name == "plan":
         tasks = read_plan(content).all_tasks
         told = [f"{task.id}: {task.instruction}" for task in tasks]
-        return plain("\n".join(told))
+        return strip_control_characters("\n".join(told))
     if name == "uses":
-        return plain("\n".join(f"{use.tool} {use.arguments}" for use in _uses.decode(content)))
-    return plain(content.decode(errors="replace").replace("\r\n", "\n").expandtabs(4).strip("\n"))
+        return strip_control_characters(
+            "\n".join(f"{use.tool} {use.arguments}" for use in _uses.decode(content))
+        )
+    return strip_control_characters(
+        content.decode(errors="replace").replace("\r\n", "\n").expandtabs(4).strip("\n")
+    )

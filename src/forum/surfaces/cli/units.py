@@ -7,33 +7,33 @@ from datetime import UTC, datetime
 
 import click
 
-from forum.surfaces.telling import dollars
-from forum.work import NANO, PER_MILLION, exactly
+from forum.surfaces.formatting import format_usd
+from forum.work import NANO_USD, NANO_USD_PER_MILLION, to_exact_units
 
 
 def usd(value: str) -> int:
     """Read dollars that were typed, as nano-dollars."""
-    return _typed(value, NANO)
+    return _parse_units(value, NANO_USD)
 
 
-def usd_per_million(value: str) -> int:
+def parse_usd_per_million(value: str) -> int:
     """Read dollars for a million tokens, as nano-dollars for a thousand."""
-    return _typed(value, PER_MILLION)
+    return _parse_units(value, NANO_USD_PER_MILLION)
 
 
 def seconds(value: str) -> int:
     """Read seconds that were typed, as milliseconds."""
-    return _typed(value, 1000)
+    return _parse_units(value, 1000)
 
 
-_AGO = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SECONDS_BY_UNIT = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def read_moment(value: str, at: int) -> int:
+def parse_moment(value: str, at: int) -> int:
     """Read how long ago something was, or a date, as microseconds since 1970."""
     number, unit = value[:-1], value[-1:]
-    if number.isascii() and number.isdigit() and unit in _AGO:
-        return at - 1_000_000 * int(number) * _AGO[unit]
+    if number.isascii() and number.isdigit() and unit in _SECONDS_BY_UNIT:
+        return at - 1_000_000 * int(number) * _SECONDS_BY_UNIT[unit]
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
@@ -42,32 +42,32 @@ def read_moment(value: str, at: int) -> int:
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 
 
-def _typed(value: str, unit: int) -> int:
+def _parse_units(value: str, unit: int) -> int:
     try:
-        return exactly(value, unit)
+        return to_exact_units(value, unit)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
 
-def price(nano: int) -> str:
+def format_price(nano: int) -> str:
     """Return dollars as they fit into a column: four digits behind the point at most."""
     if nano == 0:
         return "-"
-    tenth_of_a_cent = NANO // 10_000
+    tenth_of_a_cent = NANO_USD // 10_000
     if nano < tenth_of_a_cent:
         return "<$0.0001"
     rounded = (nano + tenth_of_a_cent // 2) // tenth_of_a_cent * tenth_of_a_cent
-    return f"${dollars(rounded)}"
+    return f"${format_usd(rounded)}"
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """Return a count as it fits into a column."""
     if number == 0:
         return "-"
     return f"{number:,}" if number < 10_000_000 else f"{number / 1e6:,.0f}M"
 
 
-def duration(microseconds: int) -> str:
+def format_duration(microseconds: int) -> str:
     """Return how long something took, as exact as one wants to know it."""
     exact = max(0, microseconds) / 1e6
     if exact < 99.95:
@@ -79,7 +79,7 @@ def duration(microseconds: int) -> str:
     return f"{hours}h{minutes:02d}m" if hours < 48 else f"{hours // 24}d{hours % 24:02d}h"
 
 
-def age(microseconds: int) -> str:
+def format_age(microseconds: int) -> str:
     """Return how long ago something was, in one number."""
     passed = max(0, microseconds) // 1_000_000
     for most, size, letter in ((120, 1, "s"), (120 * 60, 60, "m"), (48 * 3600, 3600, "h")):
@@ -88,6 +88,6 @@ def age(microseconds: int) -> str:
     return f"{passed // 86400}d"
 
 
-def moment(microseconds: int) -> str:
+def format_moment(microseconds: int) -> str:
     """Return a point in time, in UTC."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -5,34 +5,34 @@ from functools import partial
 import click
 
 from forum.app import Forum
-from forum.config import Capacity
-from forum.errors import extra
-from forum.surfaces.cli import options
-from forum.surfaces.cli.announcing import announce_runs
+from forum.config import WorkerCapacity
+from forum.errors import require_extra
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.logging_options import (
     log_format,
     log_line,
-    log_trouble,
+    log_to_stderr,
     log_warning,
-    logging_to_stderr,
+    make_trouble_logger,
 )
-from forum.surfaces.cli.server import (
-    Configured,
-    annexes,
-    check_open,
+from forum.surfaces.cli.serve import (
+    ServerCommand,
+    check_open_loopback,
+    load_extensions,
     open_loopback,
     require_keys,
 )
-from forum.surfaces.cli.worker import PATIENCE_SECONDS, at_once
+from forum.surfaces.cli.startup_notice import announce_runs
+from forum.surfaces.cli.worker import STOP_TIMEOUT_S, tasks_option
 
 
-@click.command(cls=Configured, examples=("forum up", "forum up --port 9000"))
+@click.command(cls=ServerCommand, examples=("forum up", "forum up --port 9000"))
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
 @open_loopback
 @require_keys
-@at_once
+@tasks_option
 @log_format
-@options.confine
+@common_options.confine
 def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_keys: bool) -> None:
     """Serve the ledger of this project on this machine, and carry out its runs.
 
@@ -43,16 +43,21 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
 
     Of [server] in forum.toml, `port` and `open_loopback` hold here too.
     """
-    with extra("server"):
-        from forum.surfaces.http.desk import Desk
-        from forum.surfaces.http.door import House
-        from forum.surfaces.http.process import Listening, run_server
+    with require_extra("server"):
+        from forum.surfaces.http.auth import ServerConfig
+        from forum.surfaces.http.server_process import ListenAddress, run_server
+        from forum.surfaces.http.tenant import Tenant
 
-    check_open("127.0.0.1", open_loopback=open_loopback, require_keys=require_keys)
-    with logging_to_stderr(log_format), Forum(options.settings(), log_warning) as forum:
+    check_open_loopback("127.0.0.1", open_loopback=open_loopback, require_keys=require_keys)
+    with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
         forum.initialise()
         forum.operator_token()
         announce_runs(forum, say=log_line)
-        work = partial(forum.working, Capacity(tasks=tasks), log_trouble(forum), PATIENCE_SECONDS)
-        house = House([Desk(forum, work)], open_loopback=open_loopback)
-        run_server(house, Listening("127.0.0.1", port), log_line, annexes(house))
+        work = partial(
+            forum.run_worker,
+            WorkerCapacity(tasks=tasks),
+            make_trouble_logger(forum),
+            STOP_TIMEOUT_S,
+        )
+        house = ServerConfig([Tenant(forum, work)], open_loopback=open_loopback)
+        run_server(house, ListenAddress("127.0.0.1", port), log_line, load_extensions(house))

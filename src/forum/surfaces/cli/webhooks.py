@@ -8,13 +8,13 @@ import click
 import msgspec
 
 from forum.app import Forum, new_salt, now
-from forum.errors import extra
+from forum.errors import require_extra
 from forum.ledger import LOG_RUN, Outcome
-from forum.surfaces.cli import FAILED, options
+from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.output import print_json
 
 if TYPE_CHECKING:
-    from forum.surfaces.http.notices import Answer, Notices
+    from forum.surfaces.http.webhook_state import DeliveryResult, DeliveryState
     from forum.surfaces.http.webhooks import Webhook
 
 
@@ -38,34 +38,34 @@ class TrialForm(msgspec.Struct, frozen=True):
     """The status of the answer, or why there is none."""
 
 
-@click.group(cls=options.Spelled)
+@click.group(cls=common_options.FullHelpGroup)
 def webhooks() -> None:
     """See who is told when runs end or gates wait, and try it out."""
 
 
-@webhooks.command("list", cls=options.WithExamples, examples=("forum webhooks list",))
-@options.as_json
+@webhooks.command("list", cls=common_options.ExampleCommand, examples=("forum webhooks list",))
+@common_options.as_json
 def list_webhooks(*, as_json: bool) -> None:
     """List the receivers of forum.toml, and how many messages wait for each."""
-    with options.forum() as forum:
-        found = [_line(forum, webhook) for webhook in _all(forum)]
+    with common_options.open_forum() as forum:
+        found = [_line(forum, webhook) for webhook in _read_all(forum)]
     if as_json:
         print_json("forum.webhooks/1", {"webhooks": found})
         return
     if not found:
-        options.talk("nobody is told: there is no [webhooks.NAME] in forum.toml")
+        common_options.echo_info("nobody is told: there is no [webhooks.NAME] in forum.toml")
     for one in found:
         click.echo(f"{one.name}  {one.state}  {one.waiting} waiting  {','.join(one.events)}")
         click.echo(click.style(f"  {one.url}", dim=True))
 
 
-@webhooks.command("test", cls=options.WithExamples, examples=("forum webhooks test chat",))
+@webhooks.command("test", cls=common_options.ExampleCommand, examples=("forum webhooks test chat",))
 @click.argument("name")
-@options.as_json
-def try_out(name: str, *, as_json: bool) -> None:
+@common_options.as_json
+def send_test(name: str, *, as_json: bool) -> None:
     """Send the receiver NAME a signed message that says nothing, once, and print its answer."""
-    with options.forum() as forum:
-        known = {webhook.name: webhook for webhook in _all(forum)}
+    with common_options.open_forum() as forum:
+        known = {webhook.name: webhook for webhook in _read_all(forum)}
         if name not in known:
             raise click.UsageError(f"no [webhooks.{name}] in forum.toml; forum webhooks list")
         answer = _send(forum, known[name])
@@ -74,42 +74,42 @@ def try_out(name: str, *, as_json: bool) -> None:
         print_json("forum.webhook.trial/1", form)
     else:
         click.echo(f"{'told' if form.told else 'not told'}  {name}  {form.code}")
-    raise SystemExit(0 if form.told else FAILED)
+    raise SystemExit(0 if form.told else EXIT_FAILED)
 
 
-def _all(forum: Forum) -> "tuple[Webhook, ...]":
+def _read_all(forum: Forum) -> "tuple[Webhook, ...]":
     from forum.surfaces.http.webhooks import read_webhooks
 
     return read_webhooks(forum.settings.doors.get("webhooks", {}))
 
 
 def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
-    told = _told(forum, webhook)
+    told = _send_test_message(forum, webhook)
     state = "stopped by 410" if told.stopped else "active" if told.length else "not begun"
     return WebhookLine(
         webhook.name, state, len(told.open), tuple(sorted(webhook.events)), webhook.url
     )
 
 
-def _told(forum: Forum, webhook: "Webhook") -> "Notices":
-    from forum.surfaces.http.notices import Notices, strand_of
+def _send_test_message(forum: Forum, webhook: "Webhook") -> "DeliveryState":
+    from forum.surfaces.http.webhook_state import DeliveryState, webhook_strand
 
-    told = Notices()
-    for data in forum.store.strand(LOG_RUN, strand_of(webhook)):
-        told.take_in(forum.ledger.kinds.read(data))
+    told = DeliveryState()
+    for data in forum.store.read_strand(LOG_RUN, webhook_strand(webhook)):
+        told.apply_entry(forum.ledger.kinds.read(data))
     return told
 
 
-def _send(forum: Forum, webhook: "Webhook") -> "Answer":
-    with extra("server"):
-        from forum.surfaces.http.posting import opened, post
-        from forum.surfaces.http.webhooks import read_secrets, trial_of
+def _send(forum: Forum, webhook: "Webhook") -> "DeliveryResult":
+    with require_extra("server"):
+        from forum.surfaces.http.webhook_client import open_client, post_message
+        from forum.surfaces.http.webhooks import build_test_message, read_secrets
 
     secrets = read_secrets(webhook, os.environ)
-    message = trial_of(forum.origin, now(), new_salt())
+    message = build_test_message(forum.origin, now(), new_salt())
 
-    async def send() -> "Answer":
-        async with opened(webhook) as client:
-            return await post(client, webhook, secrets, message)
+    async def send() -> "DeliveryResult":
+        async with open_client(webhook) as client:
+            return await post_message(client, webhook, secrets, message)
 
     return asyncio.run(send())

@@ -5,26 +5,26 @@ from urllib.parse import urlsplit, urlunsplit
 import click
 
 from forum.app import Forum
-from forum.config import Capacity, Settings
-from forum.surfaces.cli import options
-from forum.surfaces.cli.announcing import announce_runs
+from forum.config import Settings, WorkerCapacity
+from forum.surfaces.cli import common_options
 from forum.surfaces.cli.logging_options import (
     log_format,
     log_line,
-    log_trouble,
+    log_to_stderr,
     log_warning,
-    logging_to_stderr,
+    make_trouble_logger,
 )
-from forum.surfaces.cli.metrics_port import MetricsAddress, metrics_options, serving_metrics
+from forum.surfaces.cli.metrics_server import MetricsAddress, metrics_options, serving_metrics
 from forum.surfaces.cli.output import print_json
-from forum.surfaces.cli.stopping import stopping
+from forum.surfaces.cli.startup_notice import announce_runs
+from forum.surfaces.cli.stop_signals import catch_stop_signals
 
-PATIENCE_SECONDS = 10
-_USUAL = Capacity()
+STOP_TIMEOUT_S = 10
+_DEFAULT_CAPACITY = WorkerCapacity()
 
-at_once = click.option(
+tasks_option = click.option(
     "--tasks",
-    default=_USUAL.tasks,
+    default=_DEFAULT_CAPACITY.tasks,
     show_default=True,
     type=click.IntRange(min=1),
     help="At most so many tasks at once, turns of panels included, those of all runs together.",
@@ -32,21 +32,21 @@ at_once = click.option(
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=common_options.ExampleCommand,
     examples=("forum worker &", 'forum submit --detach "Summarise the news"', "forum runs"),
 )
 @click.option(
     "--runs",
-    default=_USUAL.runs,
+    default=_DEFAULT_CAPACITY.runs,
     show_default=True,
     type=click.IntRange(min=1),
     help="At most so many runs at once.",
 )
-@at_once
+@tasks_option
 @metrics_options
 @log_format
-@options.confine
-@options.as_json
+@common_options.confine
+@common_options.as_json
 def worker(
     runs: int, tasks: int, metricsaddress: MetricsAddress, log_format: str, *, as_json: bool
 ) -> None:
@@ -57,12 +57,14 @@ def worker(
     others, or the next one, take over the rest.  A run that was interrupted is only listed:
     `forum resume` has it carried out again.
     """
-    with logging_to_stderr(log_format), Forum(options.settings(), log_warning) as forum:
-        place = _place(forum.settings)
+    with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
+        place = _describe_database(forum.settings)
         with (
-            stopping() as stop,
-            forum.monitor.watching(),
-            forum.working(Capacity(runs, tasks), log_trouble(forum), PATIENCE_SECONDS) as serving,
+            catch_stop_signals() as stop,
+            forum.monitor.run_in_background(),
+            forum.run_worker(
+                WorkerCapacity(runs, tasks), make_trouble_logger(forum), STOP_TIMEOUT_S
+            ) as serving,
             serving_metrics(forum, metricsaddress),
         ):
             if as_json:
@@ -71,11 +73,11 @@ def worker(
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
             stop.wait()
-            stop.end_at_next()
-            log_line(f"stopping; work in hand gets {PATIENCE_SECONDS} s")
+            stop.restore_default_handlers()
+            log_line(f"stopping; work in hand gets {STOP_TIMEOUT_S} s")
 
 
-def _place(settings: Settings) -> str:
+def _describe_database(settings: Settings) -> str:
     """Say where the database is, without its password."""
     if not settings.database:
         return str(settings.ledger_file)

@@ -1,10 +1,10 @@
 """Caps over many runs: what was used, and what is left."""
 
-from forum.surfaces.forms.budgets import BudgetsForm, budgets_form
-from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
+from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
+from forum.surfaces.schemas.budgets import BudgetsForm, budgets_form
 
 
-def list_budgets(visit: Visit) -> BudgetsForm:
+def list_budgets(visit: RequestContext) -> BudgetsForm:
     """List the accounts under caps over many runs."""
     return budgets_form(visit.desk.forum.budget_status())
 

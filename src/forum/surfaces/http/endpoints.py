@@ -11,24 +11,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forum.app import Approver
-from forum.engine import Ticket
+from forum.engine import IdempotencyKey
 from forum.ledger import Scope
-from forum.surfaces.forms.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
-from forum.surfaces.http.problems import Problem, Refusal
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.work import Authority, Identity
 
 if TYPE_CHECKING:
-    from forum.surfaces.http.desk import Desk
+    from forum.surfaces.http.tenant import Tenant
 
-ANYBODY: frozenset[Scope] = frozenset()
+NO_SCOPES: frozenset[Scope] = frozenset()
 """The scopes of an operation that tells nothing of any ledger, and needs no key."""
 
 READERS = frozenset({Scope.READ, Scope.AUDIT})
 JSON = "application/json"
 # A key tells the ledger, and an address does not: what was kept under one is no answer to another.
-FOREVER = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
-NEVER = {"Cache-Control": "no-store"}
-UNCHANGED = {304: "The client has it already (`If-None-Match`)"}
+CACHE_FOREVER = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
+NO_STORE = {"Cache-Control": "no-store"}
+NOT_MODIFIED = {304: "The client has it already (`If-None-Match`)"}
 
 
 class Credential(StrEnum):
@@ -67,26 +67,26 @@ class Principal:
                 who = Identity(self.subject, self.issuer)
                 return Approver(self.name, Authority.PERSON, who)
             case Credential.NONE:
-                raise Refusal(Problem.FORBIDDEN, "this needs the scope approve")
+                raise ProblemError(ProblemType.FORBIDDEN, "this needs the scope approve")
             case _:
                 assert_never(self.credential)
 
 
-def idempotency_key(request: Request) -> str | None:
+def read_idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key of a request, if it has one; refuse what is none."""
     given = request.headers.get("idempotency-key")
     if given is not None and not is_idempotency_key(given):
         why = f"Idempotency-Key: {IDEMPOTENCY_KEY_FORM}"
-        raise Refusal(Problem.BAD_REQUEST, why)
+        raise ProblemError(ProblemType.BAD_REQUEST, why)
     return given
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class RequestContext:
     """One request, after everything about it was checked."""
 
     request: Request
-    desk: "Desk"
+    desk: "Tenant"
     principal: Principal
     query: Any = None
     body: Any = None
@@ -94,28 +94,28 @@ class Visit:
     """How many bytes the body has."""
 
     @property
-    def ticket(self) -> Ticket | None:
+    def idempotency_key(self) -> IdempotencyKey | None:
         """The name under which the client asks, so that asking again is harmless."""
-        given = idempotency_key(self.request)
+        given = read_idempotency_key(self.request)
         if given is None:
             return None
         asked = self.request.url.path.encode() + b"\n" + msgspec.json.encode(self.body)
-        return Ticket(f"{self.principal.name}/{given}", sha256(asked).hexdigest())
+        return IdempotencyKey(f"{self.principal.name}/{given}", sha256(asked).hexdigest())
 
-    def has(self, tag: str) -> bool:
+    def has_etag(self, tag: str) -> bool:
         """Tell whether the client has what this tag stands for (RFC 9110 section 13.1.2)."""
         named = self.request.headers.get("if-none-match", "").split(",")
         return not {"*", f'"{tag}"'}.isdisjoint(one.strip().removeprefix("W/") for one in named)
 
-    def path(self, name: str) -> str:
+    def path_param(self, name: str) -> str:
         """Return a part of the address; nothing has a name that is not plain ASCII."""
         part = str(self.request.path_params[name])
         if not (part.isascii() and part.isprintable()):
-            raise Refusal(Problem.NOT_FOUND)
+            raise ProblemError(ProblemType.NOT_FOUND)
         return part
 
 
-Handler = Callable[[Visit], Any] | Callable[[Visit], Awaitable[Any]]
+Handler = Callable[[RequestContext], Any] | Callable[[RequestContext], Awaitable[Any]]
 """Makes a form, which is answered as JSON, or a response of its own.
 
 One that is a coroutine runs on the event loop, and must not wait for anything else; all others
@@ -131,7 +131,7 @@ class Endpoint:
     path: str
     name: str
     scopes: frozenset[Scope]
-    """Any of these opens it, and `admin` opens everything; `ANYBODY` is said, never left out."""
+    """Any of these opens it, and `admin` opens everything; `NO_SCOPES` is said, never left out."""
     summary: str
     handle: Handler
     reply: Any = None
@@ -145,7 +145,7 @@ class Endpoint:
     example: Mapping[str, Any] | None = None
     """A body that works."""
     status: int = 200
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ProblemType, ...] = ()
     """Those beside what can go wrong everywhere."""
     idempotent: bool = False
     """Whether it heeds an Idempotency-Key."""
@@ -157,15 +157,20 @@ class Endpoint:
     """How long it may take until the answer begins."""
 
     @property
-    def can_fail_with(self) -> tuple[Problem, ...]:
+    def possible_problems(self) -> tuple[ProblemType, ...]:
         """All problems that a client has to expect."""
-        found = [Problem.BAD_REQUEST, Problem.WRONG_HOST, Problem.TOO_FAST, Problem.UNAVAILABLE]
+        found = [
+            ProblemType.BAD_REQUEST,
+            ProblemType.WRONG_HOST,
+            ProblemType.TOO_FAST,
+            ProblemType.UNAVAILABLE,
+        ]
         if self.scopes:
-            found += [Problem.NO_KEY, Problem.FORBIDDEN]
+            found += [ProblemType.NO_KEY, ProblemType.FORBIDDEN]
         if "{" in self.path:
-            found += [Problem.NOT_FOUND]
+            found += [ProblemType.NOT_FOUND]
         if self.body is not None:
-            found += [Problem.TOO_LARGE, Problem.WRONG_TYPE, Problem.UNFIT]
+            found += [ProblemType.TOO_LARGE, ProblemType.WRONG_TYPE, ProblemType.UNFIT]
         if self.idempotent:
-            found += [Problem.REUSED_KEY]
+            found += [ProblemType.REUSED_KEY]
         return tuple(dict.fromkeys((*found, *self.problems)))

@@ -13,19 +13,19 @@ from msgspec import Meta, Struct, json
 from starlette.responses import Response, StreamingResponse
 
 from forum.errors import NoSuchRun, StoreFailed
-from forum.ledger import MAIN, Feed, Reader, Sequenced, leaf_of, peek_kind
-from forum.surfaces.http.deltas import Delta
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.endpoints import NEVER, READERS, Endpoint, Visit
-from forum.surfaces.http.problems import Problem, Refusal
-from forum.surfaces.http.tail import heard
+from forum.ledger import MAIN_STRAND, Reader, RunEventReader, SequencedEntry, leaf_of, peek_kind
+from forum.surfaces.http.delta_queue import Delta
+from forum.surfaces.http.endpoints import NO_STORE, READERS, Endpoint, RequestContext
+from forum.surfaces.http.log_follower import wait_for_news
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.http.tenant import Tenant
 
-MOST_FOLLOWERS = 1500
+MAX_FOLLOWERS = 1500
 """How many may follow runs of one ledger in one process; there must be room for other clients."""
-STREAM = "text/event-stream"
+EVENT_STREAM = "text/event-stream"
 # Proxies that gather what they pass on would keep it to themselves.
-STREAMED = {**NEVER, "X-Accel-Buffering": "no"}
-CLOSE = b"run.close/1"
+STREAM_HEADERS = {**NO_STORE, "X-Accel-Buffering": "no"}
+RUN_CLOSE_KIND = b"run.close/1"
 """The kind of the last event."""
 
 
@@ -35,76 +35,81 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=-1, lt=2**53)] | None = None
 
 
-async def follow(visit: Visit) -> Response:
+async def follow_run(visit: RequestContext) -> Response:
     """Tell what happens in a run, until it has ended."""
-    run, desk = visit.path("run"), visit.desk
-    if desk.tail.listeners >= MOST_FOLLOWERS:
-        raise Refusal(Problem.UNAVAILABLE, "too many follow runs here", {"Retry-After": "5"})
+    run, desk = visit.path_param("run"), visit.desk
+    if desk.log_follower.listener_count >= MAX_FOLLOWERS:
+        raise ProblemError(
+            ProblemType.UNAVAILABLE, "too many follow runs here", {"Retry-After": "5"}
+        )
     if not await asyncio.to_thread(desk.forum.store.strands, run):
         raise NoSuchRun(run)
-    feed = Feed(desk.forum.store, run, _after(visit))
+    feed = RunEventReader(desk.forum.store, run, _last_event_index(visit))
     if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
         # Browsers connect again after every end, but not after this status (HTML, 9.2.3).
-        return Response(None, 204, NEVER)
-    return StreamingResponse(_events(desk, feed), 200, STREAMED, STREAM)
+        return Response(None, 204, NO_STORE)
+    return StreamingResponse(_stream_events(desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
 def _is_over(reader: Reader, run: str, after: int) -> bool:
     """Tell whether a run has ended, and the client has heard of it."""
-    last = reader.last(run, MAIN)
-    if last is None or peek_kind(last) != CLOSE:
+    last = reader.last_entry(run, MAIN_STRAND)
+    if last is None or peek_kind(last) != RUN_CLOSE_KIND:
         return False
     index = reader.indexes([leaf_of(last)])[0]
     return index is not None and index <= after
 
 
-def _after(visit: Visit) -> int:
+def _last_event_index(visit: RequestContext) -> int:
     """Return the last entry that the client has: by its header, as browsers do, or by the query."""
     named = visit.request.headers.get("last-event-id")
     if named is None:
         return -1 if visit.query.after is None else int(visit.query.after)
     if not named.isascii() or not named.isdecimal() or len(named) > 15:
-        raise Refusal(Problem.BAD_REQUEST, "Last-Event-ID is the index of an entry")
+        raise ProblemError(ProblemType.BAD_REQUEST, "Last-Event-ID is the index of an entry")
     return int(named)
 
 
-async def _events(desk: Desk, feed: Feed) -> AsyncIterator[bytes]:
-    with desk.tail.listening(feed.run) as news, desk.deltas.listening(feed.run, news) as deltas:
+async def _stream_events(desk: Tenant, feed: RunEventReader) -> AsyncIterator[bytes]:
+    with (
+        desk.log_follower.subscribe(feed.run) as news,
+        desk.deltas.subscribe(feed.run, news) as deltas,
+    ):
         while True:
             news.clear()
-            for delta in deltas.take():
-                yield _delta(delta)
-            for entry in await _read(feed):
-                yield _event(entry)
-                if peek_kind(entry.data) == CLOSE:
+            for delta in deltas.drain():
+                yield _encode_delta_event(delta)
+            for entry in await _read_entries(feed):
+                yield _encode_entry_event(entry)
+                if peek_kind(entry.data) == RUN_CLOSE_KIND:
                     return
-            if desk.tail.closed:
+            if desk.log_follower.closed:
                 return
-            if not await heard(news):
+            if not await wait_for_news(news):
                 yield b": still here\n\n"
 
 
-async def _read(feed: Feed) -> list[Sequenced]:
+async def _read_entries(feed: RunEventReader) -> list[SequencedEntry]:
     try:
-        return await asyncio.to_thread(feed.read)
+        return await asyncio.to_thread(feed.read_new)
     except StoreFailed:  # the database restarts; the client need not notice
         return []
 
 
-def _event(entry: Sequenced) -> bytes:
+def _encode_entry_event(entry: SequencedEntry) -> bytes:
     kind = peek_kind(entry.data)
     told = json.encode({"id": leaf_of(entry.data).hex(), "index": entry.index})
     data = told[:-1] + b',"entry":' + entry.data + b"}"
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (entry.index, kind, data)
 
 
-def _delta(delta: Delta) -> bytes:
+def _encode_delta_event(delta: Delta) -> bytes:
     return b"event: delta\ndata: %s\n\n" % json.encode(delta)
 
 
 EVENTS = Endpoint(
     "GET", "/api/v1/runs/{run}/events", "follow_run", READERS,
-    "Follow a run: an event for each entry, with its index as the event's id", follow,
-    reply=STREAM, query=After, tag="runs",
+    "Follow a run: an event for each entry, with its index as the event's id", follow_run,
+    reply=EVENT_STREAM, query=After, tag="runs",
     also={204: "The run has ended, and the client has all of it"},
 )  # fmt: skip

@@ -4,38 +4,42 @@ from collections.abc import Callable, Sequence
 
 from starlette.responses import PlainTextResponse, Response
 
-from forum.metrics import READERS
-from forum.surfaces.http.desk import Desk
-from forum.surfaces.http.endpoints import ANYBODY, NEVER, Endpoint, Visit
-from forum.surfaces.http.problems import Problem, Refusal
+from forum.metrics import METRICS_SCOPES
+from forum.surfaces.http.endpoints import NO_SCOPES, NO_STORE, Endpoint, RequestContext
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.http.tenant import Tenant
 
 TEXT = "text/plain"
-EXPOSITION = "text/plain; version=0.0.4"
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4"
 
 
-async def livez(_visit: Visit) -> Response:
+async def livez(_visit: RequestContext) -> Response:
     """Say that the process answers; it asks nobody else."""
-    return PlainTextResponse("ok\n", headers=NEVER)
+    return PlainTextResponse("ok\n", headers=NO_STORE)
 
 
-def health(exposition: Callable[[Desk], str], desks: Sequence[Desk]) -> tuple[Endpoint, ...]:
+def health_endpoints(
+    exposition: Callable[[Tenant], str], desks: Sequence[Tenant]
+) -> tuple[Endpoint, ...]:
     """Return the endpoints for those who look after the process."""
 
-    async def readyz(_visit: Visit) -> Response:
+    async def readyz(_visit: RequestContext) -> Response:
         # Asks nobody: while a database is away, all threads may be waiting for it.
-        unready = next((desk.unready for desk in desks if desk.unready), "")
+        unready = next((desk.not_ready_reason for desk in desks if desk.not_ready_reason), "")
         if unready:
-            raise Refusal(Problem.UNAVAILABLE, unready)
-        return PlainTextResponse("ready\n", headers=NEVER)
+            raise ProblemError(ProblemType.UNAVAILABLE, unready)
+        return PlainTextResponse("ready\n", headers=NO_STORE)
 
-    def metrics(visit: Visit) -> Response:
-        return Response(exposition(visit.desk), headers={**NEVER, "Content-Type": EXPOSITION})
+    def metrics(visit: RequestContext) -> Response:
+        return Response(
+            exposition(visit.desk), headers={**NO_STORE, "Content-Type": METRICS_MEDIA_TYPE}
+        )
 
     return (
-        Endpoint("GET", "/livez", "livez", ANYBODY, "Whether the process lives", livez,
+        Endpoint("GET", "/livez", "livez", NO_SCOPES, "Whether the process lives", livez,
                  reply=TEXT, tag="health"),
-        Endpoint("GET", "/readyz", "readyz", ANYBODY, "Whether to send requests here", readyz,
+        Endpoint("GET", "/readyz", "readyz", NO_SCOPES, "Whether to send requests here", readyz,
                  reply=TEXT, tag="health"),
-        Endpoint("GET", "/metrics", "metrics", READERS, "What this process counts", metrics,
-                 reply=EXPOSITION, tag="health"),
+        Endpoint("GET", "/metrics", "metrics", METRICS_SCOPES, "What this process counts", metrics,
+                 reply=METRICS_MEDIA_TYPE, tag="health"),
     )  # fmt: skip

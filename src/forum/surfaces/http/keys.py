@@ -1,36 +1,38 @@
 """Keys: who was given one, who gets one, and who has one no longer."""
 
 from forum.app import now
-from forum.ledger import Scope, opens
-from forum.surfaces.asking import KeyAsk
-from forum.surfaces.forms.keys import KeyForm, KeysForm, NewKeyForm, key_form, keys_form
-from forum.surfaces.http.endpoints import Endpoint, Visit
-from forum.surfaces.http.problems import Problem, Refusal
+from forum.ledger import Scope, has_scope
+from forum.surfaces.http.endpoints import Endpoint, RequestContext
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.requests import KeyAsk
+from forum.surfaces.schemas.keys import KeyForm, KeysForm, NewKeyForm, key_form, keys_form
 
 _ADMIN = frozenset({Scope.ADMIN})
 
 
-def list_keys(visit: Visit) -> KeysForm:
+def list_keys(visit: RequestContext) -> KeysForm:
     """List every key of the ledger."""
-    return keys_form(visit.desk.forum.access(), now())
+    return keys_form(visit.desk.forum.read_access(), now())
 
 
-def create(visit: Visit) -> NewKeyForm:
+def create_key(visit: RequestContext) -> NewKeyForm:
     """Make a key; nobody gives more than that one has."""
     ask: KeyAsk = visit.body
     for scope in ask.scopes:
-        if not opens(visit.principal.scopes, {scope}):
-            raise Refusal(Problem.FORBIDDEN, f"who has not the scope {scope} cannot give it")
+        if not has_scope(visit.principal.scopes, {scope}):
+            raise ProblemError(
+                ProblemType.FORBIDDEN, f"who has not the scope {scope} cannot give it"
+            )
     forum = visit.desk.forum
     key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0, visit.principal.name)
-    return NewKeyForm(key_form(forum.access(), key.id, now()), str(key))
+    return NewKeyForm(key_form(forum.read_access(), key.id, now()), str(key))
 
 
-def revoke(visit: Visit) -> KeyForm:
+def revoke_key(visit: RequestContext) -> KeyForm:
     """Let a key open nothing from now on."""
-    forum, key = visit.desk.forum, visit.path("key")
+    forum, key = visit.desk.forum, visit.path_param("key")
     forum.revoke(key, visit.principal.name)
-    return key_form(forum.access(), key, now())
+    return key_form(forum.read_access(), key, now())
 
 
 KEYS = (
@@ -40,12 +42,12 @@ KEYS = (
     ),
     Endpoint(
         "POST", "/api/v1/keys", "create_key", _ADMIN,
-        "Give somebody a key; its secret is shown this once", create,
+        "Give somebody a key; its secret is shown this once", create_key,
         reply=NewKeyForm, body=KeyAsk, status=201, tag="keys",
         example={"name": "ci", "scopes": ["submit", "read"], "seconds": 7776000},
     ),
     Endpoint(
         "DELETE", "/api/v1/keys/{key}", "revoke_key", _ADMIN,
-        "Let a key open nothing from now on", revoke, reply=KeyForm, tag="keys",
+        "Let a key open nothing from now on", revoke_key, reply=KeyForm, tag="keys",
     ),
 )  # fmt: skip

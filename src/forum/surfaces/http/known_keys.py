@@ -13,8 +13,8 @@ from math import inf
 from time import monotonic
 
 from forum.errors import ForumError, StoreFailed
-from forum.ledger import Access, ApiKey
-from forum.surfaces.http.desk import Desk
+from forum.ledger import AccessState, ApiKey
+from forum.surfaces.http.tenant import Tenant
 
 _PAUSE_SECONDS = 0.05
 """The least time between two readings of the keys of a ledger."""
@@ -22,13 +22,13 @@ _PATIENCE_SECONDS = 2.0
 """How long a round waits for a ledger."""
 _LITTLE_PATIENCE_SECONDS = 0.5
 """The same for one whose database does not answer its monitor: it may be only slow."""
-_NO_KEYS = Access()
+_NO_KEYS = AccessState()
 
 
 class _LedgerKeys:
     """The keys of one ledger."""
 
-    def __init__(self, desk: Desk, threads: Executor) -> None:
+    def __init__(self, desk: Tenant, threads: Executor) -> None:
         self._desk, self._threads = desk, threads
         self.access = _NO_KEYS
         self.failed: ForumError | None = None
@@ -40,13 +40,13 @@ class _LedgerKeys:
     @property
     def patience(self) -> float:
         """For how many seconds a round should wait for this ledger."""
-        return _PATIENCE_SECONDS if self._desk.monitor.answers else _LITTLE_PATIENCE_SECONDS
+        return _PATIENCE_SECONDS if self._desk.monitor.is_available else _LITTLE_PATIENCE_SECONDS
 
     def knows(self, key: ApiKey) -> bool:
         """Tell whether a key of this name was granted, as far as it is known."""
         return key.id in self.access.granted
 
-    async def check(self, fresh_seconds: float) -> Access:
+    async def check(self, fresh_seconds: float) -> AccessState:
         """Return the keys, read so many seconds ago at most.  Raises what reading them raises."""
         arrived = monotonic()
         # After a failure the next reading may succeed: a failure is never told from memory.
@@ -69,7 +69,7 @@ class _LedgerKeys:
         began, loop = monotonic(), asyncio.get_running_loop()
         try:
             forum = self._desk.forum
-            self.access = await loop.run_in_executor(self._threads, forum.access, self.access)
+            self.access = await loop.run_in_executor(self._threads, forum.read_access, self.access)
             self.failed = None
         except ForumError as error:
             self.failed = error
@@ -91,7 +91,7 @@ class _Round:
 class KnownKeys:
     """The keys of all ledgers of a server.  It belongs to one event loop."""
 
-    def __init__(self, desks: Iterable[Desk]) -> None:
+    def __init__(self, desks: Iterable[Tenant]) -> None:
         served = {desk.forum.tenant: desk for desk in desks}
         # A thread for each ledger: those that hang take none away from the others.
         threads = ThreadPoolExecutor(len(served), "forum-keys")
@@ -100,7 +100,7 @@ class KnownKeys:
         """The round that has not begun, which newcomers join."""
         self._lock = asyncio.Lock()
 
-    async def access(self, key: ApiKey, fresh_seconds: float) -> Access:
+    async def access(self, key: ApiKey, fresh_seconds: float) -> AccessState:
         """Return the keys of the ledger that a key names; none where it is not known.
 
         Raises `StoreFailed` for a key that is not known while a ledger, whichever, cannot be read.

@@ -10,11 +10,11 @@ from forum.metrics import (
     Metric,
     MetricType,
     Sample,
-    describe,
-    render,
+    render_header,
+    render_metrics,
     with_labels,
 )
-from forum.surfaces.http.desk import Desk
+from forum.surfaces.http.tenant import Tenant
 
 REQUESTS = Metric(
     "forum_http_requests_total", MetricType.COUNTER, "Requests, by operation and status."
@@ -35,34 +35,34 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @dataclass
-class Metrics:
+class HttpMetrics:
     """Counts requests and how long they take."""
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     buckets: dict[str, list[int]] = field(default_factory=dict)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def count(self, operation: str, status: int, seconds: float) -> None:
+    def record_request(self, operation: str, status: int, seconds: float) -> None:
         """Count one request."""
         self.requests[operation, status] += 1
         buckets = self.buckets.setdefault(operation, [0] * (len(_BOUNDS) + 1))
         buckets[bisect_left(_BOUNDS, seconds)] += 1
         self.seconds[operation] += seconds
 
-    def exposition(self, desk: Desk) -> str:
+    def render(self, desk: Tenant) -> str:
         """Return everything as Prometheus reads it: of the ledgers, only the one of who asks."""
         lines = (*self._requests(), *self._times(), *_ledger(desk))
         return "".join(f"{line}\n" for line in lines)
 
     def _requests(self) -> Iterable[str]:
-        yield from describe(REQUESTS)
+        yield from render_header(REQUESTS)
         for (operation, status), times in sorted(self.requests.items()):
             labels = f'operation="{operation}",status="{status}"'
             yield f"{REQUESTS.name}{{{labels}}} {times}"
 
     def _times(self) -> Iterable[str]:
         name = REQUEST_SECONDS.name
-        yield from describe(REQUEST_SECONDS)
+        yield from render_header(REQUEST_SECONDS)
         for operation, buckets in sorted(self.buckets.items()):
             total = 0
             for bound, times in zip((*_BOUNDS, "+Inf"), buckets, strict=True):
@@ -72,7 +72,7 @@ class Metrics:
             yield f'{name}_count{{operation="{operation}"}} {total}'
 
 
-def _ledger(desk: Desk) -> Iterable[str]:
-    streams = Sample(EVENT_STREAMS, desk.tail.listeners)
-    samples = [*desk.forum.samples(), *with_labels([streams], ledger=desk.forum.origin)]
-    return render((*LEDGER_METRICS, EVENT_STREAMS), samples)
+def _ledger(desk: Tenant) -> Iterable[str]:
+    streams = Sample(EVENT_STREAMS, desk.log_follower.listener_count)
+    samples = [*desk.forum.metric_samples(), *with_labels([streams], ledger=desk.forum.origin)]
+    return render_metrics((*LEDGER_METRICS, EVENT_STREAMS), samples)

@@ -8,7 +8,7 @@ import msgspec
 
 from forum import __version__
 from forum.surfaces.http.endpoints import JSON, Endpoint
-from forum.surfaces.http.problems import MEDIA_TYPE, Details, Problem
+from forum.surfaces.http.problems import MEDIA_TYPE, Details, ProblemType
 
 _REF = "#/components/schemas/{name}"
 _DESCRIPTION = """\
@@ -18,12 +18,12 @@ RFC 9457, and their `type` stays.
 """
 
 
-def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def build_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Return the document that describes these endpoints."""
-    forms = [form for endpoint in endpoints for form in _forms(endpoint)]
+    forms = [form for endpoint in endpoints for form in _schema_types(endpoint)]
     unique = list(dict.fromkeys([Details, *forms]))
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
-    _loosen(components)
+    _allow_decimal_numbers(components)
     refs = dict(zip(unique, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
@@ -54,7 +54,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _loosen(schema: Any) -> None:  # noqa: ANN401  a schema, or a part of one
+def _allow_decimal_numbers(schema: Any) -> None:  # noqa: ANN401  a schema, or a part of one
     """Say that a decimal may be written as a number too, as it is read."""
     if isinstance(schema, dict):
         if schema.get("format") == "decimal":
@@ -62,10 +62,10 @@ def _loosen(schema: Any) -> None:  # noqa: ANN401  a schema, or a part of one
         schema = list(schema.values())
     if isinstance(schema, list):
         for part in schema:
-            _loosen(part)
+            _allow_decimal_numbers(part)
 
 
-def _forms(endpoint: Endpoint) -> Iterable[Any]:
+def _schema_types(endpoint: Endpoint) -> Iterable[Any]:
     if endpoint.body is not None:
         yield endpoint.body
     if endpoint.query is not None:
@@ -148,8 +148,8 @@ def _reply(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, Any
 
 
 def _problems(endpoint: Endpoint, refs: dict[Any, dict[str, Any]]) -> dict[str, Any]:
-    by_status: dict[int, list[Problem]] = {}
-    for problem in endpoint.can_fail_with:
+    by_status: dict[int, list[ProblemType]] = {}
+    for problem in endpoint.possible_problems:
         by_status.setdefault(problem.status, []).append(problem)
     media = MEDIA_TYPE if endpoint.voice is None else JSON
     schema = refs[Details] if endpoint.voice is None else {"type": "object"}

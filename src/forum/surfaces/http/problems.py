@@ -11,7 +11,7 @@ from forum import errors
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(Enum):
+class ProblemType(Enum):
     """The closed set of problems: what its type is called, its status, and what it means."""
 
     BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
@@ -50,64 +50,64 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     instance: str = ""
 
 
-class Refusal(Exception):
+class ProblemError(Exception):
     """A request ends with a problem."""
 
     def __init__(
-        self, problem: Problem, detail: str = "", headers: Mapping[str, str] | None = None
+        self, problem: ProblemType, detail: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(problem, detail)
         self.problem, self.detail, self.headers = problem, detail, headers or {}
 
 
-_OF: dict[type[Exception], Problem] = {
-    errors.NoSuchRun: Problem.NOT_FOUND,
-    errors.NoSuchEntry: Problem.NOT_FOUND,
-    errors.NoSuchGate: Problem.NOT_FOUND,
-    errors.NoSuchKey: Problem.NOT_FOUND,
-    errors.AmbiguousRun: Problem.NOT_FOUND,
-    errors.AmbiguousEntry: Problem.NOT_FOUND,
-    errors.RunEnded: Problem.ENDED,
-    errors.GateClosed: Problem.DECIDED,
-    errors.GateMoved: Problem.MOVED,
-    errors.AlreadyAsked: Problem.REUSED_KEY,
-    errors.NotYetSigned: Problem.NOT_SIGNED,
-    errors.BodyGone: Problem.GONE,
-    errors.Malformed: Problem.UNFIT,
-    errors.BadPlan: Problem.UNFIT,
-    errors.TooCostly: Problem.UNFIT,
-    errors.AgentUnusable: Problem.UNFIT,
-    errors.UnknownPrice: Problem.UNFIT,
-    errors.CapReached: Problem.CAPPED,
-    errors.ServerUnusable: Problem.UNAVAILABLE,
-    errors.GuardMissing: Problem.UNAVAILABLE,
-    errors.LogKeyMissing: Problem.UNAVAILABLE,
-    errors.LogKeyChanged: Problem.UNAVAILABLE,
-    errors.LogKeyRetired: Problem.UNAVAILABLE,
-    errors.Backlogged: Problem.UNAVAILABLE,
-    errors.StoreFailed: Problem.UNAVAILABLE,
-    errors.StoreLost: Problem.UNAVAILABLE,
-    TimeoutError: Problem.TOO_SLOW,
+_PROBLEM_BY_ERROR: dict[type[Exception], ProblemType] = {
+    errors.NoSuchRun: ProblemType.NOT_FOUND,
+    errors.NoSuchEntry: ProblemType.NOT_FOUND,
+    errors.NoSuchGate: ProblemType.NOT_FOUND,
+    errors.NoSuchKey: ProblemType.NOT_FOUND,
+    errors.AmbiguousRun: ProblemType.NOT_FOUND,
+    errors.AmbiguousEntry: ProblemType.NOT_FOUND,
+    errors.RunAlreadyEnded: ProblemType.ENDED,
+    errors.GateAlreadyDecided: ProblemType.DECIDED,
+    errors.GateChanged: ProblemType.MOVED,
+    errors.IdempotencyKeyUsed: ProblemType.REUSED_KEY,
+    errors.NotYetSigned: ProblemType.NOT_SIGNED,
+    errors.BodyGone: ProblemType.GONE,
+    errors.Malformed: ProblemType.UNFIT,
+    errors.BadPlan: ProblemType.UNFIT,
+    errors.CheckTooExpensive: ProblemType.UNFIT,
+    errors.AgentUnusable: ProblemType.UNFIT,
+    errors.UnknownPrice: ProblemType.UNFIT,
+    errors.CapReached: ProblemType.CAPPED,
+    errors.ServerUnusable: ProblemType.UNAVAILABLE,
+    errors.GuardMissing: ProblemType.UNAVAILABLE,
+    errors.LogKeyMissing: ProblemType.UNAVAILABLE,
+    errors.LogKeyChanged: ProblemType.UNAVAILABLE,
+    errors.LogKeyRetired: ProblemType.UNAVAILABLE,
+    errors.BacklogFull: ProblemType.UNAVAILABLE,
+    errors.StoreFailed: ProblemType.UNAVAILABLE,
+    errors.StoreConnectionLost: ProblemType.UNAVAILABLE,
+    TimeoutError: ProblemType.TOO_SLOW,
 }
 
 
-def refusal_of(error: Exception) -> Refusal:
+def problem_from_exception(error: Exception) -> ProblemError:
     """Return what a client is told of an error; of those that are not ours, nothing."""
-    if isinstance(error, Refusal):
+    if isinstance(error, ProblemError):
         return error
-    known = (_OF[kind] for kind in type(error).__mro__ if kind in _OF)
-    problem = next(known, Problem.BROKEN)
+    known = (_PROBLEM_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _PROBLEM_BY_ERROR)
+    problem = next(known, ProblemType.BROKEN)
     # What a database or a bug says may hold what a client must not see.
-    told = problem.status < 500 or isinstance(error, errors.Backlogged | errors.Altered)
+    told = problem.status < 500 or isinstance(error, errors.BacklogFull | errors.TamperDetected)
     # Of these it is not known whether it was done: whoever asks again may have it done twice.
-    unsure = isinstance(error, errors.StoreLost | TimeoutError)
+    unsure = isinstance(error, errors.StoreConnectionLost | TimeoutError)
     headers = {"Retry-After": "1"} if problem.status == 503 and not unsure else {}
     if isinstance(error, errors.CapReached):
         headers = {"Retry-After": str(error.seconds)}
-    return Refusal(problem, str(error) if told else "", headers)
+    return ProblemError(problem, str(error) if told else "", headers)
 
 
-def respond(refusal: Refusal, instance: str = "") -> Response:
+def problem_response(refusal: ProblemError, instance: str = "") -> Response:
     """Return the response that a refusal is."""
     problem = refusal.problem
     details = Details(problem.type, problem.title, problem.status, refusal.detail, instance)

@@ -7,9 +7,14 @@ from starlette.responses import Response
 
 from forum.errors import Malformed, NoSuchEntry
 from forum.ledger import Scope
-from forum.staff import check_means
-from forum.surfaces.asking import AskForm, ask_of, check_gates
-from forum.surfaces.forms.gates import (
+from forum.planning import check_tool_permissions
+from forum.surfaces.cpu_limits import run_cpu_bounded
+from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
+from forum.surfaces.http.events import EVENTS
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
+from forum.surfaces.requests import AskForm, check_gate_authority, request_from_form
+from forum.surfaces.schemas.gates import (
     DecisionForm,
     GateEditForm,
     GatesForm,
@@ -17,15 +22,10 @@ from forum.surfaces.forms.gates import (
     gates_form,
     shown_gate_form,
 )
-from forum.surfaces.forms.runs import RunForm, RunsPage, run_form, runs_page
-from forum.surfaces.http.endpoints import READERS, Endpoint, Visit
-from forum.surfaces.http.events import EVENTS
-from forum.surfaces.http.problems import Problem, Refusal
-from forum.surfaces.http.serving import QUICK_BYTES
-from forum.surfaces.preparing import prepare
+from forum.surfaces.schemas.runs import RunForm, RunsPage, run_form, runs_page
 from forum.work import Answer, read_new_plan
 
-_QUICK_TASKS = 5
+_MAX_INLINE_TASKS = 5
 _SUBMIT = frozenset({Scope.SUBMIT})
 _APPROVE = frozenset({Scope.APPROVE})
 
@@ -80,37 +80,39 @@ class EditAsk(Struct, frozen=True, forbid_unknown_fields=True):
     shown: str
 
 
-async def create(visit: Visit) -> Response:
+async def create_run(visit: RequestContext) -> Response:
     """Take a request on; the answer comes after it is durable, and before it is carried out."""
     desk, form, actor = visit.desk, visit.body, visit.principal.name
-    check_gates(form.gates, visit.principal.scopes)
-    if _is_small(visit) and desk.staff.needs_nobody(ask := ask_of(form)):
+    check_gate_authority(form.gates, visit.principal.scopes)
+    if _is_small(visit) and desk.staff.is_cheap(ask := request_from_form(form)):
         # On the loop, where it takes less than to change threads: very many come in at once.
-        await desk.turnstile.enter()
-        order, past = desk.staff.order(ask), desk.tail.past
-        return _taken(await desk.forum.submit_async(order, actor, past, visit.ticket))
-    order = await desk.order(lambda: ask_of(form))
-    return _taken(await desk.submit(order, actor, lambda: visit.ticket))
+        await desk.admission.wait_for_slot()
+        order, past = desk.staff.make_run_request(ask), desk.log_follower.latest_checkpoint
+        return _accepted_run(
+            await desk.forum.submit_async(order, actor, past, visit.idempotency_key)
+        )
+    order = await desk.build_run_request(lambda: request_from_form(form))
+    return _accepted_run(await desk.submit(order, actor, lambda: visit.idempotency_key))
 
 
-def _is_small(visit: Visit) -> bool:
+def _is_small(visit: RequestContext) -> bool:
     """Tell whether a request is taken on in less than a millisecond, whatever it says.
 
     `tests/surfaces/test_limits.py` measures the most expensive one.
     """
     form: AskForm = visit.body
-    if visit.size > QUICK_BYTES or len(form.tasks) > _QUICK_TASKS or form.panel:
+    if visit.size > MAX_INLINE_BODY_BYTES or len(form.tasks) > _MAX_INLINE_TASKS or form.panel:
         return False
     return not any(task.done_when or task.tasks or task.panel for task in form.tasks)
 
 
-def _taken(run: str) -> Response:
+def _accepted_run(run: str) -> Response:
     href = f"/api/v1/runs/{run}"
     content = json.encode(Taken(run, href, f"{href}/events"))
     return Response(content, 202, {"Location": href}, "application/json")
 
 
-def list_runs(visit: Visit) -> RunsPage:
+def list_runs(visit: RequestContext) -> RunsPage:
     """List runs, the newest first."""
     page: Page = visit.query
     found = visit.desk.forum.recent_runs(page.cursor or None, page.limit)
@@ -118,73 +120,77 @@ def list_runs(visit: Visit) -> RunsPage:
     return runs_page(found, requests, page.limit)
 
 
-def get(visit: Visit) -> RunForm:
+def get_run(visit: RequestContext) -> RunForm:
     """Return a run as it stands."""
-    return run_form(visit.desk.forum.view(visit.path("run")))
+    return run_form(visit.desk.forum.view_run(visit.path_param("run")))
 
 
-def cancel(visit: Visit) -> Response:
+def cancel_run(visit: RequestContext) -> Response:
     """Ask a run to end.  Nothing of it is told: who may only submit must not read by stopping."""
-    run = visit.path("run")
+    run = visit.path_param("run")
     visit.desk.forum.cancel(run, visit.principal.name)
-    return _taken(run)
+    return _accepted_run(run)
 
 
-def resume(visit: Visit) -> Response:
+def resume_run(visit: RequestContext) -> Response:
     """Have an interrupted run carried out again; any other goes on as it does."""
-    run = visit.path("run")
+    run = visit.path_param("run")
     visit.desk.forum.resume(run, visit.principal.name)
-    return _taken(run)
+    return _accepted_run(run)
 
 
-def fork(visit: Visit) -> Response:
+def fork_run(visit: RequestContext) -> Response:
     """Begin a run that takes over another one's replies up to an entry."""
     form: ForkAsk = visit.body
-    forum, run = visit.desk.forum, visit.path("run")
+    forum, run = visit.desk.forum, visit.path_param("run")
     try:
-        inside = forum.ledger.find(str(form.at)).entry.run == run
+        inside = forum.ledger.find_entry(str(form.at)).entry.run == run
     except NoSuchEntry:
         inside = False
     if not inside:
-        raise Refusal(Problem.UNFIT, f"entry {form.at} is none of run {run}")
-    actor, ceiling = visit.principal.name, visit.desk.staff.known.ceiling
-    return _taken(forum.fork(run, form.at, actor=actor, ticket=visit.ticket, ceiling=ceiling))
+        raise ProblemError(ProblemType.UNFIT, f"entry {form.at} is none of run {run}")
+    actor, ceiling = visit.principal.name, visit.desk.staff.team_settings.ceiling
+    return _accepted_run(
+        forum.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)
+    )
 
 
-def list_gates(visit: Visit) -> GatesForm:
+def list_gates(visit: RequestContext) -> GatesForm:
     """List everything that waits for a person."""
     return gates_form(visit.desk.forum.waiting_gates())
 
 
-def show_gate(visit: Visit) -> ShownGateForm:
+def show_gate(visit: RequestContext) -> ShownGateForm:
     """Show what waits for approval."""
-    run, subject = visit.path("run"), visit.query.subject
-    gate, shown = visit.desk.forum.gate(run, subject)
+    run, subject = visit.path_param("run"), visit.query.subject
+    gate, shown = visit.desk.forum.read_gate(run, subject)
     return shown_gate_form(run, gate, shown)
 
 
-def decide(visit: Visit) -> DecisionForm:
+def decide_gate(visit: RequestContext) -> DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
-    form, run = visit.body, visit.path("run")
+    form, run = visit.body, visit.path_param("run")
     by = visit.principal.approver
-    visit.desk.forum.decide(run, form.subject, form.answer, form.digest, by)
+    visit.desk.forum.decide_gate(run, form.subject, form.answer, form.digest, by)
     return DecisionForm(run, form.subject, form.answer, form.digest)
 
 
-async def edit(visit: Visit) -> GateEditForm:
+async def edit_gate(visit: RequestContext) -> GateEditForm:
     """Replace what waits for approval."""
-    return await prepare(lambda: _edit(visit))
+    return await run_cpu_bounded(lambda: _replace_gated_content(visit))
 
 
-def _edit(visit: Visit) -> GateEditForm:
-    form, run = visit.body, visit.path("run")
+def _replace_gated_content(visit: RequestContext) -> GateEditForm:
+    form, run = visit.body, visit.path_param("run")
     try:
         shown = form.shown.encode()
     except UnicodeEncodeError as error:
         raise Malformed("text", f"a lone surrogate at {error.start}") from None
     actor = visit.principal.name
     if form.subject == "plan":
-        check_means(read_new_plan(shown).all_tasks, visit.desk.forum.read_case(run).policy)
+        check_tool_permissions(
+            read_new_plan(shown).all_tasks, visit.desk.forum.read_run_context(run).policy
+        )
     digest = visit.desk.forum.edit_gate(run, form.subject, form.digest, shown, actor)
     return GateEditForm(run, form.subject, digest)
 
@@ -192,9 +198,9 @@ def _edit(visit: Visit) -> GateEditForm:
 RUNS = (
     Endpoint(
         "POST", "/api/v1/runs", "create_run", _SUBMIT,
-        "Have a request carried out", create,
+        "Have a request carried out", create_run,
         reply=Taken, body=AskForm, status=202, idempotent=True, tag="runs",
-        problems=(Problem.CAPPED,),
+        problems=(ProblemType.CAPPED,),
         example={"request": "Name three rivers.", "budget": {"usd": "0.50", "seconds": "600"}},
     ),
     Endpoint(
@@ -203,24 +209,24 @@ RUNS = (
     ),
     Endpoint(
         "GET", "/api/v1/runs/{run}", "get_run", READERS,
-        "Look at a run", get, reply=RunForm, tag="runs",
+        "Look at a run", get_run, reply=RunForm, tag="runs",
     ),
     EVENTS,
     Endpoint(
         "POST", "/api/v1/runs/{run}/cancel", "cancel_run", _SUBMIT,
-        "Ask a run to end", cancel,
-        reply=Taken, status=202, problems=(Problem.ENDED,), tag="runs",
+        "Ask a run to end", cancel_run,
+        reply=Taken, status=202, problems=(ProblemType.ENDED,), tag="runs",
     ),
     Endpoint(
         "POST", "/api/v1/runs/{run}/resume", "resume_run", _SUBMIT,
-        "Have an interrupted run carried out again", resume,
-        reply=Taken, status=202, problems=(Problem.ENDED,), tag="runs",
+        "Have an interrupted run carried out again", resume_run,
+        reply=Taken, status=202, problems=(ProblemType.ENDED,), tag="runs",
     ),
     Endpoint(
         "POST", "/api/v1/runs/{run}/fork", "fork_run", _SUBMIT,
-        "Begin a run from the middle of another one", fork,
+        "Begin a run from the middle of another one", fork_run,
         reply=Taken, body=ForkAsk, status=202, idempotent=True, tag="runs",
-        problems=(Problem.GONE, Problem.CAPPED), example={"at": 12},
+        problems=(ProblemType.GONE, ProblemType.CAPPED), example={"at": 12},
     ),
     Endpoint(
         "GET", "/api/v1/gates", "list_gates", READERS | _APPROVE,
@@ -229,18 +235,18 @@ RUNS = (
     Endpoint(
         "GET", "/api/v1/runs/{run}/gate", "show_gate", READERS | _APPROVE,
         "Show what waits for approval", show_gate, reply=ShownGateForm, query=Subject,
-        problems=(Problem.GONE,), tag="gates",
+        problems=(ProblemType.GONE,), tag="gates",
     ),
     Endpoint(
         "POST", "/api/v1/runs/{run}/gate", "decide_gate", _APPROVE,
-        "Approve or reject what waits", decide, reply=DecisionForm, body=DecisionAsk,
-        problems=(Problem.DECIDED, Problem.MOVED), tag="gates",
+        "Approve or reject what waits", decide_gate, reply=DecisionForm, body=DecisionAsk,
+        problems=(ProblemType.DECIDED, ProblemType.MOVED), tag="gates",
         example={"subject": "plan", "answer": "approve", "digest": "0" * 64},
     ),
     Endpoint(
         "PUT", "/api/v1/runs/{run}/gate", "edit_gate", _APPROVE,
-        "Replace what waits for approval", edit, reply=GateEditForm, body=EditAsk,
-        problems=(Problem.DECIDED, Problem.MOVED, Problem.GONE), tag="gates",
+        "Replace what waits for approval", edit_gate, reply=GateEditForm, body=EditAsk,
+        problems=(ProblemType.DECIDED, ProblemType.MOVED, ProblemType.GONE), tag="gates",
         example={"subject": "task/rivers", "digest": "0" * 64, "shown": "Name two rivers."},
     ),
 )  # fmt: skip

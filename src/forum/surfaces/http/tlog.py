@@ -12,12 +12,19 @@ from starlette.responses import Response
 
 from forum.errors import EntryLost, Malformed
 from forum.ledger import Reader
-from forum.surfaces.http.endpoints import FOREVER, NEVER, READERS, UNCHANGED, Endpoint, Visit
-from forum.surfaces.http.problems import Problem, Refusal
+from forum.surfaces.http.endpoints import (
+    CACHE_FOREVER,
+    NO_STORE,
+    NOT_MODIFIED,
+    READERS,
+    Endpoint,
+    RequestContext,
+)
+from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.tlog import (
     TILE_WIDTH,
-    checkpoint_of,
-    entry_bundle,
+    encode_entry_bundle,
+    parse_checkpoint,
     parse_entries_path,
     parse_tile_path,
 )
@@ -25,84 +32,88 @@ from forum.tlog import (
 T = TypeVar("T")
 
 _BYTES, _TEXT = "application/octet-stream", "text/plain"
-_FOR_A_MOMENT = {"Cache-Control": "private, max-age=2", "Vary": "Authorization"}
+_CACHE_BRIEFLY = {"Cache-Control": "private, max-age=2", "Vary": "Authorization"}
 _HASH_SIZE = 32
 
 
-def get_checkpoint(visit: Visit) -> Response:
+def get_checkpoint(visit: RequestContext) -> Response:
     """Return the newest signed checkpoint, with the cosignatures that it has."""
     note = visit.desk.forum.store.checkpoint()
     if note is None:
-        raise _absent("no checkpoint was signed yet")
-    return _served(visit, note, _TEXT, _FOR_A_MOMENT)
+        raise _not_found("no checkpoint was signed yet")
+    return _tile_response(visit, note, _TEXT, _CACHE_BRIEFLY)
 
 
-def get_tile(visit: Visit) -> Response:
+def get_tile(visit: RequestContext) -> Response:
     """Return the hashes of a tile, full or partial."""
     store = visit.desk.forum.store
-    path = f"tile/{visit.path('level')}/{visit.path('path')}"
+    path = f"tile/{visit.path_param('level')}/{visit.path_param('path')}"
     tile, width = _read_path(parse_tile_path, path)
-    _require(store, (tile.index * TILE_WIDTH + width) * TILE_WIDTH**tile.level)
+    _require_signed(store, (tile.index * TILE_WIDTH + width) * TILE_WIDTH**tile.level)
     hashes = store.read_tile(tile, width)
     if len(hashes) != _HASH_SIZE * width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _served(visit, hashes, _BYTES, FOREVER)
+    return _tile_response(visit, hashes, _BYTES, CACHE_FOREVER)
 
 
-def get_entries(visit: Visit) -> Response:
+def get_entries(visit: RequestContext) -> Response:
     """Return the entries under a tile of level 0, each behind its length."""
     store = visit.desk.forum.store
-    path = f"tile/entries/{visit.path('path')}"
+    path = f"tile/entries/{visit.path_param('path')}"
     index, width = _read_path(parse_entries_path, path)
     start = index * TILE_WIDTH
-    _require(store, start + width)
+    _require_signed(store, start + width)
     found = [entry for entry in store.entries(start, start + width) if entry is not None]
     if len(found) != width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _served(visit, entry_bundle(found), _BYTES, FOREVER)
+    return _tile_response(visit, encode_entry_bundle(found), _BYTES, CACHE_FOREVER)
 
 
 def _read_path(read: Callable[[str], T], path: str) -> T:
     try:
         return read(path)
     except Malformed as error:
-        raise _absent(str(error)) from None
+        raise _not_found(str(error)) from None
 
 
-def _require(reader: Reader, size: int) -> None:
+def _require_signed(reader: Reader, size: int) -> None:
     """Refuse what stands beyond this many entries, unless they are signed."""
     note = reader.checkpoint()
-    signed = checkpoint_of(note).size if note else 0
+    signed = parse_checkpoint(note).size if note else 0
     if size > signed:
-        raise _absent(f"the signed tree has {signed} entries")
+        raise _not_found(f"the signed tree has {signed} entries")
 
 
-def _absent(why: str) -> Refusal:
+def _not_found(why: str) -> ProblemError:
     # It may be there in a second: no cache is to remember that it was not.
-    return Refusal(Problem.NOT_FOUND, why, dict(NEVER))
+    return ProblemError(ProblemType.NOT_FOUND, why, dict(NO_STORE))
 
 
-def _served(visit: Visit, data: bytes, media: str, caching: dict[str, str]) -> Response:
+def _tile_response(
+    visit: RequestContext, data: bytes, media: str, caching: dict[str, str]
+) -> Response:
     tag = sha256(data).hexdigest()
     headers = {"ETag": f'"{tag}"', **caching}
-    return Response(None, 304, headers) if visit.has(tag) else Response(data, 200, headers, media)
+    return (
+        Response(None, 304, headers) if visit.has_etag(tag) else Response(data, 200, headers, media)
+    )
 
 
 TLOG = (
     Endpoint(
         "GET", "/tlog/checkpoint", "tlog_checkpoint", READERS,
         "The newest signed checkpoint (C2SP tlog-checkpoint)", get_checkpoint,
-        reply=_TEXT, also=UNCHANGED, problems=(Problem.NOT_FOUND,), tag="tlog",
+        reply=_TEXT, also=NOT_MODIFIED, problems=(ProblemType.NOT_FOUND,), tag="tlog",
     ),
     # Before the tiles: `entries` is no level.
     Endpoint(
         "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", READERS,
         "An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)", get_entries,
-        reply=_BYTES, also=UNCHANGED, tag="tlog",
+        reply=_BYTES, also=NOT_MODIFIED, tag="tlog",
     ),
     Endpoint(
         "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", READERS,
         "A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles)", get_tile,
-        reply=_BYTES, also=UNCHANGED, tag="tlog",
+        reply=_BYTES, also=NOT_MODIFIED, tag="tlog",
     ),
 )  # fmt: skip

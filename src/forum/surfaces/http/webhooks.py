@@ -20,27 +20,27 @@ from urllib.parse import quote
 import msgspec
 
 from forum.errors import BadSettings
-from forum.ledger import Entry, Located, Outcome, RunClose
-from forum.surfaces.http.sections import bad_section, is_safe, read_section
-from forum.surfaces.telling import iso
-from forum.work import Answer, GateOpened
+from forum.ledger import Entry, LocatedEntry, Outcome, RunCloseFacts
+from forum.surfaces.formatting import format_rfc3339
+from forum.surfaces.http.config_sections import bad_section, is_confidential_url, read_section
+from forum.work import Answer, GateOpenFacts
 
-RETRY_SECONDS: Final = (5, 300, 1800, 7200, 18_000, 36_000)
+RETRY_DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000)
 """How long after each attempt that failed the next one is made; then it is given up."""
 _PREFIX: Final = "whsec_"
-_FEWEST, _MOST = 24, 64
+_MIN_SECRET_BYTES, _MAX_SECRET_BYTES = 24, 64
 """Bytes of a secret, as Standard Webhooks has them."""
 _NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}").fullmatch
 
 
-class Event(StrEnum):
+class WebhookEvent(StrEnum):
     """What somebody can be told of."""
 
     RUN_ENDED = "run.ended"
     GATE_OPENED = "gate.opened"
 
 
-TRIAL: Final = "webhook.trial"
+TEST_EVENT: Final = "webhook.trial"
 """What is sent when somebody tries it out."""
 
 
@@ -55,38 +55,38 @@ class Webhook:
     url: str
     secret_env: str = ""
     secret_file: str = ""
-    events: frozenset[Event] = frozenset(Event)
-    retry_seconds: tuple[int, ...] = RETRY_SECONDS
+    events: frozenset[WebhookEvent] = frozenset(WebhookEvent)
+    retry_seconds: tuple[int, ...] = RETRY_DELAYS_S
     timeout_seconds: int = 15
 
 
 _Seconds = Annotated[int, msgspec.Meta(ge=1, le=7 * 86_400)]
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _WebhookSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A section as it is written."""
 
     url: str
     secret_env: str = ""
     secret_file: str = ""
-    events: Annotated[tuple[Event, ...], msgspec.Meta(min_length=1)] = tuple(Event)
-    retry_seconds: Annotated[tuple[_Seconds, ...], msgspec.Meta(max_length=20)] = RETRY_SECONDS
+    events: Annotated[tuple[WebhookEvent, ...], msgspec.Meta(min_length=1)] = tuple(WebhookEvent)
+    retry_seconds: Annotated[tuple[_Seconds, ...], msgspec.Meta(max_length=20)] = RETRY_DELAYS_S
     timeout_seconds: Annotated[int, msgspec.Meta(ge=1, le=60)] = 15
 
 
 def read_webhooks(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Webhook, ...]:
     """Read the sections `[webhooks.NAME]` of the project file."""
-    return tuple(_read(name, table) for name, table in tables.items())
+    return tuple(_read_webhook(name, table) for name, table in tables.items())
 
 
-def _read(name: str, table: Mapping[str, Any]) -> Webhook:
+def _read_webhook(name: str, table: Mapping[str, Any]) -> Webhook:
     if not _NAME(name):
-        raise _wrong(name, "its name has up to 64 small letters, digits, - and _")
-    told = read_section(_section(name), table, _Table)
-    if not is_safe(told.url):
-        raise _wrong(name, "url: write https://HOST/PATH; http is for loopback only")
+        raise _bad_setting(name, "its name has up to 64 small letters, digits, - and _")
+    told = read_section(_section(name), table, _WebhookSection)
+    if not is_confidential_url(told.url):
+        raise _bad_setting(name, "url: write https://HOST/PATH; http is for loopback only")
     if bool(told.secret_env) == bool(told.secret_file):
-        raise _wrong(name, "say where its secret is: secret_env or secret_file")
+        raise _bad_setting(name, "say where its secret is: secret_env or secret_file")
     return Webhook(
         name,
         told.url,
@@ -106,14 +106,16 @@ def read_secrets(webhook: Webhook, environ: Mapping[str, str]) -> tuple[bytes, .
         text = environ[where] if webhook.secret_env else Path(where).read_text(encoding="ascii")
     except (KeyError, OSError, UnicodeError):
         text = ""
-    secrets = tuple(map(_secret, text.split()))
-    if not secrets or not all(_FEWEST <= len(secret) <= _MOST for secret in secrets):
+    secrets = tuple(map(_decode_secret, text.split()))
+    if not secrets or not all(
+        _MIN_SECRET_BYTES <= len(secret) <= _MAX_SECRET_BYTES for secret in secrets
+    ):
         why = f"{setting}: there is no secret in {where}; one is made by: "
-        raise _wrong(webhook.name, f'{why}echo "{_PREFIX}$(openssl rand -base64 32)"')
+        raise _bad_setting(webhook.name, f'{why}echo "{_PREFIX}$(openssl rand -base64 32)"')
     return secrets
 
 
-def _secret(word: str) -> bytes:
+def _decode_secret(word: str) -> bytes:
     """Return the bytes of a secret, or none: what it says is never quoted."""
     if not word.startswith(_PREFIX):
         return b""
@@ -127,14 +129,14 @@ def _section(name: str) -> str:
     return f"webhooks.{name}"
 
 
-def _wrong(name: str, why: str) -> BadSettings:
+def _bad_setting(name: str, why: str) -> BadSettings:
     return bad_section(_section(name), why)
 
 
 # Messages
 
 
-class RunEnded(msgspec.Struct, frozen=True):
+class RunEndedPayload(msgspec.Struct, frozen=True):
     """A run has ended."""
 
     ledger: str
@@ -145,7 +147,7 @@ class RunEnded(msgspec.Struct, frozen=True):
     href: str
 
 
-class GateWaits(msgspec.Struct, frozen=True):
+class GateOpenedPayload(msgspec.Struct, frozen=True):
     """Something waits for a person."""
 
     ledger: str
@@ -161,27 +163,27 @@ class GateWaits(msgspec.Struct, frozen=True):
     href: str
 
 
-class Trial(msgspec.Struct, frozen=True):
+class TestPayload(msgspec.Struct, frozen=True):
     """Nothing has happened: somebody tries out whether messages arrive."""
 
     ledger: str
 
 
-class _Payload(msgspec.Struct, frozen=True):
+class _WebhookPayload(msgspec.Struct, frozen=True):
     type: str
     timestamp: str
-    data: RunEnded | GateWaits | Trial
+    data: RunEndedPayload | GateOpenedPayload | TestPayload
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WebhookMessage:
     """What is sent: the same, however often it has to be."""
 
     id: str
     """By this receivers know what they have heard before."""
     body: bytes
 
-    def headers(self, secrets: Sequence[bytes], seconds: int) -> dict[str, str]:
+    def signed_headers(self, secrets: Sequence[bytes], seconds: int) -> dict[str, str]:
         """Return what makes it believable at this time, in seconds since 1970."""
         signed = f"{self.id}.{seconds}.".encode() + self.body
         found = (hmac.digest(secret, signed, sha256) for secret in secrets)
@@ -193,36 +195,38 @@ class Message:
         }
 
 
-def message_of(found: Located) -> Message:
+def build_message(found: LocatedEntry) -> WebhookMessage:
     """Return what is said of an entry that ends a run or opens a gate."""
-    event, data = _data(found, found.entry)
-    payload = _Payload(event, iso(found.entry.ts), data)
-    return Message(f"msg_{found.leaf.hex()[:32]}", msgspec.json.encode(payload))
+    event, data = _payload_data(found, found.entry)
+    payload = _WebhookPayload(event, format_rfc3339(found.entry.ts), data)
+    return WebhookMessage(f"msg_{found.leaf.hex()[:32]}", msgspec.json.encode(payload))
 
 
-def trial_of(ledger: str, at: int, salt: bytes) -> Message:
+def build_test_message(ledger: str, at: int, salt: bytes) -> WebhookMessage:
     """Return what is sent when somebody tries it out."""
-    payload = _Payload(TRIAL, iso(at), Trial(ledger))
-    return Message(f"msg_{salt.hex()[:32]}", msgspec.json.encode(payload))
+    payload = _WebhookPayload(TEST_EVENT, format_rfc3339(at), TestPayload(ledger))
+    return WebhookMessage(f"msg_{salt.hex()[:32]}", msgspec.json.encode(payload))
 
 
-def _data(found: Located, entry: Entry[Any]) -> tuple[Event, RunEnded | GateWaits]:
+def _payload_data(
+    found: LocatedEntry, entry: Entry[Any]
+) -> tuple[WebhookEvent, RunEndedPayload | GateOpenedPayload]:
     index, leaf = found.index or 0, found.leaf.hex()
     href = f"/api/v1/runs/{quote(entry.run, safe='')}"
     facts = entry.facts
-    if isinstance(facts, RunClose):
-        ended = RunEnded(entry.log, entry.run, facts.outcome, index, leaf, href)
-        return Event.RUN_ENDED, ended
-    assert isinstance(facts, GateOpened)  # noqa: S101  nobody is told of anything else
-    waits = GateWaits(
+    if isinstance(facts, RunCloseFacts):
+        ended = RunEndedPayload(entry.log, entry.run, facts.outcome, index, leaf, href)
+        return WebhookEvent.RUN_ENDED, ended
+    assert isinstance(facts, GateOpenFacts)  # noqa: S101  nobody is told of anything else
+    waits = GateOpenedPayload(
         ledger=entry.log,
         run=entry.run,
         subject=facts.subject,
         digest=entry.bodies["shown"].h,
-        deadline=iso(entry.ts + 1000 * facts.milliseconds),
+        deadline=format_rfc3339(entry.ts + 1000 * facts.milliseconds),
         default=facts.default,
         index=index,
         entry=leaf,
         href=f"{href}/gate?subject={quote(facts.subject, safe='')}",
     )
-    return Event.GATE_OPENED, waits
+    return WebhookEvent.GATE_OPENED, waits

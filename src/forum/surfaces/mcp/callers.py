@@ -5,12 +5,12 @@ from typing import Protocol
 
 from forum.app import OPERATOR, Approver, Forum
 from forum.errors import ForumError
-from forum.ledger import Scope, opens
-from forum.staff import Staff
+from forum.ledger import Scope, has_scope
+from forum.planning import AgentRegistry
 from forum.work import Authority
 
 
-class Caller(Protocol):
+class McpCaller(Protocol):
     """Somebody who was let in."""
 
     @property
@@ -34,7 +34,7 @@ class Caller(Protocol):
         ...
 
     @property
-    def staff(self) -> Staff:
+    def staff(self) -> AgentRegistry:
         """Those who work for it."""
         ...
 
@@ -43,25 +43,25 @@ class Caller(Protocol):
         """Whether the server is about to end: nobody should be kept waiting."""
         ...
 
-    async def require(self, tool: str, scopes: frozenset[Scope]) -> None:
+    async def require_scopes(self, tool: str, scopes: frozenset[Scope]) -> None:
         """Refuse a tool, on record, to those who have none of its scopes; `explain` tells why."""
         ...
 
-    def explain(self, error: Exception) -> str | None:
+    def describe_error(self, error: Exception) -> str | None:
         """Return what this caller may know of an error; nothing of what is a fault of ours."""
         ...
 
 
-class Denied(Exception):
+class ToolDenied(Exception):
     """A tool was called that the operator did not open."""
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalCaller:
     """Whoever started the server as a program of theirs, with the scopes that they gave it."""
 
     forum: Forum
-    staff: Staff
+    staff: AgentRegistry
     scopes: frozenset[Scope]
     name: str = f"{OPERATOR}/mcp"
     """Not the operator alone: what an agent did in their name should be told from what they did."""
@@ -72,14 +72,14 @@ class Local:
         """The operator, who has let this client decide."""
         return Approver(self.name, Authority.OPERATOR)
 
-    async def require(self, tool: str, scopes: frozenset[Scope]) -> None:
+    async def require_scopes(self, tool: str, scopes: frozenset[Scope]) -> None:
         """Refuse what was not opened."""
-        if not opens(self.scopes, scopes):
+        if not has_scope(self.scopes, scopes):
             wanted = " or ".join(sorted(scopes))
             # The option replaces what holds without it: all that is to hold has to be said.
             given = " ".join(f"--scope {scope}" for scope in sorted({*self.scopes, max(scopes)}))
-            raise Denied(f"{tool} needs the scope {wanted}: forum mcp {given}")
+            raise ToolDenied(f"{tool} needs the scope {wanted}: forum mcp {given}")
 
-    def explain(self, error: Exception) -> str | None:
+    def describe_error(self, error: Exception) -> str | None:
         """Tell everything that is meant for people: it is their own machine."""
-        return str(error) if isinstance(error, ForumError | Denied) else None
+        return str(error) if isinstance(error, ForumError | ToolDenied) else None

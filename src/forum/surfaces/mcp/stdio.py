@@ -28,9 +28,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-MOST_LINE = 4 << 20
+MAX_LINE_BYTES = 4 << 20
 """How long a message may be, in bytes."""
-_PIECE = 1 << 16
+_READ_CHUNK_BYTES = 1 << 16
 
 Streams = tuple[
     MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
@@ -38,20 +38,20 @@ Streams = tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Wires:
+class StdioPipes:
     """The two ends of a client's pipes."""
 
     heard: int
     said: int
 
 
-def take_wires() -> Wires:
+def claim_stdio() -> StdioPipes:
     """Take standard input and output for messages alone.
 
     Whatever else this process prints goes to standard error, and programs that it starts cannot
     read the messages: both would break the conversation.
     """
-    wires = Wires(os.dup(0), os.dup(1))
+    wires = StdioPipes(os.dup(0), os.dup(1))
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
@@ -59,14 +59,14 @@ def take_wires() -> Wires:
     return wires
 
 
-async def serve_stdio(server: Server[Any], wires: Wires) -> None:
+async def serve_stdio(server: Server[Any], wires: StdioPipes) -> None:
     """Serve one client until it closes its end."""
     async with _streams(wires) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
 @asynccontextmanager
-async def _streams(wires: Wires) -> AsyncIterator[Streams]:
+async def _streams(wires: StdioPipes) -> AsyncIterator[Streams]:
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     loop, replies = asyncio.get_running_loop(), write.clone()
@@ -86,7 +86,7 @@ async def _streams(wires: Wires) -> AsyncIterator[Streams]:
             elif message is not None:
                 await incoming.send(message)
 
-    speaking = asyncio.create_task(_speak(outgoing, wires.said, incoming.close))
+    speaking = asyncio.create_task(_write_messages(outgoing, wires.said, incoming.close))
     Thread(target=hear, daemon=True).start()
     try:
         yield read, write
@@ -104,10 +104,10 @@ def read_lines(wire: int) -> Iterator[bytes | None]:
     while piece := _read(wire):
         *ends, rest = piece.split(b"\n")
         for end in ends:
-            yield None if lost or len(kept) + len(end) > MOST_LINE else bytes(kept) + end
+            yield None if lost or len(kept) + len(end) > MAX_LINE_BYTES else bytes(kept) + end
             kept, lost = bytearray(), False
         kept += b"" if lost else rest
-        if len(kept) > MOST_LINE:
+        if len(kept) > MAX_LINE_BYTES:
             kept, lost = bytearray(), True
     if kept or lost:
         yield None if lost else bytes(kept)
@@ -115,7 +115,7 @@ def read_lines(wire: int) -> Iterator[bytes | None]:
 
 def _read(wire: int) -> bytes:
     try:
-        return os.read(wire, _PIECE)
+        return os.read(wire, _READ_CHUNK_BYTES)
     except OSError:  # a terminal that is gone
         return b""
 
@@ -126,7 +126,7 @@ def read_message(line: bytes | None) -> SessionMessage | JSONRPCError | None:
     A batch is no message: the protocol has none since its version 2025-06-18.
     """
     if line is None:
-        return _refusal(INVALID_REQUEST, f"a message has up to {MOST_LINE} bytes")
+        return _error_message(INVALID_REQUEST, f"a message has up to {MAX_LINE_BYTES} bytes")
     if not line.strip():
         return None
     try:
@@ -134,22 +134,24 @@ def read_message(line: bytes | None) -> SessionMessage | JSONRPCError | None:
     except ValidationError as error:
         broken = any(one["type"] == "json_invalid" for one in error.errors(include_input=False))
         return (
-            _refusal(PARSE_ERROR, "no JSON") if broken else _refusal(INVALID_REQUEST, "no message")
+            _error_message(PARSE_ERROR, "no JSON")
+            if broken
+            else _error_message(INVALID_REQUEST, "no message")
         )
 
 
-def _refusal(code: int, words: str) -> JSONRPCError:
+def _error_message(code: int, words: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=words))
 
 
-async def _speak(
+async def _write_messages(
     outgoing: MemoryObjectReceiveStream[SessionMessage], wire: int, give_up: Callable[[], None]
 ) -> None:
     """Write messages, until there are no more or nobody reads them."""
     try:
         async for item in outgoing:
             line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            await _in_daemon(partial(_write, wire, line.encode() + b"\n"))
+            await _run_in_daemon_thread(partial(_write, wire, line.encode() + b"\n"))
     except OSError:
         give_up()
 
@@ -159,7 +161,7 @@ def _write(wire: int, data: bytes) -> None:
         data = data[os.write(wire, data) :]
 
 
-async def _in_daemon(work: Callable[[], None]) -> None:
+async def _run_in_daemon_thread(work: Callable[[], None]) -> None:
     """Do something in a thread that keeps no process alive, should it hang."""
     done: Future[None] = Future()
 

@@ -6,9 +6,9 @@ on with when the client is gone.  Which run it is stands in every answer, so tha
 can have it proven.
 """
 
-from forum.surfaces.http.openai.catalogue import MODELS
-from forum.surfaces.http.openai.chat import CHAT
-from forum.surfaces.http.openai.responses import RESPONSES
+from forum.surfaces.http.openai.chat_completions import CHAT
+from forum.surfaces.http.openai.models import MODELS
+from forum.surfaces.http.openai.responses_api import RESPONSES
 
 OPENAI = (*MODELS, CHAT, RESPONSES)
 

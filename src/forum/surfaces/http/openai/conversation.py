@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from forum.surfaces.asking import BudgetAsk, GateAsk, PanelAsk
-from forum.surfaces.http.openai.errors import Wrong, unsupported
-from forum.surfaces.http.problems import Problem
-from forum.work import Quoted, task_prompt
+from forum.surfaces.http.openai.errors import ParameterError, unsupported_parameter
+from forum.surfaces.http.problems import ProblemType
+from forum.surfaces.requests import BudgetAsk, GateAsk, PanelAsk
+from forum.work import Quotation, task_prompt
 
-MOST_MESSAGES = 2_000
+MAX_MESSAGES = 2_000
 
 
 class Speaker(StrEnum):
@@ -31,8 +31,8 @@ class Speaker(StrEnum):
     TOOL = "tool"
 
 
-_INSTRUCTING = frozenset({Speaker.SYSTEM, Speaker.DEVELOPER})
-_TEXTS = frozenset({"text", "input_text", "output_text"})
+_INSTRUCTION_ROLES = frozenset({Speaker.SYSTEM, Speaker.DEVELOPER})
+_TEXT_PART_TYPES = frozenset({"text", "input_text", "output_text"})
 
 
 class Part(Struct, frozen=True):
@@ -72,30 +72,32 @@ class Terms(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConversationTurn:
     """A turn as text."""
 
     who: Speaker
     text: str
 
 
-def read_messages(messages: Sequence[Message]) -> list[Said]:
+def read_messages(messages: Sequence[Message]) -> list[ConversationTurn]:
     """Return the turns of a chat."""
     return [
-        Said(one.role, _text(one.content, f"messages[{number}].content"))
+        ConversationTurn(one.role, _text(one.content, f"messages[{number}].content"))
         for number, one in enumerate(messages)
     ]
 
 
-def read_input(given: str | Sequence[Item], instructions: str | None) -> list[Said]:
+def read_input(given: str | Sequence[Item], instructions: str | None) -> list[ConversationTurn]:
     """Return the turns of what the Responses API takes."""
-    said = [Said(Speaker.DEVELOPER, instructions)] if instructions else []
+    said = [ConversationTurn(Speaker.DEVELOPER, instructions)] if instructions else []
     if isinstance(given, str):
-        return [*said, Said(Speaker.USER, given)]
+        return [*said, ConversationTurn(Speaker.USER, given)]
     for number, one in enumerate(given):
         if one.type != "message" or one.role is None:
-            raise unsupported(f"input[{number}]", f"of items, only messages: no {one.type[:64]!r}")
-        said.append(Said(one.role, _text(one.content, f"input[{number}].content")))
+            raise unsupported_parameter(
+                f"input[{number}]", f"of items, only messages: no {one.type[:64]!r}"
+            )
+        said.append(ConversationTurn(one.role, _text(one.content, f"input[{number}].content")))
     return said
 
 
@@ -103,33 +105,35 @@ def _text(content: str | tuple[Part, ...] | None, where: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     for number, part in enumerate(content):
-        if part.type not in _TEXTS:
-            raise unsupported(f"{where}[{number}]", f"only texts are taken: no {part.type[:64]!r}")
+        if part.type not in _TEXT_PART_TYPES:
+            raise unsupported_parameter(
+                f"{where}[{number}]", f"only texts are taken: no {part.type[:64]!r}"
+            )
     return "\n".join(part.text or "" for part in content)
 
 
-def request_of(said: Sequence[Said], where: str) -> str:
+def build_request_text(said: Sequence[ConversationTurn], where: str) -> str:
     """Return what is asked for, as one text."""
     asked = max((n for n, one in enumerate(said) if one.who is Speaker.USER), default=None)
     if asked is None or not said[asked].text.strip():
         why = "the user's last message is the request, and here it says nothing"
-        raise Wrong(Problem.BAD_REQUEST, why, param=where)
-    instructions = [one.text for one in said if one.who in _INSTRUCTING and one.text.strip()]
+        raise ParameterError(ProblemType.BAD_REQUEST, why, param=where)
+    instructions = [one.text for one in said if one.who in _INSTRUCTION_ROLES and one.text.strip()]
     others = [
         _quoted(number, one)
         for number, one in enumerate(said)
-        if number != asked and one.who not in _INSTRUCTING and one.text.strip()
+        if number != asked and one.who not in _INSTRUCTION_ROLES and one.text.strip()
     ]
     return task_prompt("\n\n".join([*instructions, said[asked].text]), "", others).decode()
 
 
-def _quoted(number: int, said: Said) -> Quoted:
+def _quoted(number: int, said: ConversationTurn) -> Quotation:
     text = said.text.encode()
-    return Quoted(f"{said.who}, message {number + 1}", text, len(text))
+    return Quotation(f"{said.who}, message {number + 1}", text, len(text))
 
 
-def refuse_others(given: Struct, taken: dict[str, tuple[Any, ...]]) -> None:
+def reject_unsupported(given: Struct, taken: dict[str, tuple[Any, ...]]) -> None:
     """Refuse what would be silently wrong if it were ignored, where it says anything else."""
     for param, harmless in taken.items():
         if getattr(given, param) not in harmless:
-            raise unsupported(param, f"{param} is not supported here; leave it out")
+            raise unsupported_parameter(param, f"{param} is not supported here; leave it out")

@@ -4,8 +4,8 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from forum.surfaces.http.endpoints import JSON, NEVER
-from forum.surfaces.http.problems import Problem, Refusal, refusal_of
+from forum.surfaces.http.endpoints import JSON, NO_STORE
+from forum.surfaces.http.problems import ProblemError, ProblemType, problem_from_exception
 
 _TYPES = {
     401: "authentication_error",
@@ -13,7 +13,7 @@ _TYPES = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
-_CODES = {Problem.NO_KEY: "invalid_api_key", Problem.TOO_FAST: "rate_limit_exceeded"}
+_CODES = {ProblemType.NO_KEY: "invalid_api_key", ProblemType.TOO_FAST: "rate_limit_exceeded"}
 
 
 class ErrorForm(Struct, frozen=True):
@@ -31,20 +31,20 @@ class ErrorBody(Struct, frozen=True):
     error: ErrorForm
 
 
-class Wrong(Refusal):
+class ParameterError(ProblemError):
     """A request is refused because of one of its parameters."""
 
-    def __init__(self, problem: Problem, detail: str, *, param: str, code: str = "") -> None:
+    def __init__(self, problem: ProblemType, detail: str, *, param: str, code: str = "") -> None:
         super().__init__(problem, detail)
         self.param, self.code = param, code
 
 
-def unsupported(param: str, why: str) -> Wrong:
+def unsupported_parameter(param: str, why: str) -> ParameterError:
     """Return the refusal of something that other servers can do."""
-    return Wrong(Problem.BAD_REQUEST, why, param=param, code="unsupported_parameter")
+    return ParameterError(ProblemType.BAD_REQUEST, why, param=param, code="unsupported_parameter")
 
 
-def link_to(run: str) -> dict[str, str]:
+def run_link_headers(run: str) -> dict[str, str]:
     """Return the headers that name a run."""
     return {"Forum-Run": run, "Link": f'</api/v1/runs/{run}>; rel="describedby"'}
 
@@ -70,27 +70,27 @@ class NoAnswer(Exception):
         """Return the error as an answer."""
         # Clients ask again by themselves after 409, 429 and 5xx.  What is asked again is another
         # run, paid for once more: the first one is not gone.
-        headers = {**NEVER, **link_to(self.run), "X-Should-Retry": "false"}
+        headers = {**NO_STORE, **run_link_headers(self.run), "X-Should-Retry": "false"}
         return Response(msgspec.json.encode(self.form), self.status, headers, JSON)
 
 
-def in_their_form(error: Exception, _path: str) -> Response:
+def openai_error_response(error: Exception, _path: str) -> Response:
     """Return an error that came before there was a run."""
-    refusal = refusal_of(error)
+    refusal = problem_from_exception(error)
     problem = refusal.problem
     kind = _TYPES.get(problem.status) or (
         "server_error" if problem.status >= 500 else "invalid_request_error"
     )
     slug = problem.type.rpartition(":")[2].replace("-", "_")
     param, code = "", _CODES.get(problem, slug)
-    if isinstance(refusal, Wrong):
+    if isinstance(refusal, ParameterError):
         param, code = refusal.param, refusal.code or code
     # Clients ask again after a 409, which never helps here, and after a 503, which may have been
     # taken on: then it would be done, and paid for, twice.
     hopeless = problem.status in (409, 503) and "Retry-After" not in refusal.headers
-    if problem is Problem.CAPPED:
+    if problem is ProblemType.CAPPED:
         kind, hopeless = "insufficient_quota", True
     form = ErrorForm(refusal.detail or problem.title, kind, param or None, code)
     again = {"X-Should-Retry": "false"} if hopeless else {}
-    headers = {**NEVER, **again, **refusal.headers}
+    headers = {**NO_STORE, **again, **refusal.headers}
     return Response(msgspec.json.encode(ErrorBody(form)), problem.status, headers, JSON)

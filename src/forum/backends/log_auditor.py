@@ -1,0 +1,97 @@
+"""An auditor of logs that this machine can read: what a witness asks before it cosigns.
+
+For each log there are two files in the folder of the witness: how far its runs have come at the
+last checkpoint without a finding, and what was found last.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from forum.backends.parallel_verify import KNOWN_KINDS, LedgerAddress
+from forum.backends.run_progress import open_run_progress
+from forum.backends.state_files import write_durably
+from forum.errors import NoSuchLog
+from forum.ledger import Reader
+from forum.tlog import Checkpoint
+from forum.verify import AuditReport, GrowthReport, audit_growth
+
+_NO_TRUST = "the log's own key"
+
+
+OnReport = Callable[[AuditReport], None]
+
+
+class LogAuditor:
+    """Audits logs in files or databases, each entry once."""
+
+    def __init__(
+        self,
+        folder: Path,
+        sources: Sequence[LedgerAddress],
+        clock: Callable[[], int],
+        report: OnReport = lambda _: None,
+    ) -> None:
+        self._folder, self._sources, self._clock = folder, sources, clock
+        self._report = report
+        self._lock = Lock()
+
+    def audit(self, checkpoint: Checkpoint) -> AuditReport:
+        """Check a log up to a checkpoint, and keep what came of it.
+
+        Raises `NoSuchLog` and `StoreFailed` where it cannot be read.
+        """
+        # One at a time: whoever comes second finds the work of the first done.
+        with self._lock, ExitStack() as stack:
+            reader = self._open(checkpoint.origin, stack)
+            state = stack.enter_context(open_run_progress(self._path(checkpoint.origin, "db")))
+            now, last = self._clock(), state.last(_NO_TRUST)
+            if last is not None and last.size > checkpoint.size:
+                # The witness was stopped after an audit, and before it remembered the checkpoint.
+                # What was audited says nothing about a smaller tree, so it begins again.
+                state.replace(())
+                last = None
+            done = audit_growth(reader, KNOWN_KINDS, checkpoint, now, last=last, state=state)
+            if done.holds:
+                state.commit(done.audited, _NO_TRUST)
+            return self._save_report(checkpoint, done, now)
+
+    def latest_report(self, origin: str) -> bytes | None:
+        """Return the last report about a log, as JSON."""
+        path = self._path(origin, "json")
+        return path.read_bytes() if path.exists() else None
+
+    def _open(self, origin: str, stack: ExitStack) -> Reader:
+        for source in self._sources:
+            try:
+                return stack.enter_context(msgspec.structs.replace(source, origin=origin).open())
+            except NoSuchLog:
+                continue
+        raise NoSuchLog(origin)
+
+    def _save_report(self, checkpoint: Checkpoint, done: GrowthReport, now: int) -> AuditReport:
+        report = AuditReport(
+            schema="forum.audit/1",
+            origin=checkpoint.origin,
+            asked_size=checkpoint.size,
+            asked_root=checkpoint.root.hex(),
+            held=done.holds,
+            audited_size=done.audited.size,
+            entries=done.entries,
+            bodies_seen=done.bodies.ok,
+            bodies_redacted=done.bodies.redacted,
+            findings=done.findings,
+            found=done.found,
+            time=now,
+        )
+        write_durably(self._path(checkpoint.origin, "json"), msgspec.json.encode(report))
+        self._report(report)
+        return report
+
+    def _path(self, origin: str, ending: str) -> Path:
+        name = sha256(origin.encode()).hexdigest()[:16]
+        return self._folder / "logs" / f"{name}.audit.{ending}"

@@ -1,0 +1,146 @@
+"""How far the runs of a log have come, in a SQLite file: what a later verification begins with.
+
+It is bound to one checkpoint, and to whom the reader trusted: under any other it is of no use, and
+everything is verified again.  It lies in the state directory of the reader, or in the folder of a
+witness, and is as trustworthy as the other memories there.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from forum.backends.state_files import make_private_folder
+from forum.errors import StoreFailed
+from forum.verify import RunSnapshot, StrandHead, VerifiedCheckpoint
+
+_BUSY_TIMEOUT_S = 20.0
+_FORMAT = "forum/run-state/1"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS last (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    format TEXT NOT NULL, trust TEXT NOT NULL, checkpoint BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS run (
+    run TEXT PRIMARY KEY, floor INTEGER NOT NULL,
+    closed INTEGER NOT NULL, session INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS open_run ON run (run) WHERE NOT closed;
+CREATE TABLE IF NOT EXISTS strand (
+    run TEXT NOT NULL, name TEXT NOT NULL,
+    n INTEGER NOT NULL, head BLOB NOT NULL, floor INTEGER NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID
+"""
+_MAIN = "main"
+_read_last = msgspec.json.Decoder(VerifiedCheckpoint).decode
+
+
+class RunProgressFile:
+    """The state of runs in a file.  What is changed in a transaction is kept by `commit`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    def last(self, trust: str) -> VerifiedCheckpoint | None:
+        """Return the checkpoint whose state this is, if the reader trusted the same then."""
+        query = "SELECT checkpoint FROM last WHERE format = ? AND trust = ?"
+        row = self._db.execute(query, (_FORMAT, trust)).fetchone()
+        try:
+            return _read_last(row[0]) if row else None
+        except msgspec.MsgspecError:
+            return None
+
+    def commit(self, last: VerifiedCheckpoint, trust: str) -> None:
+        """Keep all changes, as the state at a checkpoint, and begin again."""
+        row = (_FORMAT, trust, msgspec.json.encode(last))
+        self._db.execute("REPLACE INTO last VALUES (1, ?, ?, ?)", row)
+        self._db.execute("COMMIT")
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def rollback(self) -> None:
+        """Forget all changes since the last commit."""
+        self._db.execute("ROLLBACK")
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def replace(self, runs: Iterable[RunSnapshot]) -> None:
+        """Put the state of these runs in place of all that was there."""
+        for table in ("last", "run", "strand"):
+            self._db.execute(f"DELETE FROM {table}")  # noqa: S608  one of three words
+        for run in runs:
+            row = (run.run, run.floor, run.closed, run.session)
+            self._db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
+            for name, strand in run.strands:
+                self.put_strand(run.run, name, strand)
+
+    def find_strand(self, run: str, name: str) -> StrandHead | None:
+        """Return how far an open strand has come."""
+        query = "SELECT n, head, floor FROM strand WHERE run = ? AND name = ?"
+        row = self._db.execute(query, (run, name)).fetchone()
+        return StrandHead(*row) if row else None
+
+    def strands_of(self, run: str) -> set[str] | None:
+        """Return the strands of an open run but for `main`; None if the run is not open."""
+        query = "SELECT 1 FROM run WHERE run = ? AND NOT closed"
+        if self._db.execute(query, (run,)).fetchone() is None:
+            return None
+        rows = self._db.execute("SELECT name FROM strand WHERE run = ?", (run,))
+        return {row[0] for row in rows} - {_MAIN}
+
+    def floor_of(self, run: str) -> int:
+        """Return the earliest time that the entries of a run can have."""
+        row = self._db.execute("SELECT floor FROM run WHERE run = ?", (run,)).fetchone()
+        return row[0] if row else 0
+
+    def is_closed(self, run: str) -> bool:
+        """Tell whether a run was closed."""
+        query = "SELECT 1 FROM run WHERE run = ? AND closed"
+        return self._db.execute(query, (run,)).fetchone() is not None
+
+    def open_run(self, run: str, floor: int) -> None:
+        """Keep that a run was opened."""
+        self._db.execute("INSERT INTO run VALUES (?, ?, 0, 0)", (run, floor))
+
+    def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
+        """Keep how far a strand of an open run has come."""
+        row = (run, name, strand.n, strand.head, strand.floor)
+        self._db.execute("REPLACE INTO strand VALUES (?, ?, ?, ?, ?)", row)
+
+    def close_run(self, run: str) -> None:
+        """Keep that a run was closed, and forget its strands."""
+        self._db.execute("UPDATE run SET closed = 1 WHERE run = ?", (run,))
+        self._db.execute("DELETE FROM strand WHERE run = ?", (run,))
+
+    def is_session(self, run: str) -> bool:
+        """Tell whether a run is known to hold a deliberation."""
+        query = "SELECT 1 FROM run WHERE run = ? AND session"
+        return self._db.execute(query, (run,)).fetchone() is not None
+
+    def mark_session(self, run: str) -> None:
+        """Keep that a run holds a deliberation."""
+        self._db.execute("UPDATE run SET session = 1 WHERE run = ?", (run,))
+
+    def open_runs(self) -> tuple[str, ...]:
+        """Return the runs that are open, in the order of their names, but for the log's own."""
+        rows = self._db.execute("SELECT run FROM run WHERE NOT closed ORDER BY run")
+        return tuple(row[0] for row in rows if row[0] != "log")
+
+
+@contextmanager
+def open_run_progress(path: Path) -> Iterator[RunProgressFile]:
+    """Open a state for one process at a time; what is not committed at the end is forgotten."""
+    try:
+        make_private_folder(path.parent)
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise StoreFailed(f"opening {path}", error.strerror or str(error)) from None
+    try:
+        connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+        with closing(connection):
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            yield RunProgressFile(connection)
+    except sqlite3.Error as error:
+        raise StoreFailed(f"remembering in {path}", str(error)) from error

@@ -1,0 +1,59 @@
+"""Sockets of servers: an address that cannot be had is one sentence with the next step in it."""
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from forum.errors import PortUnusable
+
+_REMEDIES = {
+    errno.EADDRINUSE: "another process listens there; choose another port with {option}",
+    errno.EACCES: "this user may not; choose a port from 1024 on with {option}",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+}
+
+
+def bind_sockets(host: str, port: int, option: str) -> list[socket.socket]:
+    """Return a bound socket for each address of a host.
+
+    `option` names what the user can change the port with.  Raises `PortUnusable`.
+    """
+    with ExitStack() as stack:
+        try:
+            bound = [
+                stack.enter_context(_bind_socket(*address))
+                for address in _resolve_addresses(host, port)
+            ]
+        except socket.gaierror as error:
+            raise PortUnusable(host, port, f"the host is not known: {error.strerror}") from None
+        except OSError as error:
+            known = _REMEDIES.get(error.errno or 0, error.strerror or str(error))
+            raise PortUnusable(host, port, known.format(option=option)) from None
+        stack.pop_all()
+    return bound
+
+
+def _resolve_addresses(
+    host: str, port: int
+) -> Iterator[tuple[socket.AddressFamily, tuple[object, ...]]]:
+    """Yield each address once; where any port will do, only the first one of a host."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    distinct = dict.fromkeys((family, address) for family, _, _, _, address in found)
+    yield from list(distinct)[: 1 if port == 0 else None]
+
+
+def _bind_socket(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
+    # With the protocol named, asyncio sets TCP_NODELAY on each connection: without it, the second
+    # part of an answer waits 40 ms for the client to confirm the first one.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        # A server that was stopped leaves connections behind for a minute; they are no obstacle.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound

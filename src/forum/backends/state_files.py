@@ -1,0 +1,185 @@
+"""Small files that must survive a crash: remembered notes and keys."""
+
+import fcntl
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from forum.errors import ConcurrentUpdate, KeyUnreadable, Malformed, StateFileFailed, StoreFailed
+from forum.ledger import WriteKeys
+from forum.tlog import SigningKey
+
+_PRIVATE_KEY_HEADER = "PRIVATE+KEY"
+_DEFAULT_WHAT = "a file beside the ledger"
+
+
+class FileCheckpointStore:
+    """One signed note in a file: replaced whole, fsynced before anyone hears of it."""
+
+    def __init__(self, path: Path, what: str = "a memory") -> None:
+        self._path, self._what = path, what
+
+    def latest(self) -> bytes | None:
+        """Return the note, or nothing when there never was one."""
+        with _translate_errors("reading", self._path, self._what):
+            return self._path.read_bytes() if self._path.exists() else None
+
+    def advance(self, old: bytes | None, new: bytes) -> None:
+        """Replace old by new durably, whatever other processes try at the same time."""
+        with lock_file(self._path, self._what):
+            if self.latest() != old:
+                raise ConcurrentUpdate(f"what {self._path.name} remembers")
+            write_durably(self._path, new, what=self._what)
+
+
+class StrandHeadFile:
+    """The heads of strands that this machine has seen, in a file; none of them goes back."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def latest(self, strand: str) -> tuple[int, str] | None:
+        """Return position and id of the last entry seen of a strand, if any was."""
+        return self._read().get(strand)
+
+    def advance(self, strand: str, n: int, leaf: str) -> None:
+        """Remember the last entry of a strand, unless a later one is remembered."""
+        if self._read().get(strand, (-1, ""))[0] >= n:
+            return
+        with lock_file(self._path):
+            known = self._read()
+            if known.get(strand, (-1, ""))[0] < n:
+                lines = (known | {strand: (n, leaf)}).items()
+                text = "".join(f"{name} {at} {head}\n" for name, (at, head) in sorted(lines))
+                write_durably(self._path, text.encode())
+
+    def _read(self) -> dict[str, tuple[int, str]]:
+        with _translate_errors("reading", self._path, _DEFAULT_WHAT):
+            lines = self._path.read_text().splitlines() if self._path.exists() else []
+        try:
+            named = [line.split(" ") for line in lines]
+            return {strand: (int(n), leaf) for strand, n, leaf in named}
+        except ValueError:
+            raise StoreFailed(f"reading {self._path}", "it is damaged") from None
+
+
+class FileByteSource:
+    """A file whose bytes are read in pieces, each when it is needed, and never kept."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, piece: slice) -> bytes:
+        start, stop, _ = piece.indices(self._size)
+        with _translate_errors("reading", Path("the bundle"), "a file"):
+            return os.pread(self._descriptor, max(0, stop - start), start)
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _DEFAULT_WHAT) -> None:
+    """Put a file in place whole: a crash leaves the old one or the new one."""
+    draft = _sibling_path(path, ".new")
+    with _translate_errors("writing", path, what):
+        # Not through a link that somebody has put there: it would be the file that it leads to.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        descriptor = os.open(draft, flags, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:  # a full disk, on which half a draft is in the way
+            draft.unlink(missing_ok=True)
+            raise
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that only its owner can enter, with the folders above it that are missing.
+
+    `Path.mkdir` gives its mode to the last folder alone; those above it would be open to others.
+    """
+    for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
+        missing.mkdir(exist_ok=True, mode=0o700)
+
+
+def write_key(path: Path, key: SigningKey) -> None:
+    """Keep a private key, readable by its owner only."""
+    make_private_folder(path.parent)
+    material = b64encode(bytes([key.algorithm]) + key.seed).decode()
+    text = f"{_PRIVATE_KEY_HEADER}+{key.name}+{key.verifier().key_id.hex()}+{material}\n"
+    write_durably(path, text.encode())
+
+
+def read_key(path: Path) -> SigningKey:
+    """Read a private key in the form that Go's note package writes too."""
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise KeyUnreadable(str(path), "not text") from None
+    try:
+        name, key_id, encoded = text.strip().removeprefix(f"{_PRIVATE_KEY_HEADER}+").split("+", 2)
+        material = b64decode(encoded, validate=True)
+        key = SigningKey(material[1:], name, material[0])
+    except (ValueError, IndexError, Malformed):
+        raise KeyUnreadable(str(path), "not a private key of the form PRIVATE+KEY+...") from None
+    if key.verifier().key_id.hex() != key_id:
+        raise KeyUnreadable(str(path), "its id does not belong to its key")
+    return key
+
+
+def write_write_keys(path: Path, keys: WriteKeys) -> None:
+    """Keep the write keys of a log, readable by their owner only."""
+    make_private_folder(path.parent)
+    write_durably(path, keys.encode())
+
+
+def read_write_keys(path: Path) -> WriteKeys:
+    """Read the write keys of a log."""
+    try:
+        return WriteKeys.parse(path.read_bytes())
+    except OSError as error:
+        raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+    except Malformed as error:
+        raise KeyUnreadable(str(path), error.why) from None
+
+
+def _sibling_path(path: Path, ending: str) -> Path:
+    # Added to the whole name: example.com and example.org are two files, not two endings of one.
+    return path.with_name(path.name + ending)
+
+
+@contextmanager
+def lock_file(path: Path, what: str = _DEFAULT_WHAT) -> Iterator[None]:
+    """Let one process at a time do something about a file; the folder is made if need be."""
+    with _translate_errors("locking", path, what):
+        make_private_folder(path.parent)
+        file = _sibling_path(path, ".lock").open("ab")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # By name: a child that was forked meanwhile has the file open too, and closing ours
+            # would leave it locked for as long as that child lives.
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _translate_errors(doing: str, path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateFileFailed(what, f"{doing} {path}", error.strerror or str(error)) from error

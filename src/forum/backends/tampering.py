@@ -1,0 +1,131 @@
+"""What somebody who holds the database can do to it.  For demonstrations and tests only.
+
+Each method is what one would type into the database's own shell; none of them asks the ledger.
+"""
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+from forum.backends.sql_store import leaf_prefix, load_queries
+from forum.ledger import LEDGER_KINDS, EntryWrite, Position, Sequencer, Store, leaf_of
+from forum.tlog import EMPTY_ROOT
+
+
+class DatabaseTamperer(ABC):
+    """Changes the rows of one log behind the ledger's back."""
+
+    def __init__(self, database: str, store: Store) -> None:
+        self._store = store
+        self._sql = load_queries(database, "tamper") | load_queries(database)
+        self._log = 0
+
+    @abstractmethod
+    def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
+        """Run one statement and commit it."""
+
+    def overwrite(self, index: int, data: bytes) -> None:
+        """Put other bytes where an entry was."""
+        self._run("overwrite", log=self._log, idx=index, bytes=data)
+
+    def delete(self, index: int) -> None:
+        """Remove an entry."""
+        self._run("delete", log=self._log, idx=index)
+
+    def swap_entries(self, one: int, two: int) -> None:
+        """Let two entries change places."""
+        self._run("exchange", log=self._log, one=one, two=two)
+
+    def set_body(self, position: Position, name: str, data: bytes) -> None:
+        """Put other content where a body was."""
+        self._run("set_body", **self._place(position), name=name, data=data)
+
+    def remove_body(self, position: Position, name: str) -> None:
+        """Remove a body and its salt."""
+        self._run("erase", **self._place(position), name=name)
+
+    def delete_pending(self, position: Position) -> None:
+        """Remove an entry that has no index yet."""
+        self._run("unsequenced_delete", **self._place(position))
+
+    def replace_history(self, entries: Sequence[bytes], keep_checkpoints: int = 0) -> None:
+        """Put another history in place of the whole log: entries, indexes, tiles and root."""
+        for query in ("wipe_entries", "wipe_leaves", "wipe_tiles"):
+            self._run(query, log=self._log)
+        self._run("wipe_checkpoints", log=self._log, size=keep_checkpoints)
+        self._run("wipe_head", log=self._log, root=bytes(EMPTY_ROOT))
+        for data in entries:
+            self.insert(data)
+        Sequencer(self._store).drain()
+
+    def insert(self, data: bytes, tag: bytes = b"") -> None:
+        """Add an entry with any bytes, under a row of its own if its position is taken."""
+        entry = LEDGER_KINDS.read(data)
+        taken = entry.n < sum(1 for _ in self._store.strand_rows(entry.run, entry.strand))
+        strand = f"{entry.strand}-too" if taken else entry.strand
+        position = Position(entry.run, strand, entry.n)
+        self._store.append([EntryWrite(position, data, leaf_of(data), tag=tag)])
+
+    def move(self, position: Position, strand: str) -> None:
+        """Put an entry under another strand of its run."""
+        self._run("move_entry", **self._place(position), other=strand)
+
+    def rename_run(self, run: str, name: str) -> None:
+        """Let all strands of a run stand under another name."""
+        self._run("rename_run", log=self._log, run=run, name=name)
+
+    def hide_row(self, position: Position) -> None:
+        """Let an entry that waits for its index never get one."""
+        self._run("hide_row", **self._place(position))
+
+    def set_prefix(self, leaf: bytes, prefix: int) -> None:
+        """Let an entry not be found by its id."""
+        self._run("set_prefix", log=self._log, prefix=leaf_prefix(leaf), other=prefix)
+
+    def set_cap(self, run: str, usd: int) -> None:
+        """Let a run spend as much as this."""
+        self._run("set_cap", log=self._log, run=run, usd=usd)
+
+    def clear_timers(self, run: str) -> None:
+        """Let nobody look after a run any more."""
+        self._run("clear_timers", log=self._log, run=run)
+
+    def redirect_idempotency_key(self, run: str, other: str) -> None:
+        """Answer whoever asks again for a run with another one."""
+        self._run("redirect", log=self._log, run=run, other=other)
+
+    def _place(self, position: Position) -> dict[str, object]:
+        found = self._run("strand", log=self._log, run=position.run, name=position.strand)
+        return {"log": self._log, "strand": found[0][0], "n": position.n}
+
+
+class SqliteTamperer(DatabaseTamperer):
+    """Somebody with the ledger file."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        super().__init__("sqlite", store)
+        self._path = path
+        self._log = int(str(self._run("log", origin=store.origin)[0][0]))
+
+    def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
+        with sqlite3.connect(self._path, isolation_level=None) as db:
+            found = db.execute(self._sql[query], parameters).fetchall()
+        db.close()
+        return found
+
+
+class PostgresTamperer(DatabaseTamperer):
+    """Somebody with the right to write to the tables."""
+
+    def __init__(self, url: str, store: Store) -> None:
+        super().__init__("postgres", store)
+        self._url = url
+        self._log = int(str(self._run("log", origin=store.origin)[0][0]))
+
+    def _run(self, query: str, **parameters: object) -> list[tuple[object, ...]]:
+        import psycopg  # noqa: PLC0415  an installation without Postgres has no driver
+
+        with psycopg.connect(self._url, autocommit=True) as db:
+            cursor = db.execute(self._sql[query].encode(), parameters)
+            return cursor.fetchall() if cursor.description else []

@@ -1,0 +1,383 @@
+"""Back up a ledger while writers work, and restore it without forking its log.
+
+A backup holds what the ledger consists of: its rows, its keys, its policy and the project file.
+It does not hold the state directory, whose memories (what this machine has signed, verified and
+cosigned last) must not be restored together with the ledger: they are what tells a restored
+database from a current one.
+
+A restored log goes on only where every memory of this machine is continued by it.  Where one is
+not, entries were signed after the backup, and to sign others in their place would make a second
+history of the same log.  Such a log is left for good, and its next epoch names the checkpoint at
+which it was left.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from forum import __version__
+from forum.app import KINDS, Forum, now
+from forum.config import PROJECT_FILE, Settings
+from forum.errors import BackupRejected, Malformed, ProofRejected, RestoreRefused, require_extra
+from forum.ledger import Reader, TreeHead
+from forum.tlog import (
+    Checkpoint,
+    TreeView,
+    VerifierKey,
+    WitnessPolicy,
+    check_consistency,
+    parse_checkpoint,
+    prove_consistency,
+)
+
+BACKUP_FORMAT = "forum/backup/1"
+MANIFEST, DATA, ROWS, LEDGER, POLICY = "manifest.json", "data", "rows", "ledger.db", "policy"
+_NOT_COPIED = ("ledger.db", "engine.db")
+"""What is copied in another way, and the queues, which every worker can do without."""
+_CHUNK_BYTES = 1 << 20
+
+
+class BackupFile(Struct, frozen=True):
+    """A file of a backup."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class BackupManifest(Struct, frozen=True, kw_only=True):
+    """What a backup says of itself."""
+
+    v: str
+    release: str
+    made: int
+    """When it was begun, in microseconds since 1970."""
+    origin: str
+    key: str
+    """The name of the file with the key that signs the log."""
+    size: int
+    root: str
+    """Of the tree as far as it goes; it may have been signed only in part."""
+    signed: int
+    """The size of the newest signed checkpoint."""
+    tables: Mapping[str, list[str]] = {}
+    """The columns of the rows of each table, in a backup of Postgres."""
+    files: tuple[BackupFile, ...] = ()
+
+
+class RestoreResult(Struct, frozen=True, kw_only=True):
+    """What came of a restoration."""
+
+    origin: str
+    size: int
+    remembered: int
+    """The largest checkpoint that this machine remembers."""
+    lost: int
+    """How many entries that checkpoint covers which the backup does not have."""
+    continued: bool
+    """Whether the backup continues everything that this machine remembers."""
+    epoch: str = ""
+    """The log that continues this one, if it was left."""
+
+
+class _LedgerCopy(Struct, frozen=True):
+    """A ledger as it was copied."""
+
+    head: TreeHead
+    note: bytes | None
+    tables: Mapping[str, list[str]] = {}
+
+
+def create_backup(forum: Forum, target: Path) -> BackupManifest:
+    """Write a backup of a ledger into a new folder."""
+    begun, key = now(), forum.key  # before a folder is made for nothing
+    target.mkdir(mode=0o700, parents=True, exist_ok=False)
+    copied = _copy_ledger(forum.settings, key.name, target)
+    _copy_files(forum, target)
+    manifest = BackupManifest(
+        v=BACKUP_FORMAT,
+        release=__version__,
+        made=begun,
+        origin=key.name,
+        key=forum.settings.key_file.name,
+        size=copied.head.size,
+        root=copied.head.root.hex(),
+        signed=parse_checkpoint(copied.note).size if copied.note else 0,
+        tables=copied.tables,
+        files=tuple(_describe_file(target, path) for path in _files_in(target)),
+    )
+    for path in _files_in(target):
+        _sync(path)
+    # The manifest is last: a backup without one is not finished.
+    _write(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    return manifest
+
+
+def read_backup(source: Path) -> BackupManifest:
+    """Read the manifest of a backup, and compare every file with it.  Raises `BackupRejected`."""
+    path = source / MANIFEST
+    if not path.is_file():
+        raise BackupRejected(f"{source} has no {MANIFEST}: it is no backup, or was not finished")
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=BackupManifest)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise BackupRejected(f"{path} cannot be read: {error}") from None
+    if manifest.v != BACKUP_FORMAT:
+        raise BackupRejected(
+            f"it is of the form {manifest.v[:40]!r}; this release reads {BACKUP_FORMAT}"
+        )
+    named = {file.path: file for file in manifest.files}
+    there = {path.relative_to(source).as_posix() for path in _files_in(source)} - {MANIFEST}
+    for name in sorted(named.keys() ^ there):
+        raise BackupRejected(f"{name} is {'missing' if name in named else 'not in its manifest'}")
+    for name, file in named.items():
+        if _describe_file(source, source / name) != file:
+            raise BackupRejected(f"{name} is not the file that was backed up")
+    return manifest
+
+
+def restore_backup(
+    settings: Settings, source: Path, *, epoch: bool = False, resume: bool = False
+) -> RestoreResult:
+    """Restore a backup where there is no ledger, and go on with its log or begin its next epoch.
+
+    `epoch` leaves the log if it cannot go on.  `resume` lets it go on although this machine
+    remembers nothing of it: whoever says so knows that nothing was signed after the backup.
+    Raises `BackupRejected` and `RestoreRefused`, and then nothing was changed.
+    """
+    from forum.backends.state_files import read_key
+
+    manifest = read_backup(source)
+    _check_absent(settings)
+    with Forum(settings) as forum:
+        forum.key = read_key(source / DATA / manifest.key)
+        if forum.key.name != manifest.origin:
+            raise BackupRejected(f"its key is that of {forum.key.name}, not of {manifest.origin}")
+        memories = forum.remembered_checkpoints()
+        # On Postgres the rows are committed when this block ends well, and gone when it does not.
+        with _open_backup(settings, source, manifest) as reader:
+            _check_ledger(reader, forum.key.verifier(), source, manifest)
+            found = _compare_with_memory(reader, memories, manifest)
+            goes_on = found.continued and (bool(memories) or resume)
+            if not goes_on and not epoch:
+                raise _restore_refusal(found, known=bool(memories))
+            note = reader.checkpoint()
+        _place_files(forum, source, manifest)
+        if not goes_on:
+            begun = forum.new_epoch("restored from a backup")
+            return msgspec.structs.replace(found, epoch=begun.origin)
+        if note and not memories:
+            forum.remember_signed(note)
+        forum.initialise()
+        forum.publish()
+        return found
+
+
+def write_project_file(source: Path, folder: Path) -> bool:
+    """Write the project file of a backup into a folder that has none; tell whether it was."""
+    saved, target = source / PROJECT_FILE, folder / PROJECT_FILE
+    if target.exists() or not saved.is_file():
+        return False
+    target.write_bytes(saved.read_bytes())
+    return True
+
+
+# What is in a backup
+
+
+def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
+    """Copy the rows of a log, with all of its epochs, as of one moment."""
+    if settings.database:
+        with require_extra("postgres"):
+            from forum.backends.postgres_backup import copy_rows
+
+        (target / ROWS).mkdir(mode=0o700)
+        base = origin.partition("/epoch-")[0]
+        with copy_rows(settings.database, base, origin, target / ROWS) as (reader, tables):
+            return _LedgerCopy(reader.head(), reader.checkpoint(), tables)
+    from forum.backends.sqlite import copy_ledger, open_copy
+
+    copy_ledger(settings.ledger_file, target / LEDGER)
+    with open_copy(target / LEDGER, origin) as reader:
+        return _LedgerCopy(reader.head(), reader.checkpoint())
+
+
+def _copy_files(forum: Forum, target: Path) -> None:
+    """Copy keys, policy and project file, for their owner only."""
+    settings = forum.settings
+    (target / DATA).mkdir(mode=0o700)
+    beside = sorted(settings.data.iterdir()) if settings.data.is_dir() else []
+    for path in dict.fromkeys((*beside, settings.key_file)):
+        known = path.name.startswith((*_NOT_COPIED, ".")) or path.name.endswith((".lock", ".new"))
+        if path.is_file() and not known:
+            _write(target / DATA / path.name, path.read_bytes())
+    _write(target / POLICY, forum.policy.encode())
+    if settings.file is not None:
+        _write(target / PROJECT_FILE, settings.file.read_bytes())
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _describe_file(folder: Path, path: Path) -> BackupFile:
+    digest, size = sha256(), 0
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK_BYTES):
+            digest.update(piece)
+            size += len(piece)
+    return BackupFile(path.relative_to(folder).as_posix(), size, digest.hexdigest())
+
+
+def _write(path: Path, data: bytes) -> None:
+    from forum.backends.state_files import write_durably
+
+    write_durably(path, data)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# What a backup is held to
+
+
+def _check_absent(settings: Settings) -> None:
+    """Refuse to write over a ledger: it may be newer than the backup."""
+    for path in (settings.key_file, settings.ledger_file):
+        if path.exists():
+            raise BackupRejected(f"there is a ledger here already: move {path} away first")
+
+
+def _open_backup(
+    settings: Settings, source: Path, manifest: BackupManifest
+) -> AbstractContextManager[Reader]:
+    if not manifest.tables:
+        if settings.database:
+            raise BackupRejected("it is of a ledger file, and a Postgres database is configured")
+        from forum.backends.sqlite import open_copy
+
+        return open_copy(source / LEDGER, manifest.origin)
+    if not settings.database:
+        raise BackupRejected("it is of a Postgres database: set FORUM_DATABASE_URL first")
+    with require_extra("postgres"):
+        from forum.backends.postgres_backup import restore_rows
+
+    return restore_rows(settings.database, manifest.origin, source / ROWS, manifest.tables)
+
+
+def _check_ledger(reader: Reader, key: VerifierKey, source: Path, manifest: BackupManifest) -> None:
+    """Verify the log of a backup, as of the moment in which it was made."""
+    from forum.verify import Problem, State, Trust, verify_ledger
+
+    trust = Trust(keys=(key,), policy=WitnessPolicy.parse((source / POLICY).read_bytes()))
+    report = verify_ledger(reader, KINDS, trust, manifest.made)
+    # Rows that were set aside are in no tree: they are no reason to lose the rest.
+    found = [f for f in report.findings if f.problem is not Problem.ROW_QUARANTINED]
+    for answer in (report.intact, report.complete):
+        if answer.state is State.NOT_CHECKED or (answer.state is State.FAILS and found):
+            raise BackupRejected(f"its ledger does not verify: {answer.reason}")
+    head = reader.head()
+    if (head.size, head.root.hex()) != (manifest.size, manifest.root):
+        raise BackupRejected("its ledger is not the one that its manifest names")
+
+
+def _compare_with_memory(
+    reader: Reader, memories: tuple[bytes, ...], manifest: BackupManifest
+) -> RestoreResult:
+    """Compare the tree of a backup with every checkpoint that this machine remembers."""
+    head = reader.head()
+    known = [parse_checkpoint(note) for note in memories]
+    largest = max((checkpoint.size for checkpoint in known), default=0)
+    return RestoreResult(
+        origin=manifest.origin,
+        size=head.size,
+        remembered=largest,
+        lost=max(0, largest - head.size),
+        continued=all(_is_continued(reader, head, checkpoint) for checkpoint in known),
+    )
+
+
+def _is_continued(reader: Reader, head: TreeHead, seen: Checkpoint) -> bool:
+    """Tell whether a tree only grew from a checkpoint that was seen before."""
+    if not seen.size:
+        return True
+    if seen.size > head.size:
+        return False
+    try:
+        proof = prove_consistency(TreeView(head.size, reader.read_tile), seen.size)
+        check_consistency(proof, seen.size, seen.root, head.size, head.root)
+    except (ProofRejected, Malformed):
+        return False
+    return True
+
+
+def _restore_refusal(found: RestoreResult, *, known: bool) -> RestoreRefused:
+    if not known:
+        why = (
+            "this machine remembers nothing of this log, so entries may have been signed after "
+            "the backup. Bring back the state directory of the machine that signed; or begin a "
+            "new epoch with --epoch; or, if you know that nothing was signed after the backup, "
+            "go on with --resume"
+        )
+    elif found.lost:
+        why = (
+            f"a checkpoint of size {found.remembered} was signed or seen here. To go on would "
+            f"fork the log, and {found.lost} entries that were recorded after the backup are not "
+            "in it. Restore a newer backup, or begin a new epoch with --epoch"
+        )
+    else:
+        why = (
+            "this machine remembers another history of this log. Restore a backup of that one, or "
+            "begin a new epoch with --epoch"
+        )
+    return RestoreRefused(found.origin, found.size, why)
+
+
+# What is put back
+
+
+def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
+    """Put ledger, policy and keys in their places; the key that makes it a ledger comes last."""
+    from forum.backends.state_files import make_private_folder
+
+    settings = forum.settings
+    make_private_folder(settings.data)
+    _write(settings.data / ".gitignore", b"*\n")
+    if not manifest.tables:
+        draft = settings.ledger_file.with_name(f"{LEDGER}.restoring")
+        draft.touch(mode=0o600)
+        shutil.copyfile(source / LEDGER, draft)
+        _sync(draft)
+        draft.replace(settings.ledger_file)
+    _place_policy(forum, source)
+    saved = sorted((source / DATA).iterdir(), key=lambda path: path.name == manifest.key)
+    for path in saved:
+        target = settings.key_file if path.name == manifest.key else settings.data / path.name
+        make_private_folder(target.parent)
+        _write(target, path.read_bytes())
+
+
+def _place_policy(forum: Forum, source: Path) -> None:
+    """Put the policy back, unless it needs the local witness of a machine that is gone."""
+    from forum.backends.state_files import make_private_folder
+    from forum.verify import LOCAL_WITNESS
+
+    data = (source / POLICY).read_bytes()
+    local = [
+        w.key for w in WitnessPolicy.parse(data).witnesses if w.key.name.startswith(LOCAL_WITNESS)
+    ]
+    gone = any(key != forum.witness.verifier for key in local)
+    if not forum.policy_file.exists() and not gone:
+        make_private_folder(forum.policy_file.parent)
+        _write(forum.policy_file, data)

@@ -1,0 +1,122 @@
+"""What a session has used by what its calls say, and whether a turn could be refused another one.
+
+Turns of one step are taken at the same time, so nobody can tell from the record what those beside
+it had used when one was refused: between nothing, and all that was reserved or billed.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from forum.deliberation.steps import ZERO_AMOUNT
+from forum.ledger import Amount
+from forum.work import (
+    UNNAMED_AGENT,
+    CallRecord,
+    ReplyOrigin,
+    StopFacts,
+    StopReason,
+    TaskRun,
+    Why,
+    read_limit_name,
+    sum_amounts,
+)
+
+_tables = msgspec.json.Decoder(dict[str, Amount])
+
+
+class SpendBounds(msgspec.Struct):
+    """What turns have used that are over, at least and at most."""
+
+    cap: Amount
+    least: Amount = ZERO_AMOUNT
+    most: Amount = ZERO_AMOUNT
+    overrun: Amount = ZERO_AMOUNT
+    """What was billed above what was reserved: it is spent, even beyond the cap."""
+
+    def find_wrong_refusals(self, turns: Sequence[TaskRun]) -> list[TaskRun]:
+        """Return those turns of a step that were stopped by a budget which was not used up."""
+        stopped = ((turn, turn.stopped) for turn in turns if turn.stopped)
+        return [
+            turn
+            for turn, stop in stopped
+            if stop.reason is StopReason.BUDGET and not self._is_due(turn, stop, turns)
+        ]
+
+    def add_turns(self, turns: Iterable[TaskRun]) -> None:
+        """Count turns that are over."""
+        calls = [call for turn in turns for call in turn.calls]
+        self.least = self.least.plus(sum_amounts(map(_least, calls)))
+        self.most = self.most.plus(sum_amounts(call.spent for call in calls))
+        self.overrun = self.overrun.plus(sum_amounts(map(_overrun, calls)))
+
+    def is_exceeded(self) -> bool:
+        """Tell whether more was used than any reservation could have allowed."""
+        return self.least.exceeds(self.cap.plus(self.overrun))
+
+    def _is_due(self, turn: TaskRun, stop: StopFacts, turns: Sequence[TaskRun]) -> bool:
+        if read_limit_name(stop.limit) is not None:
+            # A cap over many runs: what the others have used is not in the record of this one.
+            return stop.used + stop.asked > stop.cap
+        if stop.limit not in Amount._fields:
+            return False
+        beside = [call for other in turns if other is not turn for call in other.calls]
+        least = self.least.plus(sum_amounts(map(_least, turn.calls)))
+        most = self.most.plus(turn.spent).plus(sum_amounts(map(_most, beside)))
+        lowest, highest, cap = (getattr(one, stop.limit) for one in (least, most, self.cap))
+        one_call = stop.limit != "calls" or stop.asked == 1
+        passed = stop.cap == cap and stop.used + stop.asked > cap
+        return one_call and passed and lowest <= stop.used <= highest
+
+
+def is_consistent_spend_table(
+    data: bytes, over: Sequence[TaskRun], last: Sequence[TaskRun]
+) -> bool:
+    """Tell whether a table may say what agents had spent when some turns were over, others not.
+
+    Of these nobody can tell how far they were: a call costs nothing before it is made, what is
+    reserved for it while it is under way, and what was billed for it once it is answered.
+    """
+    try:
+        table = _tables.decode(data)
+    except (msgspec.MsgspecError, UnicodeError):
+        return False
+    least: dict[str, Amount] = {}
+    most: dict[str, Amount] = {}
+    for call in (call for turn in over for call in turn.calls):
+        _add(least, call, call.spent)
+        _add(most, call, call.spent)
+    for call in (call for turn in last for call in turn.calls):
+        _add(most, call, _most(call))
+    if {"", UNNAMED_AGENT} <= {call.called.agent for turn in (*over, *last) for call in turn.calls}:
+        least.pop(UNNAMED_AGENT, None)  # one of the two hides the other
+    return msgspec.json.encode(table) == data and all(
+        agent in most
+        and not spent.exceeds(most[agent])
+        and not least.get(agent, ZERO_AMOUNT).exceeds(spent)
+        for agent, spent in {**dict.fromkeys(least, ZERO_AMOUNT), **table}.items()
+    )
+
+
+def _add(spent: dict[str, Amount], call: CallRecord, cost: Amount) -> None:
+    agent = call.called.agent or UNNAMED_AGENT
+    spent[agent] = spent.get(agent, ZERO_AMOUNT).plus(cost)
+
+
+def _overrun(call: CallRecord) -> Amount:
+    reply = call.replied
+    return Amount(reply.overrun_usd, reply.overrun_tokens) if reply else ZERO_AMOUNT
+
+
+def _least(call: CallRecord) -> Amount:
+    """Return what a call has surely cost its run: what a fork takes over was paid elsewhere."""
+    reply = call.replied
+    lost_for_free = reply is not None and reply.why is Why.LOST and not any(call.spent[:2])
+    if lost_for_free or (reply is not None and reply.source is ReplyOrigin.RECORDED):
+        return call.spent._replace(calls=0)
+    return call.spent
+
+
+def _most(call: CallRecord) -> Amount:
+    """Return the most that a call has cost while it was under way, or since."""
+    return Amount(*map(max, call.called.reserved, call.spent))

@@ -1,0 +1,266 @@
+"""What a council leaves to its readers: the minority, who changed and why, what would decide."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from forum.deliberation.ballots import Ballot
+from forum.deliberation.claims import ClaimStatus, CouncilClaim
+from forum.deliberation.council_kinds import Accord, BaselineFacts, CouncilCloseFacts, End, Ground
+from forum.deliberation.tally import CastBallot, Tally
+from forum.work import Council, normalize_answer
+
+NO_CHECKED_ANSWER_WARNING = "The tool that checks answers has found none of them to hold."
+SINGLE_AGENT_WARNING = (
+    "All seats are the same agent: it agrees with itself, and an exchange rarely helps it."
+)
+
+
+class AnswerChange(msgspec.Struct, frozen=True):
+    """A seat has changed its answer."""
+
+    seat: int
+    round: int
+    before: str
+    after: str
+    because: tuple[str, ...]
+    """Claims of others that it names as its reason."""
+    evidence: str
+
+    @property
+    def reasoned(self) -> bool:
+        """Whether there is a reason; without one it is conformity."""
+        return bool(self.because or self.evidence)
+
+
+class ReportInput(msgspec.Struct, frozen=True):
+    """All that a report is made of."""
+
+    answer: str
+    concluded: CouncilCloseFacts
+    baseline: BaselineFacts | None
+    baseline_answer: str
+    casts: tuple[CastBallot, ...]
+    changes: tuple[AnswerChange, ...]
+    claims: tuple[CouncilClaim, ...]
+    blockers: tuple[tuple[int, str], ...]
+    weighed: Mapping[int, Ballot]
+
+
+class _ReportPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a report."""
+
+
+class Vote(_ReportPart, frozen=True):
+    """What a seat said in one round."""
+
+    round: int
+    answer: str
+    confidence: int
+
+
+class SeatReport(_ReportPart, frozen=True):
+    """A seat, and its way through the session."""
+
+    seat: int
+    agent: str
+    model: str
+    votes: tuple[Vote, ...]
+    weighed: str
+    """The answer by which it was counted."""
+
+
+class ReportedChange(_ReportPart, frozen=True):
+    """A change of answer, and its reason."""
+
+    seat: int
+    round: int
+    before: str
+    after: str
+    conformity: bool
+    """Whether it named no reason: then it was not weighed."""
+    because: tuple[str, ...] = ()
+    evidence: str = ""
+
+
+class Argument(_ReportPart, frozen=True):
+    """A claim, and how it stands."""
+
+    claim: str
+    status: ClaimStatus
+    support: int
+    evidence: str = ""
+    attacks: tuple[str, ...] = ()
+
+
+class MinorityPosition(_ReportPart, frozen=True):
+    """A position that did not become the answer."""
+
+    answer: str
+    seats: tuple[int, ...]
+    weight: int
+    argument: Argument | None = None
+    """The best that was said for it."""
+
+
+class Blocker(_ReportPart, frozen=True):
+    """An objection that must be answered first."""
+
+    seat: int
+    text: str
+
+
+class ReportedCost(_ReportPart, frozen=True):
+    """What something has cost."""
+
+    usd: int
+    """In nano-dollars."""
+    tokens: int
+
+
+class BaselineReport(_ReportPart, frozen=True):
+    """What the first answers alone would have come to."""
+
+    answer: str
+    answers: int
+    agreement: int
+    """In thousandths."""
+    changed: bool
+    """Whether deliberation has led to another answer."""
+    spent: ReportedCost
+
+
+class CouncilReport(_ReportPart, frozen=True):
+    """All that a reader should know of a council."""
+
+    answer: str
+    end: End
+    ground: Ground
+    accord: Accord
+    rounds: int
+    spent: ReportedCost
+    baseline: BaselineReport
+    seats: tuple[SeatReport, ...]
+    changes: tuple[ReportedChange, ...] = ()
+    conformity: int = 0
+    """Changes without a reason, in thousandths of all changes."""
+    minority: tuple[MinorityPosition, ...] = ()
+    decisive: tuple[str, ...] = ()
+    """What evidence would decide, as the seats see it; then claims that stay contested."""
+    blockers: tuple[Blocker, ...] = ()
+    absent: tuple[int, ...] = ()
+    """Seats that cast no ballot."""
+    warnings: tuple[str, ...] = ()
+
+
+def encode_report(outline: ReportInput, council: Council) -> bytes:
+    """Return the recorded form of the report."""
+    return msgspec.json.encode(_build_report(outline, council))
+
+
+def read_report(data: bytes) -> CouncilReport:
+    """Read a report that was recorded."""
+    return _reports.decode(data)
+
+
+def _build_report(outline: ReportInput, council: Council) -> CouncilReport:
+    facts = outline.concluded
+    numbers = range(1, len(council.seats) + 1)
+    present = {cast.seat for cast in outline.casts}
+    asked = numbers if facts.end is not End.GATE else numbers[: council.baseline]
+    claims = {claim.name: claim for claim in outline.claims}
+    return CouncilReport(
+        outline.answer,
+        facts.end,
+        facts.ground,
+        facts.accord,
+        facts.rounds,
+        ReportedCost(facts.usd, facts.tokens),
+        _base(outline),
+        tuple(_build_seat(seat, outline, council) for seat in numbers if seat in present),
+        tuple(_build_change(change, claims) for change in outline.changes),
+        1000 * facts.conformed // max(1, facts.changed),
+        _minority(outline),
+        _decisive(outline),
+        tuple(Blocker(seat, words) for seat, words in outline.blockers),
+        tuple(seat for seat in asked if seat not in present),
+        _warnings(facts, council),
+    )
+
+
+def _warnings(facts: CouncilCloseFacts, council: Council) -> tuple[str, ...]:
+    alone = len({seat.agent for seat in council.seats}) == 1 and len(council.seats) > 1
+    over = facts.end is not End.STOPPED
+    unchecked = council.check and over and facts.ground in (Ground.VOTE, Ground.JUDGE)
+    told = ((SINGLE_AGENT_WARNING, alone), (NO_CHECKED_ANSWER_WARNING, unchecked))
+    return tuple(words for words, holds in told if holds)
+
+
+def _base(outline: ReportInput) -> BaselineReport:
+    base = outline.baseline
+    if base is None:
+        return BaselineReport("", 0, 0, changed=False, spent=ReportedCost(0, 0))
+    changed = normalize_answer(outline.baseline_answer) != normalize_answer(outline.answer)
+    spent = ReportedCost(base.usd, base.tokens)
+    return BaselineReport(outline.baseline_answer, base.answers, base.agreement, changed, spent)
+
+
+def _build_seat(seat: int, outline: ReportInput, council: Council) -> SeatReport:
+    casts = [cast for cast in outline.casts if cast.seat == seat]
+    votes = tuple(Vote(c.round, c.ballot.answer, int(c.ballot.confidence)) for c in casts)
+    weighed = outline.weighed.get(seat)
+    agent, model = council.seats[seat - 1].agent, casts[-1].said.model
+    return SeatReport(seat, agent, model, votes, weighed.answer if weighed else "")
+
+
+def _build_change(change: AnswerChange, claims: Mapping[str, CouncilClaim]) -> ReportedChange:
+    return ReportedChange(
+        change.seat,
+        change.round,
+        change.before,
+        change.after,
+        not change.reasoned,
+        tuple(claims[name].text for name in change.because),
+        change.evidence,
+    )
+
+
+def _minority(outline: ReportInput) -> tuple[MinorityPosition, ...]:
+    """Return the positions that lost, the heaviest first."""
+    held: dict[str, list[int]] = {}
+    for seat, ballot in sorted(outline.weighed.items()):
+        if normalize_answer(ballot.answer) != normalize_answer(outline.answer):
+            held.setdefault(normalize_answer(ballot.answer), []).append(seat)
+    found = []
+    for stand, seats in held.items():
+        ballots = [outline.weighed[seat] for seat in seats]
+        weight = Tally(ballots).weights[stand]
+        surest = max(ballots, key=lambda ballot: ballot.confidence)
+        found.append(
+            MinorityPosition(surest.answer, tuple(seats), weight, _best_claim(stand, outline))
+        )
+    return tuple(sorted(found, key=lambda one: (-one.weight, one.seats)))
+
+
+def _best_claim(stand: str, outline: ReportInput) -> Argument | None:
+    """Return the claim for a position with the most support and the fewest attacks."""
+    claims = [claim for claim in outline.claims if claim.answer == stand]
+    if not claims:
+        return None
+    best = max(claims, key=lambda c: (len(c.support) - len(c.attacks), bool(c.evidence)))
+    return _argument(best)
+
+
+def _argument(claim: CouncilClaim) -> Argument:
+    attacks = tuple(why for _, why in claim.attacks)
+    return Argument(claim.text, claim.status, len(claim.support), claim.evidence, attacks)
+
+
+def _decisive(outline: ReportInput) -> tuple[str, ...]:
+    latest = {cast.seat: cast.ballot for cast in outline.casts}
+    wanted = [ballot.decides for _, ballot in sorted(latest.items()) if ballot.decides]
+    contested = [claim.text for claim in outline.claims if claim.status is ClaimStatus.CONTESTED]
+    return tuple(dict.fromkeys([*wanted, *contested]))
+
+
+_reports = msgspec.json.Decoder(CouncilReport)

@@ -1,0 +1,146 @@
+"""Personas for a question: how a model is asked to make them up, and reading what it says."""
+
+import re
+from enum import StrEnum
+
+import msgspec
+from msgspec import UNSET
+
+from forum.deliberation.symposium.decoders import read_persona
+from forum.deliberation.symposium.schemas import Persona
+from forum.deliberation.symposium.transcript import to_json_object
+from forum.errors import Malformed
+from forum.work import (
+    Quotation,
+    Task,
+    array_schema,
+    build_schema,
+    compose_prompt,
+    object_schema,
+    parse_structured,
+    text_schema,
+)
+
+MAX_PERSONAS = 9
+"""How many are asked for at once."""
+
+_MAX_WORD_LENGTH, _MAX_LINE_LENGTH, _MAX_LISTED = 60, 300, 5
+
+
+class PersonaClass(StrEnum):
+    """What a persona is for."""
+
+    HORIZONTAL = "horizontal"
+    """Any subject."""
+    DOMAIN = "domain"
+    """Some subjects, beyond which it does not go."""
+
+
+class _Delegation(msgspec.Struct, frozen=True):
+    """What a persona leaves to others."""
+
+    subject: str
+    to: str
+
+
+class _GeneratedPersona(msgspec.Struct, frozen=True):
+    """A persona as a model says it: many can write no object whose members are not known."""
+
+    id: str
+    reasoning_scope: str
+    reasoning_style: str
+    behavioral_constraints: tuple[str, ...]
+    failure_modes: tuple[str, ...]
+    output_requirements: tuple[str, ...] = ()
+    domain_scope: tuple[str, ...] = ()
+    forbidden_domains: tuple[str, ...] = ()
+    must_delegate: tuple[_Delegation, ...] = ()
+
+
+class _GeneratedPersonas(msgspec.Struct, frozen=True):
+    """All personas that were asked for."""
+
+    personas: tuple[_GeneratedPersona, ...]
+
+
+def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str = "") -> Task:
+    """Return the task to make personas up who have something to say about a question."""
+    said = about.encode(errors="replace")
+    limits = (
+        "Each knows one subject that the question needs, says in `domain_scope` what belongs to "
+        "it, in `forbidden_domains` what it keeps out of, and in `must_delegate` whom to ask about "
+        "what it leaves to others."
+        if kind is PersonaClass.DOMAIN
+        else "Each is a way of thinking that serves any subject, and no expert on this one."
+    )
+    words = compose_prompt(
+        f"Make up {number} {'persona' if number == 1 else 'personas'} for a panel that is to "
+        "deliberate on the question below. Do not answer the question. They should look at it "
+        "from sides that differ as much as possible, and not all want the same.",
+        limits,
+        "For each: `id`, a short name in small letters; `reasoning_scope`, what it looks at; "
+        "`reasoning_style`, how it thinks; `behavioral_constraints`, what it must do; "
+        "`failure_modes`, into which traps it tends to fall; `output_requirements`, what it has "
+        "to say each time.",
+        quoted=[Quotation("the question", said, len(said))],
+    )
+    demand = f"json {_personas_schema(kind, number).decode()}"
+    return Task("personas", words.decode(), demand, agent=agent)
+
+
+def parse_personas(said: bytes, kind: PersonaClass) -> tuple[Persona, ...]:
+    """Return the personas that a model has made up.  Raises `Malformed`."""
+    try:
+        invented = parse_structured(said, _invention).personas
+    except ValueError as error:
+        raise Malformed("personas", str(error)) from None
+    if not invented:
+        raise Malformed("personas", "there are none")
+    return tuple(_to_persona(one, kind) for one in invented)
+
+
+def _to_persona(said: _GeneratedPersona, kind: PersonaClass) -> Persona:
+    known = kind is PersonaClass.DOMAIN
+    persona = Persona(
+        persona_class=kind.value,
+        id=_normalize_name(said.id),
+        reasoning_scope=said.reasoning_scope,
+        reasoning_style=said.reasoning_style,
+        behavioral_constraints=said.behavioral_constraints,
+        failure_modes=said.failure_modes,
+        output_requirements=said.output_requirements,
+        domain_scope=said.domain_scope if known else UNSET,
+        forbidden_domains=said.forbidden_domains if known else UNSET,
+        must_delegate={one.subject: one.to for one in said.must_delegate} if known else UNSET,
+        status="experimental",
+    )
+    return read_persona(to_json_object(persona))
+
+
+def _normalize_name(said: str) -> str:
+    """Return a name that can stand wherever the protocol has one."""
+    return re.sub(r"[^a-z0-9]+", "-", said.casefold())[:_MAX_WORD_LENGTH].strip("-") or "persona"
+
+
+def _personas_schema(kind: PersonaClass, number: int) -> bytes:
+    line = text_schema(_MAX_LINE_LENGTH, 1)
+    lines = array_schema(line, _MAX_LISTED, 1)
+    persona = {
+        "id": text_schema(_MAX_WORD_LENGTH, 1),
+        "reasoning_scope": line,
+        "reasoning_style": line,
+        "behavioral_constraints": lines,
+        "failure_modes": lines,
+        "output_requirements": array_schema(line, _MAX_LISTED),
+    }
+    if kind is PersonaClass.DOMAIN:
+        deferral = object_schema({"subject": line, "to": line})
+        persona |= {
+            "domain_scope": lines,
+            "forbidden_domains": array_schema(line, _MAX_LISTED),
+            "must_delegate": array_schema(deferral, _MAX_LISTED),
+        }
+    return build_schema({"personas": array_schema(object_schema(persona), number, number)})
+
+
+_invention = msgspec.json.Decoder(_GeneratedPersonas)

@@ -1,0 +1,21 @@
+"""Which protocol a session follows."""
+
+from typing import assert_never
+
+from forum.deliberation.council import run_council
+from forum.deliberation.steps import ProtocolSteps, Session
+from forum.deliberation.symposium.protocol import run_symposium
+from forum.work import Council, Symposium
+
+
+def start_protocol(session: Session) -> ProtocolSteps:
+    """Begin a session, by the rules of its panel."""
+    match session.policy.panel:
+        case Council():
+            return run_council(session)
+        case Symposium():
+            return run_symposium(session)
+        case None:
+            raise ValueError("nobody sits on this panel")
+        case _:
+            assert_never(session.policy.panel)

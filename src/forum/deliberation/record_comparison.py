@@ -1,0 +1,235 @@
+"""Comparing what is recorded of a session with what its protocol comes to."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from forum.deliberation.steps import SessionNote
+from forum.ledger import Entry, Facts, RunCloseFacts, StoredBody
+from forum.tlog import Hash
+from forum.work import (
+    MAX_READ_BYTES,
+    AcceptedFacts,
+    AnswerFacts,
+    CallFacts,
+    IntentFacts,
+    OutcomeFacts,
+    ReplyFacts,
+    RouteFacts,
+    StopFacts,
+)
+
+WRITER = "engine"
+"""Who writes what no seat has said."""
+_TEXT, _JSON, _BYTES = "text/plain", "application/json", "application/octet-stream"
+BODY_MEDIA_TYPES: dict[type[Facts], dict[str, str]] = {
+    AcceptedFacts: {"request": _TEXT, "policy": _JSON},
+    RouteFacts: {"evidence": _JSON},
+    CallFacts: {"prompt": _TEXT, "schema": "application/schema+json"},
+    ReplyFacts: {"output": _BYTES, "uses": _JSON, "error": _BYTES},
+    IntentFacts: {"arguments": _TEXT},
+    OutcomeFacts: {"result": _BYTES, "error": _BYTES},
+    StopFacts: {"spent": _JSON},
+    AnswerFacts: {"answer": _TEXT, "claims": _JSON},
+    RunCloseFacts: {"strands": _JSON},
+}
+"""Of which types the bodies of a session are that are no notes."""
+SECRET_MARK = re.compile(rb"\[secret(?: [A-Za-z0-9_.-]*)?\]")
+"""What stands in a body for a secret."""
+
+
+class Breach(StrEnum):
+    """All that can be wrong with the record of a session."""
+
+    ASKED = "asked"
+    """Something else was asked than the protocol asks, or somebody else was."""
+    RECORDED = "recorded"
+    """What is recorded of a reply is not what it says."""
+    COUNTED = "counted"
+    """What code has made of what was said does not follow from it."""
+    ORDER = "order"
+    """Something came before what it follows from, or does not name it."""
+    COURSE = "course"
+    """A turn, or the session, took a course that the protocol does not have."""
+    SURPLUS = "surplus"
+    """Something is there that the protocol has not asked for."""
+    ANSWER = "answer"
+    """The run has another answer than the session, or ended in another way."""
+    MISSING = "missing"
+    """Something is not there that the protocol asks for."""
+
+
+class AuditFault(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a session, and where."""
+
+    breach: Breach
+    detail: str
+    index: int | None = None
+    entry: str | None = None
+    """Where the entry stands: run/strand/n."""
+
+
+class IndexedEntry(msgspec.Struct, frozen=True):
+    """An entry, its id and its place in the log."""
+
+    index: int
+    leaf: Hash
+    entry: Entry[Any]
+
+
+class SessionEntries(msgspec.Struct, frozen=True):
+    """All that is recorded of the run of a session, in the order of the log."""
+
+    run: str
+    entries: Sequence[IndexedEntry]
+    body: Callable[[IndexedEntry, str], StoredBody | None]
+    """Returns a body that is the one that its entry has committed to, or nothing."""
+
+
+class RecordDiverged(Exception):
+    """The record goes another way from here on: there is nothing left to compare with."""
+
+
+class BodyMissing(Exception):
+    """A body is not there without which nobody knows how it went on."""
+
+
+class RecordComparer(msgspec.Struct):
+    """Compares what is recorded with what should be, and remembers what it found."""
+
+    minutes: SessionEntries
+    faults: list[AuditFault] = []
+    not_checked: list[str] = []
+
+    def report_fault(self, breach: Breach, detail: str, where: IndexedEntry | None = None) -> None:
+        """Take note of something that is wrong."""
+        if where is None:
+            self.faults.append(AuditFault(breach, detail))
+        else:
+            self.faults.append(
+                AuditFault(breach, detail, where.index, _format_position(where.entry))
+            )
+
+    def report_unchecked(self, what: str) -> None:
+        """Take note of something that cannot be checked."""
+        self.not_checked.append(f"the deliberation of run {self.minutes.run}: {what}")
+
+    def read_body(self, where: IndexedEntry, name: str, most: int = MAX_READ_BYTES) -> bytes:
+        """Return the beginning of a body; none was recorded where the entry names none."""
+        if name not in where.entry.bodies:
+            return b""
+        body = self.minutes.body(where, name)
+        if body is None:
+            raise BodyMissing(f"body {name!r} of {_format_position(where.entry)}")
+        head = b""
+        for chunk in body.read():
+            head += chunk
+            if len(head) >= most:
+                break
+        return head[:most]
+
+    def read_body_or_skip(
+        self, where: IndexedEntry, name: str, most: int = MAX_READ_BYTES
+    ) -> bytes | None:
+        """Return the beginning of a body, or nothing if it is gone, which is told."""
+        try:
+            return self.read_body(where, name, most)
+        except BodyMissing as gone:
+            self.report_unchecked(f"{gone}, which is not there")
+            return None
+
+    def compare_facts(self, breach: Breach, where: IndexedEntry, expected: Facts) -> None:
+        """Compare facts, member by member."""
+        found = where.entry.facts
+        if type(found) is not type(expected):
+            self.report_fault(
+                breach, f"{where.entry.step}: {where.entry.kind} is another kind", where
+            )
+            return
+        wrong = [
+            f"{name} is {str(getattr(found, name))!r} and comes to {str(getattr(expected, name))!r}"
+            for name in expected.__struct_fields__
+            if getattr(found, name) != getattr(expected, name)
+        ]
+        if wrong:
+            self.report_fault(breach, f"{where.entry.step}: {'; '.join(wrong)}", where)
+
+    def compare_bodies(
+        self, breach: Breach, where: IndexedEntry, expected: Iterable[tuple[str, bytes]]
+    ) -> None:
+        """Compare bodies, byte for byte; none may be there that is not expected."""
+        bodies = dict(expected)
+        for name in sorted(where.entry.bodies.keys() - bodies.keys()):
+            self.report_fault(breach, f"{where.entry.step}: it has no {name}", where)
+        for name, data in bodies.items():
+            self.compare_body(breach, where, name, data)
+
+    def compare_body(self, breach: Breach, where: IndexedEntry, name: str, expected: bytes) -> None:
+        """Compare one body."""
+        if name not in where.entry.bodies:
+            self.report_fault(breach, f"{where.entry.step}: its {name} was never recorded", where)
+            return
+        found = self.read_body_or_skip(where, name, MAX_READ_BYTES + len(expected))
+        if found is None or found == expected:
+            return
+        if _is_masked(found, expected):
+            # A secret that was escaped in a reply is masked where it stands in plain words.
+            self.report_unchecked(
+                f"what stands for secrets in body {name!r} of {_format_position(where.entry)}"
+            )
+        else:
+            self.report_fault(breach, f"{where.entry.step}: {name} is not what it comes to", where)
+
+    def compare_parents(self, where: IndexedEntry, expected: Sequence[Hash]) -> None:
+        """Compare the entries that one names as its causes."""
+        if where.entry.parents != tuple(cause.hex() for cause in expected):
+            detail = f"{where.entry.step}: it does not name the {len(expected)} entries before it"
+            self.report_fault(Breach.ORDER, detail, where)
+
+    def compare_step(
+        self, breach: Breach, where: IndexedEntry, step: str, actor: str = WRITER
+    ) -> None:
+        """Compare the step of an entry, and who has written it."""
+        found = where.entry
+        if (found.step, found.actor) != (step, actor):
+            detail = f"{found.step} by {found.actor}, and not {step} by {actor}"
+            self.report_fault(breach, detail, where)
+
+    def compare_note(
+        self, breach: Breach, taken: IndexedEntry, note: SessionNote, actor: str
+    ) -> None:
+        """Compare the entry of a note."""
+        self.compare_step(breach, taken, note.step, actor)
+        self.compare_facts(breach, taken, note.facts)
+        self.compare_bodies(breach, taken, ((body.name, body.data) for body in note.bodies))
+        self.compare_media_types(breach, taken, {body.name: body.media for body in note.bodies})
+
+    def compare_media_types(
+        self, breach: Breach, where: IndexedEntry, expected: Mapping[str, str]
+    ) -> None:
+        """Compare of which types bodies are said to be."""
+        for name, committed in where.entry.bodies.items():
+            media = expected.get(name, committed.type)
+            if committed.type != media:
+                self.report_fault(breach, f"{where.entry.step}: {name} is no {media}", where)
+
+
+def _is_masked(found: bytes, expected: bytes) -> bool:
+    """Tell whether two texts differ in nothing but what marks of secrets may stand for."""
+    first, *rest = SECRET_MARK.split(found)
+    if not rest or not expected.startswith(first):
+        return False
+    at = len(first)
+    for piece in rest[:-1]:
+        at = expected.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return expected.endswith(rest[-1]) and at <= len(expected) - len(rest[-1])
+
+
+def _format_position(entry: Entry[Any]) -> str:
+    return f"{entry.run}/{entry.strand}/{entry.n}"

@@ -1,0 +1,391 @@
+"""Checking a session: its record is played through its protocol, and must be what that leads to.
+
+A protocol knows nothing but what was said, so a stranger who plays the replies of a session through
+it comes to the same prompts, notes and answer, byte for byte.  Whoever holds the keys of the log
+can write whatever he likes into it, but not make a vote follow from ballots that were not cast.
+
+What was erased cannot be compared.  That is told too, and never taken for checked.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from forum.deliberation.cost_audit import SpendBounds
+from forum.deliberation.council_kinds import COUNCIL_KINDS
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.record_comparison import (
+    BODY_MEDIA_TYPES,
+    WRITER,
+    AuditFault,
+    BodyMissing,
+    Breach,
+    IndexedEntry,
+    RecordComparer,
+    RecordDiverged,
+    SessionEntries,
+)
+from forum.deliberation.run_audit import SINGLE_ENTRY_FACTS, RunAuditor
+from forum.deliberation.steps import (
+    BatchResult,
+    ProtocolSteps,
+    Session,
+    SessionNote,
+    SessionResult,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
+    advance_protocol,
+    collect_results,
+)
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
+from forum.deliberation.turn_audit import TurnAuditor
+from forum.deliberation.turn_results import build_turn_result
+from forum.ledger import (
+    MAIN_STRAND,
+    MAX_PARENTS,
+    Facts,
+    JoinFacts,
+    Outcome,
+    Position,
+)
+from forum.tlog import Hash
+from forum.work import (
+    CONTROL,
+    TURN_PREFIX,
+    AcceptedFacts,
+    AnswerFacts,
+    CancelFacts,
+    ControlCloseFacts,
+    InterruptionFacts,
+    Policy,
+    ResumptionFacts,
+    RouteFacts,
+    TaskRun,
+    ToolUseRecord,
+    count_unverified,
+    fold,
+    outcome_of_stop,
+    read_claims,
+    read_policy,
+    task_strand,
+)
+
+
+class SessionAudit(msgspec.Struct, frozen=True):
+    """What came of checking a session."""
+
+    is_session: bool
+    """Whether anybody was to deliberate at all."""
+    faults: tuple[AuditFault, ...]
+    not_checked: tuple[str, ...]
+
+
+def audit_session(minutes: SessionEntries) -> SessionAudit:
+    """Play a session through its protocol, and compare every step with its record."""
+    look = RecordComparer(minutes)
+    is_session = True
+    try:
+        is_session = _SessionAuditor(look).check()
+    except RecordDiverged:
+        pass  # where, is among the faults
+    except BodyMissing as gone:
+        look.report_unchecked(f"from {gone} on, which is not there")
+    except Exception as error:  # noqa: BLE001  told: a forged record may be of any form
+        look.report_fault(Breach.COURSE, f"it cannot be played: {type(error).__name__}")
+    return SessionAudit(is_session, tuple(look.faults), tuple(look.not_checked))
+
+
+def is_turn_strand(strand: str) -> bool:
+    """Tell whether a strand is that of a turn: a run with one of them is a session."""
+    return strand.startswith(task_strand(TURN_PREFIX))
+
+
+def is_session_facts(facts: Facts) -> bool:
+    """Tell whether only a session has such facts: whoever reads them takes the run for one."""
+    return isinstance(facts, _SESSION_FACTS)
+
+
+def may_have_panel(policy: bytes) -> bool:
+    """Tell whether the recorded form of a policy may have a panel.
+
+    With escapes any name can be spelled so that nobody finds it: whoever plays it reads it all.
+    """
+    return b'"panel"' in policy or b"\\u" in policy
+
+
+_SESSION_FACTS = tuple(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS)
+
+
+class _SessionAuditor:
+    """A session while it is checked."""
+
+    def __init__(self, look: RecordComparer) -> None:
+        entries = look.minutes.entries
+        self._comparer = look
+        self._state = fold((one.leaf, one.entry) for one in entries)
+        self._strands: dict[str, list[IndexedEntry]] = {}
+        for one in entries:
+            self._strands.setdefault(one.entry.strand, []).append(one)
+        self._places = {(one.entry.strand, one.entry.n): one for one in entries}
+        main = self._main = self._strands.get(MAIN_STRAND, [])
+        self._joins = {
+            o.entry.step: o for o in reversed(main) if isinstance(o.entry.facts, JoinFacts)
+        }
+        joins = {one.leaf for one in self._joins.values()}
+        self._pauses = [
+            o for o in main if isinstance(o.entry.facts, InterruptionFacts | ResumptionFacts)
+        ]
+        self._notes = [
+            o
+            for o in main
+            if o.leaf not in joins
+            and not isinstance(
+                o.entry.facts, (*SINGLE_ENTRY_FACTS, InterruptionFacts, ResumptionFacts)
+            )
+        ]
+        self._frame = RunAuditor(look, self._strands, self._state)
+        self._expected_strands = {MAIN_STRAND, CONTROL}
+        self._accepted = self._state.accepted or AcceptedFacts()
+        self._spending = SpendBounds(self._accepted.cap)
+        self._last_index = -1
+        """The index behind which everything has to be that comes next."""
+
+    def check(self) -> bool:
+        """Check all of it, and tell whether it is one."""
+        requests = [one for one in self._main if isinstance(one.entry.facts, AcceptedFacts)]
+        accepted = requests[0] if requests else None
+        if accepted is None or not {"policy", "request"} <= accepted.entry.bodies.keys():
+            self._comparer.report_fault(
+                Breach.MISSING, "nobody has asked for it, or not said how", accepted
+            )
+            return True
+        policy = read_policy(self._read_whole(accepted, "policy"))
+        if policy.panel is None:
+            for one in requests[1:]:  # others may read the last one, and take it for a session
+                self._comparer.report_fault(
+                    Breach.SURPLUS, f"{one.entry.step}: it was asked for already", one
+                )
+            self._check_strands(filter(is_turn_strand, self._strands))
+            self._check_no_session_facts()
+            return False
+        policy.check(None)
+        routes = [one for one in self._main if isinstance(one.entry.facts, RouteFacts)]
+        self._cause = [accepted, *routes][-1].leaf
+        problem = self._read_whole(accepted, "request").decode(errors="replace")
+        session = Session(problem, policy, accepted.entry.ts)
+        for one in self._comparer.minutes.entries:
+            self._comparer.compare_media_types(
+                Breach.COURSE, one, BODY_MEDIA_TYPES.get(type(one.entry.facts), {})
+            )
+        self._frame.check()
+        closing = self._replay_protocol(start_protocol(session), policy)
+        if closing is not None:
+            self._check_answer(closing)
+        else:
+            self._comparer.report_unchecked("how it goes on, for it is not over")
+        self._frame.check_stop_position()
+        self._check_main()
+        self._check_strands(self._strands)
+        return True
+
+    def _read_whole(self, where: IndexedEntry, name: str) -> bytes:
+        return self._comparer.read_body(where, name, where.entry.bodies[name].size)
+
+    def _replay_protocol(self, steps: ProtocolSteps, policy: Policy) -> SessionResult | None:
+        """Go through the session, as far as it has come."""
+        heard: BatchResult | None = None
+        while True:
+            step = advance_protocol(steps, heard)
+            if isinstance(step, SessionResult):
+                return step
+            if isinstance(step, SessionNote):
+                heard = self._check_note(step)
+            else:
+                heard = self._check_turns(step, policy)
+            if heard is None:
+                return None
+
+    def _report_missing(self, what: str) -> None:
+        """Take note of something that is not there, or not yet."""
+        if self._is_over():
+            self._comparer.report_fault(Breach.MISSING, what, self._main[-1])
+            raise RecordDiverged
+
+    def _is_over(self) -> bool:
+        """Tell whether the session has closed: an answer follows from all of it."""
+        return self._state.outcome is not None or self._state.answered is not None
+
+    # Notes
+
+    def _check_note(self, note: SessionNote) -> BatchResult | None:
+        steps = [one.entry.step for one in self._notes]
+        if note.step not in steps:
+            self._report_missing(f"{note.step}: there is no such entry")
+            self._take_joins(note.causes, f"{note.step}/join")
+            return None
+        for one in self._notes[: steps.index(note.step)]:
+            self._comparer.report_fault(
+                Breach.SURPLUS, f"{one.entry.step}: not what comes next", one
+            )
+        taken = self._notes[steps.index(note.step)]
+        self._notes = self._notes[steps.index(note.step) + 1 :]
+        self._comparer.compare_note(Breach.COUNTED, taken, note, WRITER)
+        self._compare_causes(taken, note.causes, f"{note.step}/join")
+        self._check_order([taken])
+        self._cause = taken.leaf
+        self._frame.record_note(taken)
+        return BatchResult()
+
+    def _compare_causes(self, where: IndexedEntry, causes: Sequence[Hash], place: str) -> None:
+        """Compare causes, or what stands for them."""
+        self._comparer.compare_parents(where, self._take_joins(causes, place))
+
+    def _take_joins(self, causes: Sequence[Hash], place: str) -> list[Hash]:
+        """Return what stands for causes: where there are many, entries for sixteen of them each.
+
+        They are committed one by one, before what they are for: the last may not be there yet.
+        """
+        left, number = list(dict.fromkeys(causes)), 0
+        while len(left) > MAX_PARENTS:
+            number += 1
+            joined = self._joins.pop(f"{place}/{number}", None)
+            if joined is None:
+                break
+            self._comparer.compare_step(Breach.ORDER, joined, joined.entry.step)
+            if joined.entry.n < self._frame.last_note:
+                detail = f"{joined.entry.step}: it is for a later note"
+                self._comparer.report_fault(Breach.ORDER, detail, joined)
+            self._comparer.compare_parents(joined, left[:MAX_PARENTS])
+            left = [*left[MAX_PARENTS:], joined.leaf]
+        return left
+
+    def _check_order(self, entries: Sequence[IndexedEntry]) -> None:
+        """Check that entries lie behind all that they follow from."""
+        early = [one for one in entries if one.index <= self._last_index]
+        if early:
+            detail = f"{early[0].entry.step}: it came before what it follows from was there"
+            self._comparer.report_fault(Breach.ORDER, detail, early[0])
+        self._last_index = max([self._last_index, *(one.index for one in entries)])
+
+    # Turns
+
+    def _check_turns(self, step: TurnBatch, policy: Policy) -> BatchResult | None:
+        strands = {turn.name: task_strand(TURN_PREFIX + turn.name) for turn in step.turns}
+        self._expected_strands.update(strands.values())
+        self._check_order([o for name in strands.values() for o in self._strands.get(name, ())])
+        taken = [self._state.task(TURN_PREFIX + turn.name) for turn in step.turns]
+        self._frame.record_turns(taken)
+        over = []
+        for turn in step.turns:
+            entries = self._strands.get(strands[turn.name], [])
+            TurnAuditor(self._comparer, entries, policy, self._accepted, self._cause).check(turn)
+            said = self._read_turn_result(turn.name)
+            if said is None:
+                self._report_missing(f"turn {turn.name}: it has no end")
+            else:
+                over.append(said)
+        if len(over) < len(step.turns):
+            return None
+        self._check_spending(taken)
+        cut = [said.turn for said in over if said.fate is TurnStatus.CUT]
+        if cut and self._state.stopped is None and self._is_over():
+            detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
+            self._comparer.report_fault(Breach.COURSE, detail, self._main[-1])
+        return collect_results(over, self._state.stopped.reason if self._state.stopped else None)
+
+    def _check_spending(self, turns: Sequence[TaskRun]) -> None:
+        """Check that nobody was refused money that there was."""
+        for turn in self._spending.find_wrong_refusals(turns):
+            where = self._strands[task_strand(turn.id)][-1]
+            self._comparer.report_fault(
+                Breach.COURSE, f"turn {turn.id}: the budget was not used up", where
+            )
+        self._spending.add_turns(turns)
+        if self._spending.is_exceeded():
+            self._comparer.report_fault(
+                Breach.COURSE, "more was used than there was", self._main[-1]
+            )
+
+    def _read_turn_result(self, turn: str) -> TurnResult | None:
+        def read(at: Position, name: str) -> bytes:
+            return self._comparer.read_body(self._places[at.strand, at.n], name)
+
+        return build_turn_result(self._state.task(TURN_PREFIX + turn), read)
+
+    # The end
+
+    def _check_answer(self, closing: SessionResult) -> None:
+        """Compare what the run has answered with how the session closed."""
+        answers = [one for one in self._main if isinstance(one.entry.facts, AnswerFacts)]
+        if not answers:
+            self._report_missing("there is no answer")
+            self._take_joins(closing.causes, "join")
+            return
+        given, stopped = answers[0], self._state.stopped
+        self._frame.record_answer(given)
+        outcome = outcome_of_stop(stopped) if stopped else closing.outcome
+        facts: AnswerFacts = given.entry.facts
+        if (facts.outcome, facts.parts) != (outcome, len(closing.causes)):
+            detail = f"it ended {facts.outcome.value}, and comes to {outcome.value}"
+            self._comparer.report_fault(Breach.ANSWER, detail, given)
+        answer = closing.answer.encode(errors="replace")
+        self._comparer.compare_body(Breach.ANSWER, given, "answer", answer)
+        self._compare_causes(given, closing.causes, "join")
+        self._check_claims(given)
+        self._check_order([given])
+        if self._state.outcome not in (None, outcome):
+            self._comparer.report_fault(
+                Breach.ANSWER, f"the run does not end {outcome.value}", self._main[-1]
+            )
+
+    def _check_claims(self, given: IndexedEntry) -> None:
+        """Check what the answer is said to claim: effects of this run show it, or nothing does."""
+        listed = self._comparer.read_body_or_skip(given, "claims")
+        if listed is None:
+            return
+        claims = read_claims(listed)
+        uses = [use for task in self._state.tasks.values() for use in task.uses]
+        done = {u.outcome.hex() for u in uses if u.outcome and _has_succeeded(u)}
+        facts: AnswerFacts = given.entry.facts
+        told = facts.claims, facts.unverified, "claims" in given.entry.bodies
+        counted = len(claims), count_unverified(claims), bool(claims)
+        if told != counted or {c.receipt for c in claims} - {"", *done}:
+            self._comparer.report_fault(Breach.ANSWER, "what it claims is shown by nothing", given)
+
+    def _check_main(self) -> None:
+        """Find what is left in the strands that every run has, or stands there twice."""
+        plumbing = [one for one in self._main if isinstance(one.entry.facts, SINGLE_ENTRY_FACTS)]
+        first = {type(one.entry.facts): one for one in reversed(plumbing)}
+        again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
+        control = self._strands.get(CONTROL, [])
+        wishes = (CancelFacts, ControlCloseFacts)
+        beside = [o for n, o in enumerate(control) if n or not isinstance(o.entry.facts, wishes)]
+        pauses = [
+            one
+            for n, one in enumerate(self._pauses)
+            if isinstance(one.entry.facts, ResumptionFacts if n % 2 == 0 else InterruptionFacts)
+        ]
+        for one in [*self._notes, *self._joins.values(), *again, *beside, *pauses]:
+            self._comparer.report_fault(
+                Breach.SURPLUS, f"{one.entry.step}: nothing leads to it", one
+            )
+
+    def _check_no_session_facts(self) -> None:
+        """Find what is recorded of a session where there was none."""
+        for one in self._comparer.minutes.entries:
+            if is_session_facts(one.entry.facts) and not is_turn_strand(one.entry.strand):
+                self._comparer.report_fault(
+                    Breach.SURPLUS, f"{one.entry.step}: nobody has deliberated", one
+                )
+
+    def _check_strands(self, strands: Iterable[str]) -> None:
+        """Find the strands that nobody has asked for."""
+        for name in sorted(set(strands) - self._expected_strands):
+            self._comparer.report_fault(
+                Breach.SURPLUS, f"{name}: nothing leads to it", self._strands[name][0]
+            )
+
+
+def _has_succeeded(use: ToolUseRecord) -> bool:
+    return use.happened is not None and use.happened.outcome is Outcome.OK

@@ -1,0 +1,137 @@
+"""Why a turn came to nothing, in the protocol's words, and what follows from it."""
+
+from collections.abc import Mapping
+
+from forum.deliberation.steps import TurnResult
+from forum.deliberation.symposium.kinds import ErrorKind, Reason
+from forum.deliberation.symposium.schemas import AgentConfig, ProviderFailure
+from forum.deliberation.symposium.transcript import to_json_object, turn_usage
+from forum.ledger import Outcome
+from forum.work import StopReason, Why
+
+RETRIABLE = frozenset(
+    {ErrorKind.TIMEOUT, ErrorKind.NETWORK, ErrorKind.RATE_LIMIT, ErrorKind.MALFORMED_RESPONSE}
+)
+RETRY_HINT, FINAL_HINT = "again", "final"
+"""What may follow the name of a kind in a code: the adapter knows better than the kind."""
+
+_BY_STATUS: Mapping[str, ErrorKind] = {
+    "400": ErrorKind.INVALID_REQUEST,
+    "401": ErrorKind.AUTH_FAILURE,
+    "402": ErrorKind.QUOTA_EXHAUSTED,
+    "403": ErrorKind.AUTH_FAILURE,
+    "404": ErrorKind.MODEL_UNAVAILABLE,
+    "408": ErrorKind.TIMEOUT,
+    "410": ErrorKind.MODEL_UNAVAILABLE,
+    "413": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
+    "422": ErrorKind.INVALID_REQUEST,
+    "429": ErrorKind.RATE_LIMIT,
+    "500": ErrorKind.NETWORK,
+    "502": ErrorKind.NETWORK,
+    "503": ErrorKind.RATE_LIMIT,
+    "504": ErrorKind.TIMEOUT,
+    "529": ErrorKind.RATE_LIMIT,
+}
+_BY_CODE: Mapping[str, ErrorKind] = {
+    "bad-request": ErrorKind.INVALID_REQUEST,
+    "connect": ErrorKind.NETWORK,
+    "early": ErrorKind.NETWORK,
+    "late": ErrorKind.TIMEOUT,
+    "length": ErrorKind.MALFORMED_RESPONSE,
+    "malformed": ErrorKind.MALFORMED_RESPONSE,
+    "no-key": ErrorKind.AUTH_FAILURE,
+    "not-configured": ErrorKind.AUTH_FAILURE,
+    "overloaded": ErrorKind.RATE_LIMIT,
+    "oversize": ErrorKind.MALFORMED_RESPONSE,
+    "refused": ErrorKind.CONTENT_FILTER,
+    "tool-error": ErrorKind.TOOL_FAILURE,
+}
+_BY_WHY: Mapping[Why, ErrorKind] = {
+    Why.DEADLINE: ErrorKind.TIMEOUT,
+    Why.LOST: ErrorKind.NETWORK,
+    Why.CUT: ErrorKind.NETWORK,
+    Why.OVERSIZE: ErrorKind.MALFORMED_RESPONSE,
+    Why.THROTTLED: ErrorKind.RATE_LIMIT,
+}
+_BY_WORDS: Mapping[bytes, ErrorKind] = {
+    b"insufficient_quota": ErrorKind.QUOTA_EXHAUSTED,
+    b"credit balance": ErrorKind.QUOTA_EXHAUSTED,
+    b"context_length": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
+    b"context length": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
+    b"prompt is too long": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
+}
+"""What providers say with a status that they use for other errors too."""
+_KINDS = frozenset(kind.value for kind in ErrorKind)
+
+
+def classify_error(said: TurnResult) -> ErrorKind:
+    """Return the kind of error that a failed turn ended with."""
+    if said.outcome is Outcome.OK:
+        return ErrorKind.MALFORMED_RESPONSE
+    named, _, rest = said.code.partition(" ")
+    if named in _KINDS:
+        return ErrorKind(named)
+    status = _BY_STATUS.get(rest) if named == "http" else None
+    late = ErrorKind.TIMEOUT if said.outcome is Outcome.TIMEOUT else None
+    told = next((kind for words, kind in _BY_WORDS.items() if words in said.error), None)
+    known = _BY_CODE.get(said.code) or late or told or status or _BY_WHY.get(said.why)
+    return known or ErrorKind.INTERNAL
+
+
+def is_permanent_failure(said: TurnResult) -> bool:
+    """Tell whether asking again after this failure is of no use."""
+    hint = said.code.rpartition(" ")[2]
+    if hint in (RETRY_HINT, FINAL_HINT):
+        return hint == FINAL_HINT
+    return classify_error(said) not in RETRIABLE
+
+
+def scripted_error_code(kind: ErrorKind, *, retriable: bool) -> str:
+    """Return the code by which a scripted agent fails in this way."""
+    if retriable == (kind in RETRIABLE):
+        return kind.value
+    return f"{kind.value} {RETRY_HINT if retriable else FINAL_HINT}"
+
+
+def termination_reason(kind: ErrorKind) -> Reason:
+    """Return why a session ends that cannot go on without this turn."""
+    malformed = kind is ErrorKind.MALFORMED_RESPONSE
+    return Reason.SCHEMA_ERROR if malformed else Reason.PROVIDER_UNRECOVERABLE
+
+
+def termination_reason_of_stop(stopped: StopReason) -> Reason:
+    """Return why a session ends that was stopped from outside."""
+    match stopped:
+        case StopReason.DEADLINE:
+            return Reason.TIMEOUT
+        case StopReason.CANCELLED | StopReason.REJECTED:
+            return Reason.USER_CANCEL
+        case StopReason.BUDGET | StopReason.DEPTH | StopReason.TURNS:
+            return Reason.BUDGET_EXCEEDED
+        case _:
+            return Reason.PROVIDER_UNRECOVERABLE
+
+
+def build_provider_failure(agent: AgentConfig, said: TurnResult) -> ProviderFailure:
+    """Return what is kept of the failure for which a session was given up.
+
+    What the failed calls have cost is in no message, hence in no sum of them.
+    """
+    return ProviderFailure(
+        agent_id=agent.id,
+        provider=agent.provider,
+        kind=classify_error(said),
+        message=describe_failure(said),
+        model=agent.model,
+        details={"calls": said.spent.calls, "usage": to_json_object(turn_usage(said))},
+    )
+
+
+def describe_failure(said: TurnResult) -> str:
+    """Return what is told of a failure.
+
+    Nothing that a provider has sent is told: such a text may repeat the key that it was sent.
+    """
+    kind = classify_error(said)
+    code = said.code if said.code != kind.value else ""
+    return f"{kind.value}: {code}" if code else kind.value

@@ -1,0 +1,339 @@
+"""What has to hold of an artifact beyond its form: how a forged one is told from an honest one.
+
+A digest shows that a transcript is the one that somebody has hashed; whoever forges one hashes
+it again.  Hence everything is checked that the protocol promises: who speaks when (see `order`),
+what follows from what was said, and that the sums are right.
+
+Two things are not held against an artifact.  Times are compared with each other, but not with
+the cap on time: a call that is under way when time is up may still be heard.  And a panel that
+was not declared but chosen is known only from the first round.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import chain, pairwise
+from typing import cast
+
+from msgspec import UNSET
+
+from forum.deliberation.symposium.canonical_json import read_json, transcript_digest
+from forum.deliberation.symposium.decoders import read_artifact
+from forum.deliberation.symposium.kinds import NextAction, Reason, SelectionStrategy
+from forum.deliberation.symposium.schedule import check_schedule
+from forum.deliberation.symposium.schemas import (
+    Artifact,
+    CoordinationTurn,
+    MessageUsage,
+    PanelContraction,
+    PrimaryTurn,
+    ProblemStatement,
+    Synthesis,
+    SynthesisOutcome,
+    TerminationArtifact,
+    UnresolvedDisagreement,
+)
+from forum.deliberation.symposium.transcript import (
+    ZERO_USAGE,
+    last_verdict,
+    parse_time,
+    total_usage,
+)
+from forum.deliberation.symposium.violations import Invariant, Violation, message_path
+from forum.errors import Malformed
+
+SUPPORTED_MAJOR = "1."
+"""Versions that begin otherwise mean things that we do not know."""
+COST_TOLERANCE_USD = 1e-6
+"""Costs are sums of doubles, and may differ by this."""
+
+
+def check_artifact(data: bytes) -> tuple[Violation, ...]:
+    """Return every law that an artifact breaks; none of them, if it is what it says it is."""
+    try:
+        stored = read_json(data, "artifact")
+        artifact = read_artifact(stored)
+    except Malformed as error:
+        why, _, path = error.why.partition(" - at `")
+        return (Violation(Invariant.FORM, path.rstrip("`") or "$", why),)
+    # Hashed as it is stored: what a form leaves out when it is written is part of the digest.
+    digest = transcript_digest(cast("dict[str, object]", stored)["canonical_transcript"])
+    return tuple(
+        chain(_check_digests(artifact, digest), *(law(artifact) for law in _INVARIANT_CHECKS))
+    )
+
+
+def _check_digests(artifact: Artifact, digest: str) -> Iterator[Violation]:
+    if artifact.transcript_digest != digest:
+        yield Violation(Invariant.DIGEST, "$.transcript_digest", f"the transcript has {digest}")
+    ending = _termination(artifact)
+    if ending is not None and ending.transcript_digest != digest:
+        where = "$.outcome.termination_artifact.transcript_digest"
+        yield Violation(Invariant.DIGEST, where, f"the transcript has {digest}")
+
+
+def _check_versions(artifact: Artifact) -> Iterator[Violation]:
+    versions = {"$": artifact.schema_version, "$.config": artifact.config.schema_version}
+    if (ending := _termination(artifact)) is not None:
+        versions["$.outcome.termination_artifact"] = ending.schema_version
+    for where, version in versions.items():
+        if not version.startswith(SUPPORTED_MAJOR):
+            yield Violation(Invariant.VERSION, f"{where}.schema_version", f"{version} is unknown")
+
+
+def _check_session(artifact: Artifact) -> Iterator[Violation]:
+    if artifact.session_id != artifact.config.session_id:
+        why = f"the config is of {artifact.config.session_id!r}"
+        yield Violation(Invariant.SESSION, "$.session_id", why)
+
+
+def _check_panel(artifact: Artifact) -> Iterator[Violation]:
+    """Hold a session to a config that can be carried out, unless nothing came of it."""
+    config, selector = artifact.config, artifact.config.selector
+    if len(artifact.canonical_transcript) == 1:
+        return
+    names = [agent.id for agent in config.agents]
+    panel = (
+        selector.default_deliberation_panel if selector.strategy is SelectionStrategy.FIXED else ()
+    )
+    for name, times in Counter([*names, config.coordinator.id]).items():
+        if times > 1:
+            yield Violation(Invariant.PANEL, "$.config.agents", f"{name} is there {times} times")
+    for name, times in Counter(panel).items():
+        if times > 1 or name not in names:
+            why = f"{name} is there twice" if times > 1 else f"{name} is none of the agents"
+            yield Violation(Invariant.PANEL, "$.config.selector.default_deliberation_panel", why)
+    if selector.coordinator_agent != config.coordinator.id:
+        where = "$.config.selector.coordinator_agent"
+        yield Violation(Invariant.PANEL, where, f"the coordinator is {config.coordinator.id}")
+
+
+def _check_opening(artifact: Artifact) -> Iterator[Violation]:
+    first, *others = artifact.canonical_transcript
+    if not isinstance(first, ProblemStatement):
+        yield Violation(Invariant.OPENING, message_path(0), "it does not state the problem")
+    elif first.content != artifact.config.problem_statement:
+        yield Violation(Invariant.OPENING, message_path(0), "it is not the problem of the config")
+    for index, message in enumerate(others, 1):
+        if isinstance(message, ProblemStatement):
+            yield Violation(Invariant.OPENING, message_path(index), "the problem is stated again")
+
+
+def _check_positions(artifact: Artifact) -> Iterator[Violation]:
+    places = [(m.round, m.turn_index) for m in artifact.canonical_transcript]
+    for index, (before, after) in enumerate(pairwise(places), 1):
+        if after <= before:
+            why = "turn {1} of round {0} comes after turn {3} of round {2}".format(*after, *before)
+            yield Violation(Invariant.ORDER, message_path(index), why)
+
+
+def _check_ids(artifact: Artifact) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for index, message in enumerate(artifact.canonical_transcript):
+        if message.id in seen:
+            yield Violation(Invariant.IDS, message_path(index), f"{message.id!r} was taken")
+        seen.add(message.id)
+
+
+def _check_times(artifact: Artifact) -> Iterator[Violation]:
+    texts = {"$.started_at": artifact.started_at}
+    for index, message in enumerate(artifact.canonical_transcript):
+        texts[f"{message_path(index)}.timestamp"] = message.timestamp
+    texts["$.ended_at"] = artifact.ended_at
+    last: datetime | None = None
+    for where, text in texts.items():
+        time = parse_time(text)
+        if time is None:
+            yield Violation(Invariant.TIME, where, f"{text[:40]!r} is no time")
+        elif last is not None and time < last:
+            yield Violation(Invariant.TIME, where, f"{text} is before {last.isoformat()}")
+        last = time or last
+
+
+def _check_speakers(artifact: Artifact) -> Iterator[Violation]:
+    config = artifact.config
+    agents = {agent.id for agent in config.agents}
+    for index, message in enumerate(artifact.canonical_transcript):
+        match message:
+            case ProblemStatement():
+                fits = message.speaker == config.originator
+            case CoordinationTurn() | Synthesis():
+                fits = message.speaker == config.coordinator.id
+            case PanelContraction():
+                fits = message.content.agent_id in agents
+            case _:
+                fits = message.speaker in agents
+        if not fits:
+            why = f"{message.speaker!r} has no such part in this session"
+            yield Violation(Invariant.SPEAKER, message_path(index), why)
+
+
+def _check_notes(artifact: Artifact) -> Iterator[Violation]:
+    """Hold notes to the messages that they can be of; `check_schedule` looks at what they say."""
+    for index, message in enumerate(artifact.canonical_transcript):
+        on_branch, on_primary = message.branch_depth == 1, isinstance(message, PrimaryTurn)
+        if message.suggested_followups and not on_branch:
+            yield Violation(
+                Invariant.NOTES, message_path(index), "only an answer suggests what might follow"
+            )
+        if message.dropped_deferred and not on_primary:
+            yield Violation(
+                Invariant.NOTES, message_path(index), "only a turn of the panel puts requests"
+            )
+        if message.schema_failure and not (on_primary or on_branch):
+            yield Violation(Invariant.NOTES, message_path(index), "only an agent puts requests")
+
+
+def _check_caps(artifact: Artifact) -> Iterator[Violation]:
+    """Yield what was said although a cap had been passed."""
+    budget, passed = artifact.config.budget, ""
+    tokens: Counter[str] = Counter()
+    cost = 0.0
+    for index, message in enumerate(artifact.canonical_transcript):
+        salvage = artifact.config.runtime.synthesize_on_terminate and isinstance(message, Synthesis)
+        if passed and not salvage:
+            yield Violation(Invariant.CAPS, message_path(index), f"{passed} had been passed")
+        tokens[message.speaker] += message.usage.total_tokens
+        cost += message.usage.cost_usd
+        if tokens.total() > budget.max_total_tokens:
+            passed = "max_total_tokens"
+        elif cost > budget.max_total_cost_usd + COST_TOLERANCE_USD:
+            passed = "max_total_cost_usd"
+        for agent, cap in budget.per_agent_token_budget.items():
+            passed = f"the budget of {agent}" if tokens[agent] > cap else passed
+
+
+def _check_usage(artifact: Artifact) -> Iterator[Violation]:
+    spent = [message.usage for message in artifact.canonical_transcript]
+    for index, usage in enumerate(spent):
+        if not index and not _is_same_usage(usage, ZERO_USAGE):
+            yield Violation(
+                Invariant.USAGE, f"{message_path(index)}.usage", "to pose a problem is free"
+            )
+        if usage.total_tokens < usage.prompt_tokens + usage.completion_tokens:
+            where = f"{message_path(index)}.usage.total_tokens"
+            yield Violation(Invariant.USAGE, where, "the total is less than its parts")
+    whole = total_usage(artifact.canonical_transcript)
+    stated = {"$.cumulative_usage": artifact.cumulative_usage}
+    if (ending := _termination(artifact)) is not None:
+        stated["$.outcome.termination_artifact.cumulative_usage"] = ending.cumulative_usage
+    for where, usage in stated.items():
+        if not _is_same_usage(usage, whole):
+            yield Violation(Invariant.USAGE, where, f"the messages come to {whole}")
+
+
+def _is_same_usage(one: MessageUsage, other: MessageUsage) -> bool:
+    counts, others = (
+        (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, usage.estimated)
+        for usage in (one, other)
+    )
+    return counts == others and abs(one.cost_usd - other.cost_usd) <= COST_TOLERANCE_USD
+
+
+def _check_outcome(artifact: Artifact) -> Iterator[Violation]:
+    last = len(artifact.canonical_transcript) - 1
+    answers = [
+        index
+        for index, message in enumerate(artifact.canonical_transcript)
+        if isinstance(message, Synthesis)
+    ]
+    for index in answers:
+        if index != last or not isinstance(artifact.outcome, SynthesisOutcome):
+            yield Violation(
+                Invariant.OUTCOME, message_path(index), "a session with an answer goes on"
+            )
+    if isinstance(artifact.outcome, SynthesisOutcome):
+        named = artifact.outcome.synthesis_message_id
+        if answers != [last] or artifact.canonical_transcript[last].id != named:
+            why = "it does not name the synthesis that ends the transcript"
+            yield Violation(Invariant.OUTCOME, "$.outcome.synthesis_message_id", why)
+
+
+def _check_termination(artifact: Artifact) -> Iterator[Violation]:
+    """Yield what a termination says of the transcript that is not so."""
+    ending, where = _termination(artifact), "$.outcome.termination_artifact"
+    if ending is None:
+        return
+    if ending.most_recent_verdict != last_verdict(artifact.canonical_transcript):
+        yield Violation(
+            Invariant.OUTCOME, f"{where}.most_recent_verdict", "it is not the last verdict"
+        )
+    last = artifact.canonical_transcript[-1]
+    # A round that was opened, and in which nobody was heard, leaves no message.
+    opens = last.round == 0 or (
+        isinstance(last, CoordinationTurn) and last.content.next_action is NextAction.CONTINUE
+    )
+    rounds = {last.round, last.round + 1} if opens else {last.round}
+    if ending.final_round not in rounds or ending.final_round > artifact.config.budget.max_rounds:
+        yield Violation(
+            Invariant.OUTCOME, f"{where}.final_round", f"the last message is of {last.round}"
+        )
+    waits = ending.pending_user_input_request or ending.pending_external_research_request
+    if waits:
+        asked = isinstance(last, CoordinationTurn) and (
+            last.content.user_input_request or last.content.external_research_request
+        )
+        if waits != asked:
+            yield Violation(Invariant.OUTCOME, where, "the last verdict asks for something else")
+    yield from _check_failure(artifact, ending)
+
+
+def _check_failure(artifact: Artifact, ending: TerminationArtifact) -> Iterator[Violation]:
+    failure, where = ending.last_provider_failure, "$.outcome.termination_artifact"
+    if failure is UNSET:
+        return
+    if ending.reason not in (Reason.PROVIDER_UNRECOVERABLE, Reason.SCHEMA_ERROR):
+        yield Violation(
+            Invariant.OUTCOME, f"{where}.reason", "it does not go with the last failure"
+        )
+    agents = (*artifact.config.agents, artifact.config.coordinator)
+    known = {(agent.id, agent.provider, model) for agent in agents for model in (agent.model, None)}
+    if (failure.agent_id, failure.provider, failure.model) not in known:
+        why = "the config has no such agent"
+        yield Violation(Invariant.OUTCOME, f"{where}.last_provider_failure", why)
+
+
+def _check_unresolved(artifact: Artifact) -> Iterator[Violation]:
+    """Yield what is left open otherwise than was said.
+
+    What is left open at the top is what the session ended with; the package that the protocol
+    comes from lists there what each verdict has left open, one after the other.
+    """
+    verdicts = [m.content for m in artifact.canonical_transcript if isinstance(m, CoordinationTurn)]
+    said = tuple(chain.from_iterable(verdict.unresolved_disagreements for verdict in verdicts))
+    stated: tuple[UnresolvedDisagreement, ...] = ()
+    if (ending := _termination(artifact)) is not None:
+        stated = ending.unresolved_disagreements
+        latest = verdicts[-1].unresolved_disagreements if verdicts else ()
+        if not set(latest) <= set(stated) <= set(said):
+            where = "$.outcome.termination_artifact.unresolved_disagreements"
+            yield Violation(Invariant.UNRESOLVED, where, "the verdicts say otherwise")
+    elif isinstance(last := artifact.canonical_transcript[-1], Synthesis):
+        stated = last.content.unresolved_disagreements
+    if artifact.cumulative_unresolved not in (stated, said):
+        why = "it is not what the session left open"
+        yield Violation(Invariant.UNRESOLVED, "$.cumulative_unresolved", why)
+
+
+def _termination(artifact: Artifact) -> TerminationArtifact | None:
+    outcome = artifact.outcome
+    return None if isinstance(outcome, SynthesisOutcome) else outcome.termination_artifact
+
+
+_INVARIANT_CHECKS: tuple[Callable[[Artifact], Iterator[Violation]], ...] = (
+    _check_versions,
+    _check_session,
+    _check_panel,
+    _check_opening,
+    _check_positions,
+    _check_ids,
+    _check_times,
+    _check_speakers,
+    _check_notes,
+    check_schedule,
+    _check_caps,
+    _check_usage,
+    _check_outcome,
+    _check_termination,
+    _check_unresolved,
+)

@@ -1,0 +1,223 @@
+"""Who sits on the panel: as declared, by a table of words, or as a model says.
+
+Only the last one asks anybody.  Whoever chooses, chooses among the agents of the config, and the
+order in which they speak is the one in which the config declares them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import UNSET
+
+from forum.deliberation.steps import AgentTurn, Session
+from forum.deliberation.symposium.budget import usd_to_nano
+from forum.deliberation.symposium.personas import (
+    ADVERSARIAL,
+    EVIDENCE,
+    FEASIBLE,
+    FORMAL,
+    LATERAL,
+    resolve_persona_ref,
+)
+from forum.deliberation.symposium.prompts import quote_text, role_summary
+from forum.deliberation.symposium.schemas import (
+    RUNTIME,
+    ExcludedAgent,
+    MissingCapability,
+    Persona,
+    SelectorBudget,
+    SelectorOutput,
+    SymposiumConfig,
+)
+from forum.ledger import NO_LIMIT, Amount
+from forum.work import array_schema, build_schema, compose_prompt, parse_structured, text_schema
+
+SELECTOR = "selector"
+"""The turn in which a model chooses the panel."""
+
+SCOPE_KEYWORDS: Mapping[str, tuple[str, ...]] = {
+    FORMAL: (
+        "axiom", "assum", "consisten", "contradict", "defin", "deduc", "formal", "imply", "implies",
+        "infer", "invarian", "logic", "necessar", "paradox", "premise", "proof", "prove", "rigor",
+        "sound", "theorem", "valid",
+    ),
+    LATERAL: (
+        "alternativ", "analog", "brainstorm", "concept", "creativ", "design", "dream", "explor",
+        "future", "idea", "imagin", "innovat", "invent", "new", "novel", "original", "reframe",
+        "reimagin", "rethink", "vision",
+    ),
+    EVIDENCE: (
+        "benchmark", "cite", "citation", "compar", "data", "empiric", "estimat", "evidence",
+        "experiment", "fact", "literature", "measur", "observ", "publish", "research", "sample",
+        "source", "statistic", "studies", "study", "survey",
+    ),
+    ADVERSARIAL: (
+        "abuse", "adversar", "attack", "bias", "break", "critic", "critiqu", "danger", "doubt",
+        "fail", "fault", "flaw", "fragil", "hazard", "object", "risk", "safe", "secur", "threat",
+        "vulnerab", "weak", "worst",
+    ),
+    FEASIBLE: (
+        "architect", "budget", "build", "built", "cost", "deliver", "deploy", "develop", "effort",
+        "engineer", "feasib", "implement", "integrat", "latenc", "maintain", "migrat", "operat",
+        "perform", "practical", "scal", "schedul", "ship", "system", "throughput",
+    ),
+}  # fmt: skip
+"""What a problem is about: a word of it that begins like one of these calls for that thinking."""
+
+_find_words = re.compile(r"[^\W\d_]+").findall
+_MAX_LINE_LENGTH = 400
+
+
+class PanelChoice(msgspec.Struct, frozen=True):
+    """What a model says that chooses."""
+
+    selected_agents: tuple[str, ...]
+    coordinator_agent: str = ""
+    reasoning: str = ""
+
+
+def select_fixed(config: SymposiumConfig) -> SelectorOutput:
+    """Return the panel that the config declares."""
+    return _build_selection(config, config.selector.default_deliberation_panel)
+
+
+def select_by_rules(config: SymposiumConfig) -> SelectorOutput:
+    """Return the agents whose way of thinking the problem calls for.
+
+    One whose thinking is not in the table is on the panel: the table says nothing against it.
+    """
+    problem = config.problem_statement.casefold()
+    called = {scope for scope in SCOPE_KEYWORDS if _is_called_for(problem, scope)}
+    personas = {agent.id: resolve_persona_ref(agent.persona_ref) for agent in config.agents}
+    chosen = [name for name, persona in personas.items() if _is_suitable(persona, problem, called)]
+    left_out = tuple(
+        ExcludedAgent(name, f"no word of the problem calls for {persona.reasoning_scope}")
+        for name, persona in personas.items()
+        if name not in chosen
+    )
+    have = {persona.reasoning_scope for persona in personas.values()}
+    missing = tuple(
+        MissingCapability(scope, "the problem calls for it, and no agent has it")
+        for scope in SCOPE_KEYWORDS
+        if scope in called - have
+    )
+    why = f"{len(chosen)} of {len(personas)} agents think in a way that the problem calls for"
+    return _build_selection(config, chosen, why, left_out, missing)
+
+
+def _is_called_for(problem: str, scope: str) -> bool:
+    return any(word.startswith(SCOPE_KEYWORDS[scope]) for word in _find_words(problem))
+
+
+def _is_suitable(persona: Persona, problem: str, called: set[str]) -> bool:
+    if persona.reasoning_scope in called:
+        return True
+    if persona.domain_scope is UNSET:
+        return persona.reasoning_scope not in SCOPE_KEYWORDS
+    return any(term.casefold() in problem for term in persona.domain_scope)
+
+
+def build_selector_turn(session: Session, config: SymposiumConfig, agent: str) -> AgentTurn:
+    """Ask a model for a panel, once."""
+    listed = "\n".join(f"- {one.id}: {role_summary(one)}" for one in config.agents)
+    names = [one.id for one in config.agents]
+    room = session.policy.max_reply_chars(agent)
+    return AgentTurn(
+        name=SELECTOR,
+        agent=agent,
+        prompt=compose_prompt(
+            "Choose who should deliberate on the problem below: those whose way of thinking it "
+            "needs, and nobody else.",
+            f"There are:\n{listed}",
+            'Reply with JSON: {"selected_agents": ["NAME", ...], "reasoning": "..."}',
+            quoted=[quote_text(session, "the problem", config.problem_statement)],
+        ),
+        schema=build_schema(
+            {
+                "selected_agents": array_schema({"enum": names}, len(names), 1),
+                "reasoning": text_schema(min(_MAX_LINE_LENGTH, room // 2)),
+            }
+        ),
+        read=lambda said: parse_panel_choice(said, config),
+        retries=0,
+        allowance=selector_allowance(config),
+    )
+
+
+def parse_panel_choice(said: bytes, config: SymposiumConfig) -> SelectorOutput:
+    """Return the panel that a model has chosen, in the order in which its agents are declared."""
+    chosen = parse_structured(said, _chosen)
+    names = [agent.id for agent in config.agents]
+    if strangers := [name for name in chosen.selected_agents if name not in names]:
+        raise ValueError(f"selected_agents: {strangers[0][:40]!r} is none of those listed")
+    if len(set(chosen.selected_agents)) < len(chosen.selected_agents):
+        raise ValueError("selected_agents: somebody is listed twice")
+    if chosen.coordinator_agent not in ("", config.coordinator.id):
+        raise ValueError(f"coordinator_agent: it is {config.coordinator.id}")
+    ordered = [name for name in names if name in chosen.selected_agents]
+    if not ordered:
+        raise ValueError("selected_agents: nobody is listed")
+    return _build_selection(config, ordered, chosen.reasoning)
+
+
+def find_ambiguity(config: SymposiumConfig) -> str:
+    """Tell why it is not clear who is who in a config; nothing if it is."""
+    names = [agent.id for agent in (*config.agents, config.coordinator)]
+    if len(set(names)) < len(names):
+        return "two agents have the same id"
+    if taken := {RUNTIME, config.originator}.intersection(names):
+        return f"an agent has the name of another one who speaks: {min(taken)!r}"
+    # In prompts an id stands among our own words: one with a line of its own would speak for us.
+    if odd := [name for name in names if not name.isprintable()]:
+        return f"an id is not one printable line: {odd[0]!r}"
+    if config.selector.coordinator_agent != config.coordinator.id:
+        return f"the coordinator is {config.coordinator.id}, and the selector names another one"
+    return ""
+
+
+def find_panel_error(config: SymposiumConfig, panel: SelectorOutput) -> str:
+    """Tell why nobody can deliberate like that; nothing if they can."""
+    names = {agent.id for agent in config.agents}
+    if not panel.selected_agents:
+        return "nobody was selected"
+    if len(set(panel.selected_agents)) < len(panel.selected_agents):
+        return "somebody sits on the panel twice"
+    strangers = [name for name in panel.selected_agents if name not in names]
+    return f"{strangers[0]} is none of the agents" if strangers else ""
+
+
+def selector_allowance(config: SymposiumConfig) -> Amount:
+    """Return what choosing may use."""
+    budget = _selector_budget(config)
+    usd = NO_LIMIT if budget.max_cost_usd is UNSET else usd_to_nano(budget.max_cost_usd)
+    tokens = NO_LIMIT if budget.max_tokens is UNSET else budget.max_tokens
+    return Amount(usd, tokens, NO_LIMIT)
+
+
+def _selector_budget(config: SymposiumConfig) -> SelectorBudget:
+    for budget in (config.selector.selector_budget, config.budget.selector_budget):
+        if budget is not UNSET:
+            return budget
+    return SelectorBudget()
+
+
+def _build_selection(
+    config: SymposiumConfig,
+    names: Iterable[str],
+    reasoning: str = "",
+    excluded: tuple[ExcludedAgent, ...] = (),
+    missing: tuple[MissingCapability, ...] = (),
+) -> SelectorOutput:
+    return SelectorOutput(
+        strategy=config.selector.strategy,
+        selected_agents=tuple(names),
+        coordinator_agent=config.selector.coordinator_agent,
+        excluded_agents=excluded,
+        missing_capabilities=missing,
+        reasoning=reasoning,
+    )
+
+
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_chosen = msgspec.json.Decoder(PanelChoice)

@@ -1,0 +1,251 @@
+"""What each agent is told when it is its turn.
+
+An agent is shown the problem, who else sits on the panel, the last verdict, what was said in this
+round, what it said itself when it last had its turn, and what it was answered since; never the
+transcript as a whole.  Everything that somebody has said stands in a quotation of its own, which
+its author cannot end: nobody can speak in another one's name.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+from msgspec import UNSET
+
+from forum.deliberation.steps import Session
+from forum.deliberation.symposium.personas import resolve_persona_ref
+from forum.deliberation.symposium.schemas import (
+    AgentConfig,
+    BranchTurn,
+    CoordinationTurn,
+    DirectRequest,
+    Message,
+    PanelContraction,
+    Persona,
+    PrimaryTurn,
+    ProblemStatement,
+    ResolvedDisagreement,
+    SymposiumConfig,
+    Synthesis,
+    UnresolvedDisagreement,
+)
+from forum.work import Quotation, compose_prompt, sanitize_name
+
+_TURN = (
+    'Reply with JSON: {"text": "what you have to say", "direct_requests": [{"target": "NAME", '
+    '"type": "question", "content": "..."}]}.'
+)
+_REQUESTS = (
+    "To ask something of one of your peers, put it into `direct_requests`: the first one is "
+    "answered at once, others in a later round. Nobody is asked because of what is in the text."
+)
+_VERDICT = (
+    'Reply with JSON: {"next_action": "continue", "finalize", "request_user_input" or '
+    '"request_external_research", "rationale": "...", "confidence": 0 to 1, "focus": "what the '
+    'next round should turn to", "next_agents": [...], "resolved_disagreements": [{"topic": '
+    '"...", "resolution": "..."}], "unresolved_disagreements": [{"topic": "...", "positions": '
+    '[{"agent": "NAME", "claim": "..."}], "blocker": true or false}], "user_input_request": '
+    'null or {"question": "..."}, "external_research_request": null or {"query": "..."}}. The '
+    "last two are null unless they are your next action."
+)
+_SYNTHESIS = (
+    'Reply with JSON: {"integrated_answer": "...", "resolved_disagreements": [{"topic": "...", '
+    '"resolution": "..."}], "unresolved_disagreements": [{"topic": "...", "positions": '
+    '[{"agent": "NAME", "claim": "..."}], "blocker": true or false}], "confidence": 0 to 1, '
+    '"open_questions": [...]}.'
+)
+
+
+class DeferredRequest(msgspec.Struct, frozen=True):
+    """A request that was put off, and the turn that it comes from."""
+
+    request: DirectRequest
+    parent: PrimaryTurn
+
+
+class PromptContext(msgspec.Struct, frozen=True):
+    """All that is known when somebody is asked; what of it they are shown is decided here."""
+
+    session: Session
+    config: SymposiumConfig
+    panel: tuple[str, ...]
+    """Who still sits on it."""
+    round: int
+    transcript: tuple[Message, ...]
+    waiting: tuple[DeferredRequest, ...] = ()
+
+    def primary_prompt(self, agent: str) -> bytes:
+        """Tell an agent that it is its turn."""
+        return compose_prompt(
+            f"You are {agent}. A panel deliberates on the problem below; this is round "
+            f"{self.round}, and it is your turn. Say what brings the panel closer to an answer, "
+            "and do not repeat what was said.",
+            self._peers(agent),
+            _REQUESTS if len(self.panel) > 1 else "",
+            _TURN,
+            quoted=[*self._common(), *self._own(agent), *self._now()],
+        )
+
+    def branch_prompt(self, agent: str, waiting: DeferredRequest) -> bytes:
+        """Tell an agent what it is asked by another."""
+        asked, parent = waiting.request, waiting.parent
+        # A turn of an earlier round is not among those of this round, which are shown anyway.
+        earlier = [] if parent.round == self.round else [self._quoted_message(parent)]
+        return compose_prompt(
+            f"You are {agent}. A panel deliberates on the problem below; this is round "
+            f"{self.round}. {parent.speaker} asks something of you: it is quoted last. Answer "
+            "that, and nothing else.",
+            self._peers(agent),
+            _TURN,
+            quoted=[
+                *self._common(),
+                *self._own(agent),
+                *earlier,
+                *self._now(),
+                self._quoted(f"what {parent.speaker} asks you", _request_text(asked)),
+            ],
+        )
+
+    def verdict_prompt(self) -> bytes:
+        """Ask the coordinator what it makes of the round."""
+        queue = "\n".join(
+            f"- {one.parent.speaker} asks {one.request.target}" for one in self.waiting
+        )
+        return compose_prompt(
+            f"You coordinate a panel that deliberates on the problem below. Round {self.round} of "
+            f"at most {self.config.budget.max_rounds} is over. Say whether the panel should go on "
+            "or has come to an answer, what is settled, and what is not.",
+            self._peers(""),
+            f"Not answered yet:\n{queue}" if queue else "",
+            _VERDICT,
+            quoted=[*self._common(), *self._now()],
+        )
+
+    def synthesis_prompt(self) -> bytes:
+        """Ask the coordinator for the answer."""
+        resolved, unresolved = self._disagreements()
+        return compose_prompt(
+            "A panel has deliberated on the problem below. Write its answer, from what was said "
+            "and from nothing else. List what was settled and what was not.",
+            self._peers(""),
+            _SYNTHESIS,
+            quoted=[
+                *self._common(),
+                *self._listed("what was settled so far", resolved),
+                *self._listed("what was not settled", unresolved),
+                *self._now(),
+            ],
+        )
+
+    def _peers(self, agent: str) -> str:
+        known = {one.id: one for one in self.config.agents}
+        peers = [known[name] for name in self.panel if name != agent]
+        listed = "\n".join(f"- {one.id}: {role_summary(one)}" for one in peers)
+        return f"On the panel:\n{listed}" if peers else ""
+
+    def _common(self) -> Iterator[Quotation]:
+        yield self._quoted("the problem", self.config.problem_statement)
+        for message in reversed(self.transcript):
+            if isinstance(message, CoordinationTurn):
+                yield self._quoted_message(message)
+                return
+
+    def _own(self, agent: str) -> Iterator[Quotation]:
+        """Yield what an agent last said before this round, and what it was answered since."""
+        before = [message for message in self.transcript if message.round < self.round]
+        own = [m for m in before if isinstance(m, PrimaryTurn) and m.speaker == agent]
+        if not own:
+            return
+        yield self._quoted_message(own[-1], "you")
+        asked = {message.id for message in own}
+        for message in before[before.index(own[-1]) :]:
+            if isinstance(message, BranchTurn) and message.parent_id in asked:
+                yield self._quoted_message(message)
+
+    def _now(self) -> Iterator[Quotation]:
+        """Yield what was said in this round."""
+        for message in self.transcript:
+            if message.round == self.round and not isinstance(message, CoordinationTurn):
+                yield self._quoted_message(message)
+
+    def _disagreements(self) -> tuple[list[ResolvedDisagreement], list[UnresolvedDisagreement]]:
+        verdicts = [m.content for m in self.transcript if isinstance(m, CoordinationTurn)]
+        settled = [one for verdict in verdicts for one in verdict.resolved_disagreements]
+        return settled, list(verdicts[-1].unresolved_disagreements) if verdicts else []
+
+    def _listed(
+        self, source: str, what: Iterable[ResolvedDisagreement | UnresolvedDisagreement]
+    ) -> Iterator[Quotation]:
+        if lines := [msgspec.json.encode(one).decode() for one in what]:
+            yield self._quoted(source, "\n".join(lines))
+
+    def _quoted_message(self, message: Message, speaker: str = "") -> Quotation:
+        who = speaker or message.speaker
+        place = f"{who}, round {message.round}, turn {message.turn_index}"
+        return self._quoted(
+            f"{place}{_addressee(message, self.transcript)}", _message_text(message)
+        )
+
+    def _quoted(self, source: str, words: str) -> Quotation:
+        return quote_text(self.session, source, words)
+
+
+def _addressee(message: Message, transcript: Sequence[Message]) -> str:
+    if not isinstance(message, BranchTurn):
+        return ""
+    asked = {one.id: one.speaker for one in transcript}
+    return f", answering {asked[message.parent_id]}"
+
+
+def _message_text(message: Message) -> str:
+    """Return the words of a message; within the quotation they are its author's own."""
+    match message:
+        case ProblemStatement():
+            return message.content
+        case PrimaryTurn() | BranchTurn():
+            requests = message.content.direct_requests
+            asked = (f"To {request.target}: {_request_text(request)}" for request in requests)
+            return "\n\n".join([message.content.text, *asked])
+        case CoordinationTurn() | Synthesis():
+            return msgspec.json.encode(message.content).decode()
+        case PanelContraction():
+            return f"{message.content.agent_id} has left the panel: {message.content.reason}"
+
+
+def _request_text(request: DirectRequest) -> str:
+    """Return the words of a request: all of them are its author's, its type included."""
+    content = request.content
+    words = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    return f"({request.type}) {words}"
+
+
+def quote_text(session: Session, source: str, words: str) -> Quotation:
+    """Return a text as it is quoted: no more of it than the policy lets an agent read."""
+    data = words.encode()
+    return Quotation(source, data[: session.policy.input_bytes], len(data))
+
+
+def role_summary(agent: AgentConfig) -> str:
+    """Return what others are told about an agent: one line, whoever has made up its persona."""
+    persona = resolve_persona_ref(agent.persona_ref)
+    return sanitize_name(f"{persona.reasoning_scope}; {persona.reasoning_style}")
+
+
+def build_briefing(persona: Persona, requirements: Sequence[str] = ()) -> str:
+    """Return what an agent is told about itself, with requirements in place of its persona's."""
+    who = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
+    parts = [
+        f"{who} How you think: {persona.reasoning_style}.",
+        _list("Keep to this:", persona.behavioral_constraints),
+        _list("What you tend to get wrong:", persona.failure_modes),
+        _list("Each time, say:", requirements or persona.output_requirements),
+    ]
+    if persona.domain_scope is not UNSET:
+        parts.append(_list("You know about:", persona.domain_scope))
+    if persona.must_delegate is not UNSET:
+        sent = (f"{what}: ask {whom}" for what, whom in persona.must_delegate.items())
+        parts.append(_list("You do not judge these; whom to ask in place of it:", tuple(sent)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _list(title: str, items: Sequence[str]) -> str:
+    return "\n".join([title, *(f"- {item}" for item in items)]) if items else ""

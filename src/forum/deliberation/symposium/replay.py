@@ -1,0 +1,163 @@
+"""Whether a session is what it was: its transcript read again, or all of it carried out again.
+
+A transcript can always be read again, and then has the digest that it had.  A session can be
+carried out again only where ten things are held that its course depends on.  The first that
+cannot be held is named, and nothing is carried out: a replay that holds less than it says would
+find a match, or a difference, that means nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import zip_longest
+
+import msgspec
+import rfc8785
+from msgspec.structs import replace
+
+from forum.deliberation.steps import Session
+from forum.deliberation.symposium.artifact import read_recorded_session, resolve_personas
+from forum.deliberation.symposium.canonical_json import read_json, transcript_digest
+from forum.deliberation.symposium.decoders import read_artifact, read_message
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.kinds import ReplayPin
+from forum.deliberation.symposium.protocol import read_session_config, run_symposium
+from forum.deliberation.symposium.provider_calls import FakeScript
+from forum.deliberation.symposium.schemas import Artifact, BranchTurn, Message
+from forum.deliberation.symposium.simulator import ScriptedPanel, run_protocol
+from forum.deliberation.symposium.transcript import canonical_bytes, to_json_object
+from forum.deliberation.symposium.violations import Violation
+from forum.work import Agent, Policy, Scripted, Symposium
+
+RECORDED = "recorded"
+"""How the time is held: every message has the time that it had."""
+
+
+class SessionReplay(msgspec.Struct, frozen=True):
+    """What came of a replay."""
+
+    messages: int
+    stored: str
+    """The digest that the artifact says it has."""
+    digest: str
+    """The one that it came to now."""
+    parted: str = ""
+    """The first message that is not what it was."""
+    faults: tuple[Violation, ...] = ()
+    """What else speaks against the artifact."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all is as it was."""
+        return self.stored == self.digest and not self.parted and not self.faults
+
+
+def replay_transcript(data: bytes, recorded: Sequence[bytes] | None = None) -> SessionReplay:
+    """Read a transcript again, and compare it with what was recorded, where that is at hand."""
+    artifact, stored = _decode_artifact(data)
+    parted = _first_difference(stored, recorded) if recorded is not None else ""
+    return SessionReplay(
+        len(stored),
+        artifact.transcript_digest,
+        transcript_digest(stored),
+        parted,
+        check_artifact(data),
+    )
+
+
+def _decode_artifact(data: bytes) -> tuple[Artifact, list[dict[str, object]]]:
+    value = read_json(data, "artifact")
+    artifact = read_artifact(value)
+    assert isinstance(value, dict)  # noqa: S101  it has the form of an artifact
+    return artifact, value["canonical_transcript"]
+
+
+def _first_difference(stored: Sequence[dict[str, object]], recorded: Sequence[bytes]) -> str:
+    """Return the id of the first message that is not the recorded one."""
+    for index in range(max(len(stored), len(recorded))):
+        was = recorded[index] if index < len(recorded) else b""
+        now = rfc8785.dumps(stored[index]) if index < len(stored) else b""  # type: ignore[arg-type]
+        if was != now:
+            return str(stored[index]["id"]) if now else read_message(was).id
+    return ""
+
+
+# Carrying it out again
+
+
+def compute_pins(session: Session, runtime: str) -> Mapping[ReplayPin, str]:
+    """Return what the course of a session depends on; nothing for what cannot be held."""
+    config, agents = resolve_personas(read_session_config(session)), _panel_agents(session.policy)
+    scripted = all(isinstance(agent, Scripted) for agent in agents.values())
+    speakers = (*config.agents, config.coordinator)
+    return {
+        ReplayPin.RUNTIME: runtime,
+        ReplayPin.ADAPTER: _digest([type(agent).__name__ for agent in agents.values()]),
+        ReplayPin.PROVIDER: _digest([[one.id, one.provider] for one in speakers]),
+        # Nobody but a script says tomorrow what it says today.
+        ReplayPin.MODEL: _digest([[one.id, one.model] for one in speakers]) if scripted else "",
+        ReplayPin.SAMPLING: _digest(agents),
+        ReplayPin.CACHE: "none" if scripted else "",
+        ReplayPin.TOOL_ENV: _digest([one.tools for one in speakers]),
+        ReplayPin.WALLCLOCK: RECORDED,
+        ReplayPin.PERSONA: _digest([one.persona_ref for one in speakers]),
+        ReplayPin.TRANSCRIPT_PREFIX: _digest([config.originator, config.problem_statement]),
+    }
+
+
+def find_unheld_pin(was: Mapping[ReplayPin, str], now: Mapping[ReplayPin, str]) -> ReplayPin | None:
+    """Return the first of the pins that cannot be held, or is not the same any more."""
+    for pin in ReplayPin:
+        if not was.get(pin) or was.get(pin) != now.get(pin):
+            return pin
+    return None
+
+
+def replay_execution(
+    session: Session, data: bytes, script: FakeScript, selector: FakeScript | None = None
+) -> SessionReplay:
+    """Carry a session out again by its script, and compare each message with the one it was.
+
+    Ids and times are those of the artifact: they are held, not compared.
+    """
+    artifact, stored = _decode_artifact(data)
+    rehearsal = ScriptedPanel(session, script, selector)
+    played = run_protocol(run_symposium(session), rehearsal.answer)
+    was = artifact.canonical_transcript
+    messages = [
+        read_message(data) for data in read_recorded_session(session, played.notes).messages
+    ]
+    again = [canonical_bytes(message) for message in _with_recorded_ids(messages, was)]
+    # In one form: others may write what we leave out, such as members that are null.
+    parted = _first_difference([to_json_object(message) for message in was], again)
+    digest = transcript_digest(stored if not parted else [_json(one) for one in again])
+    return SessionReplay(
+        len(again), artifact.transcript_digest, digest, parted, check_artifact(data)
+    )
+
+
+def _with_recorded_ids(messages: Sequence[Message], was: Sequence[Message]) -> Iterator[Message]:
+    """Yield messages with the ids and the times of those that they should be."""
+    ids: dict[str, str] = {}
+    for message, old in zip_longest(messages, was[: len(messages)]):
+        ids[message.id] = old.id if old else message.id
+        held = replace(
+            message,
+            id=ids[message.id],
+            timestamp=old.timestamp if old else message.timestamp,
+        )
+        if isinstance(held, BranchTurn):
+            held = replace(held, parent_id=ids[held.parent_id])
+        yield held
+
+
+def _panel_agents(policy: Policy) -> dict[str, Agent]:
+    assert isinstance(policy.panel, Symposium)  # noqa: S101  config_of has seen to that
+    return {name: policy.agents[name] for name in sorted(set(policy.panel.agents.values()))}
+
+
+def _digest(value: object) -> str:
+    return sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def _json(data: bytes) -> object:
+    return msgspec.json.decode(data)

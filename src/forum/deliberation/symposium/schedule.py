@@ -1,0 +1,267 @@
+"""Whether a transcript follows the schedule, walked along message by message.
+
+The schedule leaves no choice: from the config, and from what was said so far, it follows whose
+turn it is, which request is answered next, and what becomes of the others.  After a fault the
+walk goes on as if the message had been in its place, so that one fault is not told ten times.
+
+A runtime uses up a turn for a call that failed: turns rise, and may leave numbers out.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple, assert_never
+
+import msgspec
+
+from forum.deliberation.symposium.kinds import AgentFailurePolicy, NextAction, SelectionStrategy
+from forum.deliberation.symposium.schemas import (
+    Artifact,
+    BranchTurn,
+    CoordinationTurn,
+    CoordinatorVerdict,
+    DirectRequest,
+    Message,
+    PanelContraction,
+    PrimaryTurn,
+    ProblemStatement,
+    SymposiumConfig,
+    Synthesis,
+)
+from forum.deliberation.symposium.violations import Invariant, Violation, message_path
+
+
+class _RoutableRequest(NamedTuple):
+    """A request that can be put to its target."""
+
+    by: PrimaryTurn
+    request: DirectRequest
+
+    def is_answered_by(self, turn: BranchTurn) -> bool:
+        """Tell whether a turn is the answer to it."""
+        return (turn.parent_id, turn.speaker) == (self.by.id, self.request.target)
+
+
+def check_schedule(artifact: Artifact) -> Iterator[Violation]:
+    """Yield where a transcript leaves the schedule."""
+    panel = _find_panel(artifact)
+    if panel is None:
+        return
+    walk = _ScheduleChecker(artifact.config, panel)
+    for index, message in enumerate(artifact.canonical_transcript):
+        for law, why in walk.check_message(message):
+            yield Violation(law, message_path(index), why)
+    for index, message in enumerate(artifact.canonical_transcript):
+        if isinstance(message, PrimaryTurn):
+            for why in walk.check_notes(message):
+                yield Violation(Invariant.NOTES, message_path(index), why)
+
+
+def _find_panel(artifact: Artifact) -> list[str] | None:
+    """Return who sits on the panel; None if that cannot be known.
+
+    A panel that was chosen is not part of the artifact.  It is all that were heard, or had to
+    leave, in the first round, if that came to its end.
+    """
+    selector = artifact.config.selector
+    if selector.strategy is SelectionStrategy.FIXED:
+        return list(selector.default_deliberation_panel)
+    first = [message for message in artifact.canonical_transcript if message.round == 1]
+    if not any(isinstance(message, CoordinationTurn) for message in first):
+        return None
+    return list(dict.fromkeys(name for message in first for name in _turn_of(message)))
+
+
+def _turn_of(message: Message) -> Iterator[str]:
+    """Yield whose turn a message stands for, if it is one of the panel's."""
+    if isinstance(message, PrimaryTurn):
+        yield message.speaker
+    elif isinstance(message, PanelContraction):
+        yield message.content.agent_id
+
+
+_Violations = Iterator[tuple[Invariant, str]]
+
+
+class _ScheduleChecker:
+    """How far a session has come."""
+
+    def __init__(self, config: SymposiumConfig, panel: list[str]) -> None:
+        self._config = config
+        self._panel = panel
+        self._round = 0
+        self._due: list[str] = []
+        """Who has still to speak in this round."""
+        self._verdict: CoordinatorVerdict | None = None
+        """How this round has ended."""
+        self._turns: dict[str, PrimaryTurn] = {}
+        self._inline: _RoutableRequest | None = None
+        """What has to be answered before anything else is said."""
+        self._waiting: deque[_RoutableRequest] = deque()
+        self._drains = 0
+        """How many of those that wait may be answered before the next turn of the panel."""
+        self._lost: list[_RoutableRequest] = []
+        """Requests whose target had left when their time had come."""
+        self._failed: dict[str, list[DirectRequest]] = {}
+        self._dropped: dict[str, list[DirectRequest]] = {}
+
+    def check_message(self, message: Message) -> _Violations:
+        """Go on by a message, and yield what is wrong with its place."""
+        if message.round > self._round:
+            yield from self._open_round(message.round)
+        match message:
+            case ProblemStatement():
+                pass
+            case PrimaryTurn():
+                yield from self._check_primary(message)
+            case BranchTurn():
+                yield from self._check_branch(message)
+            case PanelContraction():
+                yield from self._check_contraction(message.content.agent_id)
+            case CoordinationTurn():
+                yield from self._check_coordination(message)
+            case Synthesis():
+                yield from self._check_synthesis()
+            case _:
+                assert_never(message)
+
+    def check_notes(self, turn: PrimaryTurn) -> Iterator[str]:
+        """Yield which notes of a turn are not what became of its requests."""
+        failed = self._failed.get(turn.id, [])
+        noted = [failure.offending_request for failure in turn.schema_failure]
+        first, others = noted[: len(failed)], noted[len(failed) :]
+        if first != [msgspec.to_builtins(request) for request in failed]:
+            yield f"{len(failed)} requests could not be put, which is not what is noted"
+        # What follows was no request at all, or could not be put any more when its time had come:
+        # a transcript that only grows has no place for a note of that, so none is missed.
+        late = [w.request for w in (*self._lost, *self._waiting) if not self._is_routable(w)]
+        put = [r for r in turn.content.direct_requests if r not in failed and r not in late]
+        if any(msgspec.to_builtins(request) in others for request in put):
+            yield "a request was put, and is noted as one that could not be"
+        dropped = self._dropped.get(turn.id, [])
+        if list(turn.dropped_deferred) != dropped:
+            yield f"{len(dropped)} requests had to be dropped, which is not what is noted"
+
+    def _open_round(self, number: int) -> _Violations:
+        yield from self._close_branch()
+        if number != self._round + 1:
+            yield Invariant.ORDER, f"round {number} follows round {self._round}"
+        if self._round and (
+            self._verdict is None or self._verdict.next_action is not NextAction.CONTINUE
+        ):
+            yield (
+                Invariant.COORDINATOR_LAST,
+                f"no verdict says that round {self._round} is not the last",
+            )
+        if number > self._config.budget.max_rounds:
+            yield Invariant.CAPS, f"round {number} of {self._config.budget.max_rounds}"
+        self._round, self._verdict, self._due = number, None, list(self._panel)
+        self._drains = self._config.runtime.max_deferred_drains_per_round
+
+    def _check_primary(self, turn: PrimaryTurn) -> _Violations:
+        yield from self._close_branch()
+        yield from self._close_drains()
+        yield from self._check_round_open()
+        yield from self._take_turn(turn.speaker, Invariant.DECLARED_ORDER)
+        self._turns[turn.id] = turn
+        self._sort_requests(turn)
+
+    def _check_branch(self, turn: BranchTurn) -> _Violations:
+        yield from self._check_round_open()
+        if turn.content.direct_requests not in ((), turn.suggested_followups):
+            yield Invariant.BRANCH, "an answer puts requests of its own"
+        if turn.parent_id not in self._turns:
+            yield Invariant.BRANCH, "it answers no turn before it"
+        elif self._inline is not None and self._inline.is_answered_by(turn):
+            self._inline = None
+        elif (asked := self._next_waiting()) is not None and asked.is_answered_by(turn):
+            self._drain()
+        else:
+            yield Invariant.BRANCH, "it does not answer the request whose turn it is"
+
+    def _check_contraction(self, agent: str) -> _Violations:
+        yield from self._check_round_open()
+        if self._config.runtime.on_agent_failure is AgentFailurePolicy.TERMINATE:
+            yield Invariant.CONTRACTION, "this session was to end with the first failure"
+        if agent not in self._panel:
+            yield Invariant.CONTRACTION, f"{agent} is not on the panel"
+        elif self._inline is not None and self._inline.request.target == agent:
+            self._inline = None
+        elif (asked := self._next_waiting()) is not None and asked.request.target == agent:
+            self._drain()
+        else:
+            yield from self._close_branch()
+            yield from self._close_drains()
+            yield from self._take_turn(agent, Invariant.CONTRACTION)
+        self._panel = [name for name in self._panel if name != agent]
+        self._due = [name for name in self._due if name != agent]
+
+    def _check_coordination(self, turn: CoordinationTurn) -> _Violations:
+        yield from self._close_branch()
+        yield from self._check_round_open()
+        if self._due:
+            yield (
+                Invariant.COORDINATOR_LAST,
+                f"{self._due[0]} has not spoken in round {self._round}",
+            )
+        if not self._panel:
+            yield Invariant.CONTRACTION, "nobody is left on the panel"
+        self._due, self._verdict = [], turn.content
+
+    def _check_synthesis(self) -> _Violations:
+        asked = self._verdict is not None and self._verdict.next_action is NextAction.FINALIZE
+        if not asked and not self._config.runtime.synthesize_on_terminate:
+            yield Invariant.OUTCOME, "no verdict asks for a synthesis"
+
+    def _check_round_open(self) -> _Violations:
+        if self._verdict is not None:
+            yield Invariant.COORDINATOR_LAST, f"round {self._round} was over"
+
+    def _take_turn(self, agent: str, law: Invariant) -> _Violations:
+        """Let an agent speak, or fail to.  Who was passed over has lost their turn."""
+        if agent not in self._due:
+            yield law, f"it is not {agent}'s turn"
+            return
+        while (first := self._due.pop(0)) != agent:
+            yield law, f"{first} comes before {agent}"
+
+    def _sort_requests(self, turn: PrimaryTurn) -> None:
+        """Find out what becomes of the requests of a turn."""
+        for request in turn.content.direct_requests:
+            asked = _RoutableRequest(turn, request)
+            if not self._is_routable(asked):
+                self._failed.setdefault(turn.id, []).append(request)
+            elif self._inline is None:
+                self._inline = asked
+            elif len(self._waiting) < self._config.runtime.max_deferred_queue_length:
+                self._waiting.append(asked)
+            else:
+                self._dropped.setdefault(turn.id, []).append(request)
+
+    def _is_routable(self, asked: _RoutableRequest) -> bool:
+        target = asked.request.target
+        return target in self._panel and target not in (
+            asked.by.speaker,
+            self._config.coordinator.id,
+        )
+
+    def _close_branch(self) -> _Violations:
+        if self._inline is not None:
+            yield Invariant.BRANCH, f"the request to {self._inline.request.target} was not answered"
+        self._inline = None
+
+    def _close_drains(self) -> _Violations:
+        if (asked := self._next_waiting()) is not None:
+            yield Invariant.BRANCH, f"the request to {asked.request.target} was passed over"
+        self._drains = 0
+
+    def _next_waiting(self) -> _RoutableRequest | None:
+        """Return the request that is answered next; those whose target has left fall out."""
+        while self._waiting and self._drains:
+            if self._is_routable(self._waiting[0]):
+                return self._waiting[0]
+            self._lost.append(self._waiting.popleft())
+        return None
+
+    def _drain(self) -> None:
+        self._waiting.popleft()
+        self._drains -= 1

@@ -1,0 +1,179 @@
+"""Playing a session without any agent: by a script that says what each call would be answered.
+
+The entries of a script belong to calls in the order in which these are made, over the whole
+session.  Which turn a call is made for depends on what was said before, so the session has to be
+played once to find out; then each turn has its moves, and agents can be given them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from forum.deliberation.steps import (
+    ZERO_AMOUNT,
+    AgentTurn,
+    BatchResult,
+    ProtocolSteps,
+    Session,
+    SessionNote,
+    SessionResult,
+    ToolProbe,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
+    advance_protocol,
+)
+from forum.deliberation.symposium.budget import usd_to_nano
+from forum.deliberation.symposium.failure_codes import scripted_error_code
+from forum.deliberation.symposium.kinds import ErrorKind
+from forum.deliberation.symposium.protocol import SymposiumTurn, run_symposium
+from forum.deliberation.symposium.provider_calls import FakeScript, ProviderResult, ScriptMatch
+from forum.ledger import Amount, Outcome
+from forum.work import ScriptStep, Why
+
+ASSISTANT = "assistant"
+
+
+class SimulatedSession(msgspec.Struct, frozen=True):
+    """A session from its first step to its closing."""
+
+    notes: tuple[SessionNote, ...]
+    closing: SessionResult
+
+
+def run_protocol(
+    steps: ProtocolSteps, answer: Callable[[AgentTurn], BatchResult]
+) -> SimulatedSession:
+    """Play a session to its end, with somebody who answers for all agents."""
+    notes: list[SessionNote] = []
+    heard: BatchResult | None = None
+    while not isinstance(step := advance_protocol(steps, heard), SessionResult):
+        if isinstance(step, SessionNote):
+            notes.append(step)
+            heard = BatchResult()
+        else:
+            heard = answer(_single_turn(step))
+    return SimulatedSession(tuple(notes), step)
+
+
+def _single_turn(turns: TurnBatch) -> AgentTurn:
+    (asked,) = turns.turns
+    assert not isinstance(asked, ToolProbe)  # noqa: S101  this protocol asks no tools
+    return asked
+
+
+def simulate_session(
+    session: Session, script: FakeScript, selector: FakeScript | None = None
+) -> dict[str, tuple[ScriptStep, ...]]:
+    """Return for each turn what an agent has to do so that the session goes as the script says.
+
+    A panel may be chosen by a script of its own; without it, the first entry is for that.
+    """
+    rehearsal = ScriptedPanel(session, script, selector)
+    run_protocol(run_symposium(session), rehearsal.answer)
+    return rehearsal.moves
+
+
+class _ScriptCursor(msgspec.Struct):
+    """A script, and how far it was played."""
+
+    script: FakeScript
+    played: int = 0
+
+    def next_for(self, asked: AgentTurn) -> ScriptStep:
+        """Return what the next call is answered."""
+        entries, at = self.script.entries, self.played
+        self.played += 1
+        if at >= len(entries) and self.script.on_exhaustion == "error":
+            return ScriptStep(fail=ErrorKind.INTERNAL.value)
+        entry = entries[at % len(entries)]
+        return _to_script_step(entry.result) if _matches(entry.match, asked) else _MISMATCH
+
+
+_MISMATCH = ScriptStep(fail=ErrorKind.INTERNAL.value)
+
+
+@dataclass(slots=True)
+class ScriptedPanel:
+    """All agents of a session, as scripts have them."""
+
+    session: Session
+    script: FakeScript
+    selector: FakeScript | None = None
+    moves: dict[str, tuple[ScriptStep, ...]] = field(default_factory=dict)
+    _reel: _ScriptCursor = field(init=False)
+    _selector: _ScriptCursor = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Put the scripts in."""
+        self._reel = _ScriptCursor(self.script)
+        self._selector = _ScriptCursor(self.selector) if self.selector else self._reel
+
+    def answer(self, asked: AgentTurn) -> BatchResult:
+        """Answer a turn, with all the attempts that it takes."""
+        reel = self._reel if isinstance(asked, SymposiumTurn) else self._selector
+        moves: list[ScriptStep] = []
+        said, spent = TurnResult(asked.name, TurnStatus.FAILED), ZERO_AMOUNT
+        while len(moves) <= asked.retries:
+            moves.append(reel.next_for(asked))
+            said = _to_turn_result(asked, moves[-1])
+            spent = Amount(
+                sum(move.usd or 0 for move in moves), sum(move.tokens for move in moves), len(moves)
+            )
+            dear = spent.exceeds(asked.allowance)
+            if said.fate is TurnStatus.SAID or dear or asked.hopeless(said):
+                break
+        self.moves[asked.name] = tuple(moves)
+        read = sum(move.input_tokens for move in moves)
+        return BatchResult((replace(said, spent=spent, input_tokens=read, at=self.session.begun),))
+
+
+def _to_turn_result(asked: AgentTurn, move: ScriptStep) -> TurnResult:
+    output = move.say.encode()
+    if move.fail:
+        return TurnResult(
+            asked.name, TurnStatus.FAILED, output, Outcome.FAILED, why=Why.ERROR, code=move.fail
+        )
+    try:
+        asked.read(output)
+    except ValueError:
+        return TurnResult(asked.name, TurnStatus.FAILED, output)
+    return TurnResult(asked.name, TurnStatus.SAID, output)
+
+
+def _to_script_step(result: ProviderResult) -> ScriptStep:
+    usage = result.usage
+    error = result.error
+    return ScriptStep(
+        say=_reply_text(result),
+        fail=scripted_error_code(error.kind, retriable=error.retriable) if error else "",
+        usd=usd_to_nano(usage.cost_usd),
+        tokens=usage.total_tokens,
+        input_tokens=min(usage.prompt_tokens, usage.total_tokens),
+    )
+
+
+def _reply_text(result: ProviderResult) -> str:
+    """Return what was said: in the right form, or else in plain words."""
+    if result.structured_output is not None:
+        return msgspec.json.encode(result.structured_output).decode()
+    said = [one.content for one in result.messages if one.role == ASSISTANT]
+    return next((words for words in reversed(said) if isinstance(words, str)), "")
+
+
+def _matches(match: ScriptMatch, asked: AgentTurn) -> bool:
+    """Tell whether a call is the one that an entry is for."""
+    if not isinstance(asked, SymposiumTurn):
+        return match.expected_output_schema is UNSET
+    return all(
+        wanted is UNSET or wanted == is_
+        for wanted, is_ in (
+            (match.agent_id, asked.speaker),
+            (match.expected_output_schema, asked.wanted),
+            (match.round, asked.round),
+            (match.turn_index, asked.turn_index),
+        )
+    )

@@ -1,0 +1,381 @@
+"""Checking one turn: calls and their replies, what is recorded of them, and the verdict."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from forum.deliberation.record_comparison import (
+    WRITER,
+    Breach,
+    IndexedEntry,
+    RecordComparer,
+    RecordDiverged,
+)
+from forum.deliberation.steps import (
+    CUT_OFF_REASONS,
+    ZERO_AMOUNT,
+    AgentTurn,
+    ToolProbe,
+    TurnResult,
+    TurnStatus,
+)
+from forum.ledger import Amount, Facts, Outcome
+from forum.tlog import Hash
+from forum.work import (
+    MAX_CHECK_ATTEMPTS,
+    MAX_LOST_CALLS,
+    MAX_THROTTLED_CALLS,
+    STOP_CAUSE,
+    AcceptedFacts,
+    CallFacts,
+    Check,
+    IntentFacts,
+    Next,
+    OutcomeFacts,
+    Policy,
+    Quotation,
+    ReplyFacts,
+    ReplyOrigin,
+    SkipFacts,
+    StopFacts,
+    StopReason,
+    VerdictFacts,
+    Why,
+    build_prompt,
+    find_loop,
+    repair_prompt,
+    task_of_strand,
+)
+
+_VERDICT = "attempt/1/verdict"
+_END_FACTS = (StopFacts, SkipFacts)
+"""By what a turn ends without a verdict."""
+
+
+class TurnAuditor:
+    """One turn while it is checked: calls and their replies, what is recorded of it, a verdict."""
+
+    def __init__(
+        self,
+        look: RecordComparer,
+        entries: Sequence[IndexedEntry],
+        policy: Policy,
+        accepted: AcceptedFacts,
+        cause: Hash,
+    ) -> None:
+        self._comparer, self._remaining = look, list(entries)
+        self._policy, self._accepted = policy, accepted
+        self._causes: tuple[Hash, ...] = (cause,)
+        self._next_causes: tuple[Hash, ...] = self._causes
+        """What the next call names as its cause."""
+        self._failed = 0
+        """How often it was asked in vain."""
+        self._spent = ZERO_AMOUNT
+        self._lost = self._throttled = 0
+        """How often in a row a call was lost, or turned away."""
+        self._calls = 0
+        self._rejected_replies: list[tuple[str, bytes]] = []
+        """What was said by whom, in vain."""
+
+    def check(self, turn: AgentTurn | ToolProbe) -> None:
+        """Check the turn as far as it has come."""
+        if isinstance(turn, ToolProbe):
+            self._check_probe(turn)
+        else:
+            self._check_agent_turn(turn)
+        for one in self._remaining:
+            detail = f"{one.entry.step}: it is not what comes next in turn {turn.name}"
+            self._comparer.report_fault(Breach.COURSE, detail, one)
+
+    def _take_next(self, *kinds: type[Facts]) -> IndexedEntry | None:
+        """Take the next entry, if it is of one of these kinds."""
+        if self._remaining and isinstance(self._remaining[0].entry.facts, kinds):
+            return self._remaining.pop(0)
+        return None
+
+    def _has_stopped(self) -> bool:
+        """Tell whether the turn ended here, or goes on later."""
+        return self._take_end() or not self._remaining
+
+    def _take_end(self) -> bool:
+        """Take what ends the turn without a verdict, if that is what comes next."""
+        end = self._take_next(*_END_FACTS)
+        if end is None:
+            return False
+        begun, stops = end.entry.n > 0, isinstance(end.entry.facts, StopFacts)
+        self._check_step(end, "stop" if stops else "skip", "")
+        self._comparer.compare_parents(end, () if begun else self._causes)
+        self._comparer.compare_bodies(Breach.COURSE, end, ())
+        if stops:
+            self._check_stopped(end)
+        elif begun:
+            self._comparer.report_fault(Breach.COURSE, f"{end.entry.step}: it had begun", end)
+        else:
+            self._comparer.compare_facts(Breach.COURSE, end, SkipFacts(STOP_CAUSE))
+        return True
+
+    def _check_stopped(self, end: IndexedEntry) -> None:
+        """Check that the turn has met the limit that has stopped it."""
+        expected = self._expected_stop(end.entry.facts, task_of_strand(end.entry.strand) or "")
+        if expected is None:
+            detail = f"{end.entry.step}: it has met no limit of its own"
+            self._comparer.report_fault(Breach.COURSE, detail, end)
+        else:
+            self._comparer.compare_facts(Breach.COURSE, end, expected)
+
+    def _expected_stop(self, stopped: StopFacts, by: str) -> StopFacts | None:
+        """Return what the stop of this turn has to say, or nothing if it could not be stopped."""
+        most = self._accepted.milliseconds
+        match stopped.reason:
+            case StopReason.BUDGET:
+                # What it says of that is checked by those who know what all turns have used.
+                return replace(stopped, by=by)
+            case StopReason.DEADLINE:
+                return StopFacts(StopReason.DEADLINE, "milliseconds", 0, most, most, by)
+            case StopReason.CANCELLED:
+                return StopFacts(StopReason.CANCELLED, by=by)
+            case StopReason.ERROR:
+                return StopFacts(StopReason.ERROR, stopped.limit, by=by)
+            case _:
+                return self._expected_limit_stop(by)
+
+    def _expected_limit_stop(self, by: str) -> StopFacts | None:
+        """Return by which limit of its own a turn was stopped."""
+        turns, repeats = self._policy.turns, self._policy.repeats
+        if self._lost > MAX_LOST_CALLS:
+            return StopFacts(StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, by)
+        if self._calls >= turns:
+            return StopFacts(StopReason.TURNS, "turns", 1, turns, turns, by)
+        if loop := find_loop(self._rejected_replies, repeats):
+            return StopFacts(loop, "repeats", 1, repeats, repeats, by)
+        return None
+
+    def _is_end_next(self) -> bool:
+        return isinstance(self._remaining[0].entry.facts, _END_FACTS)
+
+    def _check_agent_turn(self, turn: AgentTurn) -> None:
+        prompt = build_prompt(turn.briefing, turn.prompt).text
+        while not self._has_stopped():
+            self._calls += 1
+            reply = self._check_exchange(turn, prompt)
+            if reply is None:
+                return
+            if self._is_made_again(turn, reply):
+                continue
+            self._lost = self._throttled = 0
+            fault = self._check_reply(turn, reply)
+            if fault is None:
+                return
+            if fault:
+                prompt = repair_prompt(prompt, self._quoted(reply), fault[:500])
+                self._causes = ()
+            self._next_causes = self._causes
+
+    def _check_exchange(self, turn: AgentTurn, prompt: bytes) -> IndexedEntry | None:
+        """Check a call, and return its reply."""
+        call = self._take_next(CallFacts)
+        if call is None:
+            return None
+        self._check_call(call, turn, prompt)
+        reply = self._take_next(ReplyFacts)
+        if reply is None:
+            self._check_unanswered()
+        else:
+            self._check_step(reply, f"{call.entry.step}/reply", turn.agent)
+            self._comparer.compare_parents(reply, ())
+            self._check_lost(call, reply)
+            self._check_bill(call, reply)
+            facts: ReplyFacts = reply.entry.facts
+            self._spent = self._spent.plus(Amount(facts.usd, facts.tokens, 1))
+        return reply
+
+    def _check_unanswered(self) -> None:
+        """Check a turn whose last call is open: it goes on later, or its record was unreadable."""
+        end = self._remaining[0] if self._remaining else None
+        if end is None or not self._take_end():
+            return
+        facts = end.entry.facts
+        if not isinstance(facts, StopFacts) or facts.reason is not StopReason.ERROR:
+            detail = f"{end.entry.step}: what came of the last call was never recorded"
+            self._comparer.report_fault(Breach.COURSE, detail, end)
+
+    def _check_lost(self, call: IndexedEntry, reply: IndexedEntry) -> None:
+        """Check a call that nobody heard the end of: it has cost all of it, and said nothing."""
+        called: CallFacts = call.entry.facts
+        if reply.entry.facts.why is Why.LOST:
+            lost = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
+            self._comparer.compare_facts(Breach.COURSE, reply, lost)
+            self._comparer.compare_bodies(Breach.COURSE, reply, ())
+
+    def _check_bill(self, call: IndexedEntry, reply: IndexedEntry) -> None:
+        """Check that what was paid in another run, or not reserved, is told apart."""
+        called: CallFacts = call.entry.facts
+        facts: ReplyFacts = reply.entry.facts
+        over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
+        if (facts.overrun_usd, facts.overrun_tokens) != over:
+            detail = f"{reply.entry.step}: it has passed what was reserved by {over}"
+            self._comparer.report_fault(Breach.COURSE, detail, reply)
+        cost = (called.usd, called.tokens, facts.usd, facts.tokens)
+        if facts.source is ReplyOrigin.RECORDED and (any(cost) or not self._accepted.fork_run):
+            detail = f"{reply.entry.step}: no other run has paid for it"
+            self._comparer.report_fault(Breach.COURSE, detail, reply)
+
+    def _is_made_again(self, turn: AgentTurn, reply: IndexedEntry) -> bool:
+        """Tell whether a call is made again as it was: it was lost, or turned away."""
+        facts: ReplyFacts = reply.entry.facts
+        if self._spent.exceeds(turn.allowance):
+            return False
+        if facts.why is Why.LOST:
+            self._lost += 1
+            if self._lost > MAX_LOST_CALLS and self._remaining and not self._is_end_next():
+                self._diverge("it was lost too often to be made again")
+            return True
+        if facts.why is not Why.THROTTLED or self._throttled == MAX_THROTTLED_CALLS:
+            return False
+        if facts.outcome is Outcome.OK:
+            # Else whoever likes another reply better says that there was none.
+            self._comparer.report_fault(
+                Breach.COURSE, f"{reply.entry.step}: it was not turned away", reply
+            )
+        self._throttled += 1
+        return True
+
+    def _check_reply(self, turn: AgentTurn, reply: IndexedEntry) -> str | None:
+        """Return what was wrong with a reply for which it is asked again; nothing at the end."""
+        facts: ReplyFacts = reply.entry.facts
+        output, fault = self._comparer.read_body(reply, "output"), ""
+        self._failed += 1
+        if facts.outcome is Outcome.OK:
+            try:
+                turn.read(output)
+            except ValueError as error:
+                fault = str(error)
+                self._rejected_replies.append(
+                    (turn.agent, output + self._comparer.read_body(reply, "uses"))
+                )
+            else:
+                self._check_accepted_reply(turn, output)
+                return None
+        failed = TurnResult("", TurnStatus.FAILED, output, facts.outcome, facts.why, facts.code)
+        denied, dear = facts.outcome is Outcome.DENIED, self._spent.exceeds(turn.allowance)
+        if self._failed > turn.retries or denied or dear or turn.hopeless(failed):
+            # Nobody has failed who was cut off when all of the session was to end.
+            if facts.why not in CUT_OFF_REASONS or not self._take_end():
+                self._check_failed(facts.outcome)
+            return None
+        if self._is_verdict_next():
+            self._diverge(f"turn {turn.name}: it was given up too early")
+        return fault
+
+    def _quoted(self, reply: IndexedEntry) -> Quotation:
+        output = self._comparer.read_body(reply, "output")[: self._policy.input_bytes]
+        committed = reply.entry.bodies.get("output")
+        return Quotation("you", output, committed.size if committed else 0)
+
+    def _is_verdict_next(self) -> bool:
+        return bool(self._remaining) and isinstance(self._remaining[0].entry.facts, VerdictFacts)
+
+    def _check_call(self, call: IndexedEntry, turn: AgentTurn, prompt: bytes) -> None:
+        facts: CallFacts = call.entry.facts
+        number = self._calls
+        self._check_step(call, f"attempt/1/call/{number}", turn.agent)
+        if (facts.agent, facts.role, facts.attempt, facts.turn) != (turn.agent, "", 1, number):
+            detail = f"{call.entry.step}: {facts.agent!r} was asked and not {turn.agent!r}"
+            self._comparer.report_fault(Breach.ASKED, detail, call)
+        longest = min(self._policy.call_milliseconds, self._accepted.milliseconds)
+        if facts.milliseconds != longest:
+            detail = f"{call.entry.step}: it may take {longest} milliseconds"
+            self._comparer.report_fault(Breach.COURSE, detail, call)
+        told = [("prompt", prompt), *([("schema", turn.schema)] if turn.schema else [])]
+        self._comparer.compare_bodies(Breach.ASKED, call, told)
+        self._comparer.compare_parents(call, self._next_causes)
+        self._next_causes = ()  # one that is made again, as it was, follows from this one
+
+    def _check_step(self, where: IndexedEntry, step: str, agent: str) -> None:
+        self._comparer.compare_step(Breach.COURSE, where, step, agent or WRITER)
+
+    def _check_accepted_reply(self, turn: AgentTurn, output: bytes) -> None:
+        """Check what is recorded of a reply in the right form."""
+        note = turn.note(output) if turn.note else None
+        if note is not None and self._remaining:
+            if not isinstance(self._remaining[0].entry.facts, type(note.facts)):
+                self._diverge(f"turn {turn.name}: nothing is recorded of what was said")
+            taken = self._remaining.pop(0)
+            self._comparer.compare_note(Breach.RECORDED, taken, note, turn.agent or WRITER)
+            self._comparer.compare_parents(taken, ())
+        self._check_verdict(VerdictFacts(1, Outcome.OK, Check.FORM, Next.ACCEPT))
+
+    def _check_failed(self, outcome: Outcome) -> None:
+        """Check the end of a turn that has come to nothing."""
+        if outcome is Outcome.OK:
+            self._check_verdict(VerdictFacts(1, Outcome.FAILED, Check.FORM, Next.GIVE_UP, "form"))
+        else:
+            verdict = VerdictFacts(1, outcome, Check.OUTCOME, Next.GIVE_UP, outcome.value)
+            self._check_verdict(verdict)
+
+    def _check_verdict(self, expected: VerdictFacts) -> None:
+        """Check the verdict, which is all that follows: it is in one commit with the reply."""
+        if not self._remaining:
+            return
+        verdict = self._take_next(VerdictFacts)
+        if verdict is None:
+            self._diverge("it does not end as its last reply says")
+            return
+        self._check_step(verdict, _VERDICT, "")
+        self._comparer.compare_parents(verdict, ())
+        self._comparer.compare_facts(Breach.COURSE, verdict, expected)
+        self._comparer.compare_bodies(Breach.COURSE, verdict, ())
+        if verdict.entry.facts.next is not expected.next:
+            raise RecordDiverged
+
+    def _diverge(self, detail: str) -> None:
+        """Tell where the record parts from all that the protocol could have led to."""
+        self._comparer.report_fault(Breach.COURSE, detail, self._remaining[0])
+        raise RecordDiverged
+
+    def _check_probe(self, probe: ToolProbe) -> None:
+        for number in range(1, MAX_CHECK_ATTEMPTS + 1):
+            if self._has_stopped():
+                return
+            facts = self._check_probe_call(probe, "check" if number == 1 else f"check/{number}")
+            if facts is None:
+                return
+            if facts.why is not Why.LOST or number == MAX_CHECK_ATTEMPTS:
+                self._check_probe_result(facts)
+                return
+
+    def _check_probe_call(self, probe: ToolProbe, step: str) -> OutcomeFacts | None:
+        """Check one look of a tool, and return what came of it."""
+        intent = self._take_next(IntentFacts)
+        if intent is None:
+            return None
+        self._check_step(intent, step, "")
+        self._comparer.compare_facts(Breach.ASKED, intent, IntentFacts(probe.tool))
+        self._comparer.compare_bodies(Breach.ASKED, intent, [("arguments", probe.given)])
+        self._comparer.compare_parents(intent, self._next_causes)
+        self._next_causes = ()
+        happened = self._take_next(OutcomeFacts)
+        if happened is None:
+            self._check_unanswered()
+            return None
+        self._check_step(happened, f"{step}/outcome", "")
+        self._comparer.compare_parents(happened, ())
+        facts: OutcomeFacts = happened.entry.facts
+        if facts.known:
+            self._comparer.report_fault(
+                Breach.COURSE, f"{step}: it is looked at anew each time", happened
+            )
+        if facts.why is Why.LOST:
+            lost = OutcomeFacts(Outcome.INDETERMINATE, Why.LOST)
+            self._comparer.compare_facts(Breach.COURSE, happened, lost)
+            self._comparer.compare_bodies(Breach.COURSE, happened, ())
+        return facts
+
+    def _check_probe_result(self, facts: OutcomeFacts) -> None:
+        """Check the end of a turn in which a tool was asked."""
+        if facts.outcome is Outcome.INDETERMINATE and self._take_end():
+            return  # cut off when all of the session was to end
+        held = facts.outcome is Outcome.OK
+        following = Next.ACCEPT if held else Next.GIVE_UP
+        reason = "" if held else facts.outcome.value
+        self._check_verdict(VerdictFacts(1, facts.outcome, Check.COMMAND, following, reason))

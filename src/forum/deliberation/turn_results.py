@@ -1,0 +1,49 @@
+"""What is recorded of a turn, as a protocol hears it: one reading for those who go on and check."""
+
+from collections.abc import Callable
+
+from forum.deliberation.steps import TurnResult, TurnStatus
+from forum.ledger import Outcome, Position
+from forum.work import TURN_PREFIX, StopReason, TaskRun, TaskState
+
+ReadBody = Callable[[Position, str], bytes]
+"""Returns the beginning of a body, and nothing of one that is not there."""
+
+_STOPS = frozenset({StopReason.BUDGET, StopReason.DEADLINE, StopReason.CANCELLED})
+"""What ends a whole session, and not only the turn that met it."""
+
+
+def build_turn_result(task: TaskRun, read: ReadBody) -> TurnResult | None:
+    """Return what came of a turn, once it is over."""
+    if not task.state.is_end:
+        return None
+    turn, fate = task.id.removeprefix(TURN_PREFIX), turn_status(task)
+    call = task.calls[-1] if task.calls else None
+    if call is None or call.replied is None or call.reply_at is None:
+        return TurnResult(turn, fate, spent=task.spent, entry=task.last)
+    failed = call.replied.outcome is not Outcome.OK
+    replies = [c.replied for c in task.calls if c.replied]
+    return TurnResult(
+        turn,
+        fate,
+        read(call.reply_at, "output"),
+        call.replied.outcome,
+        call.replied.why,
+        call.replied.code,
+        read(call.reply_at, "error") if failed else b"",
+        call.replied.model or call.called.model,
+        task.spent,
+        sum(reply.input_tokens for reply in replies),
+        sum(reply.milliseconds for reply in replies),
+        call.ended,
+        task.last,
+    )
+
+
+def turn_status(task: TaskRun) -> TurnStatus:
+    """Return what has become of a turn that is over."""
+    if task.state is TaskState.PASSED:
+        return TurnStatus.SAID
+    reason = task.stopped.reason if task.stopped else None
+    cut = task.state is TaskState.SKIPPED or reason in _STOPS
+    return TurnStatus.CUT if cut else TurnStatus.FAILED

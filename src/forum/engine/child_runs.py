@@ -1,0 +1,137 @@
+"""Runs within runs: a task that has a plan of its own gets a run of its own for it.
+
+The run gets an allotment, which its parent has reserved, and gives back what it leaves.  It wakes
+its parent when it ends; nobody waits for it meanwhile.
+"""
+
+from contextlib import suppress
+from hashlib import sha256
+
+import msgspec
+
+from forum.engine.accept import RunRequest, accept_run
+from forum.engine.context import RunContext, open_body, read_run
+from forum.engine.ports import EMPTY_CONTENT, NO_COST, CallReply
+from forum.errors import BodyGone
+from forum.ledger import NO_LIMIT, Amount, BudgetAccount, BytesContent, Content, Ledger, Outcome
+from forum.work import (
+    AcceptedFacts,
+    DelegationFacts,
+    Plan,
+    Policy,
+    Run,
+    RunBudget,
+    StopReason,
+    Task,
+    Why,
+    inner_stop_reason,
+    stop_reason,
+)
+
+_WHYS: dict[StopReason | None, Why] = {
+    StopReason.DEADLINE: Why.DEADLINE,
+    StopReason.CANCELLED: Why.CANCELLED,
+}
+CHILD_RUN = "run"
+"""Who answers for a plan within a plan."""
+
+
+def allot_budget(
+    run: str, task: Task, account: BudgetAccount | None, sharers: int
+) -> DelegationFacts:
+    """Return which run carries out the plan within a task, and the most that it may use.
+
+    Without a budget of its own it gets an equal share of what is left: other tasks need some too.
+    """
+    cap, used = account or BudgetAccount(NO_COST, NO_COST)
+    members = (
+        wish if whole == NO_LIMIT else _share_of(wish, max(0, whole - spent), sharers)
+        for wish, whole, spent in zip(task.budget.cap, cap, used, strict=True)
+    )
+    return DelegationFacts(_child_run_id(run, task.id), *members)
+
+
+def _share_of(wish: int, left: int, sharers: int) -> int:
+    return min(wish, left) if wish != NO_LIMIT else left // max(1, sharers)
+
+
+def reservation_of(delegated: DelegationFacts) -> Amount:
+    """Return what the parent has to set aside: what has no limit is charged when it is known."""
+    return Amount(*(0 if most == NO_LIMIT else most for most in delegated.allotment))
+
+
+def start_child_run(
+    ledger: Ledger, case: RunContext, task: Task, delegated: DelegationFacts, prompt: str
+) -> None:
+    """Have the plan within carried out, or the panel sit, unless that was begun."""
+    if ledger.store.strands(delegated.run):
+        return
+    plan = Plan(task.tasks) if task.tasks else None
+    left = NO_LIMIT
+    if case.deadline is not None:
+        left = max(0, (case.deadline - ledger.now()) // 1000)
+    budget = RunBudget(
+        *delegated.allotment, min(left, task.budget.milliseconds), case.accepted.depth - 1
+    )
+    origin = AcceptedFacts(parent_run=case.run, parent_task=task.id)
+    order = RunRequest(prompt, plan, _child_policy(case.policy, task, prompt), budget)
+    accept_run(ledger, delegated.run, order, CHILD_RUN, origin)
+
+
+def read_child_reply(ledger: Ledger, delegated: DelegationFacts) -> CallReply | None:
+    """Return what came of the run, once it has ended."""
+    state = read_run(ledger, delegated.run)
+    if state.outcome is None:
+        return None
+    account = ledger.store.account(delegated.run)
+    output = open_body(ledger, state.answer_at, "answer") if state.answer_at else EMPTY_CONTENT
+    # The caller of the outer run has to learn that a cap was reached, however deep within.
+    reason = None if state.outcome is Outcome.OK else stop_reason(state)
+    why = Why.NONE if state.outcome is Outcome.OK else _WHYS.get(reason, Why.ERROR)
+    return CallReply(
+        state.outcome,
+        output,
+        account.used if account else NO_COST,
+        (state.ended - state.begun) // 1000,
+        why=why,
+        code=reason.value if reason else "",
+        error=_stop_of(ledger, state) if reason else EMPTY_CONTENT,
+        model=models_in_run(state),
+    )
+
+
+def _stop_of(ledger: Ledger, state: Run) -> Content:
+    """Return the facts of the stop of a run, or of the run within that stopped it."""
+    if state.stopped is not None:
+        return BytesContent(msgspec.json.encode(state.stopped))
+    stopped = (task for task in state.tasks.values() if inner_stop_reason(task))
+    call = next(stopped).result
+    with suppress(BodyGone):
+        if call and call.reply_at:
+            return open_body(ledger, call.reply_at, "error")
+    return EMPTY_CONTENT
+
+
+def models_in_run(run: Run) -> str:
+    """Return every model that has worked in a run, so that none of them judges it unnoticed."""
+    calls = (call for task in run.tasks.values() for call in task.calls if not call.called.role)
+    named = {(call.replied.model if call.replied else "") or call.called.model for call in calls}
+    return ",".join(sorted(named))
+
+
+def _child_policy(policy: Policy, task: Task, prompt: str) -> Policy:
+    if task.panel is not None:
+        return policy.for_child_run(()).for_panel(task.panel, prompt)
+    names = Plan(task.tasks).names
+    gates = tuple(
+        gate
+        for gate in policy.gates
+        if gate == "tasks" or (gate.startswith("task:") and gate[5:] in names)
+    )
+    return policy.for_child_run(gates)
+
+
+def _child_run_id(run: str, task: str) -> str:
+    """Name a run within a run: the same for everybody, and in order right behind its parent."""
+    digest = sha256(f"{run}/{task}".encode()).hexdigest()
+    return f"{run[:13]}-8{digest[:3]}-a{digest[3:6]}-{digest[6:18]}"

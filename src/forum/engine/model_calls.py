@@ -1,0 +1,673 @@
+"""Making the calls of one strand, each recorded before it is made and when it is answered.
+
+What is recorded is not done again.  A call that was recorded without its reply belonged to a worker
+that died: it is closed as lost, at the full price that was reserved for it, and made again under a
+new reservation.  A call that the provider turned away is made again after the pause it asks for.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from forum.engine.child_runs import CHILD_RUN
+from forum.engine.context import (
+    ENGINE,
+    RunContext,
+    RunInput,
+    position_of,
+    read_body,
+    read_prefix,
+    read_run,
+    submitter_of,
+)
+from forum.engine.gates import with_operator_rules
+from forum.engine.ports import (
+    MAX_TOOL_CALLS,
+    CallReply,
+    DeltaSink,
+    Model,
+    ModelCall,
+    ModelFactory,
+    RecordedReply,
+    ReplySource,
+    TaskHalted,
+    ToolFactory,
+    ToolOffer,
+)
+from forum.engine.shared_budgets import SharedBudgets, settle_charges
+from forum.engine.signals import CancelToken
+from forum.engine.streaming import stream_reply
+from forum.errors import (
+    BacklogFull,
+    BodyGone,
+    BudgetExceeded,
+    CapReached,
+    ConcurrentUpdate,
+    ForumError,
+    Malformed,
+    StoreFailed,
+)
+from forum.ledger import (
+    MAIN_STRAND,
+    NO_LIMIT,
+    UNLIMITED,
+    Amount,
+    Attachment,
+    BudgetCharge,
+    BudgetSliceCharge,
+    BytesContent,
+    Draft,
+    Effect,
+    Facts,
+    Ledger,
+    Outcome,
+    RecordedEntry,
+    Spend,
+    Strand,
+    Timer,
+    due_now,
+)
+from forum.tlog import Hash
+from forum.work import (
+    MAX_LOST_CALLS,
+    MAX_READ_BYTES,
+    MAX_THROTTLED_CALLS,
+    CallFacts,
+    GateRule,
+    Limit,
+    Prompt,
+    Quotation,
+    ReplyFacts,
+    ReplyOrigin,
+    SkipFacts,
+    StopFacts,
+    StopReason,
+    ToolCall,
+    Why,
+    find_loop,
+    fold,
+    limit_name,
+    sanitize_name,
+    task_strand,
+)
+
+_RETRY_DELAY_S = 0.5
+_CANCEL_GRACE_S = 0.3
+"""How long one whose time is over may take to end by itself, and to tell what it has cost."""
+_BUDGET_RETRY_DELAY_US = 200_000
+"""How long to wait for change when the purse seems empty."""
+_LARGE_BODY_BYTES = 1 << 20
+
+_tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
+
+
+class TaskSuspended(Exception):
+    """A person has the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a task is carried out with."""
+
+    ledger: Ledger
+    models: ModelFactory
+    tools: ToolFactory
+    prior: Callable[[RunInput], "ReplySource | None"]
+    """What an earlier run says of the same calls, where there is one."""
+    unhurried: bool = True
+    """Whether pauses are made: a replay makes none."""
+    whispers: DeltaSink | None = None
+    """Who listens to calls while they are made."""
+    gate_rules: tuple[GateRule, ...] = ()
+    """What the operator wants approved today, beside what the policies of runs say."""
+    budgets: SharedBudgets | None = None
+    """Caps over many runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSpec:
+    """What is asked of an agent."""
+
+    agent: str
+    prompt: Prompt
+    causes: tuple[Hash, ...] = ()
+    question: bytes = b""
+    """What is new in it: the same answer to another question is another one."""
+    role: str = ""
+    schema: bytes = b""
+    offers: tuple[ToolOffer, ...] = ()
+    allowance: Amount = UNLIMITED
+    """What all calls of the task may use: once more is used, none is made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """A call and its reply; the reply may not be recorded yet."""
+
+    agent: str
+    model: str
+    """What answered, as far as that is known."""
+    replied: ReplyFacts
+    output: bytes
+    """The beginning of what was said."""
+    size: int
+    uses: tuple[ToolCall, ...]
+    unrecorded: tuple[Draft, ...] = ()
+
+    def quote_output(self, most: int) -> Quotation:
+        """Return what was said, or its beginning, in order to quote it to the one who said it."""
+        return Quotation("you", self.output[:most], self.size)
+
+
+class StepNames:
+    """Names the steps of one attempt."""
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt, self.calls, self._uses = attempt, 0, 0
+        self._seen: dict[ToolCall, int] = {}
+
+    def next_call(self) -> tuple[str, str]:
+        """Name the next call, and its reply."""
+        self.calls += 1
+        name = f"attempt/{self.attempt}/call/{self.calls}"
+        return name, f"{name}/reply"
+
+    def next_tool_call(self, use: ToolCall) -> tuple[str, int]:
+        """Name the next effect, and say the how manieth such effect it is.
+
+        The same thing wanted twice within one attempt is two effects.
+        """
+        self._uses += 1
+        self._seen[use] = self._seen.get(use, 0) + 1
+        return f"attempt/{self.attempt}/use/{self._uses}", self._seen[use]
+
+
+class ModelCaller:
+    """Makes calls for one task, or one role, of a run, and keeps its strand."""
+
+    def __init__(self, world: Services, intake: RunInput, task: str, stop: CancelToken) -> None:
+        self.services, self.ledger, self.run_input, self.task = world, world.ledger, intake, task
+        self.policy = with_operator_rules(intake.policy, world.gate_rules)
+        self.cancel_token, self.prior = stop, world.prior(intake)
+        self.allowed_by = intake.plan_entry if isinstance(intake, RunContext) else intake.cause
+        self._reply_digests: list[tuple[str, bytes]] = []
+        self._answered_counts: dict[str, int] = {}
+        self._lost = self._throttled = 0
+        self.spent = Amount()
+        """What its calls have cost so far."""
+        self._limits: tuple[Limit, ...] | None = None
+        self._open_charges: tuple[BudgetSliceCharge, ...] = ()
+        """What the call that is under way has been charged to, of caps over many runs."""
+
+    async def drive(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Go on with the work until it has ended, or waits for somebody."""
+        name = task_strand(self.task)
+        self.strand: Strand = await asyncio.to_thread(
+            self.ledger.open_strand, self.run_input.run, name
+        )
+        state = fold((r.leaf, r.entry) for r in self.strand.loaded_entries).task(self.task)
+        if state.state.is_end:
+            return
+        try:
+            await work()
+        except TaskSuspended:
+            return
+        except TaskHalted as halt:
+            await self._record_end(halt.facts)
+        except (BodyGone, Malformed) as error:
+            why = type(error).__name__
+            await self._record_end(StopFacts(StopReason.ERROR, why, by=self.task))
+
+    async def _record_end(self, facts: Facts) -> None:
+        """Record that the task goes no further, also where its record could not be played."""
+        end = await asyncio.to_thread(
+            self.ledger.open_strand_at_end, self.run_input.run, self.strand.name
+        )
+        if end.length != self.strand.length:
+            raise ConcurrentUpdate(f"strand {end.run}/{end.name}")
+        step = "skip" if isinstance(facts, SkipFacts) else "stop"
+        causes = () if end.length else (self.allowed_by,)
+        await end.append_exclusive_async(
+            Draft(step, ENGINE, facts, causes, effects=self.wake_run_effects())
+        )
+
+    def wake_run_effects(self) -> tuple[Timer, ...]:
+        """Return what has the run looked after."""
+        return (due_now(self.run_input.run, MAIN_STRAND, self.ledger.now()),)
+
+    # Calls
+
+    async def make_call(self, turns: StepNames, ask: CallSpec) -> CallResult:
+        """Make a call until it is answered: lost or turned away, it is made again.
+
+        But not once more was used than may be: then nobody answers it.
+        """
+        while True:
+            call_step, reply_step = turns.next_call()
+            call = self.strand.replay_step(call_step)
+            reply = self.strand.replay_step(reply_step) if call else None
+            if call is not None and reply is not None:
+                exchange = self.read_recorded_call(call, reply)
+            elif call is not None:
+                exchange = await self._close_lost_call(reply_step, call.entry.facts)
+            else:
+                exchange = await self._record_and_call(call_step, reply_step, turns, ask)
+            ask = replace(ask, causes=())
+            replied = exchange.replied
+            self.spent = self.spent.plus(Amount(replied.usd, replied.tokens, 1))
+            may_go_on = not self.spent.exceeds(ask.allowance)
+            if replied.why is Why.LOST and may_go_on:
+                self._lost += 1
+            elif self._is_throttled(replied) and may_go_on:
+                turned_away = reply or (await self.append_with_retry(*exchange.unrecorded))[-1]
+                await self._wait_for_provider(exchange, turned_away)
+            else:
+                self._count_reply(ask, exchange)
+                return exchange
+
+    def _is_throttled(self, replied: ReplyFacts) -> bool:
+        return replied.why is Why.THROTTLED and self._throttled < MAX_THROTTLED_CALLS
+
+    async def _wait_for_provider(self, exchange: CallResult, reply: RecordedEntry) -> None:
+        """Leave the provider alone for as long as it wants, and a little longer.
+
+        How much longer differs from call to call, so that they do not all come back at once; and
+        is the same for everybody who plays this one again.
+        """
+        self._throttled += 1
+        asked = exchange.replied.pause or self.policy.retry_delay_ms(self._throttled)
+        seed = sha256(f"{self.run_input.run}/{self.task}/{reply.entry.step}".encode()).digest()
+        spread = int.from_bytes(seed[:4], "big") / 2**32
+        await self.wait_before_retry(reply.entry.ts, int(1000 * asked * (1 + spread / 2)))
+
+    def _count_reply(self, ask: CallSpec, exchange: CallResult) -> None:
+        self._lost = self._throttled = 0
+        self._answered_counts[ask.agent] = self._answered_counts.get(ask.agent, 0) + 1
+        if exchange.replied.outcome is Outcome.OK:
+            said = (ask.question, exchange.output, msgspec.json.encode(exchange.uses))
+            digests = b"".join(sha256(part).digest() for part in said)
+            self._reply_digests.append((f"{ask.agent} {ask.role}", digests))
+
+    def read_recorded_call(self, call: RecordedEntry, reply: RecordedEntry) -> CallResult:
+        """Return an exchange as it is recorded."""
+        called: CallFacts = call.entry.facts
+        facts: ReplyFacts = reply.entry.facts
+        at, bodies = position_of(reply), reply.entry.bodies
+        output = read_body(self.ledger, at, "output", MAX_READ_BYTES) if "output" in bodies else b""
+        size = bodies["output"].size if "output" in bodies else 0
+        uses = (
+            _tool_calls_decoder.decode(read_body(self.ledger, at, "uses"))
+            if "uses" in bodies
+            else ()
+        )
+        return CallResult(called.agent, facts.model or called.model, facts, output, size, uses)
+
+    async def _close_lost_call(self, step: str, called: CallFacts) -> CallResult:
+        """Close a call whose worker died: it may have been billed, so its price is gone."""
+        facts = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
+        await self.strand.append_exclusive_async(Draft(step, called.agent or ENGINE, facts))
+        return CallResult(called.agent, called.model, facts, b"", 0, ())
+
+    async def _record_and_call(
+        self, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
+    ) -> CallResult:
+        ask = replace(ask, prompt=self._mask_prompt(ask.prompt))
+        call = ModelCall(
+            self.run_input.run,
+            self.task,
+            reply_step,
+            self._answered_counts.get(ask.agent, 0) + 1,
+            BytesContent(ask.prompt.text),
+            self._call_timeout_s(),
+            ask.prompt.turns,
+            ask.offers,
+            ask.schema,
+        )
+        known = await asyncio.to_thread(self.prior.find_reply, call) if self.prior else None
+        if known is not None:
+            return await self._record_replayed_call(known, call_step, reply_step, turns, ask)
+        self.check_limits(turns.calls)
+        model = self._model(ask.agent)
+        bound = model.bound(call)
+        facts = self._call_facts(model.name, bound, turns, ask)
+        await self.reserve_and_record(
+            call_step, facts, ask, BudgetCharge(self.run_input.run, bound)
+        )
+        # It may have waited for money, and the run does not wait for it.
+        call = replace(call, seconds=self._call_timeout_s())
+        return self.settle_reply(
+            reply_step, facts, bound, await self._call_model(model, call, bound)
+        )
+
+    async def _record_replayed_call(
+        self, known: RecordedReply, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
+    ) -> CallResult:
+        """Record a call whose reply is known: nobody is asked."""
+        facts = self._call_facts(known.model, known.bound, turns, ask)
+        # What was allowed once is allowed again: in a replay, others may have spent before it.
+        charge = BudgetCharge(self.run_input.run, known.bound, guarded=False)
+        await self.reserve_and_record(call_step, facts, ask, charge)
+        if known.reply.why is Why.LOST:
+            return await self._close_lost_call(reply_step, facts)
+        # A secret may have been named since: what is judged is what is recorded.
+        reply = await self._mask_reply(known.reply)
+        return self.settle_reply(reply_step, facts, known.bound, reply, known.source)
+
+    def _call_facts(self, model: str, bound: Amount, turns: StepNames, ask: CallSpec) -> CallFacts:
+        longest = min(self.policy.call_milliseconds, self.run_input.accepted.milliseconds)
+        amounts = (bound.usd, bound.tokens, longest)
+        return CallFacts(ask.agent, model, turns.attempt, turns.calls, *amounts, ask.role)
+
+    def _model(self, agent: str) -> Model:
+        """Return who answers for an agent; one that cannot be asked from here ends the task."""
+        try:
+            return self.services.models(self.policy.agents[agent])
+        except ForumError as error:
+            why = type(error).__name__
+            raise TaskHalted(StopFacts(StopReason.ERROR, why, by=self.task)) from None
+
+    def _mask_prompt(self, prompt: Prompt) -> Prompt:
+        """Return a prompt as it is recorded: what was escaped in a reply may be a secret by now."""
+        mask = self.ledger.mask
+        if not mask.has_secret(prompt.text):
+            return prompt
+        turns = (
+            msgspec.structs.replace(turn, text=b"".join(mask.mask_chunks([turn.text])))
+            for turn in prompt.turns
+        )
+        return Prompt(b"".join(mask.mask_chunks([prompt.text])), tuple(turns))
+
+    async def reserve_and_record(
+        self, step: str, facts: CallFacts, ask: CallSpec, charge: BudgetCharge, *before: Draft
+    ) -> tuple[RecordedEntry, ...]:
+        """Record a call before it is made, in one commit with what it can cost."""
+        charges = (charge,) if any(charge.amount) else ()
+        draft = Draft(step, ask.agent or ENGINE, facts, ask.causes, _call_bodies(ask), charges)
+        # What a run within may use is not spent yet: its own calls are charged.
+        within = ask.agent == CHILD_RUN == facts.model
+        limits = () if within else await self._find_limits()
+        others = True
+        while True:
+            try:
+                return await self._append_charged(limits, charge.amount, *before, draft)
+            except CapReached as refused:
+                raise TaskHalted(_cap_reached(refused, self.task)) from None
+            except BudgetExceeded as refused:
+                if not others:
+                    raise TaskHalted(_over_budget(refused, self.task)) from None
+            # What others have reserved is not spent yet: some of it may come back.  Whoever has
+            # just given it back is not calling any more, so look first, and then try once more.
+            others = await asyncio.to_thread(self._has_other_open_calls)
+            if others:
+                await self._wait_for_budget()
+
+    async def _append_charged(
+        self, limits: tuple[Limit, ...], amount: Amount, *drafts: Draft
+    ) -> tuple[RecordedEntry, ...]:
+        """Record these with what they can cost at most, also against caps over many runs."""
+        budgets = self.services.budgets
+        if budgets is None or not limits:
+            return await self.strand.append_exclusive_async(*drafts)
+
+        async def claim(charges: tuple[BudgetSliceCharge, ...]) -> tuple[RecordedEntry, ...]:
+            *before, last = drafts
+            last = msgspec.structs.replace(last, effects=(*last.effects, *charges))
+            recorded = await self.strand.append_exclusive_async(*before, last)
+            self._open_charges = charges
+            return recorded
+
+        return await budgets.spend_async(limits, Spend(amount.usd, amount.tokens), claim)
+
+    async def _find_limits(self) -> tuple[Limit, ...]:
+        """Return the caps over many runs that hold for this task."""
+        if self.services.budgets is None:
+            return ()
+        if self._limits is None:
+            actor = await asyncio.to_thread(submitter_of, self.ledger, self.run_input.run)
+            self._limits = self.services.budgets.limits(actor, [self._lane()])
+        return self._limits
+
+    def _lane(self) -> str:
+        tasks = self.run_input.plan.by_id if isinstance(self.run_input, RunContext) else {}
+        return (tasks[self.task].lane if self.task in tasks else "") or self.run_input.lane
+
+    async def _wait_for_budget(self) -> None:
+        """Wait a moment, without a place: whoever gives something back may be waiting for one."""
+        self.cancel_token.slot.release()
+        await self.wait_before_retry(self.ledger.now(), _BUDGET_RETRY_DELAY_US)
+        await self.cancel_token.slot.acquire()
+        self.check_time()
+
+    def _has_other_open_calls(self) -> bool:
+        tasks = read_run(self.ledger, self.run_input.run).tasks.values()
+        # A call that is open in a task which has ended is closed by nobody: it gives nothing back.
+        others = (task for task in tasks if task.id != self.task and not task.state.is_end)
+        return any(call.replied is None for task in others for call in task.calls)
+
+    def settle_reply(
+        self,
+        step: str,
+        called: CallFacts,
+        bound: Amount,
+        reply: CallReply,
+        source: ReplyOrigin = ReplyOrigin.LIVE,
+    ) -> CallResult:
+        """Prepare the record of a reply: what was reserved is settled with what was spent."""
+        spent, agent = reply.spent, called.agent
+        within = (agent, called.model) == (CHILD_RUN, CHILD_RUN)
+        facts = ReplyFacts(
+            reply.outcome,
+            reply.why,
+            spent.usd,
+            spent.tokens,
+            reply.milliseconds,
+            sanitize_name(reply.code),
+            0 if within else max(0, spent.usd - bound.usd),
+            0 if within else max(0, spent.tokens - bound.tokens),
+            source,
+            reply.input_tokens,
+            sanitize_name(reply.model),
+            sanitize_name(reply.prices),
+            reply.retry_milliseconds,
+        )
+        settled = spent.minus(bound)
+        charge = BudgetCharge(self.run_input.run, settled, guarded=False)
+        bodies = [Attachment("output", reply.output, "application/octet-stream")]
+        if reply.uses:
+            encoded = BytesContent(msgspec.json.encode(reply.uses))
+            bodies.append(Attachment("uses", encoded, "application/json"))
+        if reply.error.size:
+            bodies.append(Attachment("error", reply.error, "application/octet-stream"))
+        effects: tuple[Effect, ...] = ()
+        if any(settled):
+            effects = (
+                charge,
+                *settle_charges(self._open_charges, Spend(settled.usd, settled.tokens)),
+            )
+        self._open_charges = ()
+        draft = Draft(step, agent or ENGINE, facts, (), tuple(bodies), effects)
+        model = facts.model or called.model
+        head, size = read_prefix(reply.output.chunks(), MAX_READ_BYTES), reply.output.size
+        return CallResult(agent, model, facts, head, size, reply.uses, (draft,))
+
+    async def _call_model(self, model: Model, call: ModelCall, bound: Amount) -> CallReply:
+        """Make the call; a deadline or a stop ends it, and everything that it started."""
+        try:
+            with stream_reply(call, self.services.whispers, self.ledger.mask) as heard:
+                reply = await self.run_until(model.reply(heard), call.seconds + _CANCEL_GRACE_S)
+        except Exception as error:  # noqa: BLE001  recorded: what an agent does must not end a run
+            reply = replace(error_reply(error), spent=bound)
+        if reply is None:
+            return replace(self.cancelled_reply(), spent=bound)
+        # It was one call, whatever it cost: a program that could not be started is one.
+        reply = replace(reply, spent=reply.spent._replace(calls=bound.calls))
+        fault = _find_reply_fault(reply)
+        return replace(error_reply(fault), spent=bound) if fault else reply
+
+    async def run_until(
+        self, work: Coroutine[Any, Any, CallReply], seconds: float
+    ) -> CallReply | None:
+        """Wait for what is done out there; if time is up, or somebody stops the run, end it."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self.cancel_token.abort_requested.wait())
+        try:
+            await asyncio.wait(
+                (working, stopping), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            return await self._mask_reply(working.result()) if working.done() else None
+        finally:
+            for future in (working, stopping):
+                future.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+    async def _mask_reply(self, reply: CallReply) -> CallReply:
+        """Return a reply as it is recorded: whoever takes over has nothing else to go on with."""
+        mask = self.ledger.mask
+        if not mask:
+            return reply
+        uses = tuple(
+            ToolCall(mask.mask_text(use.tool), mask.mask_text(use.arguments)) for use in reply.uses
+        )
+        if reply.output.size + reply.error.size > _LARGE_BODY_BYTES:
+            output, error = await asyncio.to_thread(
+                lambda: (mask.mask_content(reply.output), mask.mask_content(reply.error))
+            )
+        else:
+            output, error = mask.mask_content(reply.output), mask.mask_content(reply.error)
+        return replace(reply, output=output, error=error, uses=uses)
+
+    def cancelled_reply(self) -> CallReply:
+        """Return what is known of something that was ended."""
+        if self.cancel_token.abort_requested.is_set():
+            return CallReply(Outcome.CANCELLED, why=Why.CANCELLED)
+        return CallReply(Outcome.TIMEOUT, why=Why.DEADLINE)
+
+    # Recording
+
+    async def record_reply(self, exchange: CallResult) -> RecordedEntry | None:
+        """Record a reply; nothing is to be done where it is recorded already."""
+        return (
+            (await self.append_with_retry(*exchange.unrecorded))[-1]
+            if exchange.unrecorded
+            else None
+        )
+
+    async def append_with_retry(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
+        """Record what was paid for, or has happened, however long the database is not to be had.
+
+        Retry the commit, never the call.  Large bodies are hashed where nobody waits for it.
+        """
+        large = any(
+            body.content.size > _LARGE_BODY_BYTES for draft in drafts for body in draft.bodies
+        )
+        while True:
+            try:
+                if large:
+                    return await asyncio.to_thread(self.strand.append_exclusive, *drafts)
+                return await self.strand.append_exclusive_async(*drafts)
+            except (StoreFailed, BacklogFull):
+                await asyncio.sleep(_RETRY_DELAY_S)
+
+    # Limits
+
+    def check_limits(self, calls: int) -> None:
+        """Refuse to make another call where a limit other than the budget's is met."""
+        self.check_time()
+        if self._lost > MAX_LOST_CALLS:
+            raise TaskHalted(
+                StopFacts(StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, self.task)
+            )
+        if calls > self.policy.turns:
+            most = self.policy.turns
+            raise TaskHalted(StopFacts(StopReason.TURNS, "turns", 1, most, most, self.task))
+        loop = find_loop(self._reply_digests, self.policy.repeats)
+        if loop is not None:
+            most = self.policy.repeats
+            raise TaskHalted(StopFacts(loop, "repeats", 1, most, most, self.task))
+
+    def check_time(self) -> None:
+        """Refuse to begin anything once the run is to end.
+
+        Raises `ConcurrentUpdate` where the run was interrupted or this worker stops: then the task
+        is left without an end, and another worker continues it.
+        """
+        deadline = self.run_input.deadline
+        if self.cancel_token.left:
+            raise ConcurrentUpdate(f"task {self.run_input.run}/{self.task}")
+        if self.cancel_token.stop_requested.is_set():
+            raise TaskHalted(StopFacts(StopReason.CANCELLED, by=self.task))
+        if deadline is None or not self.services.unhurried:
+            return  # a replay is over when its record is, however long it takes
+        if self.ledger.now() >= deadline:
+            cap = self.run_input.accepted.milliseconds
+            raise TaskHalted(StopFacts(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task))
+
+    def seconds_left(self, most: float) -> float:
+        """Return how long something may take that may take so long, before the run is over."""
+        if self.run_input.deadline is None:
+            return most
+        return max(0.0, min(most, (self.run_input.deadline - self.ledger.now()) / 1e6))
+
+    def _call_timeout_s(self) -> float:
+        return self.seconds_left(self.policy.call_milliseconds / 1000)
+
+    async def wait_before_retry(self, since: int, micros: int) -> None:
+        """Wait before a retry, so long after something; a deadline or a stop ends the wait."""
+        now, deadline = self.ledger.now(), self.run_input.deadline
+        # No longer than that from now on: the clock may have been set back.
+        until = now + min(since + micros - now, micros)
+        until = until if deadline is None else min(until, deadline)
+        seconds = (until - now) / 1e6
+        if seconds > 0 and self.services.unhurried:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.cancel_token.stop_requested.wait()
+
+
+def error_reply(error: Exception) -> CallReply:
+    """Return what is known of an agent or a tool that raised something."""
+    said = BytesContent(str(error).encode(errors="replace"))
+    return CallReply(Outcome.FAILED, why=Why.ERROR, code=type(error).__name__, error=said)
+
+
+def _find_reply_fault(reply: CallReply) -> Malformed | None:
+    """Return why a reply cannot be recorded: a model may say anything, and an adapter let it by."""
+    numbers = (*reply.spent, reply.milliseconds, reply.input_tokens, reply.retry_milliseconds)
+    if not all(0 <= number < NO_LIMIT for number in numbers):
+        return Malformed("reply", f"its numbers are {numbers}")
+    if len(reply.uses) > MAX_TOOL_CALLS:
+        return Malformed("reply", f"{len(reply.uses)} uses; the most is {MAX_TOOL_CALLS}")
+    try:
+        msgspec.json.encode(reply.uses)
+    except UnicodeError as error:
+        return Malformed("reply", str(error))
+    return None
+
+
+def _call_bodies(ask: CallSpec) -> tuple[Attachment, ...]:
+    """Return all that an agent is told: the prompt, and what goes beside it."""
+    bodies = [Attachment("prompt", BytesContent(ask.prompt.text))]
+    if ask.schema:
+        bodies.append(Attachment("schema", BytesContent(ask.schema), "application/schema+json"))
+    if ask.offers:
+        listed = [(o.name, o.description, o.schema.decode()) for o in ask.offers]
+        bodies.append(
+            Attachment("offers", BytesContent(msgspec.json.encode(listed)), "application/json")
+        )
+    return tuple(bodies)
+
+
+def _over_budget(refused: BudgetExceeded, task: str) -> StopFacts:
+    used = min(refused.used, NO_LIMIT)  # a provider may have billed whatever it likes
+    return StopFacts(StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task)
+
+
+def _cap_reached(refused: CapReached, task: str) -> StopFacts:
+    limit = sanitize_name(limit_name(refused.limit, refused.per, refused.scope))
+    used = min(refused.used, NO_LIMIT)
+    return StopFacts(StopReason.BUDGET, limit, refused.asked, used, refused.cap, task)

@@ -1,0 +1,378 @@
+"""What a run has said, for those who do it again: forks, replays and comparisons."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from forum.engine.accept import PLAN_STEP, RouteDecision, RunRequest
+from forum.engine.context import open_body, read_body, read_run, read_run_input
+from forum.engine.ports import (
+    EMPTY_CONTENT,
+    NO_COST,
+    CallReply,
+    ModelCall,
+    RecordedEnd,
+    RecordedReply,
+    TaskHalted,
+    ToolInvocation,
+)
+from forum.errors import BodyGone, NoSuchRun, ReplayMiss
+from forum.ledger import (
+    MAIN_STRAND,
+    Amount,
+    Content,
+    Entry,
+    Facts,
+    JoinFacts,
+    Ledger,
+    Position,
+    RunCloseFacts,
+    RunOpenFacts,
+    is_before,
+    read_strand_entries,
+    stored_body,
+)
+from forum.tlog import Hash
+from forum.work import (
+    CONTROL,
+    IDENTITY,
+    ROLE_PREFIX,
+    AcceptedFacts,
+    Basis,
+    CallFacts,
+    CancelFacts,
+    DelegationFacts,
+    IntentFacts,
+    InterruptionFacts,
+    OutcomeFacts,
+    PlanFacts,
+    ReplyFacts,
+    ReplyOrigin,
+    ResumptionFacts,
+    RouteFacts,
+    RunBudget,
+    RunStep,
+    SkipFacts,
+    StopFacts,
+    ToolCall,
+    Why,
+    comparable_facts,
+    gate_strand,
+    read_claims,
+    read_plan,
+    task_strand,
+)
+
+_tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
+_FRAME_KINDS = (RunOpenFacts, RunCloseFacts, JoinFacts, InterruptionFacts, ResumptionFacts)
+"""What says nothing of the work: no two runs have it alike."""
+
+
+class RecordedRun:
+    """The recorded steps of one run."""
+
+    def __init__(self, ledger: Ledger, run: str) -> None:
+        self._ledger, self._run = ledger, run
+        self._strands: dict[str, dict[str, tuple[Hash, Entry[Any]]]] = {}
+
+    def step(self, task: str, step: str) -> tuple[Hash, Entry[Any]] | None:
+        """Return what is recorded under a step of a task."""
+        return self._steps(task).get(step)
+
+    def last(self, task: str) -> Entry[Any] | None:
+        """Return what a task ended with."""
+        steps = list(self._steps(task).values())
+        return steps[-1][1] if steps else None
+
+    def last_reply_at(self, task: str) -> int:
+        """Return when the last reply of a task came; 0 where none did."""
+        told = (entry for _, entry in self._steps(task).values())
+        return max((entry.ts for entry in told if isinstance(entry.facts, ReplyFacts)), default=0)
+
+    def reply(self, entry: Entry[Any]) -> CallReply:
+        """Return a recorded reply as it once came."""
+        facts: ReplyFacts = entry.facts
+        uses = self._body(entry, "uses")
+        return CallReply(
+            facts.outcome,
+            self.content(entry, "output"),
+            Amount(facts.usd, facts.tokens, 1),
+            facts.milliseconds,
+            _tool_calls_decoder.decode(uses) if uses else (),
+            facts.why,
+            facts.code,
+            self.content(entry, "error"),
+            facts.pause,
+            facts.input_tokens,
+            facts.model,
+            facts.prices,
+        )
+
+    def outcome(self, entry: Entry[Any]) -> CallReply:
+        """Return a recorded outcome of an effect as it once came."""
+        facts: OutcomeFacts = entry.facts
+        result, error = self.content(entry, "result"), self.content(entry, "error")
+        return CallReply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
+
+    def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
+        """Return which tool was to be used in a recorded intent, and how."""
+        intended: IntentFacts = entry.facts
+        return intended.tool, self._body(entry, "arguments")
+
+    def prompt(self, entry: Entry[Any]) -> bytes:
+        """Return what was said in a recorded call."""
+        return self._body(entry, "prompt")
+
+    def content(self, entry: Entry[Any], name: str) -> Content:
+        """Return a recorded body, or nothing where there was none.  Raises `BodyGone`."""
+        if name not in entry.bodies:
+            return EMPTY_CONTENT
+        return open_body(self._ledger, _position_of(entry), name)
+
+    def _body(self, entry: Entry[Any], name: str) -> bytes:
+        return b"".join(self.content(entry, name).chunks())
+
+    def _steps(self, task: str) -> dict[str, tuple[Hash, Entry[Any]]]:
+        if task not in self._strands:
+            told = read_strand_entries(self._ledger, self._run, task_strand(task))
+            self._strands[task] = {entry.step: (leaf, entry) for leaf, entry in told}
+        return self._strands[task]
+
+
+class _ReplayedRun(RecordedRun):
+    """The recorded steps of a run that is played from them alone."""
+
+    def content(self, entry: Entry[Any], name: str) -> Content:
+        """Return a recorded body, or nothing where there was none.  Raises `ReplayMiss`."""
+        try:
+            return super().content(entry, name)
+        except BodyGone:
+            raise ReplayMiss(entry.strand, f"{entry.step} any more: {name} was erased") from None
+
+
+class ForkSource:
+    """Takes replies from the run that is forked, up to an index, and leaves the rest to be made.
+
+    They were paid there.  A call whose prompt is another one than it was then is another call.
+    Where a body was erased since the fork was accepted, `BodyGone` ends the task.
+    """
+
+    def __init__(self, ledger: Ledger, run: str, most: int) -> None:
+        self._ledger, self._past, self._most = ledger, RecordedRun(ledger, run), most
+
+    def find_reply(self, call: ModelCall) -> RecordedReply | None:
+        """Return the reply of the forked run, where it had one in time."""
+        reply = self._past.step(call.task, call.step)
+        made = self._past.step(call.task, call.step.removesuffix("/reply"))
+        if reply is None or made is None or not self._is_before_fork(reply[0]):
+            return None
+        if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
+            return None
+        if reply[1].facts.why is Why.CANCELLED:
+            return None  # the other run was to end, and not this one
+        paid_there = replace(self._past.reply(reply[1]), spent=NO_COST)
+        return RecordedReply(paid_there, NO_COST, ReplyOrigin.RECORDED, made[1].facts.model)
+
+    def find_outcome(self, deed: ToolInvocation) -> CallReply | None:
+        """Return what became of the very same effect in the forked run: it is not had again."""
+        found = self._past.step(deed.task, deed.step)
+        intent = self._past.step(deed.task, deed.step.removesuffix("/outcome"))
+        if found is None or intent is None or not self._is_before_fork(found[0]):
+            return None
+        if self._past.arguments(intent[1]) != (deed.tool, b"".join(deed.arguments.chunks())):
+            return None
+        return self._past.outcome(found[1])
+
+    def has_gate(self, subject: str) -> bool:  # noqa: ARG002
+        """Leave it to be decided: what was approved there is not approved here."""
+        return False
+
+    def allotment(self, task: str) -> DelegationFacts | None:  # noqa: ARG002
+        """Leave it to be decided."""
+        return None
+
+    def raise_if_stopped_before(self, task: str, step: str) -> None:
+        """Leave it to be decided."""
+
+    def recorded_end(self) -> RecordedEnd | None:
+        """Leave it to be decided."""
+        return None
+
+    def accepted_at(self) -> int | None:
+        """Leave it to the clock."""
+        return None
+
+    def last_reply_at(self, task: str) -> int | None:  # noqa: ARG002
+        """Leave it to the clock."""
+        return None
+
+    def _is_before_fork(self, leaf: Hash) -> bool:
+        return is_before(self._ledger.store, leaf, self._most)
+
+
+class ReplaySource:
+    """Takes everything from the record: what is not there is an error, and nothing is done."""
+
+    def __init__(self, ledger: Ledger, run: str) -> None:
+        self._ledger, self._run, self._past = ledger, run, _ReplayedRun(ledger, run)
+        self.is_played_out = False
+        """Whether everything was played that came before the end."""
+
+    def accepted_at(self) -> int:
+        """Return when the run was taken on, in microseconds since 1970."""
+        return read_run_input(self._ledger, self._run).begun
+
+    def last_reply_at(self, task: str) -> int:
+        """Return when the last reply of a task came; 0 where none did."""
+        return self._past.last_reply_at(task)
+
+    def allotment(self, task: str) -> DelegationFacts | None:
+        """Return what the run within was given."""
+        found = self._past.step(task, "delegate")
+        return found[1].facts if found else None
+
+    def recorded_end(self) -> RecordedEnd:
+        """Return how the record ends."""
+        stopped, spent, asked, steps = None, b"", "", set()
+        for _, entry in read_strand_entries(self._ledger, self._run, MAIN_STRAND):
+            steps.add(entry.step)
+            if isinstance(entry.facts, StopFacts):
+                stopped = entry.facts
+                spent = read_body(self._ledger, _position_of(entry), "spent")
+        for _, entry in read_strand_entries(self._ledger, self._run, CONTROL):
+            asked = entry.actor if isinstance(entry.facts, CancelFacts) else asked
+        tasks = read_run(self._ledger, self._run).tasks
+        skipped = {task.id: task.skipped for task in tasks.values() if task.skipped}
+        roles = frozenset(name for name in tasks if name.startswith(ROLE_PREFIX))
+        return RecordedEnd(
+            stopped, spent, asked, skipped, roles, frozenset(steps), self.is_played_out
+        )
+
+    def raise_if_stopped_before(self, task: str, step: str) -> None:
+        """Stop where the record was stopped before it came to this step."""
+        last = self._past.last(task)
+        stopped = last is not None and isinstance(last.facts, StopFacts | SkipFacts)
+        if last is not None and stopped and self._past.step(task, step) is None:
+            raise TaskHalted(last.facts)
+
+    def find_reply(self, call: ModelCall) -> RecordedReply:
+        """Return the recorded reply; where the record was stopped instead, stop."""
+        step = call.step.removesuffix("/reply")
+        self.raise_if_stopped_before(call.task, step)
+        made, reply = self._past.step(call.task, step), self._past.step(call.task, call.step)
+        if made is None:
+            raise ReplayMiss(call.task, step)
+        if reply is None:
+            raise ReplayMiss(call.task, call.step)
+        called: CallFacts = made[1].facts
+        source = reply[1].facts.source
+        return RecordedReply(self._past.reply(reply[1]), called.reserved, source, called.model)
+
+    def has_gate(self, subject: str) -> bool:
+        """Tell whether a person was asked: by a rule of a worker, the policy may not say so."""
+        return self._ledger.store.last_entry(self._run, gate_strand(subject)) is not None
+
+    def find_outcome(self, deed: ToolInvocation) -> CallReply:
+        """Return the recorded outcome of an effect."""
+        found = self._past.step(deed.task, deed.step)
+        if found is None:
+            raise ReplayMiss(deed.task, deed.step)
+        return self._past.outcome(found[1])
+
+
+_FORKED_BODIES: dict[type[Facts], frozenset[str]] = {
+    CallFacts: frozenset({"prompt"}),
+    ReplyFacts: frozenset({"output", "uses", "error"}),
+    IntentFacts: frozenset({"arguments"}),
+    OutcomeFacts: frozenset({"result", "error"}),
+}
+"""The bodies that a fork reads of the run that it forks."""
+
+
+def check_forkable(ledger: Ledger, run: str, most: int) -> None:
+    """Raise `BodyGone` where a fork would need a body that was erased.
+
+    Nobody could go on with such a fork: what it takes over is neither there nor to be made again.
+    """
+    there = {(position, name) for position, name, _ in ledger.store.bodies_of_run(run)}
+    for strand in ledger.store.strands(run):
+        for leaf, entry in read_strand_entries(ledger, run, strand):
+            needed = _FORKED_BODIES.get(type(entry.facts), frozenset()) & entry.bodies.keys()
+            for name in sorted(needed):
+                if (_position_of(entry), name) not in there and is_before(ledger.store, leaf, most):
+                    raise BodyGone(str(_position_of(entry)), name)
+
+
+def read_run_request(ledger: Ledger, run: str) -> RunRequest:
+    """Return what was asked for in a run, with the plan as it was before anybody edited it."""
+    if not ledger.store.strands(run):
+        raise NoSuchRun(run)
+    intake, request, plan, route = read_run_input(ledger, run), "", None, None
+    for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
+        at = _position_of(entry)
+        match entry.facts:
+            case AcceptedFacts():
+                request = read_body(ledger, at, "request").decode()
+            case PlanFacts() if entry.step == PLAN_STEP:
+                plan = read_plan(read_body(ledger, at, "plan"))
+            case RouteFacts() as facts if facts.basis is not Basis.CLASSIFIER:
+                evidence = read_body(ledger, at, "evidence") if entry.bodies else b""
+                route = RouteDecision(facts, evidence)
+            case _:
+                pass
+    cap = intake.accepted
+    budget = RunBudget(cap.usd, cap.tokens, cap.calls, cap.milliseconds, cap.depth)
+    return RunRequest(request, plan, intake.policy, budget, route)
+
+
+def read_steps(
+    ledger: Ledger, run: str, *, until: int | None = None, ignoring: frozenset[str] = frozenset()
+) -> list[RunStep]:
+    """Return what a run says, in the order in which it says so to have done it."""
+    told = [
+        (entry.ts, entry.strand, entry.n, leaf, entry)
+        for strand in ledger.store.strands(run)
+        for leaf, entry in read_strand_entries(ledger, run, strand)
+        if not isinstance(entry.facts, _FRAME_KINDS)
+    ]
+    if until is not None:
+        told = [each for each in told if is_before(ledger.store, each[3], until)]
+    names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in told}
+    inorder = sorted(told, key=lambda each: each[:3])
+    return [_step(ledger, each[4], ignoring, names) for each in inorder]
+
+
+def _step(
+    ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
+) -> RunStep:
+    # Who the person was that decided is nothing that the run says, and may be erased.
+    said = (name for name in entry.bodies if name != IDENTITY)
+    bodies = tuple((name, _digest(ledger, entry, name, names)) for name in said)
+    facts = comparable_facts(entry.facts, ignoring=ignoring)
+    return RunStep(entry.strand, entry.step, entry.kind, facts, bodies)
+
+
+def _digest(ledger: Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
+    """Return the digest of a content; one that was erased is told by its commitment alone.
+
+    Claims name entries by their ids, which no two runs share: they are told by their steps.
+    """
+    body = stored_body(ledger.store, entry, name)
+    if body is None:
+        return f"erased {entry.bodies[name].h}"
+    digest = sha256()
+    if name == "claims":
+        for claim in read_claims(b"".join(body.read())):
+            shown = names.get(claim.receipt, claim.receipt)
+            digest.update(msgspec.json.encode((claim.deed, claim.text, shown)))
+        return digest.hexdigest()
+    for chunk in body.read():
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _position_of(entry: Entry[Any]) -> Position:
+    return Position(entry.run, entry.strand, entry.n)

@@ -1,0 +1,153 @@
+"""Carrying out what a role has to do: one question to one agent, in a strand of its own.
+
+What it says counts once code has found it to have its form; what is wrong with it is told once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from forum.engine.answer_assembly import VERIFIER, AnswerAssembler
+from forum.engine.context import RunContext, RunInput, read_request, read_run
+from forum.engine.model_calls import CallSpec, ModelCaller, Services, StepNames
+from forum.engine.signals import CancelToken
+from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
+from forum.engine.tools import ToolRunner
+from forum.tlog import Hash
+from forum.work import (
+    Plan,
+    Quotation,
+    Role,
+    ToolCall,
+    build_prompt,
+    classifier_prompt,
+    classifier_schema,
+    coordinator_prompt,
+    coordinator_schema,
+    intent_prompt,
+    opinion_schema,
+    read_drafted_plan,
+    read_lane_choice,
+    read_opinion,
+    read_parts,
+    read_revision,
+    reviser_prompt,
+    reviser_schema,
+    synthesizer_prompt,
+    synthesizer_schema,
+    write_plan,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleQuestion:
+    """What a role is asked, and how to read what it says."""
+
+    prompt: bytes
+    schema: bytes
+    read: Callable[[bytes], object]
+    """Raises `ValueError` where it has not the right form."""
+
+
+class VerifierInput(msgspec.Struct, frozen=True):
+    """What an outside check is given."""
+
+    request: str
+    answer: str
+
+
+class RoleDriver:
+    """Carries out one role of one run."""
+
+    def __init__(self, world: Services, intake: RunInput, task: str, stop: CancelToken) -> None:
+        self._intake, self._policy, self._ledger = intake, intake.policy, world.ledger
+        self._task, self._caller = task, ModelCaller(world, intake, task, stop)
+        self._tools = ToolRunner(self._caller, ())
+
+    async def drive(self) -> None:
+        """Go on with the role until it has ended, or waits for somebody."""
+        name, _, number = self._task.partition(".")
+        if name == VERIFIER:
+            await self._caller.drive(lambda: self._run_verifier(int(number)))
+        else:
+            await self._caller.drive(lambda: self._run_role(Role(name[1:])))
+
+    async def _run_role(self, role: Role) -> None:
+        causes: tuple[Hash, ...] = (self._caller.allowed_by,)
+        background: list[Quotation] = []
+        if role is Role.COORDINATOR:
+            request = await asyncio.to_thread(read_request, self._ledger, self._intake.run)
+            asked = request.decode(errors="replace")
+            background, causes = await self._tools.gather_context(asked, causes)
+        part = await asyncio.to_thread(self._role_question, role, background)
+        prompt = build_prompt("", part.prompt)
+        ask = CallSpec(self._policy.roles[role], prompt, causes, role=role, schema=part.schema)
+        said, exchange = await ask_structured(self._caller, StepNames(1), ask, part.read)
+        await record_form_verdict(self._caller, said, exchange)
+
+    def _role_question(self, role: Role, background: list[Quotation]) -> RoleQuestion:
+        policy, limit = self._policy, self._policy.input_bytes
+        if role is Role.CLASSIFIER or not isinstance(self._intake, RunContext):
+            whole = read_request(self._ledger, self._intake.run)
+            request = Quotation("the request", whole[:limit], len(whole))
+            if role is Role.CLASSIFIER:
+                return RoleQuestion(
+                    classifier_prompt(request, policy.lanes),
+                    classifier_schema(policy.lanes),
+                    lambda said: read_lane_choice(said, policy.lanes) or "none",
+                )
+            room = policy.max_reply_chars(policy.roles[role])
+            return RoleQuestion(
+                coordinator_prompt(request, policy.lanes, background),
+                coordinator_schema(policy.lanes, room),
+                self._read_plan,
+            )
+        return self._closing_question(role, self._answering(self._intake))
+
+    def _read_plan(self, said: bytes) -> Plan:
+        """Read a plan that can be read again from the record, where secrets are masked."""
+        plan = read_drafted_plan(said, self._policy)
+        if self._ledger.mask.has_secret(write_plan(plan)):
+            raise ValueError("it holds a secret")
+        return plan
+
+    def _answering(self, case: RunContext) -> AnswerAssembler:
+        # A stop that came meanwhile does not change what it was needed for: its call is closed.
+        state = replace(read_run(self._ledger, case.run), stopped=None)
+        return AnswerAssembler(self._ledger, case, state)
+
+    def _closing_question(self, role: Role, answering: AnswerAssembler) -> RoleQuestion:
+        request, need = answering.request(), answering.need_of(self._task)
+        words, room = need.answer.encode(), self._policy.max_reply_chars(self._policy.roles[role])
+        answer = Quotation("the answer", words[: self._policy.input_bytes], len(words))
+        match role:
+            case Role.SYNTHESIZER:
+                tasks = [result.task for result in answering.results()]
+                return RoleQuestion(
+                    synthesizer_prompt(request, answering.quoted_results(), need.missing),
+                    synthesizer_schema(tasks, room),
+                    lambda said: read_parts(said, tasks),
+                )
+            case Role.INTENT:
+                return RoleQuestion(intent_prompt(request, answer), opinion_schema(), read_opinion)
+            case Role.REVISER:
+                return RoleQuestion(
+                    reviser_prompt(request, answer), reviser_schema(room), read_revision
+                )
+            case Role.CLASSIFIER | Role.COORDINATOR | Role.VALIDATOR:
+                raise AssertionError(role)
+
+    async def _run_verifier(self, number: int) -> None:
+        """Have the answer checked by a tool that has nothing to do with who wrote it."""
+        case = self._intake
+        assert isinstance(case, RunContext)  # noqa: S101  answers come after plans
+        answering = await asyncio.to_thread(self._answering, case)
+        need = await asyncio.to_thread(answering.need_of, self._task)
+        whole = await asyncio.to_thread(read_request, self._ledger, case.run)
+        given = VerifierInput(whole.decode(errors="replace"), need.answer)
+        use = ToolCall(self._policy.verifiers[number - 1], msgspec.json.encode(given).decode())
+        outcome, _ = await self._tools.run_check("check", use, (self._caller.allowed_by,))
+        await record_check_verdict(self._caller, outcome)

@@ -1,0 +1,294 @@
+"""Carrying out a deliberation: its turns as tasks of the run, its notes in the run's own strand.
+
+The protocol decides, and knows nothing but what is recorded: whoever drives the run next plays
+the record through it, and goes on from there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from forum.deliberation import (
+    CUT_OFF_REASONS,
+    AgentTurn,
+    BatchResult,
+    Session,
+    SessionNote,
+    SessionResult,
+    ToolProbe,
+    TurnBatch,
+    TurnResult,
+    TurnStatus,
+    advance_protocol,
+    build_turn_result,
+    collect_results,
+    start_protocol,
+)
+from forum.engine.context import (
+    ENGINE,
+    RunInput,
+    join_causes,
+    leaves_by_step,
+    read_body,
+    read_request,
+    read_run,
+)
+from forum.engine.model_calls import CallResult, CallSpec, ModelCaller, Services
+from forum.engine.model_calls import StepNames as Calls
+from forum.engine.ports import ReplySource, TaskHalted
+from forum.engine.signals import CancelToken
+from forum.engine.structured_output import (
+    VERDICT_STEP,
+    RepairPolicy,
+    ask_structured,
+    record_check_verdict,
+    record_form_verdict,
+)
+from forum.engine.tools import ToolRunner
+from forum.errors import BodyGone, ConcurrentUpdate
+from forum.ledger import (
+    MAIN_STRAND,
+    Attachment,
+    BytesContent,
+    Draft,
+    Ledger,
+    Outcome,
+    Position,
+    Strand,
+)
+from forum.tlog import Hash
+from forum.work import (
+    MAX_READ_BYTES,
+    TURN_PREFIX,
+    Run,
+    StopReason,
+    TaskRun,
+    ToolCall,
+    build_prompt,
+)
+
+
+def read_session(ledger: Ledger, intake: RunInput, prior: ReplySource | None = None) -> Session:
+    """Return what is deliberated on.  Where a record is played, it is as late as it was then."""
+    problem = read_request(ledger, intake.run).decode(errors="replace")
+    begun = prior.accepted_at() if prior else None
+    return Session(problem, intake.policy, intake.begun if begun is None else begun)
+
+
+def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = ENGINE) -> Draft:
+    """Return the entry of a note."""
+    bodies = (Attachment(body.name, BytesContent(body.data), body.media) for body in note.bodies)
+    return Draft(note.step, actor, note.facts, causes, tuple(bodies))
+
+
+def read_turn_result(ledger: Ledger, task: TaskRun) -> TurnResult | None:
+    """Return what came of a turn, once it is over."""
+
+    def read(at: Position, name: str) -> bytes:
+        try:
+            return read_body(ledger, at, name, MAX_READ_BYTES)
+        except BodyGone:
+            return b""  # erased meanwhile: it has said nothing
+
+    return build_turn_result(task, read)
+
+
+@dataclass(slots=True)
+class SessionRecord:
+    """What is recorded of a session."""
+
+    ledger: Ledger
+    state: Run
+    notes: Mapping[str, Hash]
+    """The notes that were taken, by their steps."""
+    prior: ReplySource | None = None
+    last: Hash | None = None
+    """The last note that was asked for."""
+
+    def read_turn(self, turn: str) -> TurnResult | None:
+        """Return what came of a turn, once it is over; where a record is played, when it was."""
+        said = read_turn_result(self.ledger, self.state.task(TURN_PREFIX + turn))
+        ended = self.prior.last_reply_at(TURN_PREFIX + turn) if self.prior else None
+        if said is None or not said.at or ended is None:
+            return said
+        return replace(said, at=ended)
+
+    def has_note(self, note: SessionNote) -> bool:
+        """Tell whether a note was taken."""
+        self.last = self.notes.get(note.step, self.last)
+        return note.step in self.notes
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """Why the run was stopped."""
+        return self.state.stopped.reason if self.state.stopped else None
+
+
+def read_session_record(
+    ledger: Ledger, run: str, prior: ReplySource | None = None
+) -> SessionRecord:
+    """Read what is recorded of a session."""
+    return SessionRecord(
+        ledger, read_run(ledger, run), leaves_by_step(ledger, run, MAIN_STRAND), prior
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PendingTurn:
+    """A turn that is to be taken."""
+
+    turn: AgentTurn | ToolProbe
+    intake: RunInput
+    cause: Hash
+    """The last note before it."""
+
+
+class TurnRegistry:
+    """What sessions that are driven in this process are about to ask."""
+
+    def __init__(self) -> None:
+        self._due: dict[tuple[str, str], PendingTurn] = {}
+
+    @contextmanager
+    def register(self, turns: Iterable[PendingTurn]) -> Iterator[None]:
+        """Have these turns found while they are taken."""
+        held = {(due.intake.run, TURN_PREFIX + due.turn.name): due for due in turns}
+        self._due.update(held)
+        try:
+            yield
+        finally:
+            # Whoever has overtaken us here may hold the same ones: those are not ours to take away.
+            for place, due in held.items():
+                if self._due.get(place) is due:
+                    del self._due[place]
+
+    def find(self, run: str, task: str) -> PendingTurn:
+        """Return what is to be asked in a turn."""
+        try:
+            return self._due[run, task]
+        except KeyError:
+            raise ConcurrentUpdate(f"turn {run}/{task}") from None
+
+
+TurnExecutor = Callable[[Sequence[str], Hash], Awaitable[Run]]
+"""Has tasks carried out for a cause, and returns the run as it is then."""
+
+
+class SessionRunner:
+    """A session that is driven here."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        intake: RunInput,
+        main: Strand,
+        prior: ReplySource | None,
+        agenda: TurnRegistry,
+    ) -> None:
+        self._ledger, self._intake, self._main, self._prior = ledger, intake, main, prior
+        self._pending_turns = agenda
+
+    async def run_to_close(self, take: TurnExecutor) -> SessionResult:
+        """Go on until the session closes, and return how it does."""
+        ledger, intake, prior = self._ledger, self._intake, self._prior
+        session = await asyncio.to_thread(read_session, ledger, intake, prior)
+        self._record = await asyncio.to_thread(read_session_record, ledger, intake.run, prior)
+        steps, heard = start_protocol(session), None
+        while True:
+            # Elsewhere: what a hundred seats are told takes a moment to write.
+            step = await asyncio.to_thread(advance_protocol, steps, heard)
+            if isinstance(step, SessionResult):
+                return step
+            if isinstance(step, SessionNote):
+                heard = await self._record_note(step)
+            else:
+                heard = await self._run_turns(step, take)
+
+    async def _record_note(self, note: SessionNote) -> BatchResult:
+        if not self._record.has_note(note):
+            place, known = f"{note.step}/join", self._record.notes
+            causes = await join_causes(self._main, note.causes, place, known)
+            (taken,) = await self._main.append_exclusive_async(note_draft(note, causes))
+            self._record.last = taken.leaf
+        return BatchResult()
+
+    async def _run_turns(self, step: TurnBatch, take: TurnExecutor) -> BatchResult:
+        names = [TURN_PREFIX + turn.name for turn in step.turns]
+        record = self._record
+        cause = record.last or self._intake.cause
+        with self._pending_turns.register(
+            PendingTurn(turn, self._intake, cause) for turn in step.turns
+        ):
+            record.state = await take(names, cause)
+        said = await asyncio.to_thread(lambda: [record.read_turn(turn.name) for turn in step.turns])
+        return collect_results([one for one in said if one is not None], record.stopped)
+
+
+class TurnDriver:
+    """Carries out one turn of one session."""
+
+    def __init__(self, world: Services, due: PendingTurn, task: str, stop: CancelToken) -> None:
+        self._due, self._caller = due, ModelCaller(world, due.intake, task, stop)
+        self._caller.allowed_by = due.cause
+
+    async def drive(self) -> None:
+        """Go on with the turn until it has ended."""
+        await self._caller.drive(self._run_turn)
+
+    async def _run_turn(self) -> None:
+        turn, cause = self._due.turn, self._due.cause
+        if isinstance(turn, ToolProbe):
+            await self._run_probe(turn, cause)
+        else:
+            await self._ask_agent(turn, cause)
+
+    async def _ask_agent(self, turn: AgentTurn, cause: Hash) -> None:
+        prompt = build_prompt(turn.briefing, turn.prompt)
+        ask = CallSpec(turn.agent, prompt, (cause,), schema=turn.schema, allowance=turn.allowance)
+        most, caller = turn.retries, self._caller
+
+        def is_hopeless(exchange: CallResult) -> bool:
+            return turn.hopeless(_failed_turn(exchange)) or caller.spent.exceeds(turn.allowance)
+
+        patience = RepairPolicy(most, most, most, is_hopeless)
+        said, exchange = await ask_structured(caller, Calls(1), ask, turn.read, patience)
+        if exchange.replied.why in CUT_OFF_REASONS:
+            await self._halt_if_run_stopped(exchange)
+        drafts = []
+        if said is not None and turn.note is not None:
+            note = await asyncio.to_thread(turn.note, exchange.output)  # see `ask_structured`
+            if self._caller.strand.replay_step(note.step) is None:
+                drafts.append(note_draft(note, (), turn.agent or ENGINE))
+        await record_form_verdict(self._caller, said, exchange, *drafts)
+
+    async def _halt_if_run_stopped(self, exchange: CallResult | None = None) -> None:
+        """Cut the turn off if it was ended because all of the run is: nobody has failed."""
+        caller = self._caller
+        try:
+            if caller.prior is not None:
+                await asyncio.to_thread(
+                    caller.prior.raise_if_stopped_before, caller.task, VERDICT_STEP
+                )
+            caller.check_time()
+        except (TaskHalted, ConcurrentUpdate):
+            if exchange is not None:
+                await caller.record_reply(exchange)
+            raise
+
+    async def _run_probe(self, probe: ToolProbe, cause: Hash) -> None:
+        hands = ToolRunner(self._caller, (), may_wait=False)
+        use = ToolCall(probe.tool, probe.given.decode(errors="replace"))
+        outcome, _ = await hands.run_check("check", use, (cause,))
+        if outcome is Outcome.INDETERMINATE:
+            await self._halt_if_run_stopped()
+        await record_check_verdict(self._caller, outcome)
+
+
+def _failed_turn(exchange: CallResult) -> TurnResult:
+    replied = exchange.replied
+    return TurnResult(
+        "", TurnStatus.FAILED, exchange.output, replied.outcome, replied.why, replied.code
+    )

@@ -1,0 +1,73 @@
+"""Hand-overs: a log's signing key names its successor, in an entry that it signs itself.
+
+The strand `keys` of the run `log` holds them.  Whoever trusts a key of the log finds there which
+keys came after it and before it; see docs/spec/entry.md, section Keys of a log.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from forum.errors import Malformed, NoSuchEntry
+from forum.ledger.entry import LOG_RUN, Entry, leaf_of
+from forum.ledger.kinds import KeyRotationFacts, Kinds
+from forum.ledger.log import LocatedEntry, find_entry
+from forum.ledger.ports import Reader
+from forum.tlog import ED25519, Note, VerifierKey
+
+KEYS_STRAND = "keys"
+"""The strand of the run `log` in which a log's keys follow each other."""
+
+
+class KeyRotation(msgspec.Struct, frozen=True):
+    """One key hands the log over to another, in the entry with this index."""
+
+    index: int
+    leaf: bytes
+    old: VerifierKey
+    new: VerifierKey
+
+
+def read_key_rotation(
+    index: int, data: bytes, entry: Entry[Any], origin: str
+) -> KeyRotation | None:
+    """Return the hand-over that an entry records, or nothing if it records none for this log."""
+    facts = entry.facts
+    if not isinstance(facts, KeyRotationFacts) or (entry.log, entry.run, entry.strand) != (
+        origin,
+        LOG_RUN,
+        KEYS_STRAND,
+    ):
+        return None
+    try:
+        old, new = VerifierKey.parse(facts.old), VerifierKey.parse(facts.vkey)
+    except Malformed:
+        return None
+    if old == new or any((k.name, k.algorithm) != (origin, ED25519) for k in (old, new)):
+        return None
+    return KeyRotation(index, bytes(leaf_of(data)), old, new)
+
+
+def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
+    """Yield the entries of a log that hand it over and have an index."""
+    for data in reader.read_strand(LOG_RUN, KEYS_STRAND):
+        with suppress(Malformed, NoSuchEntry):  # altered, or without an index yet
+            located = find_entry(reader, kinds, leaf_of(data).hex())
+            if isinstance(located.entry.facts, KeyRotationFacts):
+                yield located
+
+
+def find_rotation_checkpoints(reader: Reader, entries: Iterable[LocatedEntry]) -> Iterator[bytes]:
+    """Yield for each hand-over the first checkpoint above it that its old key has signed."""
+    for entry in entries:
+        hand_over = read_key_rotation(entry.index or 0, entry.data, entry.entry, reader.origin)
+        if hand_over is None:
+            continue
+        for note in reader.checkpoints(hand_over.index + 1):
+            if any(
+                signature.claims_key(hand_over.old) for signature in Note.parse(note).signatures
+            ):
+                yield note
+                break

@@ -1,0 +1,177 @@
+"""Which rows of a database are believed: the checks that every reader makes.
+
+A database may be changed behind the ledger's back.  So whoever finds a row by its position
+compares that position with the bytes; and where this process can tell, it asks for evidence that
+a writer of this log wrote these bytes: the writer's tag, or a signed tree that holds them.
+"""
+
+from collections.abc import Iterable
+
+from forum.errors import Malformed, ProofRejected, SignatureRejected, TamperDetected
+from forum.ledger.entry import leaf_of, strand_prefix
+from forum.ledger.ports import EntryRow, Reader
+from forum.ledger.write_tags import ReloadKeys, WriteKeys
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    TreeView,
+    VerifierKey,
+    check_inclusion,
+    open_checkpoint,
+    prove_inclusion,
+)
+
+_MAX_PROOFS = 2_000
+"""Proofs taken from one view of a tree, before it is made anew: it keeps every tile it reads."""
+
+
+def has_matching_columns(origin: str, row: EntryRow) -> bool:
+    """Tell whether the bytes of a row name the log, run, strand and position of its columns."""
+    run, strand, n, data, _ = row
+    # SQLite lets any type stand in any column; a reader that asks for text finds no bytes.
+    if type(run) is not str or type(strand) is not str or type(n) is not int:
+        return False
+    return data.startswith(strand_prefix(origin, run, strand) + b"%d," % n)
+
+
+class PositionCheck:
+    """Believes every row whose columns agree with its bytes."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+
+    def check_row(self, row: EntryRow) -> None:
+        """Accept a row that was found by its position or index.  Raises `TamperDetected`."""
+        if not has_matching_columns(self._origin, row):
+            raise TamperDetected(f"entry {row.position}", "its bytes are those of another position")
+
+    def check_index(self, index: int, leaf: Hash) -> None:
+        """Accept any index: without a key there is nothing to compare it with."""
+
+
+class NoRowCheck:
+    """Believes every row, for those who compare rows with each other themselves."""
+
+    def check_row(self, row: EntryRow) -> None:
+        """Accept a row."""
+
+    def check_index(self, index: int, leaf: Hash) -> None:
+        """Accept an index."""
+
+
+class SignedTree:
+    """The newest tree that a key of the log has signed, as far as the stored tiles lead to it."""
+
+    def __init__(self, reader: Reader, keys: Iterable[VerifierKey]) -> None:
+        self._reader, self._keys = reader, tuple(keys)
+        self._checkpoint: Checkpoint | None = None
+        self._view = TreeView(0, reader.read_tile)
+        self._proofs = 0
+
+    def has_leaf(self, leaf: Hash) -> bool:
+        """Tell whether a signed tree has this leaf, at any index."""
+        candidates = self._reader.find_by_prefix(leaf[:8])
+        return any(self.has_leaf_at(index, leaf) for index in candidates)
+
+    def has_leaf_at(self, index: int, leaf: Hash) -> bool | None:
+        """Tell whether the signed tree has this leaf at this index; None if it is not that large.
+
+        An inclusion proof is made from the stored tiles and checked against the signed root: tiles
+        that were altered together with the entry do not lead there.
+        """
+        checkpoint = self._checkpoint_covering(index)
+        if checkpoint is None:
+            return None
+        if self._proofs >= _MAX_PROOFS:
+            self._use_checkpoint(checkpoint)
+        self._proofs += 1
+        try:
+            proof = prove_inclusion(self._view, index, checkpoint.size)
+            check_inclusion(proof, leaf, index, checkpoint.size, checkpoint.root)
+        except (Malformed, ProofRejected):
+            return False
+        return True
+
+    def is_newer_than_tree(self, row: EntryRow) -> bool:
+        """Tell whether a row waits for its index, or got one behind the newest signed tree."""
+        size = self._newest_size()
+        behind = self._reader.rows(size, max(size, self._reader.head().size))
+        return row in behind or row in self._reader.unsequenced_rows()
+
+    def _newest_size(self) -> int:
+        checkpoint = self._newest_checkpoint()
+        return checkpoint.size if checkpoint else 0
+
+    def _checkpoint_covering(self, index: int) -> Checkpoint | None:
+        """Return a signed checkpoint that covers an index, reading the newest one if need be."""
+        known = self._checkpoint
+        if known is not None and index < known.size:
+            return known
+        newest = self._newest_checkpoint()
+        if newest is None or index >= newest.size:
+            return None
+        self._use_checkpoint(newest)
+        return newest
+
+    def _newest_checkpoint(self) -> Checkpoint | None:
+        """Return the newest checkpoint in the store, if a key of this log has signed it."""
+        note = self._reader.checkpoint()
+        try:
+            newest = open_checkpoint(note, self._keys)[0] if note else None
+        except (Malformed, SignatureRejected):
+            return None
+        return newest if newest and newest.origin == self._reader.origin else None
+
+    def _use_checkpoint(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint, self._proofs = checkpoint, 0
+        self._view = TreeView(checkpoint.size, self._reader.read_tile)
+
+
+class WriterCheck:
+    """Believes a row that a writer of this log has tagged, or that a signed tree holds."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        write_keys: WriteKeys | None,
+        log_keys: Iterable[VerifierKey],
+        reload: ReloadKeys = lambda: None,
+    ) -> None:
+        self._position = PositionCheck(reader.origin)
+        self._tree = SignedTree(reader, log_keys)
+        self._keys, self._reload = write_keys, reload
+
+    def check_row(self, row: EntryRow) -> None:
+        """Accept a row that was found by its position or index.  Raises `TamperDetected`."""
+        self._position.check_row(row)
+        if self._is_tagged(row):
+            return
+        if self._keys is not None and not self._keys.is_enforced and row.tag is None:
+            return  # a writer of the release before may have written it
+        if self._tree.has_leaf(leaf_of(row.data)):
+            return
+        # Without the write key only this can be told of a row that no signed tree holds: whether
+        # it is so new that none could.
+        if self._keys is None and self._tree.is_newer_than_tree(row):
+            return
+        why = "no writer of this log wrote it, and no signed tree holds it"
+        raise TamperDetected(f"entry {row.position}", why)
+
+    def _is_tagged(self, row: EntryRow) -> bool:
+        if self._keys is None:
+            return False
+        if self._keys.accepts_entry(row.data, row.tag):
+            return True
+        # The key may have been rotated since this process started.
+        keys = self._reload() if row.tag else None
+        if keys is None or keys == self._keys:
+            return False
+        self._keys = keys
+        return keys.accepts_entry(row.data, row.tag)
+
+    def check_index(self, index: int, leaf: Hash) -> None:
+        """Accept that an entry has this index.  Raises `TamperDetected`."""
+        if self._tree.has_leaf_at(index, leaf) is False:
+            raise TamperDetected(
+                f"entry {index}", "the signed tree has another entry at this index"
+            )

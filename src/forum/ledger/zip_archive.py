@@ -1,0 +1,232 @@
+"""A zip archive with only one possible form: the same files are always the same bytes.
+
+Stored without compression, in the order of the names, with the earliest date a zip can have.  The
+standard library could write it, but promises no stable bytes; and it reads many forms, some of
+them differently on another platform.  Here a reader goes from header to header, compares each with
+the only one that its file can have, and does the same with the directory at the end, so that
+nothing can hide between them.
+
+An archive of more than 65,535 files, or of more than 4 GiB, is *wide*: it ends as ZIP64 has it.
+One that is not so large must not.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from struct import Struct
+from typing import NamedTuple, Protocol
+from zlib import crc32
+
+from forum.errors import Malformed
+
+MAX_FILES = 0xFFFF
+"""How many files an archive can have that is not wide."""
+MAX_BYTES = 0xFFFFFFFF
+"""How long an archive can be that is not wide, and every file of any archive."""
+
+_LOCAL = Struct("<4s5H3I2H")
+_CENTRAL = Struct("<4s6H3I5H2I")
+_WIDE_OFFSET = Struct("<2HQ")
+_WIDE_END = Struct("<4sQ2H2I4Q")
+_WIDE_LOCATOR = Struct("<4sIQI")
+_END = Struct("<4s4H2IH")
+_VERSION, _WIDE_VERSION = 20, 45
+_UTF8_NAMES = 1 << 11
+_EARLIEST_DOS_DATE = (1 << 5) | 1  # 1 January 1980, in the calendar of DOS
+_CHUNK_BYTES = 1 << 20
+_NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
+_TRUNCATED = "truncated: it ends before its directory does; copy or download it again"
+_REZIPPED = (
+    "re-zipped: another program has packed its files again; "
+    "ask for the file as forum ledger export wrote it"
+)
+NOT_A_BUNDLE = "not-a-bundle: it is a zip file, but none that forum ledger export wrote"
+_ALTERED = "altered: its bytes are not those that were packed"
+_MAX_END_DISTANCE = _END.size + 0xFFFF
+"""How far before its last byte the end of a zip file can begin."""
+_LISTED = re.compile(
+    rb"PK\x01\x02.{42}(?:[^\x00]{0,255}/)?(?:entries|proofs)/[0-9]{16}\.", re.DOTALL
+).search
+"""A line of the directory that names an entry or a proof: every bundle has several of them."""
+
+
+class ByteSource(Protocol):
+    """Bytes that can be read in pieces from anywhere: in memory, or in a file."""
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        ...
+
+    def __getitem__(self, piece: slice) -> bytes:
+        """Return some of them; fewer at the end."""
+        ...
+
+
+class ArchiveMember(NamedTuple):
+    """One file of an archive: where its content stands, and what that is."""
+
+    start: int
+    size: int
+    crc: int
+    digest: bytes
+
+
+class Archive:
+    """An archive in its only form.  Contents are read when they are asked for."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+        self.members: dict[str, ArchiveMember] = {}
+        """The files in the order of their names."""
+        at = self._read_members()
+        self.is_wide = is_wide((name, member.size) for name, member in self.members.items())
+        self._check_end(at)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file.  Raises `KeyError`."""
+        member = self.members[name]
+        return self._source[member.start : member.start + member.size]
+
+    def read_chunks(self, name: str) -> Iterator[bytes]:
+        """Read the content of a file piece by piece; an empty one is one empty piece."""
+        member = self.members[name]
+        return self._read_chunks(member.start, member.size)
+
+    def _read_chunks(self, start: int, size: int) -> Iterator[bytes]:
+        for at in range(start, start + (size or 1), _CHUNK_BYTES):
+            yield self._source[at : min(at + _CHUNK_BYTES, start + size)]
+
+    def _read_members(self) -> int:
+        """Read every file from the first to the last, and return where the directory begins."""
+        at, before = 0, ""
+        while (header := self._source[at : at + _LOCAL.size])[:4] == b"PK\3\4":
+            if len(header) < _LOCAL.size:
+                break
+            *_, size, length, _ = _LOCAL.unpack(header)
+            start = at + _LOCAL.size + length
+            try:
+                name = self._source[at + _LOCAL.size : start].decode()
+            except UnicodeDecodeError:
+                fault = self._explain_fault("a file name that is not UTF-8")
+                raise Malformed("archive", fault) from None
+            if start + size > len(self._source):
+                raise Malformed("archive", self._explain_fault(_ALTERED))
+            if self.members and name <= before:
+                raise Malformed("archive", self._explain_fault(_REZIPPED))
+            member = self._read_member(start, size)
+            if _local_header(name.encode(), member) != header:
+                raise Malformed("archive", self._explain_fault(_header_fault(name, member, header)))
+            self.members[name] = member
+            at, before = start + size, name
+        return at
+
+    def _read_member(self, start: int, size: int) -> ArchiveMember:
+        crc, digest = 0, sha256()
+        for piece in self._read_chunks(start, size):
+            crc = crc32(piece, crc)
+            digest.update(piece)
+        return ArchiveMember(start, size, crc, digest.digest())
+
+    def _check_end(self, at: int) -> None:
+        """Compare the directory with the only one that these files can have."""
+        for piece in _directory(self.members, at, wide=self.is_wide):
+            if self._source[at : at + len(piece)] != piece:
+                raise Malformed("archive", self._explain_fault(_ALTERED))
+            at += len(piece)
+        if at != len(self._source):
+            raise Malformed("archive", self._explain_fault(_ALTERED))
+
+    def _explain_fault(self, otherwise: str) -> str:
+        """Say what became of a file that is not an archive in its only form."""
+        source = self._source
+        if source[:4] not in (b"PK\3\4", b"PK\5\6"):
+            return _NOT_A_ZIP
+        end = source[max(0, len(source) - _MAX_END_DISTANCE) :].rfind(b"PK\5\6")
+        rest = min(len(source), _MAX_END_DISTANCE) - end
+        if end < 0 or rest < _END.size:
+            return _TRUNCATED
+        # The directory is the last part of every zip file, whoever packed it.
+        return otherwise if _LISTED(source[max(0, len(source) - _CHUNK_BYTES) :]) else NOT_A_BUNDLE
+
+
+def _header_fault(name: str, member: ArchiveMember, header: bytes) -> str:
+    """Say whether a file was altered where it stands, or packed again by another program."""
+    here = _LOCAL.unpack(header)
+    ours = _LOCAL.unpack(_local_header(name.encode(), member))
+    checksum = 6
+    same = here[:checksum] + here[checksum + 1 :] == ours[:checksum] + ours[checksum + 1 :]
+    return f"{_ALTERED} ({name[:80]!r})" if same else _REZIPPED
+
+
+def is_wide(files: Iterable[tuple[str, int]]) -> bool:
+    """Tell by names and sizes whether an archive of these files is wide."""
+    count, total = 0, _END.size
+    for name, size in files:
+        count += 1
+        total += _LOCAL.size + _CENTRAL.size + 2 * len(name.encode()) + size
+    return count > MAX_FILES or total > MAX_BYTES
+
+
+def pack_archive(files: Mapping[str, bytes]) -> bytes:
+    """Return the archive of these files."""
+    return b"".join(pack_archive_chunks(files))
+
+
+def pack_archive_chunks(files: Mapping[str, bytes]) -> Iterator[bytes]:
+    """Yield the archive of these files piece by piece."""
+    members: dict[str, ArchiveMember] = {}
+    at = 0
+    for name in sorted(files):
+        data, encoded = files[name], name.encode()
+        if len(data) >= MAX_BYTES:
+            raise Malformed("archive", f"{name} is longer than 4 GiB")
+        member = ArchiveMember(at + _LOCAL.size + len(encoded), len(data), crc32(data), b"")
+        members[name] = member
+        yield _local_header(encoded, member) + encoded
+        yield data
+        at = member.start + member.size
+    wide = is_wide((name, len(data)) for name, data in files.items())
+    yield from _directory(members, at, wide=wide)
+
+
+def _local_header(name: bytes, member: ArchiveMember) -> bytes:
+    return _LOCAL.pack(b"PK\3\4", *_common_fields(_VERSION, name, member), 0)
+
+
+def _common_fields(version: int, name: bytes, member: ArchiveMember) -> tuple[int, ...]:
+    sizes = (member.crc, member.size, member.size, len(name))
+    return (version, _UTF8_NAMES, 0, 0, _EARLIEST_DOS_DATE, *sizes)
+
+
+def _directory(members: Mapping[str, ArchiveMember], start: int, *, wide: bool) -> Iterator[bytes]:
+    """Yield what stands behind the files: a line for each, and the end."""
+    size = 0
+    for name, member in members.items():
+        line = _central_header(name.encode(), member)
+        size += len(line)
+        yield line
+    count = len(members)
+    if wide:
+        record = (_WIDE_END.size - 12, _WIDE_VERSION, _WIDE_VERSION, 0, 0)
+        yield _WIDE_END.pack(b"PK\6\6", *record, count, count, size, start)
+        yield _WIDE_LOCATOR.pack(b"PK\6\7", 0, start + size, 1)
+    few = min(count, 0xFFFF)
+    yield _END.pack(b"PK\5\6", 0, 0, few, few, min(size, 0xFFFFFFFF), min(start, 0xFFFFFFFF), 0)
+
+
+def _central_header(name: bytes, member: ArchiveMember) -> bytes:
+    offset = member.start - _LOCAL.size - len(name)
+    version, extra = _VERSION, b""
+    if offset >= 0xFFFFFFFF:
+        # Too far behind for four bytes: eight of them follow in a field of their own.
+        version, extra = _WIDE_VERSION, _WIDE_OFFSET.pack(1, 8, offset)
+        offset = 0xFFFFFFFF
+    common = _common_fields(version, name, member)
+    head = _CENTRAL.pack(b"PK\1\2", version, *common, len(extra), 0, 0, 0, 0, offset)
+    return head + name + extra
+
+
+def unpack_archive(data: bytes) -> dict[str, bytes]:
+    """Return the files of an archive that has exactly the bytes which `pack` gives it."""
+    archive = Archive(data)
+    return {name: archive.read(name) for name in archive.members}

@@ -1,0 +1,106 @@
+"""Looking at an agent before a run depends on it: where it is, its key, its price."""
+
+import shutil
+from importlib.util import find_spec
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from forum.engine import CallReply, Model, ModelCall, ModelFactory
+from forum.errors import AgentUnusable, KeyUnreadable, MissingExtra, UnknownPrice
+from forum.ledger import text_content
+from forum.models.prices import BilledTokens, price_of
+from forum.models.urls import is_loopback
+from forum.work import (
+    Agent,
+    AgentInspection,
+    Chat,
+    Command,
+    KeyStatus,
+    Library,
+    Scripted,
+    authority_of,
+    model_of,
+)
+
+_PROBE_PROMPT = "Reply with the one word: ready"
+
+
+def describe_agent(agent: Agent) -> AgentInspection:
+    """Tell what is known of an agent, without asking it anything."""
+    match agent:
+        case Scripted():
+            return AgentInspection("scripted", model_of(agent), "here", call_usd=agent.usd)
+        case Command():
+            return _inspect_program(agent)
+        case Chat():
+            return _add_price(agent, _inspect_chat(agent))
+        case Library():
+            provider = agent.model.partition(":")[0]
+            found = AgentInspection("pydantic-ai", agent.model, provider, KeyStatus.PROVIDER)
+            return _add_price(agent, replace(found, problem=_missing_library()))
+        case _:
+            assert_never(agent)
+
+
+def _inspect_program(agent: Command) -> AgentInspection:
+    program = agent.argv[0] if agent.argv else ""
+    missing = "" if shutil.which(program) else f"there is no program {program!r} on this machine"
+    return AgentInspection("command", model_of(agent), program, call_usd=agent.usd, problem=missing)
+
+
+def _inspect_chat(agent: Chat) -> AgentInspection:
+    name = agent.key_env or agent.key_file
+    found = AgentInspection(
+        agent.api.value, agent.model, authority_of(agent.url) or agent.url, key_name=name
+    )
+    bare = agent.url.startswith("http://") and not is_loopback(agent.url)
+    warning = "its key crosses the network without TLS" if name and bare else ""
+    found = replace(found, warning=warning)
+    try:
+        return replace(found, key=KeyStatus.SET) if _read_key(agent) else found
+    except KeyUnreadable as error:
+        return replace(found, key=KeyStatus.MISSING, problem=str(error))
+
+
+def _read_key(agent: Chat) -> str:
+    # What is not used is not loaded: HTTP takes as long as the rest of a short command.
+    from forum.models.http_model import read_key  # noqa: PLC0415
+
+    return read_key(agent)
+
+
+def _missing_library() -> str:
+    if find_spec("pydantic_ai") is not None:
+        return ""
+    return str(MissingExtra("agents", "the package pydantic-ai-slim is not installed"))
+
+
+def _add_price(agent: Chat | Library, found: AgentInspection) -> AgentInspection:
+    try:
+        price = price_of(agent)
+    except UnknownPrice as error:
+        problems = (found.problem, str(error))
+        return replace(found, problem="; ".join(filter(None, problems)))
+    read, said = price.cost(BilledTokens(1000, 0)), price.cost(BilledTokens(0, 1000))
+    return replace(found, prices=price.id, read_usd=read, said_usd=said)
+
+
+def require_agent(name: str, agent: Agent, make: ModelFactory, *, key: bool) -> None:
+    """Refuse an agent that could never answer: its price is not known, a part or its key missing.
+
+    Raises `AgentUnusable`.
+    """
+    try:
+        make(agent)
+        if key and isinstance(agent, Chat):
+            _read_key(agent)
+    except (UnknownPrice, MissingExtra, KeyUnreadable) as error:
+        raise AgentUnusable(name, str(error)) from None
+
+
+async def probe_model(model: Model, seconds: float) -> CallReply:
+    """Call a model with a tiny prompt, outside of every run."""
+    return await model.reply(
+        ModelCall("check", "check", "check", 1, text_content(_PROBE_PROMPT), seconds)
+    )

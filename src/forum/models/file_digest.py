@@ -1,0 +1,57 @@
+"""The digest of a file, as a tool: how a check learns that a file is there, and which one it is."""
+
+import asyncio
+import hashlib
+import os
+import stat
+from threading import Event
+from typing import Final
+
+from forum.engine import CallReply, ToolInvocation
+from forum.ledger import Content, Outcome, text_content
+from forum.work import ToolSpec, Why
+
+MAX_FILE_BYTES: Final = 1 << 32
+_CHUNK_BYTES = 1 << 20
+
+
+class FileDigestTool:
+    """Takes a path; says `sha256:HEX SIZE` of the regular file that is there."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self._spec = spec
+
+    async def invoke(self, deed: ToolInvocation) -> CallReply:
+        """Read the file, in a thread that ends with this call."""
+        over = Event()
+        try:
+            async with asyncio.timeout(self._spec.seconds):
+                said = await asyncio.to_thread(_digest_file, _read_path(deed.arguments), over)
+        except TimeoutError:
+            # To read a file has no effect: there is no doubt for a person to resolve.
+            return CallReply(Outcome.FAILED, why=Why.DEADLINE, code="digest")
+        except (OSError, ValueError) as error:
+            told = text_content(str(error).encode(errors="replace").decode())
+            return CallReply(Outcome.FAILED, why=Why.ERROR, code="digest", error=told)
+        finally:
+            over.set()
+        return CallReply(Outcome.OK, text_content(said))
+
+
+def _read_path(arguments: Content) -> str:
+    return os.fsdecode(b"".join(arguments.chunks()).removesuffix(b"\n"))
+
+
+def _digest_file(path: str, over: Event) -> str:
+    # Not to wait for somebody who writes into a pipe of this name.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{path} is not a regular file")
+        found, size = hashlib.sha256(), 0
+        while not over.is_set() and (piece := file.read(_CHUNK_BYTES)):
+            size += len(piece)
+            if size > MAX_FILE_BYTES:
+                raise ValueError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+            found.update(piece)
+        return f"sha256:{found.hexdigest()} {size}"

@@ -1,0 +1,184 @@
+"""A model behind an HTTP API: one request for each call, and an outcome for all that comes of it.
+
+Its key is read for each call, and is in nothing that comes of it.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from forum.engine import CallReply, ModelCall, RedactingStream, ignore_delta
+from forum.errors import KeyUnreadable
+from forum.ledger import Amount, BytesContent, Content, Outcome, SecretMask, text_content
+from forum.models.prices import Price, bound_of, price_of
+from forum.models.provider_http import HttpEnd, HttpOutcome, HttpRequest, send_request
+from forum.models.provider_outcome import (
+    ProviderOutcome,
+    plain_label,
+    refused_reply,
+    suggest_version,
+)
+from forum.models.rate_limiter import RateLimiter, rate_limiter_for
+from forum.models.urls import server_of
+from forum.models.wire import Finish, ReplyBuilder, Wire
+from forum.work import Chat, ToolCall, Why
+
+
+class HttpModel:
+    """An agent that is a model behind an HTTP API."""
+
+    def __init__(self, spec: Chat, wire: Wire, clock: Callable[[], float] = time.monotonic) -> None:
+        self._spec, self._wire, self._clock = spec, wire, clock
+        self._price: Price = price_of(spec)
+        self._rate_limiter: RateLimiter = rate_limiter_for(
+            server_of(spec.url), spec.key_env or spec.key_file
+        )
+
+    @property
+    def name(self) -> str:
+        """The model's name, as plain as the record wants names to be."""
+        return plain_label(self._spec.model)
+
+    def bound(self, call: ModelCall) -> Amount:
+        """Return the most that a call can cost."""
+        return bound_of(self._price, call, self._spec.max_tokens)
+
+    async def reply(self, call: ModelCall) -> CallReply:
+        """Make the call, once."""
+        began = self._clock()
+        try:
+            key = read_key(self._spec)
+            request = self._request(call, key)
+        except KeyUnreadable as error:
+            reply = CallReply(
+                Outcome.DENIED, why=Why.ERROR, code="no-key", error=text_content(str(error))
+            )
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            told = text_content(
+                f"this call cannot be written as JSON: {error}; look at its schemas"
+            )
+            reply = CallReply(Outcome.FAILED, why=Why.ERROR, code="bad-request", error=told)
+        else:
+            with _redact_stream(key, call) as heard:
+                reply = _redact_reply(key, await self._send(heard, request, began))
+        spent = round(1000 * (self._clock() - began))
+        return replace(reply, milliseconds=spent, prices=self._price.id)
+
+    def _request(self, call: ModelCall, key: str) -> HttpRequest:
+        body = msgspec.json.encode(self._wire.body(self._spec, call))
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        url = self._spec.url.rstrip("/") + self._wire.path
+        return HttpRequest(url, headers | self._wire.headers(key), body)
+
+    async def _send(self, call: ModelCall, request: HttpRequest, began: float) -> CallReply:
+        try:
+            async with self._rate_limiter.admit(self._spec.at_once, call.seconds) as place:
+                reading = self._wire.read(call)
+                left = call.seconds - (self._clock() - began)
+                answer = await send_request(request, left, reading)
+                reply = self._interpret(call, answer, reading.said)
+                if reply.why is Why.THROTTLED:
+                    self._rate_limiter.report_throttled(place, reply.retry_milliseconds)
+                elif answer.end is HttpEnd.DONE or reply.outcome is Outcome.OK:
+                    self._rate_limiter.report_success(place)
+                return reply
+        except TimeoutError:
+            told = text_content(
+                "the provider wants to be left alone for longer than this call has time"
+            )
+            return CallReply(Outcome.TIMEOUT, why=Why.DEADLINE, code="gate", error=told)
+
+    def _interpret(self, call: ModelCall, answer: HttpOutcome, said: ReplyBuilder) -> CallReply:
+        if answer.end in (HttpEnd.REFUSED, HttpEnd.CONNECT, HttpEnd.TLS):
+            return suggest_version(self._spec.url, refused_reply(answer))
+        told = ProviderOutcome(self._price, self.bound(call), call, said)
+        # Some servers forget the last mark.  All was said by one who has said why it stopped.
+        ended = answer.end is HttpEnd.EARLY and answer.status and said.finish is not Finish.NONE
+        if answer.end is HttpEnd.DONE or ended:
+            return told.complete_reply()
+        return suggest_version(self._spec.url, told.partial_reply(answer))
+
+
+# Keys and names
+
+
+_MAX_KEY_BYTES: Final = 1 << 16
+_MIN_SECRET_CHARS: Final = 16
+"""A key shorter than this is no secret, and too likely to be a word that a model says."""
+
+
+def read_key(spec: Chat) -> str:
+    """Return the key as it is now, or nothing where none is named.  Raises `KeyUnreadable`."""
+    where = spec.key_env or spec.key_file
+    if not where:
+        return ""
+    key = os.environ.get(spec.key_env, "") if spec.key_env else ""
+    if not key and spec.key_file:
+        key = _read_key_file(spec.key_file)
+    key = key.strip()
+    if not key:
+        raise KeyUnreadable(where, f"it is empty; {_advice(spec)}")
+    # Whoever builds the request would quote what it does not like.
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise KeyUnreadable(where, f"it has letters that no key has; {_advice(spec)}")
+    return key
+
+
+def _read_key_file(path: str) -> str:
+    try:
+        # Not to wait for somebody who writes into a pipe of this name.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            return (file.read(_MAX_KEY_BYTES) or b"").decode(errors="replace")
+    except (OSError, ValueError) as error:
+        raise KeyUnreadable(path, str(error)) from None
+
+
+def _advice(spec: Chat) -> str:
+    if spec.key_env:
+        return f"set the variable {spec.key_env} where the worker runs"
+    return "write the key into this file"
+
+
+def _redact_reply(key: str, reply: CallReply) -> CallReply:
+    """Take the key out of a reply, in case that the provider repeats it."""
+    if len(key) < _MIN_SECRET_CHARS:
+        return reply
+    return replace(
+        reply,
+        output=_redact_content(key, reply.output),
+        error=_redact_content(key, reply.error),
+        uses=tuple(
+            ToolCall(
+                use.tool.replace(key, _KEY_PLACEHOLDER),
+                use.arguments.replace(key, _KEY_PLACEHOLDER),
+            )
+            for use in reply.uses
+        ),
+        model=reply.model.replace(key, _KEY_PLACEHOLDER),
+    )
+
+
+@contextmanager
+def _redact_stream(key: str, call: ModelCall) -> Iterator[ModelCall]:
+    """Take the key out of what is heard of a call, too: one from a file is known only here."""
+    if len(key) < _MIN_SECRET_CHARS or call.hear is ignore_delta:
+        yield call
+        return
+    veiled = RedactingStream(SecretMask.from_secrets({"key": key.encode()}), call.hear)
+    try:
+        yield replace(call, hear=veiled)
+    finally:
+        veiled.flush()
+
+
+_KEY_PLACEHOLDER: Final = "[key]"
+
+
+def _redact_content(key: str, content: Content) -> BytesContent:
+    return BytesContent(b"".join(content.chunks()).replace(key.encode(), _KEY_PLACEHOLDER.encode()))

@@ -1,0 +1,226 @@
+"""OpenAI's responses API."""
+
+from typing import Any
+
+import msgspec
+
+from forum.engine import DeltaCallback, ModelCall
+from forum.models.prices import BilledTokens
+from forum.models.provider_http import SseEvent
+from forum.models.wire import (
+    ANSWER_NAME,
+    Finish,
+    ReplyBuilder,
+    ToolCallIds,
+    bearer_headers,
+    is_strict,
+    is_valid_count,
+    merge_options,
+    messages_of,
+    parse_tool_schema,
+    system_of,
+    text_of,
+)
+from forum.work import RESERVED_OPTIONS, Chat, MessageRole
+
+_STORE_OFF = {"store": False}
+_INCOMPLETE = {"max_output_tokens": Finish.LENGTH, "content_filter": Finish.REFUSED}
+
+
+class ResponsesWire:
+    """How the responses API is spoken."""
+
+    path = "/responses"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Return what says who we are."""
+        return bearer_headers(key)
+
+    def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
+        """Return the request in this API's words."""
+        own: dict[str, Any] = {
+            "model": spec.model,
+            "input": _items(call),
+            "stream": True,
+            "max_output_tokens": spec.max_tokens,
+        }
+        if system := system_of(messages_of(call)):
+            own["instructions"] = system
+        if call.offers:
+            forms = [(offer, parse_tool_schema(offer.schema)) for offer in call.offers]
+            own["tools"] = [
+                {
+                    "type": "function",
+                    "name": offer.name,
+                    "description": offer.description,
+                    "parameters": form,
+                    "strict": is_strict(form),
+                }
+                for offer, form in forms
+            ]
+        if call.schema:
+            form = parse_tool_schema(call.schema)
+            named = {"name": ANSWER_NAME, "schema": form, "strict": is_strict(form)}
+            own["text"] = {"format": {"type": "json_schema", **named}}
+        return merge_options(_STORE_OFF | spec.options, own, RESERVED_OPTIONS)
+
+    def read(self, call: ModelCall) -> "_ResponsesReader":
+        """Return what will read the answer."""
+        return _ResponsesReader(call.hear)
+
+
+def _items(call: ModelCall) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    asked = ToolCallIds(call.offers)
+    for number, turn in enumerate(messages_of(call)):
+        match turn.who:
+            case MessageRole.SYSTEM:
+                continue
+            case MessageRole.AGENT:
+                if turn.text:
+                    items.append({"role": "assistant", "content": text_of(turn)})
+                ids = asked.make_ids(number, turn.uses)
+                items.extend(
+                    {
+                        "type": "function_call",
+                        "call_id": name,
+                        "name": use.tool,
+                        "arguments": msgspec.json.encode(asked.arguments(use)).decode(),
+                    }
+                    for name, use in zip(ids, turn.uses, strict=True)
+                )
+            case MessageRole.TOOL if (name := asked.id_of(turn.use)) is not None:
+                output = {"type": "function_call_output", "call_id": name, "output": text_of(turn)}
+                items.append(output)
+            case MessageRole.USER | MessageRole.TOOL:
+                items.append({"role": "user", "content": text_of(turn)})
+    return items
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    refusal: str = ""
+
+
+class _Item(msgspec.Struct):
+    type: str = ""
+    name: str = ""
+    arguments: str = ""
+    content: list[_Part] | None = None
+    """What was said, where it is not streamed."""
+
+
+class _Incomplete(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Response(msgspec.Struct):
+    model: str = ""
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+    error: msgspec.Raw = msgspec.Raw(b"null")
+    incomplete_details: _Incomplete | None = None
+    object: str = ""
+    status: str = ""
+    output: list[_Item] = []
+
+
+class _ResponsesEvent(msgspec.Struct):
+    type: str = ""
+    delta: msgspec.Raw = msgspec.Raw(b"null")
+    """Text, where its kind says so."""
+    item: _Item | None = None
+    response: _Response | None = None
+
+
+class _ResponsesUsageDetails(msgspec.Struct):
+    cached_tokens: int | None = 0
+
+
+class _ResponsesUsage(msgspec.Struct):
+    input_tokens: int
+    output_tokens: int
+    input_tokens_details: _ResponsesUsageDetails | None = None
+
+
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_event = msgspec.json.Decoder(_ResponsesEvent)
+_response = msgspec.json.Decoder(_Response)
+_text = msgspec.json.Decoder(str)
+_usage = msgspec.json.Decoder(_ResponsesUsage)
+
+
+class _ResponsesReader:
+    """An answer that is coming in."""
+
+    def __init__(self, hear: DeltaCallback) -> None:
+        self.said = ReplyBuilder(hear)
+        self._refused = False
+
+    def read_event(self, event: SseEvent) -> bool:
+        """Take in an event, and tell whether it was the last one."""
+        told = _event.decode(event.data)
+        match told.type or event.name:
+            case "response.output_text.delta":
+                self.said.add_text(_text.decode(told.delta))
+            case "response.refusal.delta":
+                self.said.add_text(_text.decode(told.delta))
+                self._refused = True
+            case "response.output_item.done" if told.item:
+                self._add_tool_call(told.item)
+            case "response.completed":
+                return self._finish(told.response, Finish.COMPLETE)
+            case "response.incomplete":
+                return self._finish(told.response, Finish.FAILED)
+            case "response.failed":
+                self.said.set_error(
+                    Finish.FAILED, bytes(told.response.error) if told.response else b""
+                )
+                return True
+            case "error":
+                self.said.set_error(Finish.FAILED, event.data)
+                return True
+            case _:
+                pass  # the beginnings and ends of parts, and whatever comes to be
+        return False
+
+    def read_body(self, body: bytes) -> bool:
+        """Take in an answer that came in one piece: a `response`."""
+        response = _response.decode(body)
+        if bytes(response.error) != b"null":
+            self.said.set_error(Finish.FAILED, bytes(response.error))
+            return True
+        if response.object != "response" or response.status not in ("completed", "incomplete"):
+            return False
+        for item in response.output:
+            for part in item.content or () if item.type == "message" else ():
+                self.said.add_text(part.refusal or part.text)
+                self._refused = self._refused or part.type == "refusal"
+            self._add_tool_call(item)
+        ended = Finish.COMPLETE if response.status == "completed" else Finish.FAILED
+        return self._finish(response, ended)
+
+    def _add_tool_call(self, item: _Item) -> None:
+        if item.type == "function_call":
+            self.said.add_tool_call(len(self.said.tool_calls), item.name, item.arguments)
+
+    def _finish(self, response: _Response | None, finish: Finish) -> bool:
+        if response is not None:
+            details = response.incomplete_details
+            finish = _INCOMPLETE.get(details.reason or "", finish) if details else finish
+            self.said.model = response.model
+            self.said.tokens = _tokens(bytes(response.usage))
+        self.said.finish = Finish.REFUSED if self._refused else finish
+        return True
+
+
+def _tokens(usage: bytes) -> BilledTokens | None:
+    """Read how much was used; what cannot be true was not said."""
+    try:
+        told = _usage.decode(usage)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    cached = (told.input_tokens_details.cached_tokens or 0) if told.input_tokens_details else 0
+    if not is_valid_count(told.input_tokens, told.output_tokens) or not is_valid_count(cached):
+        return None
+    return BilledTokens(told.input_tokens, told.output_tokens, cached)

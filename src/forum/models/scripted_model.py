@@ -1,0 +1,89 @@
+"""An agent that does what its script says: for tests, demonstrations and replay."""
+
+import asyncio
+import re
+
+from forum.engine import CallReply, DeltaCallback, ModelCall, ignore_delta
+from forum.ledger import Amount, BytesContent, Content, Outcome, text_content
+from forum.work import Scripted, ScriptStep, Why
+
+EVERY_TASK = "*"
+"""Whose moves are made in tasks that have none of their own."""
+
+_DELTA_INTERVAL_S = 0.02
+"""Seconds between one piece that is heard and the next."""
+_WORDS = re.compile(r"\s*\S+\s*|\s+")
+
+
+class ScriptedModel:
+    """An agent whose reply depends on nothing but its script and the call."""
+
+    def __init__(self, spec: Scripted) -> None:
+        self._spec = spec
+
+    @property
+    def name(self) -> str:
+        """How the record calls it."""
+        return "scripted"
+
+    def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
+        """Return the price that the script declares; a move may bill more."""
+        return Amount(self._spec.usd, self._spec.tokens, 1)
+
+    async def reply(self, call: ModelCall) -> CallReply:
+        """Make the move.  It is said to take as long as the script says, on every machine."""
+        moves = self._spec.moves.get(call.task) or self._spec.moves.get(EVERY_TASK)
+        move = moves[min(call.number, len(moves)) - 1] if moves else ScriptStep()
+        usd = self._spec.usd if move.usd is None else move.usd
+        spent = Amount(usd, move.tokens, 1)
+        seconds = move.milliseconds / 1000
+        if seconds > call.seconds:
+            await asyncio.sleep(call.seconds)
+            return CallReply(
+                Outcome.TIMEOUT, spent=spent, milliseconds=move.milliseconds, why=Why.DEADLINE
+            )
+        output = (
+            text_content(move.say) if moves else BytesContent(b"Done: " + _first_line(call.prompt))
+        )
+        await _stream_words(output, seconds, call.hear)
+        if move.fail:
+            return CallReply(
+                Outcome.FAILED,
+                output=output,
+                spent=spent,
+                milliseconds=move.milliseconds,
+                why=Why.ERROR,
+                code=move.fail,
+                input_tokens=move.input_tokens,
+            )
+        return CallReply(
+            Outcome.OK,
+            output=output,
+            spent=spent,
+            milliseconds=move.milliseconds,
+            uses=move.use,
+            input_tokens=move.input_tokens,
+        )
+
+
+async def _stream_words(output: BytesContent, seconds: float, hear: DeltaCallback) -> None:
+    """Take so long, and be heard meanwhile, a few words at a time."""
+    words = _WORDS.findall(output.data.decode(errors="replace")) if hear is not ignore_delta else []
+    breaths = max(1, min(len(words), int(seconds / _DELTA_INTERVAL_S)))
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for breath in range(breaths):
+        # By the clock, not by the sum of pauses: each is a little longer than was asked for.
+        await asyncio.sleep(began + seconds * (breath + 1) / breaths - clock())
+        told = words[breath * len(words) // breaths : (breath + 1) * len(words) // breaths]
+        if told:
+            hear("".join(told))
+
+
+def _first_line(prompt: Content) -> bytes:
+    line = b""
+    for chunk in prompt.chunks():
+        line, end, _ = (line + chunk).partition(b"\n")
+        if end:
+            break
+    return line

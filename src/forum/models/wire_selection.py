@@ -1,0 +1,22 @@
+"""Which API is spoken by which wire."""
+
+from typing import assert_never
+
+from forum.models.anthropic import AnthropicWire
+from forum.models.openai_chat import ChatWire
+from forum.models.openai_responses import ResponsesWire
+from forum.models.wire import Wire
+from forum.work import Api
+
+
+def wire_of(api: Api) -> Wire:
+    """Return how an API is spoken."""
+    match api:
+        case Api.CHAT:
+            return ChatWire()
+        case Api.RESPONSES:
+            return ResponsesWire()
+        case Api.ANTHROPIC:
+            return AnthropicWire()
+        case _:
+            assert_never(api)

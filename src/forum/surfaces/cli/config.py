@@ -1,0 +1,167 @@
+"""`forum config`: every setting, its value, and who said so."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+import click
+import msgspec
+
+from forum.config import AgentSandboxRules, Settings, user_settings_path
+from forum.ledger import is_secret_name
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.output import print_json, terminal_width
+from forum.surfaces.formatting import first_line, strip_control_characters
+
+_PASSWORD = re.compile(
+    r"(?<=://)([^:/@\s]*):\S*@"
+    r"|((?:passw(?:or)?d|secret|token|api[_-]?key)\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s&\\]|\\.)+)",
+    re.IGNORECASE,
+)
+_NAMES = frozenset({"tls_key", "secret_env", "secret_file"})
+"""Settings that say where a secret is, and not what it is."""
+
+
+class SettingOrigin(StrEnum):
+    """Who has said a setting, the one that wins first."""
+
+    ENVIRONMENT = "environment"
+    PROJECT = "project file"
+    USER = "user file"
+    DEFAULT = "default"
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One setting as it holds here."""
+
+    setting: str
+    value: str | None
+    """None where nothing is set, and nothing stands in for it."""
+    origin: SettingOrigin
+    where: str | None
+    """The variable, or the file."""
+
+
+@click.group(cls=common_options.FullHelpGroup)
+def config() -> None:
+    """See every setting, and where it comes from."""
+
+
+@config.command(
+    cls=common_options.ExampleCommand, examples=("forum config show", "forum config show --json")
+)
+@common_options.as_json
+def show(*, as_json: bool) -> None:
+    """Show every setting with its value and its origin.
+
+    An option of a command wins over a variable of the environment, that over the project's
+    forum.toml, that over config.toml in the user's configuration directory, and that over the
+    default.  Passwords are not shown.
+    """
+    settings = common_options.current_settings()
+    found = list(list_settings(settings))
+    if as_json:
+        files = {"project_file": settings.file, "user_file": settings.user_file}
+        named = {name: None if path is None else str(path) for name, path in files.items()}
+        print_json("forum.config/1", {**named, "settings": found})
+        return
+    nowhere = f"none; it would be {user_settings_path(os.environ)}"
+    click.echo(f"project file  {_shown(str(settings.file or 'none here or above'))}")
+    click.echo(f"user file     {_shown(str(settings.user_file or nowhere))}\n")
+    for line in _table(found, terminal_width()):
+        click.echo(line)
+
+
+def list_settings(settings: Settings) -> Iterator[Setting]:
+    """Yield every setting as it holds, in the order in which a newcomer asks for them."""
+    values: dict[str, object] = {
+        "data": settings.data,
+        "state": settings.state,
+        "ledger.origin": settings.origin,
+        "database.url": settings.database,
+        "keys.log": settings.key_file,
+        "keys.public": settings.public_key_file,
+        "keys.write": settings.write_key_file,
+        "witness.policy": settings.policy,
+        "agents.confine": settings.agents.confine,
+        **dict(_agent_lists(settings.agents)),
+    }
+    for section, table in (*settings.team.items(), *settings.doors.items()):
+        values |= {f"{section}.{name}": value for name, value in table.items()}
+    for name, value in values.items():
+        where = settings.origins.get(name)
+        for part, one in _section_settings(name, value):
+            said = None if one is None else _format_value(part.rpartition(".")[2], one)
+            yield Setting(part, said, _origin(settings, where), where)
+
+
+def _agent_lists(rules: AgentSandboxRules) -> Iterator[tuple[str, object]]:
+    """Yield what confined programs may use, as far as something was named."""
+    lists = {
+        "read": [str(path) for path in rules.read],
+        "write": [str(path) for path in rules.write],
+        "connect": [f"{host}:{port}" for host, port in rules.connect],
+        "env": list(rules.env),
+    }
+    yield from ((f"agents.{name}", named) for name, named in lists.items() if named)
+
+
+def _section_settings(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield the lines of a section that the user has named, or a setting as it is."""
+    if isinstance(value, Mapping):
+        yield from ((f"{name}.{key}", one) for key, one in value.items())
+    else:
+        yield name, value
+
+
+def _origin(settings: Settings, where: str | None) -> SettingOrigin:
+    if where is None:
+        return SettingOrigin.DEFAULT
+    files = {str(settings.file): SettingOrigin.PROJECT, str(settings.user_file): SettingOrigin.USER}
+    return files.get(where, SettingOrigin.ENVIRONMENT)
+
+
+def _format_value(name: str, value: object) -> str:
+    """Return a value as a file could have it, without its secrets."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {_format_value(key, one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return f"[{', '.join(_format_value(name, one) for one in value)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if is_secret_name(f"_{name}") and name not in _NAMES:
+        return "***"
+    return mask_passwords(str(value))
+
+
+def mask_passwords(text: str) -> str:
+    """Return text without the passwords of the addresses in it."""
+    return _PASSWORD.sub(
+        lambda found: f"{found[1]}:***@" if found[3] is None else f"{found[2]}***", text
+    )
+
+
+def _table(found: list[Setting], columns: int) -> list[str]:
+    """Return settings as a table that fits the screen: the value gets what room is left."""
+    rows = [
+        (one.setting, strip_control_characters(_shown(one.value or "-")), _format_origin(one))
+        for one in found
+    ]
+    names, origins = (max(len(row[n]) for row in rows) for n in (0, 2))
+    names = min(names, columns // 2)
+    room = max(12, columns - names - origins - 4)
+    return [
+        f"{first_line(name, names):<{names}}  {first_line(value, room):<{room}}  "
+        f"{click.style(who, dim=True)}"
+        for name, value, who in rows
+    ]
+
+
+def _format_origin(one: Setting) -> str:
+    return one.where if one.where and one.origin is SettingOrigin.ENVIRONMENT else one.origin.value
+
+
+def _shown(value: str) -> str:
+    return value.replace(f"{Path.home()}/", "~/")

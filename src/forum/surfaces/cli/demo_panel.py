@@ -1,0 +1,252 @@
+"""The story of `forum demo panel`: a majority that errs, a minority that is right, two forgers.
+
+The seats are scripted, so that everybody sees the same; all else is real.  The ballots are sealed
+in a ledger, code counts them, and whoever verifies plays the session again from what was said.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from forum.app import Forum, RunView, now
+from forum.config import Settings, load_settings
+from forum.deliberation import TurnId
+from forum.engine import RunRequest
+from forum.errors import ForumError
+from forum.ledger import Position, compute_commitment, leaf_of
+from forum.tlog import Checkpoint, sign_checkpoint
+from forum.verify import Trust
+from forum.work import TURN_PREFIX, Agent, Council, Policy, Scripted, ScriptStep, Seat, task_strand
+
+QUESTION = (
+    "A bat and a ball cost $1.10 together. The bat costs $1.00 more than the ball. "
+    "What does the ball cost?"
+)
+RIGHT, WRONG = "5 cents", "10 cents"
+_PRICE = 2_000_000
+_PAUSE = 150
+_SEAT = 5
+"""Whose ballot the forgers change."""
+_FORGED = b'{"answer":"10 cents","confidence":95}'
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeryResult:
+    """What somebody did to the record, and what gave it away."""
+
+    name: str
+    does: str
+    caught: bool
+    by: tuple[str, ...]
+    told: str
+    """What that means."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelDemoResult:
+    """What came of it."""
+
+    view: RunView
+    verified: bool
+    forgeries: tuple[ForgeryResult, ...]
+    plain_vote: str
+    """What would have come of counting the last ballots, whatever they were changed for."""
+    minority: int
+    """How many seats had the right answer at first."""
+    seconds: float
+
+
+def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
+    """Play it in an empty folder, and return what came of it."""
+    begun = monotonic()
+    honest = home / "honest"
+    settings = _settings(honest)
+    with Forum(settings) as forum:
+        forum.initialise()
+        tell(f"asked: {QUESTION}")
+        run = forum.submit(_build_run_request())
+        with forum.run_worker():
+            forum.follow_run(run)
+        forum.publish()
+        verified = forum.verify(forum.read_trust()).ok
+        view = forum.view_run(run)
+    tell("the ballots are sealed, the answer is recorded; now two forgers come")
+    forgeries = tuple(_forge(home, fraud, run) for fraud in _FORGERY_CASES)
+    vote, right = _most_frequent(_answers(-1)), _answers(0).count(RIGHT)
+    return PanelDemoResult(view, verified, forgeries, vote, right, monotonic() - begun)
+
+
+def _settings(home: Path) -> Settings:
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "forum.toml").touch()
+    environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
+    environ.pop("FORUM_DATABASE_URL", None)
+    return load_settings(home, environ)
+
+
+# The seats
+
+
+def _ballot(answer: str, confidence: int, **more: Any) -> str:  # noqa: ANN401
+    return json.dumps({"answer": answer, "confidence": confidence, **more})
+
+
+_SUM = {"text": "5 and 105 make 110, and 105 is 100 more than 5", "evidence": "add it up"}
+_SCRIPTED_BALLOTS: Mapping[str, tuple[str, str]] = {
+    "ash": (
+        _ballot(WRONG, 70, claims=[{"text": "110 less 100 leaves 10"}]),
+        _ballot(RIGHT, 90, because=["c2"], evidence="10 and 110 would make 120"),
+    ),
+    "birch": (
+        _ballot(WRONG, 80, claims=[{"text": "The bat is the dollar, the ball is the rest"}]),
+        _ballot(WRONG, 75),
+    ),
+    "cedar": (_ballot(RIGHT, 60), _ballot(WRONG, 60)),
+    "elm": (_ballot(WRONG, 75), _ballot(WRONG, 75)),
+    "fir": (
+        _ballot(RIGHT, 95, claims=[_SUM], decides="adding up both prices"),
+        _ballot(RIGHT, 95, decides="adding up both prices"),
+    ),
+}
+"""One is convinced by a claim, and one who was right gives in to the majority, without a reason."""
+
+
+def _build_run_request() -> RunRequest:
+    agents: dict[str, Agent] = {
+        name: Scripted(
+            {
+                TURN_PREFIX + TurnId(number, seat).turn: (
+                    ScriptStep(said, tokens=120, input_tokens=80, milliseconds=_PAUSE),
+                )
+                for number, said in enumerate(way)
+            },
+            usd=_PRICE,
+            tokens=200,
+        )
+        for seat, (name, way) in enumerate(_SCRIPTED_BALLOTS.items(), 1)
+    }
+    council = Council(tuple(Seat(name) for name in _SCRIPTED_BALLOTS), (RIGHT, WRONG), rounds=1)
+    return RunRequest(QUESTION, None, Policy(agents=agents, panel=council))
+
+
+def _answers(turn: int) -> list[str]:
+    return [json.loads(way[turn])["answer"] for way in _SCRIPTED_BALLOTS.values()]
+
+
+def _most_frequent(answers: list[str]) -> str:
+    return max(set(answers), key=answers.count)
+
+
+# The forgers
+
+
+def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
+    """Let somebody change a ballot in a copy of the ledger, and have the copy verified."""
+    shutil.copytree(home / "honest", home / fraud.name)
+    with Forum(_settings(home / fraud.name)) as forum:
+        trust = fraud.forge(forum, run)
+        report = forum.verify(trust, at=now() + 60_000_000)
+    found = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
+    caught = any(one.startswith(fraud.by) for one in found)
+    return ForgeryResult(fraud.name, fraud.does, caught, found, fraud.told)
+
+
+def _change_ballot(forum: Forum, run: str) -> Trust:
+    """Put another vote where the sealed ballot is."""
+    forum.tamper().set_body(_find(forum, run, "ballot"), "ballot", _FORGED)
+    return forum.read_trust()
+
+
+def _rewrite_all(forum: Forum, run: str) -> Trust:
+    """Change the reply and the ballot, make every hash right again, and sign it with the log's key.
+
+    It is shown to somebody who has never seen this log before, and has nothing but its key.
+    """
+    forged = {(_find(forum, run, body), body): _FORGED for body in ("ballot", "output")}
+    history, kept = _rewrite(forum, forged)
+    tamper = forum.tamper()
+    tamper.replace_history(history, keep_checkpoints=kept)
+    for (at, name), data in forged.items():
+        tamper.set_body(at, name, data)
+    head = forum.store.head()
+    note = sign_checkpoint(Checkpoint(forum.origin, head.size, head.root), forum.key)
+    forum.store.save_checkpoint(head.size, note.encode())
+    return Trust(keys=(forum.key.verifier(),))
+
+
+def _rewrite(forum: Forum, forged: dict[tuple[Position, str], bytes]) -> tuple[list[bytes], int]:
+    """Return a history with other bodies, and how many of its entries are as they were.
+
+    Wherever an entry is named, also in a body, it gets its new name; such bodies are forged too.
+    """
+    renamed: dict[bytes, bytes] = {}
+    history: list[bytes] = []
+    kept = size = forum.store.head().size
+    for index, data in enumerate(forum.store.entries(0, size)):
+        entry = msgspec.json.decode(_rename(data or b"{}", renamed))
+        at = Position(entry["run"], entry["strand"], entry["n"])
+        for name, commitment in entry["bodies"].items():
+            stored = forum.store.body(at, name)
+            body = b"".join(stored.read()) if stored else b""
+            again = forged.get((at, name)) or _rename(body, renamed)
+            if stored and again != body:
+                forged[at, name] = again
+                commitment["h"] = compute_commitment(stored.salt, len(again), [again]).hex()
+                commitment["size"] = len(again)
+        history.append(msgspec.json.encode(entry))
+        if history[-1] != data:
+            kept = min(kept, index)
+            renamed[leaf_of(data or b"").hex().encode()] = leaf_of(history[-1]).hex().encode()
+    return history, kept
+
+
+def _rename(data: bytes, renamed: Mapping[bytes, bytes]) -> bytes:
+    for old, new in renamed.items():
+        data = data.replace(old, new)
+    return data
+
+
+def _find(forum: Forum, run: str, body: str) -> Position:
+    """Return the entry of the turn that holds a body."""
+    strand = task_strand(TURN_PREFIX + TurnId(0, _SEAT).turn)
+    for number, data in enumerate(forum.store.read_strand(run, strand)):
+        if body in msgspec.json.decode(data).get("bodies", {}):
+            return Position(run, strand, number)
+    raise ForumError("there is no ballot to forge")
+
+
+@dataclass(frozen=True, slots=True)
+class _ForgeryCase:
+    """One way to forge a ballot."""
+
+    name: str
+    does: str
+    forge: Callable[[Forum, str], Trust]
+    by: str
+    """How the findings begin that have to give it away."""
+    told: str
+
+
+_FORGERY_CASES = (
+    _ForgeryCase(
+        "change",
+        "somebody changes a sealed ballot in the database",
+        _change_ballot,
+        "body",
+        "the ballot is not the one that was sealed",
+    ),
+    _ForgeryCase(
+        "rewrite",
+        "the operator rewrites reply and ballot, all hashes right, and signs again",
+        _rewrite_all,
+        "session",
+        "every hash is right, but the vote does not follow from the ballots",
+    ),
+)

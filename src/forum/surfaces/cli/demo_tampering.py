@@ -1,0 +1,630 @@
+"""The frauds of `forum demo cheat`: each is played for real, against a ledger of its own.
+
+The cheater holds the database and, where a fraud says so, the log's key.  The guard, the witness
+and the reader's memory are in the state directory, which is not his.
+"""
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from forum.app import KINDS, Forum, new_run_id, new_salt, now
+from forum.config import Settings
+from forum.errors import ForumError, LogKeyChanged, LogKeyMissing, RollbackDetected, TamperDetected
+from forum.ledger import (
+    ACCESS_STRAND,
+    DENIALS_STRAND,
+    LOG_RUN,
+    MAIN_STRAND,
+    AccessDenialFacts,
+    AccessGrantFacts,
+    Attachment,
+    DenialReason,
+    Draft,
+    Facts,
+    GrantScope,
+    Ledger,
+    NoteFacts,
+    Outcome,
+    Position,
+    RedactionFacts,
+    RedactionReason,
+    Scope,
+    Sequencer,
+    leaf_of,
+    text_content,
+)
+from forum.tlog import (
+    Checkpoint,
+    Hash,
+    SigningKey,
+    parse_checkpoint,
+    sign_checkpoint,
+)
+from forum.verify import Problem
+from forum.work import RunBudget
+
+CLERK, AGENT = "agent:clerk", "agent:payments"
+_MONTH = 30 * 24 * 3600 * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TamperScene:
+    """A ledger to cheat in: two runs, the first with the payment that somebody regrets."""
+
+    forum: Forum
+    run: str
+    payment: Position
+    """The entry whose body says what was paid."""
+
+    def entries(self) -> list[bytes]:
+        """Return all entries, in order."""
+        size = self.forum.store.head().size
+        return [row.data for row in self.forum.store.rows(0, size) if row is not None]
+
+    def index_of(self, position: Position) -> int:
+        """Return the index of an entry."""
+        return self.forum.ledger.find_entry(str(position)).index or 0
+
+
+@dataclass(frozen=True, slots=True)
+class TamperCase:
+    """One way to cheat, and what has to give it away."""
+
+    name: str
+    does: str
+    play: Callable[[TamperScene], None]
+    by: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TamperResult:
+    """What became of a fraud."""
+
+    fraud: TamperCase
+    caught: bool
+    by: str
+    """What gave it away, of that which has to."""
+
+
+def create_scene(settings: Settings) -> TamperScene:
+    """Write a small honest ledger, with a checkpoint after each run."""
+    forum = Forum(settings)
+    forum.initialise()
+    run = _write_run(forum.ledger, "Pay the invoice of ACME.", "paid 40.00 EUR to ACME")
+    forum.publish()
+    _write_run(forum.ledger, "Pay the rent.", "paid 900.00 EUR to the landlord")
+    forum.publish()
+    return TamperScene(forum, run, Position(run, "task/pay", 1))
+
+
+def _write_run(ledger: Ledger, request: str, result: str) -> str:
+    main = ledger.open_run(new_run_id(), CLERK)
+    (asked,) = main.append(_draft_note("request", CLERK, request))
+    task = ledger.open_strand(main.run, "task/pay")
+    task.append(_draft_note("attempt/1", AGENT, "I will pay now.", asked.leaf))
+    task.append(_draft_note("attempt/1/result", AGENT, result))
+    ledger.close_run(main, CLERK, Outcome.OK)
+    return main.run
+
+
+def _draft_note(step: str, actor: str, words: str, *parents: Hash) -> Draft:
+    return Draft(step, actor, NoteFacts(), parents, (Attachment("text", text_content(words)),))
+
+
+# The cheater's tools
+
+
+def _rehash(entries: list[bytes], change: Callable[[int, dict[str, object]], None]) -> list[bytes]:
+    """Change entries and make every hash that follows from them right again."""
+    renamed: dict[object, str] = {}
+    changed = []
+    for index, data in enumerate(entries):
+        entry = msgspec.json.decode(data)
+        entry["prev"] = renamed.get(entry["prev"], entry["prev"])
+        entry["parents"] = [renamed.get(parent, parent) for parent in entry["parents"]]
+        change(index, entry)
+        again = msgspec.json.encode(entry)
+        renamed[leaf_of(data).hex()] = leaf_of(again).hex()
+        changed.append(again)
+    return changed
+
+
+def _sign(scene: TamperScene, key: SigningKey) -> None:
+    """Sign the tree that is in the database now, without asking guard or witness."""
+    head = scene.forum.store.head()
+    checkpoint = Checkpoint(scene.forum.origin, head.size, head.root)
+    scene.forum.store.save_checkpoint(head.size, sign_checkpoint(checkpoint, key).encode())
+
+
+def _checkpoints(scene: TamperScene) -> dict[int, bytes]:
+    """Return the signed notes in the database, by the size of their trees."""
+    notes = scene.forum.store.checkpoints()
+    return {parse_checkpoint(note).size: note for note in notes}
+
+
+def _roll_back(scene: TamperScene) -> None:
+    """Make the database what it was at the checkpoint before the last."""
+    before = sorted(_checkpoints(scene))[-2]
+    scene.forum.tamper().replace_history(scene.entries()[:before], keep_checkpoints=before)
+
+
+def _replace_history(scene: TamperScene, entries: list[bytes]) -> None:
+    """Put another history under the checkpoints that were signed for the old one."""
+    newest = max(_checkpoints(scene))
+    scene.forum.tamper().replace_history(entries, keep_checkpoints=newest)
+
+
+def _tag(scene: TamperScene, data: bytes) -> bytes:
+    """Return the tag of an entry, as somebody makes it who holds the write key too."""
+    keys = scene.forum.write_keys
+    return keys.tag_entry(data) if keys else b""
+
+
+def _other_actor(target: int) -> Callable[[int, dict[str, object]], None]:
+    def change(index: int, entry: dict[str, object]) -> None:
+        if index == target:
+            entry["actor"] = "agent:nobody"
+
+    return change
+
+
+# The frauds
+
+
+def _edit(scene: TamperScene) -> None:
+    index = scene.index_of(scene.payment)
+    data = scene.entries()[index].replace(AGENT.encode(), b"agent:innocent")
+    scene.forum.tamper().overwrite(index, data)
+
+
+def _delete(scene: TamperScene) -> None:
+    scene.forum.tamper().delete(scene.index_of(scene.payment))
+
+
+def _insert(scene: TamperScene) -> None:
+    entries = scene.entries()
+    forged = msgspec.json.decode(entries[2])
+    forged.update(run=new_run_id(), actor="agent:friend")
+    _replace_history(scene, [*entries[:3], msgspec.json.encode(forged), *entries[3:]])
+
+
+def _reorder(scene: TamperScene) -> None:
+    index = scene.index_of(scene.payment)
+    scene.forum.tamper().swap_entries(index - 1, index)
+
+
+def _swap_body(scene: TamperScene) -> None:
+    scene.forum.tamper().set_body(scene.payment, "text", b"paid 40.00 EUR to my cousin")
+
+
+def _remove_body(scene: TamperScene) -> None:
+    scene.forum.tamper().remove_body(scene.payment, "text")
+
+
+def _cut_tail(scene: TamperScene) -> None:
+    _roll_back(scene)
+
+
+def _rewrite(scene: TamperScene) -> None:
+    _replace_history(scene, _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment))))
+
+
+def _resign(scene: TamperScene) -> None:
+    entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
+    scene.forum.tamper().replace_history(entries)
+    _sign(scene, scene.forum.key)
+
+
+def _swap_key(scene: TamperScene) -> None:
+    entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
+    scene.forum.tamper().replace_history(entries)
+    _sign(scene, SigningKey(secrets.token_bytes(32), scene.forum.origin))
+
+
+def _split_view(scene: TamperScene) -> None:
+    """Show this reader another second run than the one that the witness saw."""
+    _roll_back(scene)
+    _write_run(scene.forum.ledger, "Pay the rent.", "paid 1.00 EUR to the landlord")
+    Sequencer(scene.forum.store).drain()
+    _sign(scene, scene.forum.key)
+
+
+def _backdate(scene: TamperScene) -> None:
+    keys = scene.forum.write_keys
+    past = Ledger(scene.forum.store, KINDS, lambda: now() - _MONTH, new_salt, tags=keys)
+    _write_run(past, "Approve the payment.", "approved, long before anybody asked")
+    scene.forum.publish()
+
+
+def _bogus_parent(scene: TamperScene) -> None:
+    main = scene.forum.ledger.open_run(new_run_id(), CLERK)
+    main.append(
+        _draft_note("request", CLERK, "As the board decided.", Hash(secrets.token_bytes(32)))
+    )
+    scene.forum.ledger.close_run(main, CLERK, Outcome.OK)
+    scene.forum.publish()
+
+
+def _duplicate(scene: TamperScene) -> None:
+    main = scene.forum.ledger.open_run(new_run_id(), CLERK)
+    (asked,) = main.append(Draft("request", CLERK, NoteFacts()))
+    forged = msgspec.structs.replace(asked.entry, actor="agent:friend")
+    scene.forum.tamper().insert(KINDS.write(forged), _tag(scene, KINDS.write(forged)))
+    scene.forum.publish()
+    scene.forum.ledger.close_run(main, CLERK, Outcome.OK)
+    scene.forum.publish()
+
+
+def _omit_entry(scene: TamperScene) -> None:
+    main = scene.forum.ledger.open_run(new_run_id(), CLERK)
+    main.append(_draft_note("request", CLERK, "Delete the customer's data."))
+    main.append(_draft_note("refusal", AGENT, "I must not do that."))
+    main.append(_draft_note("override", CLERK, "Do it anyway."))
+    scene.forum.tamper().delete_pending(Position(main.run, "main", 2))
+    scene.forum.publish()
+
+
+def _restore_backup(scene: TamperScene) -> None:
+    """Put an older database back, let it grow again, and have it signed as if nothing were."""
+    _roll_back(scene)
+    _write_run(scene.forum.ledger, "Pay the rent.", "the rent was never paid")
+    _write_run(scene.forum.ledger, "Pay the rent.", "no, really not")
+    scene.forum.publish()
+
+
+def _grant_and_revoke(scene: TamperScene) -> None:
+    """Give somebody a key and take it back, both signed."""
+    key = scene.forum.grant("intern", [Scope.SUBMIT])
+    scene.forum.grant("auditor", [Scope.AUDIT])
+    scene.forum.revoke(key.id)
+    scene.forum.read_access()
+    scene.forum.publish()
+
+
+def _use_access(scene: TamperScene) -> None:
+    """Ask who may do what, as a server does that starts now."""
+    Forum(scene.forum.settings).read_access()
+
+
+def _un_revoke(scene: TamperScene) -> None:
+    _grant_and_revoke(scene)
+    scene.forum.record_denial(AccessDenialFacts("intern", DenialReason.REVOKED, "submit"), CLERK)
+    scene.forum.tamper().move(Position(LOG_RUN, ACCESS_STRAND, 2), DENIALS_STRAND)
+    _use_access(scene)
+
+
+def _drop_revocation(scene: TamperScene) -> None:
+    _grant_and_revoke(scene)
+    scene.forum.tamper().delete(scene.index_of(Position(LOG_RUN, ACCESS_STRAND, 2)))
+    _use_access(scene)
+
+
+def _append_forged(scene: TamperScene, strand: str, facts: Facts) -> bytes:
+    """Put an entry behind the end of one of the log's own strands, in an operator's name."""
+    last = scene.forum.store.last_entry(LOG_RUN, strand) or b""
+    entry = KINDS.read(last)
+    forged = msgspec.structs.replace(
+        entry,
+        n=entry.n + 1,
+        prev=leaf_of(last).hex(),
+        step=f"forged/{entry.n + 1}",
+        kind=KINDS.kind_of(facts).name,
+        facts=facts,
+        parents=(),
+        ts=now(),
+    )
+    data = KINDS.write(forged)
+    scene.forum.tamper().insert(data)
+    return data
+
+
+def _forged_grant(scene: TamperScene) -> None:
+    _grant_and_revoke(scene)
+    _append_forged(
+        scene, ACCESS_STRAND, AccessGrantFacts("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64)
+    )
+    scene.forum.publish()
+
+
+def _hidden_grant(scene: TamperScene) -> None:
+    """Add an admin key that is in no tree, and have a server use it."""
+    _grant_and_revoke(scene)
+    facts = AccessGrantFacts("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64)
+    entry = KINDS.read(_append_forged(scene, ACCESS_STRAND, facts))
+    scene.forum.tamper().hide_row(Position(LOG_RUN, ACCESS_STRAND, entry.n))
+    _use_access(scene)
+
+
+def _forged_redaction(scene: TamperScene) -> None:
+    """Erase what was paid, under a redaction that nobody asked for."""
+    target = scene.forum.ledger.find_entry(str(scene.payment))
+    _append_forged(
+        scene, MAIN_STRAND, RedactionFacts(target.leaf.hex(), "text", RedactionReason.REQUEST)
+    )
+    scene.forum.publish()
+    scene.forum.tamper().remove_body(scene.payment, "text")
+
+
+def _swap_runs(scene: TamperScene) -> None:
+    """Let readers find the outcome of one run under the name of the other."""
+    other = next(run for run in scene.forum.store.runs("", 9) if run not in (scene.run, LOG_RUN))
+    thief = scene.forum.tamper()
+    for run, name in ((scene.run, "kept"), (other, scene.run), ("kept", other)):
+        thief.rename_run(run, name)
+
+
+def _hide_run(scene: TamperScene) -> None:
+    scene.forum.tamper().rename_run(scene.run, "~")
+
+
+def _break_look_up(scene: TamperScene) -> None:
+    """Let an entry not be found by its id, so that an export ends before it."""
+    index = scene.index_of(scene.payment)
+    scene.forum.tamper().set_prefix(leaf_of(scene.entries()[index]), 1)
+
+
+def _accept(scene: TamperScene, request: str) -> str:
+    """Take a request on that nobody carries out."""
+    from forum.engine import IdempotencyKey, RunRequest
+
+    order = RunRequest(request, budget=RunBudget(usd=1_000_000))
+    run = scene.forum.submit(order, ticket=IdempotencyKey(request, "0" * 64))
+    scene.forum.publish()
+    return run
+
+
+def _raise_budget(scene: TamperScene) -> None:
+    scene.forum.tamper().set_cap(_accept(scene, "Buy a book."), 10**12)
+
+
+def _drop_timer(scene: TamperScene) -> None:
+    scene.forum.tamper().clear_timers(_accept(scene, "Buy a book."))
+
+
+def _redirect_key(scene: TamperScene) -> None:
+    run, other = _accept(scene, "Buy a book."), _accept(scene, "Buy a house.")
+    scene.forum.tamper().redirect_idempotency_key(run, other)
+
+
+def _lose_folder(scene: TamperScene) -> None:
+    """Delete key and database; the next command would begin an empty log in their place."""
+    scene.forum.store.head()  # the honest use of this machine, which it remembers
+    shutil.rmtree(scene.forum.settings.data)
+    _write_elsewhere(scene.forum.settings)
+
+
+def _swap_folder(scene: TamperScene) -> None:
+    """Put another ledger in place, and have forum.toml name a policy under which it verifies."""
+    scene.forum.store.head()
+    mine = scene.forum.settings
+    data = mine.data.with_name("another")
+    origin = f"forum.local/demo-{secrets.token_hex(4)}"
+    other = Settings(data, data / "state", data / "log.key", origin, mine.database)
+    policy = _write_elsewhere(other)
+    shutil.rmtree(mine.data)
+    shutil.copytree(data, mine.data)
+    scene.forum.settings = replace(mine, policy=policy)
+
+
+def _write_elsewhere(settings: Settings) -> Path:
+    """Write a little into a ledger as any command would, and return where its policy is."""
+    with Forum(settings) as forum:
+        forum.initialise()
+        forum.record_note(text_content("nothing was ever paid"))
+        return forum.policy_file
+
+
+def _drop_epoch(scene: TamperScene) -> None:
+    """Begin a new epoch, which nobody forbids, and delete the log before it."""
+    scene.forum.store.head()  # opened under the write key that the epoch replaces
+    scene.forum.new_epoch("we had a fire")
+    scene.forum.tamper().replace_history([])
+
+
+def _sign_retired(scene: TamperScene) -> None:
+    """Go on with a key that was stolen before it was rotated."""
+    stolen = scene.forum.key
+    scene.forum.rotate_key()
+    _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
+    Sequencer(scene.forum.store).drain()
+    _sign(scene, stolen)
+
+
+def _detected_by(*problems: Problem | str) -> frozenset[str]:
+    return frozenset(str(problem) for problem in problems)
+
+
+TAMPER_CASES = (
+    TamperCase("edit", "change who paid", _edit, _detected_by(Problem.LEAF_MISMATCH)),
+    TamperCase("delete", "remove the payment", _delete, _detected_by(Problem.ENTRY_MISSING)),
+    TamperCase("insert", "add a run into the past", _insert, _detected_by(Problem.ROOT_MISMATCH)),
+    TamperCase(
+        "reorder",
+        "let result and attempt change places",
+        _reorder,
+        _detected_by(Problem.LEAF_MISMATCH),
+    ),
+    TamperCase(
+        "swap-body", "change what was paid", _swap_body, _detected_by(Problem.BODY_MISMATCH)
+    ),
+    TamperCase(
+        "remove-body", "lose the damning text", _remove_body, _detected_by(Problem.BODY_MISSING)
+    ),
+    TamperCase(
+        "cut-tail",
+        "drop the last run and its checkpoint",
+        _cut_tail,
+        _detected_by(Problem.TAIL_CUT),
+    ),
+    TamperCase(
+        "rewrite",
+        "rewrite all history, every hash right",
+        _rewrite,
+        _detected_by(Problem.ROOT_MISMATCH),
+    ),
+    TamperCase(
+        "re-sign",
+        "rewrite it, and sign it with the stolen key",
+        _resign,
+        _detected_by(Problem.HISTORY_REPLACED, Problem.NOT_WITNESSED),
+    ),
+    TamperCase(
+        "swap-key",
+        "rewrite it, and sign it with another key",
+        _swap_key,
+        _detected_by(Problem.SIGNATURE_REJECTED),
+    ),
+    TamperCase(
+        "split-view",
+        "show two readers two histories, both signed",
+        _split_view,
+        _detected_by(Problem.HISTORY_REPLACED, Problem.NOT_WITNESSED),
+    ),
+    TamperCase(
+        "backdate",
+        "write an approval into last month",
+        _backdate,
+        _detected_by(Problem.TIME_IMPOSSIBLE),
+    ),
+    TamperCase(
+        "bogus-parent",
+        "cite a decision that never was",
+        _bogus_parent,
+        _detected_by(Problem.PARENT_UNKNOWN),
+    ),
+    TamperCase(
+        "double", "record one position twice", _duplicate, _detected_by(Problem.ROW_QUARANTINED)
+    ),
+    TamperCase(
+        "omit",
+        "lose a refusal before it is sequenced",
+        _omit_entry,
+        _detected_by(Problem.POSITION_MISSING),
+    ),
+    TamperCase(
+        "restore",
+        "restore an old database and go on",
+        _restore_backup,
+        _detected_by("signer-refuses"),
+    ),
+    TamperCase(
+        "un-revoke",
+        "move a revocation to another strand",
+        _un_revoke,
+        _detected_by("reader-refuses"),
+    ),
+    TamperCase(
+        "drop-revoke", "delete a revocation", _drop_revocation, _detected_by("reader-refuses")
+    ),
+    TamperCase(
+        "hidden-key", "add a key that is in no tree", _hidden_grant, _detected_by("reader-refuses")
+    ),
+    TamperCase(
+        "forged-key",
+        "have a forged key signed",
+        _forged_grant,
+        _detected_by(Problem.ROW_QUARANTINED),
+    ),
+    TamperCase(
+        "forged-redaction",
+        "erase the payment under a forged redaction",
+        _forged_redaction,
+        _detected_by(Problem.ROW_QUARANTINED, Problem.BODY_MISSING),
+    ),
+    TamperCase(
+        "swap-runs", "show one run as the other", _swap_runs, _detected_by(Problem.COLUMN_MISMATCH)
+    ),
+    TamperCase(
+        "hide-run", "let nobody find the run", _hide_run, _detected_by(Problem.COLUMN_MISMATCH)
+    ),
+    TamperCase(
+        "look-up",
+        "let nobody find the entry",
+        _break_look_up,
+        _detected_by(Problem.COLUMN_MISMATCH),
+    ),
+    TamperCase(
+        "raise-budget", "let a run spend more", _raise_budget, _detected_by(Problem.TABLE_MISMATCH)
+    ),
+    TamperCase(
+        "drop-timer",
+        "let nobody go on with a run",
+        _drop_timer,
+        _detected_by(Problem.TABLE_MISMATCH),
+    ),
+    TamperCase(
+        "redirect", "answer with another run", _redirect_key, _detected_by(Problem.TABLE_MISMATCH)
+    ),
+    TamperCase(
+        "lose-folder",
+        "delete key and ledger, begin anew",
+        _lose_folder,
+        _detected_by("key-missing"),
+    ),
+    TamperCase(
+        "swap-folder", "exchange ledger, key and policy", _swap_folder, _detected_by("key-changed")
+    ),
+    TamperCase(
+        "drop-epoch",
+        "begin an epoch, delete the log before it",
+        _drop_epoch,
+        _detected_by(Problem.EPOCH_MISSING),
+    ),
+    TamperCase(
+        "retired-key",
+        "sign with a stolen key after its rotation",
+        _sign_retired,
+        _detected_by(Problem.SIGNATURE_REJECTED),
+    ),
+)
+
+
+def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[TamperResult]:
+    """Play every fraud against a copy of an honest ledger, and verify what is left."""
+    honest = _settings(folder / "honest", None)
+    original = create_scene(honest)
+    with original.forum:
+        if detect_tampering(
+            original, TamperCase("none", "nothing", lambda _: None, _detected_by())
+        ):
+            raise ForumError("the honest ledger was not believed; nothing is shown by frauds")
+    for fraud in TAMPER_CASES:
+        if database is None:
+            shutil.copytree(folder / "honest", folder / fraud.name)
+            settings = _settings(folder / fraud.name, None)
+            scene = replace(original, forum=Forum(settings))
+        else:
+            scene = create_scene(_settings(folder / fraud.name, database))
+        with scene.forum:
+            by = detect_tampering(scene, fraud)
+        yield TamperResult(fraud, fraud.by <= by, ", ".join(sorted(fraud.by & by)))
+
+
+def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
+    """Play one fraud and return everything that gives it away."""
+    try:
+        fraud.play(scene)
+        # The auditor is another process, which takes the ledger as it is found, and comes a minute
+        # later: what no witness has seen by then is late.
+        with Forum(scene.forum.settings) as auditor:
+            report = auditor.verify(auditor.read_trust(), at=now() + 60_000_000)
+    except RollbackDetected:
+        return {"signer-refuses"}
+    except TamperDetected:
+        return {"reader-refuses"}
+    except LogKeyMissing:
+        return {"key-missing"}
+    except LogKeyChanged:
+        return {"key-changed"}
+    return {str(finding.problem) for finding in report.findings}
+
+
+def _settings(folder: Path, database: str | None) -> Settings:
+    data = folder / "ledger"
+    origin = f"forum.local/demo-{secrets.token_hex(4)}"
+    return Settings(data, folder / "state", data / "log.key", origin, database)

@@ -1,0 +1,112 @@
+"""The story of `forum demo team`: a real model on this machine plays a whole team.
+
+Everything in it is real: the model, its replies, the ledger.  What is told at the end is read from
+the ledger.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from forum.app import Forum
+from forum.config import load_settings
+from forum.engine import RunRequest
+from forum.planning import load_roster, route_request, serve_demo_model
+from forum.work import ROLE_PREFIX, Chat, Policy, Run, RunBudget
+
+REQUEST = "Explain to a beginner what a hash function is, in one short paragraph."
+_MAX_TOKENS = 160
+_CALL_MILLISECONDS = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class DemoModelCall:
+    """One call of the model."""
+
+    task: str
+    role: str
+    tokens: int
+    milliseconds: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class TeamDemoResult:
+    """What happened, as the ledger tells it."""
+
+    run: str
+    request: str
+    lane: str
+    calls: tuple[DemoModelCall, ...]
+    outcome: str
+    answer: str
+    verified: bool
+    diverged: int
+    """Where a replay from the record alone says something else."""
+    seconds: float
+
+
+def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> TeamDemoResult:
+    """Have a request answered in an empty folder, and return what came of it."""
+    begun = monotonic()
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "forum.toml").write_text("")
+    environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
+    environ.pop("FORUM_DATABASE_URL", None)
+    tell("starting SmolLM2-135M on this machine: no account, no network")
+    with serve_demo_model() as (url, model), Forum(load_settings(home, environ)) as forum:
+        tell(f"it answers at {url}")
+        forum.initialise()
+        run = forum.submit(_build_run_request(request, url, model))
+        tell(f"accepted: run {run}")
+        told: set[str] = set()
+
+        def watch(state: Run) -> None:
+            for name in state.tasks.keys() - told:
+                told.add(name)
+                tell(f"  {name.removeprefix(ROLE_PREFIX)} ...")
+
+        with forum.run_worker():
+            state = forum.follow_run(run, watch)
+        forum.publish()
+        verified = forum.verify(forum.read_trust()).ok
+        diverged = len(forum.replay(run))
+        view = forum.view_run(run)
+    return TeamDemoResult(
+        run,
+        request,
+        state.routed.lane if state.routed else "",
+        _list_model_calls(state),
+        str(state.outcome),
+        (view.answer or b"").decode(errors="replace"),
+        verified,
+        diverged,
+        monotonic() - begun,
+    )
+
+
+def _build_run_request(request: str, url: str, model: str) -> RunRequest:
+    chat = Chat(url, model, max_tokens=_MAX_TOKENS, options={"temperature": 0})
+    policy = Policy(agents={"": chat}, call_milliseconds=_CALL_MILLISECONDS, retries=1)
+    order = RunRequest(request, None, policy, RunBudget(calls=40, milliseconds=600_000))
+    return route_request(order, load_roster(), team=True)
+
+
+def _list_model_calls(state: Run) -> tuple[DemoModelCall, ...]:
+    calls = sorted(
+        ((call.begun, name, call) for name, task in state.tasks.items() for call in task.calls),
+        key=lambda each: each[:2],
+    )
+    return tuple(
+        DemoModelCall(
+            name.removeprefix(ROLE_PREFIX),
+            call.called.role or "work",
+            call.replied.tokens,
+            call.replied.milliseconds,
+            call.replied.outcome.value,
+        )
+        for _, name, call in calls
+        if call.replied is not None
+    )

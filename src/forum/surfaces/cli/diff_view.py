@@ -1,0 +1,123 @@
+"""How it looks where two runs part."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
+
+import click
+import msgspec
+
+from forum.surfaces.cli.output import terminal_width
+from forum.surfaces.formatting import (
+    SHORT_ID_LENGTH,
+    first_line,
+    pluralize,
+    strip_control_characters,
+)
+from forum.surfaces.schemas.comparison import step_form
+from forum.work import Divergence, DivergenceKind
+
+_NEXT = 10
+_ANSWER_LINES = 12
+
+
+def print_divergences(
+    found: Sequence[Divergence],
+    sides: tuple[str, str],
+    bodies: Sequence[Mapping[str, bytes]] = (),
+) -> None:
+    """Print the first divergence with both sides, and where the others are."""
+    one = found[0]
+    heads = {
+        DivergenceKind.MISSING: f"only {sides[0]} has",
+        DivergenceKind.ADDED: f"only {sides[1]} has",
+    }
+    parted = f"{sides[0]} and {sides[1]} part at"
+    click.echo(f"{heads.get(one.parting, parted)} {one.strand}, {one.step}")
+    mine, other = one.first and step_form(one.first), one.second and step_form(one.second)
+    if mine and other:
+        for name in ["kind", *sorted(mine.facts.keys() | other.facts.keys())]:
+            values = [({"kind": side.kind} | side.facts).get(name) for side in (mine, other)]
+            if values[0] != values[1]:
+                _print_side("-", f"{name}: {_text(values[0])}")
+                _print_side("+", f"{name}: {_text(values[1])}")
+        _print_bodies(mine.bodies, other.bodies, bodies)
+    elif step := mine or other:
+        _print_side("-" if mine else "+", f"{step.kind} {_text(step.facts)}")
+    if len(found) > 1:
+        click.echo(f"and {pluralize(len(found) - 1, 'further step')} differ:")
+    for further in found[1 : 1 + _NEXT]:
+        click.echo(f"  {further.strand}, {further.step}: {further.parting.value}")
+    if len(found) > 1 + _NEXT:
+        click.echo(f"  and {len(found) - 1 - _NEXT} more (--json lists them)")
+
+
+def print_answers(
+    sides: tuple[str, str], runs: tuple[str, str], answers: tuple[bytes | None, bytes | None]
+) -> None:
+    """Print what two runs answered, above where they part."""
+    if answers[0] == answers[1]:
+        told = "no answer" if answers[0] is None else "the same answer"
+        click.echo(f"both gave {told}" if answers[0] is not None else f"both gave {told} yet")
+        _print_answer(" ", answers[0])
+    else:
+        for sign, side, run, answer in zip("-+", sides, runs, answers, strict=True):
+            click.echo(f"answer of {side} ({run[:SHORT_ID_LENGTH]})")
+            _print_answer(sign, answer)
+    click.echo("")
+
+
+def _print_answer(sign: str, answer: bytes | None) -> None:
+    if answer is None:
+        return
+    lines = (
+        strip_control_characters(answer.decode(errors="replace").expandtabs(4)).strip().split("\n")
+    )
+    for line in lines[:_ANSWER_LINES]:
+        _print_side(sign, line)
+    if len(lines) > _ANSWER_LINES:
+        click.echo(
+            f"    … {pluralize(len(lines) - _ANSWER_LINES, 'more line')}: forum show RUN --answer"
+        )
+
+
+def _print_bodies(
+    mine: Mapping[str, str], other: Mapping[str, str], contents: Sequence[Mapping[str, bytes]]
+) -> None:
+    for name in sorted(mine.keys() | other.keys()):
+        if mine.get(name) == other.get(name):
+            continue
+        sides = [_readable(content[name]) for content in contents if name in content]
+        if len(sides) == 2:
+            _print_lines(name, *sides)
+        else:
+            for sign, digest in (("-", mine.get(name)), ("+", other.get(name))):
+                _print_side(sign, f"{name}: {digest or 'none'}")
+
+
+def _readable(content: bytes) -> str:
+    """Return a body as text with lines, also where it is JSON."""
+    with suppress(msgspec.MsgspecError):
+        content = msgspec.json.format(content, indent=1)
+    return content.decode(errors="replace")
+
+
+def _print_lines(name: str, mine: str, other: str) -> None:
+    """Print the first line in which two texts differ."""
+    pairs = zip_longest(mine.split("\n"), other.split("\n"))
+    for number, (one, another) in enumerate(pairs, 1):
+        if one != another:
+            click.echo(f"  {name}, line {number}:")
+            _print_side("-", "(no such line)" if one is None else one)
+            _print_side("+", "(no such line)" if another is None else another)
+            return
+
+
+def _print_side(sign: str, text: str) -> None:
+    color = {"-": "red", "+": "green"}.get(sign)
+    click.echo(click.style(f"    {sign} {first_line(text, terminal_width() - 6)}", fg=color))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

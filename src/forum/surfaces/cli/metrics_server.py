@@ -1,0 +1,151 @@
+"""`forum worker --metrics-port`: what a worker counts and measures, over HTTP, for Prometheus.
+
+One request is answered at a time, and only `GET /metrics` with a key that may read metrics: a
+worker needs no server to be installed, and this is none.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+import click
+
+from forum.app import Forum, bind_sockets, now
+from forum.errors import ForumError
+from forum.ledger import AccessState, ApiKey, DenialReason, has_scope
+from forum.metrics import LEDGER_METRICS, METRICS_SCOPES, render_metrics
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.logging_options import log_line
+from forum.surfaces.logs import LOG, format_error_line
+
+_TIMEOUT_S = 5.0
+"""How long a client may take to ask."""
+_ACCESS_FRESH_S = 1.0
+"""For how long it is believed that no key was revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAddress:
+    """Where metrics are served, if they are."""
+
+    metrics_port: int | None
+    metrics_host: str
+
+
+metrics_options = common_options.collect_options(
+    "metricsaddress",
+    MetricsAddress,
+    click.option(
+        "--metrics-port",
+        type=click.IntRange(0, 65535),
+        help="Serve metrics for Prometheus at this port, to keys of scope metrics.",
+    ),
+    click.option(
+        "--metrics-host",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address to serve metrics at.",
+    ),
+)
+
+
+@contextmanager
+def serving_metrics(forum: Forum, at: MetricsAddress) -> Iterator[None]:
+    """Serve metrics until the end of the block, if there is a port for them."""
+    if at.metrics_port is None:
+        yield
+        return
+    listener, *others = bind_sockets(at.metrics_host, at.metrics_port, "--metrics-port")
+    for other in others:
+        other.close()
+    server = HTTPServer(listener.getsockname()[:2], _make_handler(forum), bind_and_activate=False)
+    server.socket.close()
+    server.socket = listener
+    server.server_activate()
+    host, port = listener.getsockname()[:2]
+    log_line(f"metrics at http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+    thread = Thread(target=server.serve_forever, name="forum-metrics", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _make_handler(forum: Forum) -> Callable[..., BaseHTTPRequestHandler]:
+    keys = _MetricsAccess(forum)
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers one request."""
+
+        timeout = _TIMEOUT_S
+        server_version = "forum"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            status, body = answer_scrape(
+                forum, keys, self.path, self.headers.get("Authorization", "")
+            )
+            data = body.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Cache-Control", "no-store")
+            if status == HTTPStatus.UNAUTHORIZED:
+                self.send_header("WWW-Authenticate", 'Bearer realm="forum"')
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002, ANN401
+            """Write nothing: clients could fill a disk with it."""
+
+    return Handler
+
+
+class _MetricsAccess:
+    """The keys of a ledger, as they were a moment ago."""
+
+    def __init__(self, forum: Forum) -> None:
+        self._forum, self._access, self._at = forum, AccessState(), -_ACCESS_FRESH_S
+
+    def check_key(self, shown: str) -> HTTPStatus | None:
+        """Return why metrics are not for whoever shows this, or nothing if they are."""
+        key = ApiKey.parse(shown)
+        if key is None or key.ledger != self._forum.tenant:
+            return HTTPStatus.UNAUTHORIZED
+        if monotonic() - self._at >= _ACCESS_FRESH_S:
+            asked = monotonic()
+            self._access = self._forum.read_access(self._access)
+            self._at = asked
+        grant = self._access.check_key(key, now())
+        if isinstance(grant, DenialReason):
+            return HTTPStatus.UNAUTHORIZED
+        return None if has_scope(grant.scopes, METRICS_SCOPES) else HTTPStatus.FORBIDDEN
+
+
+def answer_scrape(
+    forum: Forum, keys: _MetricsAccess, path: str, authorization: str
+) -> tuple[HTTPStatus, str]:
+    """Return the status and the text of an answer."""
+    if path != "/metrics":
+        return HTTPStatus.NOT_FOUND, "only /metrics is here\n"
+    scheme, _, shown = authorization.partition(" ")
+    try:
+        refused = keys.check_key(shown.strip() if scheme.lower() == "bearer" else "")
+        if refused is HTTPStatus.FORBIDDEN:
+            return refused, "this needs the scope metrics\n"
+        if refused is not None:
+            return refused, "show a key: Authorization: Bearer forum_...\n"
+        lines = render_metrics(LEDGER_METRICS, forum.metric_samples())
+        return HTTPStatus.OK, "".join(f"{line}\n" for line in lines)
+    except ForumError as error:
+        if forum.monitor.is_available:
+            LOG.warning("metrics could not be read: %s", format_error_line(error))
+        return HTTPStatus.SERVICE_UNAVAILABLE, "the database does not answer\n"

@@ -1,0 +1,200 @@
+"""Everything that is wrong with a plan file, at once, each with its line and column."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from forum.errors import BadPlan
+from forum.surfaces.cli.source_positions import Path, SourcePositions, format_path
+from forum.work import (
+    NANO_USD,
+    Plan,
+    Policy,
+    RunBudget,
+    Task,
+    check_criterion,
+    check_task_name,
+    model_agent,
+    parse_criteria,
+    to_exact_units,
+)
+
+_TOP = ("request", "tasks", "policy", "budget")
+_BUDGET = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "milliseconds": 1, "depth": 1}
+_ELSEWHERE = frozenset({"tasks", "panel", "budget"})
+"""Fields of a task that are looked at by themselves."""
+
+_INDEX = re.compile(r"^\[(\d+)\]")
+
+PlanError = tuple[Path, str]
+Table = Mapping[str, Any]
+
+
+def find_plan_errors(table: Table, policy: object) -> list[PlanError]:
+    """Return what is wrong with a plan file; its policy may have prices as the record has them."""
+    faults = list(_check_unknown_keys((), table, _TOP))
+    request = table.get("request")
+    if request is not None and not isinstance(request, str):
+        faults.append((("request",), "this is not a text"))
+    if "tasks" in table:
+        faults += _check_tasks(("tasks",), table["tasks"])
+    faults += _check_policy(("policy",), policy)
+    faults += _check_budget(("budget",), table.get("budget", {}))
+    return faults
+
+
+def format_plan_errors(faults: list[PlanError], positions: SourcePositions) -> str:
+    """Return faults for people, one on each line, in the order of their lines."""
+    placed = sorted((positions.find(path), format_path(path), why) for path, why in faults)
+    lines = [
+        f"  line {line}, column {column}: {f'{where}: ' if where else ''}{why}"
+        for (line, column), where, why in placed
+    ]
+    count = "1 error" if len(lines) == 1 else f"{len(lines)} errors"
+    return "\n".join([count, *lines])
+
+
+def _check_tasks(path: Path, tasks: object) -> Iterator[PlanError]:
+    if not isinstance(tasks, list):
+        yield path, "this is not a list of tasks; write [[tasks]]"
+        return
+    named: dict[str, Path] = {}
+    faults: list[PlanError] = []
+    for number, task in enumerate(tasks):
+        place = (*path, number)
+        if not isinstance(task, dict):
+            faults.append((place, "a task is a table with `id` and `instruction`"))
+            continue
+        faults += _check_task(place, task)
+        name = task.get("id")
+        if isinstance(name, str) and name in named:
+            faults.append(((*place, "id"), f"another task is called {name!r} already"))
+        elif isinstance(name, str):
+            named[name] = place
+    for number, task in enumerate(tasks):
+        if isinstance(task, dict):
+            faults += _check_dependencies((*path, number), task, list(named))
+    yield from faults or _check_whole_plan(path, tasks)
+
+
+def _check_task(path: Path, task: Table) -> Iterator[PlanError]:
+    """Yield what is wrong with one task, whatever the others are."""
+    yield from _check_fields(path, task, Task, _ELSEWHERE)
+    name = task.get("id")
+    if isinstance(name, str):
+        yield from _errors_of((*path, "id"), lambda: check_task_name(name))
+    instruction = task.get("instruction")
+    if isinstance(instruction, str) and not instruction.strip():
+        yield (*path, "instruction"), "this is empty"
+    demanded = task.get("done_when")
+    for demand in parse_criteria(demanded) if isinstance(demanded, str) else ():
+        yield from _errors_of((*path, "done_when"), lambda demand=demand: check_criterion(demand))  # type: ignore[misc]
+    if "tasks" in task:
+        yield from _check_tasks((*path, "tasks"), task["tasks"])
+    if "tasks" in task and "panel" in task:
+        yield (*path, "panel"), "a task has a plan or a panel of its own, not both"
+    yield from _check_budget((*path, "budget"), task.get("budget", {}))
+
+
+def _check_dependencies(path: Path, task: Table, names: list[str]) -> Iterator[PlanError]:
+    for kind in ("needs", "after"):
+        wanted = task.get(kind, [])
+        for number, name in enumerate(wanted if isinstance(wanted, list) else []):
+            if isinstance(name, str) and name not in names:
+                yield (
+                    (*path, kind, number),
+                    f"no task is called {name!r}{_suggest_key(name, names)}",
+                )
+
+
+def _check_whole_plan(path: Path, tasks: list[Any]) -> Iterator[PlanError]:
+    """Yield what is wrong with a plan all of whose parts are right, such as a circle."""
+    own = {"id", "instruction", "needs", "after"}
+    plain = [{name: task[name] for name in task.keys() & own} for task in tasks]
+    yield from _errors_of(path, lambda: Plan(msgspec.convert(plain, tuple[Task, ...])))
+
+
+def _check_policy(path: Path, policy: object) -> Iterator[PlanError]:
+    if not isinstance(policy, dict):
+        yield path, "this is not a table"
+        return
+    yield from _check_fields(path, policy, Policy, frozenset({"agents"}))
+    agents = policy.get("agents", {})
+    if not isinstance(agents, dict):
+        yield (*path, "agents"), "this is not a table"
+        return
+    kind = next(f.type for f in msgspec.structs.fields(Policy) if f.name == "agents")
+    for name, agent in agents.items():
+        place = (*path, "agents", name)
+        if isinstance(agent, dict) and agent.get("kind") in ("chat", "pydantic-ai"):
+            yield from _errors_of(place, lambda agent=agent: model_agent(agent))  # type: ignore[misc]
+        else:
+            yield from _check_value(place, {name: agent}, kind)
+
+
+def _check_budget(path: Path, budget: object) -> Iterator[PlanError]:
+    if not isinstance(budget, dict):
+        yield path, "this is not a table"
+        return
+    yield from _check_unknown_keys(path, budget, tuple(_BUDGET))
+    for name, value in budget.items():
+        if name in _BUDGET:
+            yield from _errors_of(
+                (*path, name),
+                lambda name=name, value=value: _check_limit(name, value),  # type: ignore[misc]
+            )
+
+
+def _check_limit(name: str, value: object) -> None:
+    """Refuse what is no limit.  Raises `ValueError`."""
+    if isinstance(value, bool) or (isinstance(value, str) and name != "usd"):
+        raise ValueError("this is not a number")
+    number = to_exact_units(value, _BUDGET[name])
+    name = "milliseconds" if name == "seconds" else name
+    msgspec.convert({name: number}, RunBudget)
+
+
+def _check_fields(
+    path: Path, given: Table, into: type[msgspec.Struct], without: frozenset[str]
+) -> Iterator[PlanError]:
+    """Yield what is wrong with the fields of a struct, each by itself."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
+    yield from _check_unknown_keys(path, given, tuple(fields))
+    for name, field in fields.items():
+        if name not in given and field.required:
+            yield path, f"`{name}` is missing"
+        elif name in given and name not in without:
+            yield from _check_value((*path, name), given[name], field.type)
+
+
+def _check_value(path: Path, value: object, kind: Any) -> Iterator[PlanError]:  # noqa: ANN401  any type
+    try:
+        msgspec.convert(value, kind)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        why, _, place = str(error).partition(" - at `$")
+        inner = tuple(int(number) for number in _INDEX.findall(place))
+        yield (*path, *inner), why
+
+
+def _check_unknown_keys(path: Path, given: Table, known: tuple[str, ...]) -> Iterator[PlanError]:
+    for name in given:
+        if name not in known:
+            meant = _suggest_key(name, known) or f"; known: {', '.join(known)}"
+            yield (*path, name), f"unknown key{meant}"
+
+
+def _suggest_key(name: str, known: list[str] | tuple[str, ...]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _errors_of(path: Path, check: Callable[[], object]) -> Iterator[PlanError]:
+    try:
+        check()
+    except BadPlan as error:
+        yield path, error.why
+    except (ValueError, msgspec.MsgspecError) as error:
+        yield path, str(error)

@@ -1,0 +1,163 @@
+"""`forum resume`, `cancel`, `fork` and `replay`: having a run go on, end, part, or tell again."""
+
+from typing import NoReturn
+
+import click
+
+from forum.app import Forum
+from forum.errors import NotYetSigned, ReplayMiss
+from forum.ledger import LocatedEntry
+from forum.surfaces.cli import EXIT_MISMATCH, common_options
+from forum.surfaces.cli.diff_view import print_divergences
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.run_follower import print_result_and_exit, run_and_follow, submit_detached
+from forum.surfaces.cli.run_view import run_status
+from forum.surfaces.cli.submit_options import AgentOptions, agent_options, reject_unusable_agents
+from forum.surfaces.formatting import SHORT_ID_LENGTH
+from forum.surfaces.schemas.comparison import replay_form
+from forum.surfaces.schemas.runs import run_form
+
+_OTHER_WORKER_TIMEOUT_S = 2.0
+"""How long a worker elsewhere is waited for."""
+
+detach_option = click.option(
+    "--detach", is_flag=True, help="Do not wait; a `forum worker` carries it out."
+)
+
+
+@click.command(cls=common_options.ExampleCommand, examples=("forum resume 0199c0de-1234-7abc",))
+@click.argument("run")
+@detach_option
+@common_options.confine
+@common_options.as_json
+def resume(run: str, *, detach: bool, as_json: bool) -> None:
+    """Go on with a RUN, and print its answer.  Its exit status is that of `forum submit`.
+
+    A run that was interrupted is carried on by nobody before this.  What is recorded is not done
+    again.  A run that has ended already prints what came of it.
+    """
+    with common_options.open_forum() as forum:
+        found = forum.find_run(run)
+        if forum.read_run(found).outcome is not None:
+            click.echo("it has ended already", err=True)
+            print_result_and_exit(forum, found, as_json=as_json)
+
+        def go_on() -> str:
+            forum.resume(found)
+            return found
+
+        if detach:
+            submit_detached(forum, go_on, as_json=as_json)
+        else:
+            run_and_follow(forum, go_on, as_json=as_json)
+
+
+@click.command(cls=common_options.ExampleCommand, examples=("forum cancel 0199c0de-1234-7abc",))
+@click.argument("run")
+@detach_option
+@common_options.as_json
+def cancel(run: str, *, detach: bool, as_json: bool) -> None:
+    """Have a RUN end: its calls are stopped wherever they are made, what is done stays.
+
+    Exit status 0 once that is recorded.
+    """
+    with common_options.open_forum() as forum:
+        found = forum.find_run(run)
+        forum.cancel(found)
+        forum.publish_or_warn()
+        state = forum.read_run(found)
+        if not detach:
+            state = forum.follow_run(found, patience=_OTHER_WORKER_TIMEOUT_S)
+            if state.outcome is None:
+                with forum.run_worker():  # nobody else works on it
+                    state = forum.follow_run(found)
+        view = forum.view_run(found)
+    if as_json:
+        print_json("forum.run/1", run_form(view))
+        return
+    click.echo(found)
+    if state.outcome is not None:
+        click.echo(f"it has ended: {run_status(state)[1]}", err=True)
+    else:
+        click.echo("asked; it ends as soon as a worker, or forum resume, looks", err=True)
+
+
+@click.command(
+    cls=common_options.ExampleCommand,
+    examples=(
+        "forum show 0199c0de-1234-7abc --until 57",
+        'forum fork 0199c0de-1234-7abc --at 57 --cmd "./agent --brief"',
+    ),
+)
+@click.argument("run", required=False)
+@click.option("--at", required=True, metavar="ENTRY", help="The last entry that is taken over.")
+@agent_options
+@detach_option
+@common_options.confine
+@common_options.as_json
+def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_json: bool) -> None:
+    """Begin a new run that takes over the replies of a RUN up to an entry, and goes on from there.
+
+    What was said up to then is not paid for again; from then on agents are asked, others than
+    before where you name them.  Without a RUN, the one that the entry belongs to.
+    """
+    with common_options.open_forum() as forum:
+        forum.publish()  # so that the entry has an index
+        entry = forum.ledger.find_entry(at)
+        found = forum.find_run(run) if run else entry.entry.run
+        index = _index_in(entry, found)
+        order = forum.read_run_request(found)
+        policy = agents.apply_to_fork(order.policy)
+        if agents.names_default:
+            reject_unusable_agents(policy, order.plan, here=not detach)
+
+        def part() -> str:
+            return forum.fork(found, index, policy)
+
+        click.echo(f"forking {found[:SHORT_ID_LENGTH]} after entry {index}", err=True)
+        if detach:
+            submit_detached(forum, part, as_json=as_json)
+        else:
+            run_and_follow(forum, part, as_json=as_json)
+
+
+def _index_in(entry: LocatedEntry, run: str) -> int:
+    if entry.entry.run != run:
+        raise click.UsageError(f"--at: entry {entry.position} is not of run {run}")
+    if entry.index is None:
+        raise NotYetSigned(str(entry.position))
+    return entry.index
+
+
+@click.command(cls=common_options.ExampleCommand, examples=("forum replay 0199c0de-1234-7abc",))
+@click.argument("run")
+@common_options.as_json
+def replay(run: str, *, as_json: bool) -> None:
+    """Play a RUN again from its record alone, and see whether it says the same.
+
+    Nobody is asked, nothing is paid, nothing happens: every reply comes from the record, and what
+    the engine then records has to be what was recorded.  Exit status 0 if it is, 4 if not, and 2
+    if the run has not ended.
+    """
+    with common_options.open_forum() as forum:
+        same = "the replay says the same, step by step"
+        replay_and_compare(forum, forum.find_run(run), same, as_json=as_json)
+
+
+def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
+    """Play a run again from its record, and say that it is the `same`, or where the two part."""
+    if forum.read_run(run).outcome is None:
+        raise click.UsageError(
+            f"run {run} has not ended; go on with: forum resume {run[:SHORT_ID_LENGTH]}"
+        )
+    try:
+        parted, missing = forum.replay(run), ""
+    except ReplayMiss as miss:
+        parted, missing = [], str(miss)
+    if as_json:
+        print_json("forum.replay/1", replay_form(run, parted, missing))
+    elif parted:
+        print_divergences(parted, ("the record", "the replay"))
+    else:
+        click.echo(missing or same)
+    raise SystemExit(EXIT_MISMATCH if parted or missing else 0)

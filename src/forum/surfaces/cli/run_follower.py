@@ -1,0 +1,531 @@
+"""Carrying out a run in this process, telling meanwhile how it goes, and what came of it."""
+
+import os
+import signal
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock, Timer
+from time import monotonic
+from typing import NoReturn
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from forum.app import Forum, RunView, now
+from forum.errors import StoreFailed
+from forum.ledger import Outcome
+from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli.logging_options import make_trouble_printer
+from forum.surfaces.cli.output import print_json, terminal_width, wrap_lines
+from forum.surfaces.cli.panel_view import dissent_lines
+from forum.surfaces.cli.run_view import (
+    format_gate_advice,
+    format_task_progress,
+    format_usage,
+    run_status,
+)
+from forum.surfaces.cli.startup_notice import announce_runs
+from forum.surfaces.cli.stop_signals import catch_stop_signals
+from forum.surfaces.cli.units import format_count, format_duration, format_price
+from forum.surfaces.formatting import (
+    SHORT_ID_LENGTH,
+    ballot_turn,
+    build_task_tree,
+    describe_turns,
+    exit_status,
+    explain_failure,
+    explain_run_state,
+    explain_task_state,
+    first_line,
+    last_agent_name,
+    panel_turns,
+    pluralize,
+    strip_control_characters,
+    task_duration,
+    turn_name,
+    work_tasks,
+)
+from forum.surfaces.schemas.deliberations import deliberation_form
+from forum.surfaces.schemas.runs import run_form
+from forum.work import ROLE_PREFIX, Run, TaskRun, TaskState, sum_amounts
+
+_STOP_TIMEOUT_S = 60
+"""How long to wait for calls of other runs that this process has begun beside its own."""
+
+
+def run_and_follow(
+    forum: Forum,
+    begin: Callable[[], str],
+    *,
+    as_json: bool,
+    after: Callable[[str], str] = lambda _: "",
+    later: Callable[[str], str] = lambda _: "",
+) -> NoReturn:
+    """Begin a run beside a worker in this process, follow it, and exit as it did.
+
+    What is to be done `after` it has ended is done before anything is printed; it returns what
+    went wrong with that.  Ctrl-C and SIGTERM interrupt the run: whoever resumes it is told what
+    to do `later`.
+    """
+    telling = _make_progress(forum)
+    run, left = "", ""
+    number = signal.SIGINT
+    try:
+        # The worker first: the time of a run counts from when it is accepted.
+        with (
+            forum.run_worker(report=telling.report_trouble, patience=_STOP_TIMEOUT_S) as worker,
+            catch_stop_signals() as stop,
+        ):
+            run = begin()
+            telling.begin(run)
+            announce_runs(forum, worker.id, run)
+            forum.follow_run(run, telling.show, wait=stop.wait)
+            telling.end()
+            if stop.number is not None:
+                number = signal.Signals(stop.number)
+                # The database may not answer for long: a second Ctrl-C must end the process.
+                stop.restore_default_handlers()
+                with _slow_notice(run):
+                    left = _interrupt_or_detach(forum, worker.can_drive, run, later)
+            _raise_if_detached(left)
+    except _DetachedFromRun:
+        pass  # the worker was closed without waiting for its calls
+    except KeyboardInterrupt:
+        # A second one, or one that came while the worker waited for calls of other runs.
+        if not run:
+            raise
+    if left:
+        click.echo(f"\n{left}", err=True)
+        raise SystemExit(128 + number)
+    print_result_and_exit(forum, run, as_json=as_json, trouble=after(run))
+
+
+def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
+    """Follow a run that others carry out, and exit as it did; Ctrl-C ends the watching only."""
+    telling = _make_progress(forum)
+    telling.begin(run)
+    if forum.read_run(run).outcome is None and not forum.has_workers:
+        common_options.echo_error(
+            f"no worker is running; carry it out: forum resume {run[:SHORT_ID_LENGTH]}"
+        )
+    try:
+        forum.follow_run(run, telling.show)
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nstopped watching; the run goes on: forum watch {run[:SHORT_ID_LENGTH]}", err=True
+        )
+        raise SystemExit(128 + signal.SIGINT) from None
+    telling.end()
+    print_result_and_exit(forum, run, as_json=as_json)
+
+
+def _interrupt_or_detach(
+    forum: Forum, carries_out: Callable[[str], bool], run: str, later: Callable[[str], str]
+) -> str:
+    """Interrupt a run that this process carries out; one that another does is only left.
+
+    Return what to say; nothing if the run has ended meanwhile.
+    """
+    short = run[:SHORT_ID_LENGTH]
+    if carries_out(run):
+        gone_on = f"interrupted; go on with: forum resume {short}{later(run)}"
+        try:
+            return gone_on if forum.interrupt(run) else ""
+        except StoreFailed as failure:
+            return f"{strip_control_characters(str(failure))}\n{_not_interrupted(short)}"
+    if forum.read_run(run).outcome is not None:
+        return ""
+    return f"stopped following; another process carries run {short} on: forum show {short}"
+
+
+def _not_interrupted(short: str) -> str:
+    return (
+        f"run {short} is not interrupted: the next command or worker continues it. "
+        f"To end it: forum cancel {short}"
+    )
+
+
+@contextmanager
+def _slow_notice(run: str) -> Iterator[None]:
+    """Say what a second Ctrl-C does, if interrupting the run takes longer than a second."""
+    words = (
+        f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(run[:SHORT_ID_LENGTH])}"
+    )
+    timer = Timer(1.0, click.echo, (words,), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class _DetachedFromRun(Exception):
+    """The command ends before its run does."""
+
+
+def _raise_if_detached(left: str) -> None:
+    if left:
+        raise _DetachedFromRun
+
+
+def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
+    """Begin a run for whoever serves as a worker, and say which it is."""
+    run = begin()
+    forum.publish_or_warn()
+    if as_json:
+        print_json("forum.run/1", run_form(forum.view_run(run)))
+    else:
+        click.echo(run)
+    click.echo(f"a forum worker carries it out; look: forum show {run[:SHORT_ID_LENGTH]}", err=True)
+
+
+def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
+    """Print what came of a run, and exit as it did; or as failed, if there was trouble beside."""
+    view = forum.view_run(run)
+    if as_json:
+        print_json("forum.run/1", run_form(view))
+    elif view.answer is not None:
+        print_bytes(view.answer)
+    _print_end(view)
+    if trouble:
+        common_options.echo_error(strip_control_characters(trouble))
+    raise SystemExit(exit_status(view) or (EXIT_FAILED if trouble else 0))
+
+
+def print_bytes(content: bytes) -> None:
+    """Print content as it is; but a terminal gets whole lines, and nothing that steers it."""
+    if sys.stdout is None:  # closed by whoever called
+        return
+    sys.stdout.flush()
+    if sys.stdout.isatty():
+        words = content.decode(errors="replace").replace("\r\n", "\n").expandtabs()
+        content = (
+            strip_control_characters(words).removesuffix("\n").encode(errors="replace") + b"\n"
+        )
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def _print_end(view: RunView) -> None:
+    mark, word, color = run_status(view.state, waiting=bool(view.gates))
+    said = _format_progress(view)
+    lines = [f"{click.style(f'{mark} {word}', fg=color)}: {said}"]
+    reason = explain_run_state(view)
+    if reason and (view.state.interrupted or view.state.outcome is not None):
+        lines.append(f"  {reason}")
+    for name in view.state.tasks:
+        task = view.state.task(name)
+        if task.state is TaskState.FAILED:
+            lines.append(
+                f"  {turn_name(name)}: {strip_control_characters(explain_task_state(view, task))}"
+            )
+    told = deliberation_form(view)
+    lines += dissent_lines(told, terminal_width()) if told else []
+    for run, gate in view.gates:
+        lines += format_gate_advice(run, gate, view.at)
+    if view.gates:
+        lines.append(f"then go on: forum resume {view.run[:SHORT_ID_LENGTH]}")
+    well = view.state.outcome is Outcome.OK
+    (common_options.echo_info if well else common_options.echo_error)("\n".join(lines))
+    why = explain_failure(view)
+    if why:
+        common_options.echo_error("\n".join(wrap_lines(why, terminal_width())))
+    click.echo(f"see all of it: forum show {view.run[:SHORT_ID_LENGTH]}", err=True)
+
+
+def _format_progress(view: RunView) -> str:
+    turns = panel_turns(view.state)
+    done = format_task_progress(view.state) if view.state.planned else "no plan yet"
+    if turns:
+        done = describe_turns(turns)
+    return f"{done}, {format_usage(view)}"
+
+
+# How it goes
+
+
+class _LineProgress:
+    """Tells of each change on a line of its own: for files, pipes and plain terminals."""
+
+    def __init__(self, forum: Forum) -> None:
+        self._forum, self._said = forum, dict[str, str]()
+        self.report_trouble = make_trouble_printer()
+        self._view = RunView("", Run(), 0, None, None, None, {}, ())
+
+    def begin(self, run: str) -> None:
+        """Say which run it is: whatever happens now, it can be found again."""
+        self._view = replace(self._view, run=run)
+        click.echo(f"run {run}", err=True)
+
+    def show(self, state: Run) -> None:
+        """Tell what has changed."""
+        first = self._view.state.accepted is None
+        self._view = view = replace(self._view, state=state, at=now())
+        turns = [turn.id for turn in panel_turns(state)]
+        for name in turns or state.tasks:
+            task = state.task(name)
+            words = _describe_task(view, task)
+            if self._said.get(name) != words:
+                self._said[name] = words
+                if first and task.state.is_end:
+                    continue  # of an earlier sitting
+                passed = format_duration(view.at - state.begun)
+                sealed = _describe_sealed_ballots(state, name)
+                told = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
+                click.echo(f"{passed:>8}  {told}", err=True)
+
+    def end(self) -> None:
+        """Nothing is left to be told."""
+
+
+def _describe_sealed_ballots(state: Run, name: str) -> str:
+    """Say how many ballots of its round are sealed, where a task has just sealed one."""
+    task, passed = state.task(name), TaskState.PASSED
+    mine = ballot_turn(task)
+    if mine is None or task.state is not passed:
+        return ""
+    places = ((turn, ballot_turn(turn)) for turn in panel_turns(state))
+    turns = [turn for turn, place in places if place and place.round == mine.round]
+    sealed = sum(turn.state is passed for turn in turns)
+    return f" ({sealed} of {pluralize(len(turns), 'ballot')})"
+
+
+def _describe_task(view: RunView, task: TaskRun) -> str:
+    """Say how far a task has come, in words that change when that does."""
+    if task.state is TaskState.PASSED:
+        cost = f", {format_price(task.spent.usd)}" if task.spent.usd else ""
+        word = "ballot sealed" if ballot_turn(task) else "passed"
+        return f"{word} after {format_duration(task_duration(task, view.at))}{cost}"
+    facts = [
+        last_agent_name(task) if task.state is TaskState.RUNNING else "",
+        explain_task_state(view, task),
+    ]
+    facts.insert(1, f"attempt {task.attempts}" if task.attempts > 1 else "")
+    said = ", ".join(fact for fact in facts if fact)
+    return f"{task.state.value} ({said})" if said else task.state.value
+
+
+class _LiveProgress:
+    """Draws the run again and again in the same place: for a terminal that somebody looks at."""
+
+    def __init__(self, forum: Forum) -> None:
+        self._forum, self._lock, self._drawn = forum, Lock(), list[str]()
+        self._view = RunView("", Run(), 0, None, None, None, {}, ())
+        self._say = make_trouble_printer()
+        context = click.get_current_context(silent=True)
+        self._plain = context is not None and context.color is False
+
+    def begin(self, run: str) -> None:
+        """Say which run it is: whatever happens now, it can be found again."""
+        self._view = replace(self._view, run=run)
+        click.echo(f"run {run}", err=True)
+
+    def report_trouble(self, error: Exception) -> None:
+        """Tell what went wrong, above what is drawn."""
+        with self._lock:
+            self._replace([])
+            self._say(error)
+
+    def show(self, state: Run) -> None:
+        """Draw the run as it is now."""
+        if state.plan != self._view.state.plan:
+            self._view = replace(self._view, plan=self._forum.view_run(self._view.run).plan)
+        self._view = replace(self._view, state=state, at=now())
+        columns, rows = _terminal_size()
+        with self._lock:
+            self._replace(live_lines(self._view, columns - 1, rows - 2, _spinner()))
+
+    def end(self) -> None:
+        """Leave the tree as it ended; how the run ended is told below it."""
+        columns, rows = _terminal_size()
+        with self._lock:
+            self._replace(_tree_lines(self._view, columns - 1, rows - 2, _spinner()))
+
+    def _replace(self, lines: list[str]) -> None:
+        """Draw lines in place of those that are there, in one write: nothing flickers."""
+        if lines == self._drawn:
+            return
+        columns = _terminal_size()[0]
+        # Where a terminal was made narrower, a line that was drawn takes more than one by now.
+        above = sum(max(1, -(-len(click.unstyle(line)) // columns)) for line in self._drawn)
+        wipe = f"\x1b[{above}A\x1b[J" if above else ""
+        text = "".join(f"{line}\n" for line in lines)
+        sys.stderr.write(wipe + (click.unstyle(text) if self._plain else text))
+        sys.stderr.flush()
+        self._drawn = lines
+
+
+def _make_progress(forum: Forum) -> _LineProgress | _LiveProgress:
+    moving = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return _LiveProgress(forum) if moving else _LineProgress(forum)
+
+
+def _terminal_size() -> tuple[int, int]:
+    """Return columns and rows of the terminal behind stderr; stdout may be a file."""
+    with suppress(OSError, ValueError):
+        found = os.get_terminal_size(sys.stderr.fileno())
+        if found.columns and found.lines:
+            return found.columns, found.lines
+    return 80, 24
+
+
+# The tree while it grows
+
+_MARKS = {
+    TaskState.PENDING: ("○", None),
+    TaskState.WAITING: ("!", "yellow"),
+    TaskState.PASSED: ("✓", "green"),
+    TaskState.FAILED: ("✗", "red"),
+    TaskState.SKIPPED: ("-", None),
+    TaskState.STOPPED: ("■", "red"),
+}
+_STATE_ORDER = (
+    TaskState.WAITING,
+    TaskState.RUNNING,
+    TaskState.FAILED,
+    TaskState.STOPPED,
+    TaskState.PENDING,
+)
+"""What one wants to see first; what is done comes last."""
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_MIN_ACTIVITY_WIDTH = 10
+_MAX_ACTIVITY_WIDTH = 28
+
+
+class _ProgressRow(Struct, frozen=True):
+    """A task, or a role, as it is drawn."""
+
+    branch: str
+    id: str
+    state: TaskState
+    doing: str
+    figures: tuple[str, str, str]
+    """Time, cost, tokens: the first is the last to go when there is little room."""
+
+
+def _spinner() -> str:
+    return _SPINNER[int(monotonic() * 10) % len(_SPINNER)]
+
+
+def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
+    """Return a run as it goes on, in a room of so many columns and rows."""
+    mark, word, color = run_status(view.state)
+    if color == "cyan":
+        mark = spinner
+    said = _wrap_facts(f"{mark} {word}: {_format_progress(view)}", columns)
+    said[0] = said[0].replace(f"{mark} {word}", click.style(f"{mark} {word}", fg=color), 1)
+    return said + _tree_lines(view, columns, rows - len(said), spinner)
+
+
+def _wrap_facts(facts: str, columns: int) -> list[str]:
+    """Return facts on as many lines as they take, none of them torn apart."""
+    whole = facts.replace(" ", "\u00a0").replace(",\u00a0", ", ")
+    lines = textwrap.wrap(whole, columns, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines]
+
+
+def _tree_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
+    found = _rows(view)
+    drawn, hidden = _collapse(found, max(2, rows))
+    lines = _table(drawn, columns, spinner)
+    if hidden:
+        some = ", ".join(f"{number} {state}" for state, number in hidden.items())
+        lines.append(click.style(f"  … {some}"[:columns], dim=True))
+    return lines
+
+
+def _rows(view: RunView) -> list[_ProgressRow]:
+    """Return what has been done and what is to do: roles where they took part, tasks as a tree."""
+    state = view.state
+    first = min(
+        (_started_at(state.tasks[name], view.at) for name in work_tasks(state)), default=view.at
+    )
+    roles = [task for name, task in state.tasks.items() if name.startswith(ROLE_PREFIX)]
+    roles.sort(key=lambda task: _started_at(task, view.at))
+    rows = [_row(view, state.task(role.id)) for role in roles]
+    rows += [_row(view, turn) for turn in panel_turns(state)]
+    before = sum(_started_at(role, view.at) < first for role in roles)
+    tree = [_row(view, state.task(one.id), one.branch) for one in build_task_tree(view.plan, state)]
+    return rows[:before] + tree + rows[before:]
+
+
+def _started_at(task: TaskRun, at: int) -> int:
+    return task.calls[0].begun if task.calls else at
+
+
+def _row(view: RunView, task: TaskRun, branch: str = "") -> _ProgressRow:
+    spent = sum_amounts(call.spent for call in task.calls if call.replied)
+    time = format_duration(task_duration(task, view.at)) if task.calls else ""
+    cost, tokens = format_price(spent.usd), format_count(spent.tokens)
+    figures = (time, "" if cost == "-" else cost, "" if tokens == "-" else f"{tokens} tok")
+    return _ProgressRow(
+        branch,
+        turn_name(task.id).removeprefix(ROLE_PREFIX),
+        task.state,
+        _describe_activity(view, task),
+        figures,
+    )
+
+
+def _describe_activity(view: RunView, task: TaskRun) -> str:
+    """Say who is at it and what that one does, or why nobody is."""
+    if task.state is TaskState.PASSED:
+        return last_agent_name(task)
+    if task.state is not TaskState.RUNNING:
+        return strip_control_characters(explain_task_state(view, task))
+    again = f", try {task.attempts}" if task.attempts > 1 else ""
+    if task.uses and task.uses[-1].happened is None:
+        return strip_control_characters(f"uses {task.uses[-1].intended.tool}{again}")
+    last = task.calls[-1].called if task.calls else None
+    if last is not None and last.role and not task.id.startswith(ROLE_PREFIX):
+        return strip_control_characters(f"{last.role}: {last.agent or last.model}{again}")
+    return f"{last_agent_name(task)}{again}"
+
+
+def _collapse(rows: list[_ProgressRow], most: int) -> tuple[list[_ProgressRow], Counter[str]]:
+    """Of more than there is room for, keep what matters most now; count the rest by its state."""
+    if len(rows) <= most:
+        return rows, Counter()
+    ranked = sorted(range(len(rows)), key=lambda number: _rank(rows[number].state))
+    kept = sorted(ranked[: most - 1])
+    hidden = Counter(rows[number].state.value for number in ranked[most - 1 :])
+    return [replace(rows[number], branch="") for number in kept], hidden
+
+
+def _rank(state: TaskState) -> int:
+    return _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
+
+
+def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str]:
+    """Return rows in columns; where there is little room, tokens go first, then costs."""
+    longest = max((len(row.branch) + len(row.id) for row in rows), default=0) + 4
+    doing = min(_MAX_ACTIVITY_WIDTH, max((len(row.doing) for row in rows), default=0))
+    sizes = [max((len(row.figures[n]) for row in rows), default=0) for n in range(3)]
+    kept = [number for number in range(3) if sizes[number]]
+    while True:
+        figures = sum(sizes[number] + 2 for number in kept)
+        name = max(12, min(longest, columns - figures))
+        room = max(0, min(doing, columns - figures - name - 2))
+        if len(kept) < 2 or room >= min(doing, _MIN_ACTIVITY_WIDTH):
+            return [_line(row, name, room, [(n, sizes[n]) for n in kept], spinner) for row in rows]
+        kept.pop()
+
+
+def _line(
+    row: _ProgressRow, name: int, room: int, kept: list[tuple[int, int]], spinner: str
+) -> str:
+    mark, color = _MARKS.get(row.state, (spinner, "cyan"))
+    head = first_line(row.id, name - len(row.branch) - 4)
+    cells = [f"{f'  {row.branch}{mark} {head}':<{name}}"]
+    if room:
+        cells.append(f"{first_line(row.doing, room):<{room}}")
+    cells += [f"{row.figures[number]:>{size}}" for number, size in kept]
+    line = "  ".join(cells).rstrip()
+    if row.state is TaskState.PENDING:
+        return click.style(line, dim=True)
+    return line.replace(mark, click.style(mark, fg=color), 1)

@@ -1,0 +1,437 @@
+"""How a run looks on a screen.
+
+What agents and users wrote is shown without the characters by which a terminal can be steered.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from forum.app import RunView
+from forum.ledger import NO_LIMIT, UNLIMITED, Outcome
+from forum.surfaces.cli.output import terminal_width, wrap_lines
+from forum.surfaces.cli.panel_view import panel_lines
+from forum.surfaces.cli.units import (
+    format_age,
+    format_count,
+    format_duration,
+    format_moment,
+    format_price,
+)
+from forum.surfaces.formatting import (
+    SHORT_ID_LENGTH,
+    RoleSummary,
+    TaskTreeNode,
+    build_task_tree,
+    count_passed_tasks,
+    explain_failure,
+    explain_run_state,
+    explain_task_state,
+    first_line,
+    format_usd,
+    last_agent_name,
+    pluralize,
+    run_duration,
+    strip_control_characters,
+    summarize_roles,
+    task_duration,
+    work_tasks,
+)
+from forum.surfaces.schemas.deliberations import deliberation_form
+from forum.tlog import Hash
+from forum.work import (
+    ELSEWHERE,
+    Basis,
+    CheckFacts,
+    Gate,
+    Independence,
+    RouteFacts,
+    Run,
+    TaskState,
+    ToolUseRecord,
+    VerdictFacts,
+)
+
+_ANSWER_LINES = 12
+_MAX_EFFECTS = 12
+_MAX_CLAIMS = 8
+_MAX_ROWS = 50
+
+_MARKS = {
+    TaskState.PENDING: ("○", None),
+    TaskState.RUNNING: ("●", "cyan"),
+    TaskState.WAITING: ("!", "yellow"),
+    TaskState.PASSED: ("✓", "green"),
+    TaskState.FAILED: ("✗", "red"),
+    TaskState.SKIPPED: ("-", None),
+    TaskState.STOPPED: ("■", "red"),
+}
+
+
+def run_status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
+    """Return a mark, a word and a colour for what a run has come to."""
+    if state.outcome is Outcome.OK:
+        return "✓", "ok", "green"
+    if state.outcome is not None:
+        return "✗", state.stopped.reason.value if state.stopped else state.outcome.value, "red"
+    if state.interrupted:
+        return "■", "interrupted", "yellow"
+    if state.open_gates or waiting:
+        return "!", "waiting", "yellow"
+    if not state.tasks:
+        return "○", "accepted", "cyan"
+    return "●", state.state.value, "cyan"
+
+
+# The tree of tasks
+
+
+def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
+    """Return the tasks of a run as a table; of too many, those that matter most now."""
+    twigs, hidden = _select(build_task_tree(view.plan, view.state), view.state, rows)
+    cells = [_cells(view, twig) for twig in twigs]
+    if not cells:
+        return []
+    kept = [n for n in range(1, len(_HEADS)) if any(row[n].strip("-") for row in cells)]
+    sizes = {n: max([len(row[n]) for row in cells] + [len(_HEADS[n])]) for n in kept}
+    room = columns - sum(size + 2 for size in sizes.values()) - 2
+    longest = max([len(row[0]) for row in cells] + [len(_HEADS[0])])
+    name_size = max(12, min(room, longest))
+    lines = [click.style(_row(_HEADS, name_size, sizes), dim=True)]
+    for twig, row in zip(twigs, cells, strict=True):
+        task = view.state.task(twig.id)
+        mark, color = _MARKS[task.state]
+        line = _row(row, name_size, sizes)
+        if task.state is TaskState.PASSED:
+            lines.append(line.replace(mark, click.style(mark, fg=color), 1))
+        else:
+            lines.append(click.style(line, fg=color, dim=True if color is None else None))
+        reason = explain_task_state(view, task)
+        if reason:
+            lead = f"  {twig.below}    "
+            said = first_line(reason, max(20, columns - len(lead)))
+            lines.append(lead + click.style(said, fg=color))
+    if hidden:
+        lines.append(f"  and {hidden} more tasks (--all shows them)")
+    return lines
+
+
+_HEADS = ("task", "state", "agent", "tries", "tokens", "cost", "time", "entry")
+
+
+def _cells(view: RunView, twig: TaskTreeNode) -> tuple[str, ...]:
+    task = view.state.task(twig.id)
+    spent = task.spent
+    others = f" (+ {', '.join(twig.others)})" if twig.others else ""
+    return (
+        f"{twig.branch}{_MARKS[task.state][0]} {twig.id}{others}",
+        task.state.value,
+        first_line(last_agent_name(task), 24),
+        format_count(task.attempts),
+        format_count(spent.tokens),
+        format_price(spent.usd),
+        format_duration(task_duration(task, view.at)) if task.calls else "-",
+        str(view.entries.get(twig.id, "-")),
+    )
+
+
+def _row(row: Sequence[str], name_size: int, sizes: dict[int, int]) -> str:
+    name = row[0] if len(row[0]) <= name_size else f"{row[0][: name_size - 1]}…"
+    cells = [f"{name:<{name_size}}"]
+    for number, size in sizes.items():
+        cells.append(f"{row[number]:<{size}}" if number < 3 else f"{row[number]:>{size}}")
+    return ("  " + "  ".join(cells)).rstrip()
+
+
+_STATE_ORDER = (TaskState.WAITING, TaskState.RUNNING, TaskState.FAILED, TaskState.STOPPED)
+
+
+def _select(twigs: list[TaskTreeNode], state: Run, rows: int) -> tuple[list[TaskTreeNode], int]:
+    """Of more tasks than there is room for, keep those that matter most, without the tree."""
+    if len(twigs) <= rows:
+        return twigs, 0
+    ranked = sorted(range(len(twigs)), key=lambda n: _rank(state.task(twigs[n].id).state))
+    kept = sorted(ranked[:rows])
+    return [TaskTreeNode(twigs[n].id, "", "") for n in kept], len(twigs) - rows
+
+
+def _rank(state: TaskState) -> int:
+    return _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
+
+
+# One screen
+
+
+def render_run(view: RunView, *, every: bool = False) -> list[str]:
+    """Return everything that one wants to know of a run at first."""
+    columns, told = terminal_width(), deliberation_form(view)
+    planned = told or view.plan or work_tasks(view.state)
+    return [
+        *head_lines(view, columns),
+        *(() if told else ("" if planned else "  (no plan yet)",)),
+        *(panel_lines(told, columns, every=every) if told else ()),
+        *task_lines(view, columns, NO_LIMIT if every else _MAX_ROWS),
+        *_gate_lines(view),
+        *_role_lines(view.state),
+        *_judgement_lines(view, columns),
+        *_effect_lines(view, columns),
+        *_agent_lines(view.state),
+        *_answer_lines(view, columns),
+        *_claim_lines(view, columns),
+        *_why_lines(view, columns),
+    ]
+
+
+def _why_lines(view: RunView, columns: int) -> list[str]:
+    lines = wrap_lines(explain_failure(view), columns)
+    return ["", *(click.style(line, fg="red") for line in lines)] if lines else []
+
+
+def head_lines(view: RunView, columns: int) -> list[str]:
+    """Return what a run is, and what it has come to."""
+    state = view.state
+    mark, word, color = run_status(state, waiting=bool(view.gates))
+    lines = [
+        f"{click.style(f'run {view.run}', bold=True)}  {click.style(f'{mark} {word}', fg=color)}"
+    ]
+    begun = f"{format_moment(state.begun)}, {format_age(view.at - state.begun)} ago"
+    facts = [
+        ("as of", "" if view.until is None else f"entry {view.until}, {format_moment(view.at)}"),
+        ("reason", explain_run_state(view)),
+        ("request", "(erased)" if view.request is None else view.request),
+        ("route", describe_route(state.routed) if state.routed else ""),
+        ("begun", begun),
+        ("done", format_task_progress(state) if state.planned else ""),
+        ("used", format_usage(view)),
+    ]
+    if state.accepted and state.accepted.fork_run:
+        fork = state.accepted
+        facts.append(("fork of", f"{fork.fork_run[:SHORT_ID_LENGTH]} at entry {fork.fork_index}"))
+    if state.accepted and state.accepted.parent_run:
+        facts.append(
+            (
+                "within",
+                f"{state.accepted.parent_run[:SHORT_ID_LENGTH]}, task {state.accepted.parent_task}",
+            )
+        )
+    return lines + [f"  {name:<8} {first_line(text, columns - 11)}" for name, text in facts if text]
+
+
+def describe_route(routed: RouteFacts) -> str:
+    """Say which lane a request was given, by what, and how sure that was."""
+    if routed.basis is Basis.GIVEN:
+        return f"{routed.lane}, as asked for"
+    if routed.basis is Basis.CLASSIFIER:
+        return f"{routed.lane or 'no lane'}, by the classifier"
+    if not routed.lane:
+        return f"no lane, by {routed.basis.value} routing"
+    sure = f"by {routed.basis.value} routing, {routed.confidence / 10:.0f} % sure"
+    other = "nobody's work here" if routed.runner_up == ELSEWHERE else routed.runner_up
+    after = f" (runner-up: {other})" if other else ""
+    return f"{routed.lane}, {sure}{after}"
+
+
+def format_usage(view: RunView) -> str:
+    """Say what a run has used, and of what it may."""
+    spent, accepted = view.state.spent, view.state.accepted
+    cap = accepted.cap if accepted else UNLIMITED
+    limit = accepted.milliseconds if accepted else NO_LIMIT
+    money = f"${format_usd(spent.usd)}"
+    time = f"{run_duration(view) / 1e6:.1f}"
+    parts = [
+        _format_used_of_cap(spent.calls, cap.calls, "call"),
+        _format_used_of_cap(spent.tokens, cap.tokens, "token"),
+        money if cap.usd == NO_LIMIT else f"{money} of ${format_usd(cap.usd)}",
+        f"{time} s" if limit == NO_LIMIT else f"{time} of {limit / 1000:g} s",
+    ]
+    if not spent.tokens and cap.tokens == NO_LIMIT:
+        parts.pop(1)
+    return ", ".join(parts)
+
+
+def format_task_progress(state: Run) -> str:
+    """Say how many tasks of a run have passed."""
+    return f"{count_passed_tasks(state):,} of {pluralize(state.planned, 'task')} passed"
+
+
+def _format_used_of_cap(used: int, cap: int, unit: str) -> str:
+    return pluralize(used, unit) if cap == NO_LIMIT else f"{used:,} of {pluralize(cap, unit)}"
+
+
+def _gate_lines(view: RunView) -> list[str]:
+    decided = [gate for gate in view.state.gates.values() if gate.decided is not None]
+    lines = [f"  {gate.opened.subject:<20} {_decision(gate)}" for gate in decided]
+    lines += [line for run, gate in view.gates for line in format_gate_advice(run, gate, view.at)]
+    return ["", click.style("gates", bold=True), *lines] if lines else []
+
+
+def _decision(gate: Gate) -> str:
+    if gate.decided is None:
+        return "open"
+    by = {
+        "person": "by a person",
+        "key": "by a key",
+        "operator": "by the operator",
+        "deadline": "because nobody decided in time",
+    }
+    edited = "edited, and " if gate.shown_at.n else ""
+    past = f"{gate.decided.answer.value}d".replace("rejectd", "rejected")
+    return f"{edited}{past} {by.get(gate.decided.by.value, 'because the run ended')}"
+
+
+def format_gate_advice(run: str, gate: Gate, at: int) -> list[str]:
+    """Say what waits, until when, and what to type."""
+    subject, left = gate.opened.subject, gate.deadline - at
+    default = gate.opened.default.value
+    when = f"{default} in {format_duration(left)}" if left > 0 else f"{default} now"
+    lines = [
+        f"  {subject:<20} waits for you; without a word: {when}",
+        f"    forum gate show    {run[:SHORT_ID_LENGTH]} {subject}",
+        f"    forum gate approve {run[:SHORT_ID_LENGTH]} {subject}",
+    ]
+    return [click.style(lines[0], fg="yellow"), *lines[1:]]
+
+
+def _role_lines(state: Run) -> list[str]:
+    parts = summarize_roles(state)
+    size = max((len(part.role) for part in parts), default=0)
+    rows = [
+        (
+            f"{_mark(part)} {part.role:<{size}}  {first_line(part.who, 30)}",
+            format_count(part.spent.calls),
+            format_count(part.spent.tokens),
+            format_price(part.spent.usd),
+        )
+        for part in parts
+    ]
+    return ["", *format_table(("roles", "calls", "tokens", "cost"), rows)] if rows else []
+
+
+def _mark(part: RoleSummary) -> str:
+    return " " if part.state is None else _MARKS[part.state][0]
+
+
+def _judgement_lines(view: RunView, columns: int) -> list[str]:
+    """Say what models have said of results, and how the answer was looked at."""
+    judged = [
+        (name, *_verdict(verdict))
+        for name in work_tasks(view.state)
+        for verdict in view.state.tasks[name].verdicts
+        if verdict.independence is not Independence.NONE
+    ]
+    judged += [(f"answer: {one.subject}", *_check(one)) for _, one in view.state.checks]
+    if not judged:
+        return []
+    size = min(24, max(len(strip_control_characters(name)) for name, _, _ in judged))
+    lines = []
+    for name, words, color in judged:
+        said = first_line(words, columns - size - 5)
+        lines.append(f"  {first_line(name, size):<{size}}  {click.style(said, fg=color)}")
+    return ["", click.style("judged", bold=True), *lines]
+
+
+def _verdict(verdict: VerdictFacts) -> tuple[str, str | None]:
+    passed = verdict.outcome is Outcome.OK
+    word = "accepted" if passed else f"not accepted ({verdict.reason})"
+    by = describe_judge(verdict.judge, verdict.independence)
+    return f"attempt {verdict.attempt} {word}{by}", None if passed else "yellow"
+
+
+def _check(checked: CheckFacts) -> tuple[str, str | None]:
+    passed = checked.outcome is Outcome.OK
+    reason = f" ({checked.reason})" if checked.reason else ""
+    by = describe_judge(checked.judge, checked.independence)
+    said = f"{checked.outcome.value}{reason}, checked by {checked.check.value}{by}"
+    return said, None if passed else "yellow"
+
+
+def describe_judge(judge: str, independence: Independence) -> str:
+    """Say which agent has judged, and whether it is another than the one that was judged."""
+    if independence is Independence.NONE:
+        return f", by {strip_control_characters(judge)}" if judge else ""
+    word = "independent" if independence is Independence.YES else "not independent"
+    return f", by {strip_control_characters(judge) or 'the agent'}, {word}"
+
+
+def _effect_lines(view: RunView, columns: int) -> list[str]:
+    uses = [(task.id, use) for task in view.state.tasks.values() for use in task.uses]
+    lines = [
+        f"  {first_line(f'{use.intended.tool}: {_effect(use)}, in {task}', columns - 14)}"
+        f"{_format_position(view, use.outcome or use.entry)}"
+        for task, use in uses[:_MAX_EFFECTS]
+    ]
+    if len(uses) > _MAX_EFFECTS:
+        lines.append(f"  and {len(uses) - _MAX_EFFECTS} more (--json has them all)")
+    return ["", click.style("effects", bold=True), *lines] if lines else []
+
+
+def _effect(use: ToolUseRecord) -> str:
+    if use.happened is None:
+        return "intended"
+    if use.happened.known:
+        return "known from an earlier attempt"
+    return use.happened.outcome.value
+
+
+def _format_position(view: RunView, entry: Hash) -> str:
+    index = view.places.get(entry.hex())
+    return "" if index is None else click.style(f"  #{index}", dim=True)
+
+
+def _claim_lines(view: RunView, columns: int) -> list[str]:
+    """Say what the answer says was done, and which entry shows it."""
+    lines = []
+    for claim in view.claims[:_MAX_CLAIMS]:
+        index = view.places.get(claim.receipt)
+        shown = f"entry {index}" if index is not None else claim.receipt[:10] or "unverified"
+        said = first_line(claim.text, columns - len(shown) - 13)
+        color = None if claim.receipt else "yellow"
+        lines.append(f"  says: {said} -> {click.style(shown, fg=color)}")
+    if len(view.claims) > _MAX_CLAIMS:
+        lines.append(f"  and {len(view.claims) - _MAX_CLAIMS} more (--json has them all)")
+    return ["", click.style("claims", bold=True), *lines] if lines else []
+
+
+def _agent_lines(state: Run) -> list[str]:
+    spent_by = state.spent_by
+    if len(spent_by) < 2 and not any(spent.usd for spent in spent_by.values()):
+        return []
+    rows = [
+        (
+            strip_control_characters(agent) or "(default)",
+            format_count(s.calls),
+            format_count(s.tokens),
+            format_price(s.usd),
+        )
+        for agent, s in spent_by.items()
+    ]
+    return ["", *format_table(("spent by", "calls", "tokens", "cost"), rows)]
+
+
+def _answer_lines(view: RunView, columns: int) -> list[str]:
+    if view.state.answered is None or view.answer == b"":
+        return []
+    if view.answer is None:
+        return ["", click.style("answer", bold=True), "  (erased)"]
+    lines = (
+        strip_control_characters(view.answer.decode(errors="replace").expandtabs(4))
+        .strip()
+        .split("\n")
+    )
+    shown = [f"  {line[: columns - 3]}" for line in lines[:_ANSWER_LINES]]
+    more = len(lines) - _ANSWER_LINES
+    cut = more > 0 or any(len(line) > columns - 3 for line in lines)
+    rest = [f"  … all of it: forum show {view.run[:SHORT_ID_LENGTH]} --answer"] if cut else []
+    return ["", click.style("answer", bold=True), *shown, *rest]
+
+
+def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table whose first column is words, and whose others are numbers."""
+    rows = list(rows)
+    sizes = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = []
+    for row in (heads, *rows):
+        cells = [f"{row[0]:<{sizes[0]}}"]
+        cells += [f"{cell:>{size}}" for cell, size in zip(row[1:], sizes[1:], strict=True)]
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    return [click.style(lines[0], dim=True), *lines[1:]]

@@ -1,0 +1,210 @@
+"""`forum serve`: the ledger over HTTP, for platforms, chat clients and auditors."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forum.app import Forum
+from forum.config import PROJECT_FILE, Settings, load_settings
+from forum.errors import BadSettings, MissingExtra, require_extra
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.logging_options import log_format, log_line, log_to_stderr
+
+if TYPE_CHECKING:
+    from forum.surfaces.http.application import ServerExtension
+    from forum.surfaces.http.auth import ServerConfig, TokenVerifier
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_LOOPBACK_HOSTS = ("127.0.0.1", "::1", "localhost")
+_WILDCARD_HOSTS = ("0.0.0.0", "::")  # noqa: S104  compared with, not listened at
+
+
+class ServerCommand(common_options.ExampleCommand):
+    """A command whose options have their defaults from the section `[server]`."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401  as click has it
+    ) -> click.Context:
+        """Look the defaults up where the command was called."""
+        said = dict(common_options.current_settings().doors.get("server", {}))
+        hosts = said.pop("allow_hosts", None)
+        if hosts is not None:
+            said["allow_host"] = hosts.split() if isinstance(hosts, str) else hosts
+        for name in (name for name in said if name != "allow_host"):
+            if isinstance(said[name], list | dict):
+                raise BadSettings(PROJECT_FILE, f"[server] {name} is one value")
+        return super().make_context(info_name, args, parent, default_map=said, **extra)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessOptions:
+    """What holds for whoever comes in."""
+
+    allow_host: tuple[str, ...]
+    open_loopback: bool
+    require_keys: bool
+    rate: float
+    max_body: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindAddress:
+    """Where they come in."""
+
+    host: str
+    port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+
+
+open_loopback = click.option(
+    "--open-loopback",
+    is_flag=True,
+    help="For demos: whoever reaches the loopback address may submit and read, without a key.",
+)
+require_keys = click.option("--require-keys", is_flag=True, hidden=True)
+"""An option of release 0.1: it says what holds anyway."""
+
+
+def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -> None:
+    """Refuse to open what others could reach, or what was said to need keys."""
+    if open_loopback and require_keys:
+        raise click.UsageError("--open-loopback and --require-keys contradict each other")
+    if open_loopback and host not in _LOOPBACK_HOSTS:
+        raise click.UsageError(
+            f"--open-loopback is for a loopback address, and --host is {host}; "
+            "make keys instead: forum keys create"
+        )
+
+
+@click.command(
+    cls=ServerCommand,
+    examples=(
+        "forum serve",
+        "forum serve --port 8080",
+        "forum serve --host 0.0.0.0 --allow-host forum.example.com",
+    ),
+)
+@common_options.collect_options(
+    "place",
+    BindAddress,
+    click.option(
+        "--host", default="127.0.0.1", show_default=True, help="The address to listen at."
+    ),
+    click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535)),
+    click.option("--tls-cert", type=_FILE, help="The certificate, if no proxy speaks TLS for us."),
+    click.option("--tls-key", type=_FILE, help="The key of the certificate."),
+)
+@common_options.collect_options(
+    "rules",
+    AccessOptions,
+    click.option(
+        "--allow-host",
+        multiple=True,
+        metavar="NAME",
+        help="A name by which clients know this server.",
+    ),
+    open_loopback,
+    require_keys,
+    click.option(
+        "--rate",
+        default=200.0,
+        show_default=True,
+        type=click.FloatRange(min=0, min_open=True),
+        help="Requests a second, for each key and process.",
+    ),
+    click.option(
+        "--max-body",
+        default=1 << 20,
+        show_default=True,
+        type=click.IntRange(min=1024),
+        metavar="BYTES",
+        help="The largest request that is taken.",
+    ),
+)
+@click.option(
+    "--tenant", multiple=True, type=_FOLDER, help="Another project whose ledger is served too."
+)
+@log_format
+def serve(
+    place: BindAddress, rules: AccessOptions, tenant: tuple[Path, ...], log_format: str
+) -> None:
+    """Serve the ledger over HTTP until stopped by SIGTERM or Ctrl-C.
+
+    Clients need a key (`forum keys create`), or a token of the issuer in [oidc], wherever they
+    are; the operator uses `forum token`.  Runs are carried out by `forum worker`; any number of
+    servers and workers may share one Postgres.  When stopped, it lets requests end, for 10 seconds.
+
+    Defaults come from [server] in forum.toml, or from variables like FORUM_SERVER_PORT.
+    """
+    with require_extra("server"):
+        from forum.surfaces.http.server_process import ListenAddress, run_server
+
+    if bool(place.tls_cert) != bool(place.tls_key):
+        raise click.UsageError("--tls-cert and --tls-key: one does not work without the other")
+    check_open_loopback(
+        place.host, open_loopback=rules.open_loopback, require_keys=rules.require_keys
+    )
+    settings = [common_options.current_settings()]
+    settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
+    # Nothing is made here: a key that was not mounted must not be replaced by a new one.
+    forums = [Forum(one) for one in settings]
+    house = _make_server_config(forums, place, rules)
+    if place.host not in _LOOPBACK_HOSTS and not (
+        house.bearer or any(f.read_access().granted for f in forums)
+    ):
+        raise click.UsageError(
+            f"--host {place.host}: nobody elsewhere could be let in; "
+            "make a key first: forum keys create"
+        )
+    at = ListenAddress(place.host, place.port, place.tls_cert, place.tls_key)
+    with log_to_stderr(log_format):
+        run_server(house, at, log_line, load_extensions(house))
+
+
+def load_extensions(house: "ServerConfig") -> "tuple[ServerExtension, ...]":
+    """Return what is served beside the API: MCP, where that is installed."""
+    try:
+        with require_extra("mcp"):
+            from forum.surfaces.cli.mcp_over_http import McpExtension
+    except MissingExtra:
+        return ()
+    return (McpExtension(house.most_bytes),)
+
+
+def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
+    """Return whose tokens are taken: the issuer of the project that is served first."""
+    if "oidc" not in settings.doors:
+        return None
+    with require_extra("server"):
+        from forum.surfaces.http.oidc import OidcTokenVerifier, read_issuer
+
+    return OidcTokenVerifier(read_issuer(settings.doors["oidc"]))
+
+
+def _make_server_config(
+    forums: list[Forum], place: BindAddress, rules: AccessOptions
+) -> "ServerConfig":
+    from forum.surfaces.http.auth import LOOPBACK_HOSTS, ServerConfig
+    from forum.surfaces.http.tenant import Tenant
+
+    own = frozenset({place.host}) - {*_WILDCARD_HOSTS}
+    house = ServerConfig(
+        [Tenant(forum) for forum in forums],
+        LOOPBACK_HOSTS | own | {name.lower() for name in rules.allow_host},
+        open_loopback=rules.open_loopback,
+        bearer=_make_token_verifier(forums[0].settings),
+        rate=rules.rate,
+        most_bytes=rules.max_body,
+    )
+    if len(house.tenants_by_name) < len(forums):
+        raise click.UsageError("--tenant: two of these folders have the same ledger")
+    return house

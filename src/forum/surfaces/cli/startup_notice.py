@@ -1,0 +1,46 @@
+"""What a process that carries out runs says when it begins: which other runs it goes on with."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import click
+
+from forum.app import Forum
+from forum.surfaces.formatting import SHORT_ID_LENGTH, pluralize
+
+_to_stderr = partial(click.echo, err=True)
+_MAX_NAMED = 3
+_MAX_COUNTED = 100
+
+
+def announce_runs(
+    forum: Forum, worker: str = "", own: str = "", *, say: Callable[[str], None] = _to_stderr
+) -> None:
+    """Say which accepted runs are carried on, and which interrupted ones are not.
+
+    `worker` is the one of this process, if it serves already, and `own` the run that it is for.
+    A process that keeps a log passes the function that writes a line of it.
+    """
+    accepted = [run for run in forum.accepted_runs(_MAX_COUNTED + 1) if run != own]
+    if accepted:
+        others = len(forum.live_workers() - {worker})
+        shared = f", with {pluralize(others, 'other worker')}" if others else ""
+        said = f"carrying on {_count(accepted)} accepted before{shared}: {_names(accepted)}"
+        say(said)
+    interrupted = [run for run in forum.interrupted_runs(_MAX_COUNTED + 1) if run != own]
+    if interrupted:
+        one = len(interrupted) == 1
+        said = f"{_count(interrupted)} {'is' if one else 'are'} interrupted: {_names(interrupted)}"
+        go_on = f"forum resume {interrupted[0][:SHORT_ID_LENGTH] if one else 'RUN'}"
+        say(f"{said}; go on with: {go_on}")
+
+
+def _count(runs: Sequence[str]) -> str:
+    if len(runs) > _MAX_COUNTED:
+        return f"more than {_MAX_COUNTED} runs"
+    return pluralize(len(runs), "run")
+
+
+def _names(runs: Sequence[str]) -> str:
+    named = ", ".join(run[:SHORT_ID_LENGTH] for run in runs[:_MAX_NAMED])
+    return f"{named}, ..." if len(runs) > _MAX_NAMED else named

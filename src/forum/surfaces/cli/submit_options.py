@@ -1,0 +1,684 @@
+"""What somebody wants done: options and plan files become an order.
+
+In files as on the command line, money is in dollars and budgets of time are in seconds.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+import msgspec
+
+from forum.config import Settings
+from forum.engine import RunRequest
+from forum.errors import AgentUnusable, BadPlan, BadRoster, Malformed
+from forum.ledger import NO_LIMIT, text_content
+from forum.planning import (
+    inspect_agent,
+    load_roster,
+    load_team_settings,
+    pin_tools,
+    require_agents,
+    route_request,
+    seat_panel,
+    seat_task_panels,
+)
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.plan_errors import find_plan_errors, format_plan_errors
+from forum.surfaces.cli.source_positions import SourcePositions
+from forum.surfaces.cli.units import parse_usd_per_million, seconds, usd
+from forum.surfaces.requests import PanelAsk, council_from_form
+from forum.work import (
+    NANO_USD,
+    Agent,
+    Answer,
+    Api,
+    Chat,
+    Command,
+    Library,
+    Panel,
+    Plan,
+    Policy,
+    Roster,
+    RunBudget,
+    Scripted,
+    Task,
+    TeamSettings,
+    agents_in,
+    build_team_policy,
+    chat_agent,
+    check_plan_size,
+    model_agent,
+    single_task_plan,
+    split_command,
+    to_exact_units,
+    write_plan,
+    write_policy,
+)
+
+T = TypeVar("T")
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_COUNT = click.IntRange(min=0)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """Who is to answer, as the options say."""
+
+    cmd: str | None
+    model: str | None
+    chat_url: str | None
+    api: str | None
+    key_env: str | None
+    max_output_tokens: int | None
+    price_in: int | None
+    price_out: int | None
+    agent: tuple[str, ...]
+    script: Path | None
+    price_usd: int | None
+    tokens: int | None
+
+    @property
+    def names_default(self) -> bool:
+        """Whether they say who works for tasks that name nobody."""
+        return any(value is not None for value in (self.cmd, self.script, *self._chat.values()))
+
+    def apply_to_policy(self, policy: Policy) -> Policy:
+        """Return a policy with these agents in place of its own."""
+        fresh: dict[str, Agent] = dict(map(_parse_named_agent, self.agent))
+        default = self._default()
+        if default is not None:
+            fresh[""] = default
+        named = policy.agents | fresh
+        prices = {"usd": self.price_usd, "tokens": self.tokens}
+        given = {name: value for name, value in prices.items() if value is not None}
+        if given:
+            priced = fresh or {name: named[name] for name in ("",) if name in named}
+            named |= {name: _set_prices(agent, given) for name, agent in priced.items()}
+        return msgspec.structs.replace(policy, agents=named)
+
+    def origin_of(self, name: str) -> str:
+        """Return the option that names an agent, if one does."""
+        if name:
+            named = any(wish.partition("=")[0] == name for wish in self.agent)
+            return f"--agent {name}" if named else ""
+        said = {"--cmd": self.cmd, "--script": self.script, "--model": self.model}
+        return next((option for option, value in said.items() if value is not None), "")
+
+    def apply_to_fork(self, policy: Policy) -> Policy:
+        """Return the policy of a run that these agents go on with, in all of its lanes."""
+        policy = self.apply_to_policy(policy)
+        if not self.names_default:
+            return policy
+        lanes = {
+            name: msgspec.structs.replace(lane, agent="") for name, lane in policy.lanes.items()
+        }
+        return msgspec.structs.replace(policy, lanes=lanes, ladder=())
+
+    @property
+    def _chat(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "url": self.chat_url,
+            "api": self.api,
+            "key_env": self.key_env,
+            "max_tokens": self.max_output_tokens,
+            "input_usd": self.price_in,
+            "output_usd": self.price_out,
+        }
+
+    def _default(self) -> Agent | None:
+        """Return who works for tasks that name nobody, if that is said."""
+        chat = {name: value for name, value in self._chat.items() if value is not None}
+        named = {"--cmd": self.cmd, "--script": self.script, "--model": chat or None}
+        given = [option for option, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise click.UsageError(f"{' and '.join(given)}: one agent cannot be both")
+        if self.cmd is not None:
+            return _parse_command("--cmd", self.cmd)
+        if self.script is not None:
+            return _convert(str(self.script), _read_table(self.script), Scripted)
+        if not chat:
+            return None
+        if self.model is None:
+            raise click.UsageError("--model is missing: which model is to answer?")
+        try:
+            return chat_agent(chat)
+        except ValueError as error:
+            raise click.UsageError(f"--chat-url, --model: {error}") from None
+
+
+agent_options = common_options.collect_options(
+    "agents",
+    AgentOptions,
+    click.option("--cmd", help='Ask this program: "PROGRAM ARGS", prompt in, reply out, no shell.'),
+    click.option("--model", metavar="NAME", help="Ask this model, as its API calls it."),
+    click.option(
+        "--chat-url",
+        metavar="URL",
+        help="Where the API is, up to /v1; without it, in the cloud of --api.",
+    ),
+    click.option(
+        "--api",
+        type=click.Choice([api.value for api in Api]),
+        help="What it understands; chat (OpenAI's chat completions) without this.",
+    ),
+    click.option("--key-env", metavar="NAME", help="The variable that holds its key."),
+    click.option(
+        "--max-output-tokens", type=_COUNT, metavar="N", help="The most it may say in one call."
+    ),
+    click.option(
+        "--price-in",
+        type=parse_usd_per_million,
+        metavar="USD",
+        help="Dollars for 1M tokens that it reads.",
+    ),
+    click.option(
+        "--price-out",
+        type=parse_usd_per_million,
+        metavar="USD",
+        help="Dollars for 1M tokens that it says.",
+    ),
+    click.option(
+        "--agent", multiple=True, metavar="NAME=CMD", help="A program for tasks that name it."
+    ),
+    click.option("--script", type=_FILE, help="Ask a scripted agent (JSON or TOML)."),
+    click.option("--price-usd", type=usd, help="What one call of these programs costs."),
+    click.option(
+        "--tokens", type=_COUNT, metavar="N", help="The most tokens of one call of these programs."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamOptions:
+    """Who does the work that a request is, as the options say."""
+
+    lane: str | None
+    roster: Path | None
+    team: bool | None
+    route: bool | None
+
+    @property
+    def routing_choice(self) -> bool | None:
+        """Whether the request is to be routed, if that is said."""
+        if self.route is False:
+            if self.lane or self.roster or self.team:
+                raise click.UsageError("--no-route: then no lane is looked for, and no team works")
+            return False
+        return True if self.route or self.lane or self.roster or self.team else None
+
+
+team_options = common_options.collect_options(
+    "team",
+    TeamOptions,
+    click.option("--lane", metavar="NAME", help="Have this lane of the roster do it."),
+    click.option("--roster", type=_FILE, help="A roster of your own (TOML) in place of Forum's."),
+    click.option(
+        "--team/--solo",
+        default=None,
+        help="Have it planned, judged and put together by several, or done by one agent.",
+    ),
+    click.option(
+        "--route/--no-route",
+        default=None,
+        help="Look for the lane that it belongs to; done by itself where a model is configured.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions:
+    """How much may be used, as the options say."""
+
+    max_usd: int | None
+    max_seconds: int | None
+    max_calls: int | None
+    max_tokens: int | None
+
+    def apply_limits(self, budget: RunBudget) -> RunBudget:
+        """Return a budget with these limits in place of its own."""
+        wished = {
+            "usd": self.max_usd,
+            "milliseconds": self.max_seconds,
+            "calls": self.max_calls,
+            "tokens": self.max_tokens,
+        }
+        return _replace_given(budget, wished)
+
+
+_MAX_USD = "Stop before more than this is spent."
+_LIMITS = (
+    click.option("--max-seconds", type=seconds, help="Stop after this time, whatever is going on."),
+    click.option("--max-calls", type=_COUNT, metavar="N", help="Stop before more calls than this."),
+    click.option(
+        "--max-tokens", type=_COUNT, metavar="N", help="Stop before more tokens than this."
+    ),
+)
+limit_options = common_options.collect_options(
+    "limits",
+    LimitOptions,
+    click.option("--max-usd", "--budget-usd", "max_usd", type=usd, help=_MAX_USD),
+    *_LIMITS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions(LimitOptions):
+    """How much may be used, and who has to approve what, as the options say."""
+
+    max_depth: int | None
+    parallel: int | None
+    retries: int | None
+    gate: tuple[str, ...]
+    gate_seconds: int | None
+    gate_default: str | None
+
+    def apply_limits(self, budget: RunBudget) -> RunBudget:
+        """Return a budget with these limits in place of its own."""
+        return _replace_given(LimitOptions.apply_limits(self, budget), {"depth": self.max_depth})
+
+    def apply_rules(self, policy: Policy) -> Policy:
+        """Return a policy with these rules in place of its own."""
+        wished = {
+            "parallel": self.parallel,
+            "retries": self.retries,
+            "gates": self.gate or None,
+            "gate_milliseconds": self.gate_seconds,
+            "gate_default": Answer(self.gate_default) if self.gate_default else None,
+        }
+        return _replace_given(policy, wished)
+
+
+policy_options = common_options.collect_options(
+    "terms",
+    PolicyOptions,
+    click.option("--max-usd", type=usd, help=_MAX_USD),
+    *_LIMITS,
+    click.option(
+        "--max-depth", type=_COUNT, metavar="N", help="At most so many plans within each other."
+    ),
+    click.option(
+        "--parallel", type=click.IntRange(min=1), metavar="N", help="At most so many tasks at once."
+    ),
+    click.option("--retries", type=_COUNT, metavar="N", help="How often a task is tried again."),
+    click.option(
+        "--gate",
+        multiple=True,
+        metavar="WHAT",
+        help="Ask for approval first: of the `plan`, of all `tasks`, or of `task:NAME`.",
+    ),
+    click.option("--gate-seconds", type=seconds, help="How long a person has to decide."),
+    click.option(
+        "--gate-default",
+        type=click.Choice([str(answer) for answer in Answer]),
+        help="What holds when nobody decides in time; reject without this.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOptions:
+    """All that the options say."""
+
+    agents: AgentOptions
+    terms: PolicyOptions
+    team: TeamOptions
+
+
+def submit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add all options of those who want something done, and hand them over as one value."""
+
+    @wraps(command)
+    def call(
+        *arguments: object,
+        agents: AgentOptions,
+        team: TeamOptions,
+        terms: PolicyOptions,
+        **given: object,
+    ) -> object:
+        return command(*arguments, **given, wishes=SubmitOptions(agents, terms, team))
+
+    return agent_options(team_options(policy_options(call)))
+
+
+def read_run_request(
+    request: str | None, file: Path | None, wishes: SubmitOptions, settings: Settings
+) -> RunRequest:
+    """Return what is wanted, by settings, plan file and options; what comes last counts most.
+
+    Of a plan file that cannot be used, everything is told that is wrong with it.
+    """
+    try:
+        return _read_run_request(request, file, wishes, settings)
+    except click.UsageError as error:
+        faults = _describe_plan_errors(file) if file else ""
+        if not faults:
+            raise
+        raise click.UsageError(f"{file}: {faults}") from error
+
+
+def _describe_plan_errors(file: Path) -> str:
+    """Say all that is wrong with a plan file, line by line; nothing if that is elsewhere."""
+    try:
+        content = file.read_text()
+        table = _parse(file, content)
+    except (ValueError, RecursionError):
+        return ""  # it cannot be read at all, and the parser says where
+    if not isinstance(table, dict):
+        return ""
+    try:
+        policy = _to_record_units(table).get("policy", {})
+    except (ValueError, RecursionError):
+        policy = table.get("policy", {})
+    faults = find_plan_errors(table, policy)
+    return (
+        format_plan_errors(faults, SourcePositions(content, is_json=_is_json(file, content)))
+        if faults
+        else ""
+    )
+
+
+def _read_run_request(
+    request: str | None, file: Path | None, wishes: SubmitOptions, settings: Settings
+) -> RunRequest:
+    table, source = _read_table(file) if file else {}, str(file)
+    words = _words(request, table, source)
+    known, said = load_team_settings(settings), _with_models(source, table.get("policy", {}))
+    policy = _convert(f"{source}: policy", said, Policy)
+    budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
+    policy = apply_agents(
+        wishes.terms.apply_rules(policy), known, wishes.agents, own="agents" in said
+    )
+    order = RunRequest(words, None, pin_tools(policy, settings), wishes.terms.apply_limits(budget))
+    if "tasks" in table:
+        said = _with_panels(source, table["tasks"])
+        tasks = _convert(source, {"tasks": said}, _PlanTasks).tasks
+        as_usage_error(lambda: check_plan_size(tasks))
+        order = as_usage_error(
+            lambda: _add_plan_lanes(replace(order, plan=Plan(tasks)), wishes, known)
+        )
+    else:
+        alone = as_usage_error(lambda: single_task_plan(words))
+        is_routed = _is_routed(wishes.team, policy, known)
+        order = _add_route(order, wishes, known) if is_routed else replace(order, plan=alone)
+    as_usage_error(lambda: _check_run_request(order))
+    return order
+
+
+def panel_run_request(
+    request: str,
+    panel: Panel,
+    agents: AgentOptions,
+    limits: LimitOptions,
+    settings: Settings,
+    played: dict[str, Agent] | None = None,
+) -> RunRequest:
+    """Return what is wanted of a panel, by settings and options; some are played by a script."""
+    as_usage_error(lambda: text_content(request))
+    policy = apply_agents(Policy(), load_team_settings(settings), agents, own=False)
+    policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
+    order = RunRequest(request, None, pin_tools(policy, settings), limits.apply_limits(RunBudget()))
+    order = as_usage_error(lambda: seat_panel(order, panel))
+    as_usage_error(lambda: _check_run_request(order))
+    return order
+
+
+def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Read the models of a plan file as those of the settings are read, with the same care."""
+    agents = said.get("agents") if isinstance(said, dict) else None
+    if not isinstance(agents, dict):
+        return said
+    made = {
+        name: _with_model(f"{source}: policy.agents.{name}", one) for name, one in agents.items()
+    }
+    return said | {"agents": made}
+
+
+def _with_panels(source: str, said: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Read the panels of a plan file as they are asked for elsewhere, or as they are recorded."""
+    if not isinstance(said, list):
+        return said
+    return [_with_panel(source, task) if isinstance(task, dict) else task for task in said]
+
+
+def _with_panel(source: str, task: dict[str, Any]) -> dict[str, Any]:
+    made = dict(task)
+    if "tasks" in made:
+        made["tasks"] = _with_panels(source, made["tasks"])
+    panel = made.get("panel")
+    if isinstance(panel, dict) and not isinstance(panel.get("seats"), list):
+        asked = _convert(
+            f"{source}: panel of task {made.get('id')}", _decimals_to_floats(panel), PanelAsk
+        )
+        made["panel"] = msgspec.to_builtins(as_usage_error(lambda: council_from_form(asked)))
+    return made
+
+
+def _decimals_to_floats(panel: dict[str, Any]) -> dict[str, Any]:
+    return {n: float(one) if isinstance(one, Decimal) else one for n, one in panel.items()}
+
+
+def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  what a file holds
+    if not isinstance(agent, dict) or agent.get("kind") not in ("chat", "pydantic-ai"):
+        return agent
+    try:
+        return msgspec.to_builtins(model_agent(agent))
+    except ValueError as error:
+        raise click.UsageError(f"{source}: {error}") from None
+
+
+def _words(request: str | None, table: dict[str, Any], source: str) -> str:
+    """Return what is asked for, by argument or plan file."""
+    for name in table.keys() - {"request", "tasks", "policy", "budget"}:
+        raise click.UsageError(
+            f"{source}: unknown key {name!r}; known: request, tasks, policy, budget"
+        )
+    words = request if request is not None else table.get("request")
+    if words is None:
+        raise click.UsageError(
+            "say what is to be done: a REQUEST, - for standard input, or --plan FILE"
+        )
+    if not isinstance(words, str):
+        raise click.UsageError(f"{source}: its request is not a text")
+    as_usage_error(lambda: text_content(words))
+    return words
+
+
+def apply_agents(policy: Policy, known: TeamSettings, agents: AgentOptions, *, own: bool) -> Policy:
+    """Return a policy with who is named for it: in the settings, by itself, by the options.
+
+    Whoever names an agent on the command line means no other.
+    """
+    policy = msgspec.structs.replace(
+        policy, tools=known.tools | policy.tools, servers=known.servers | policy.servers
+    )
+    if known.agents and not agents.names_default:
+        named = known.agents | policy.agents if own else known.agents
+        roles = known.roles | policy.roles
+        policy = msgspec.structs.replace(policy, agents=named, roles=roles)
+    return agents.apply_to_policy(policy)
+
+
+def _is_routed(team: TeamOptions, policy: Policy, known: TeamSettings) -> bool:
+    """Tell whether the lane of a request is looked for.
+
+    It is where that is said, and where a model answers.  A program that is named on the command
+    line is given what it was called for, and nothing else.
+    """
+    if team.routing_choice is not None:
+        return team.routing_choice
+    models = any(isinstance(agent, Chat | Library) for agent in policy.agents.values())
+    return models or ("" in known.agents and policy.agents[""] == known.agents[""])
+
+
+def read_roster_file(file: Path | None, known: TeamSettings) -> Roster:
+    """Return the roster that is named: by an option, by the settings, or that of Forum."""
+    named = file or (Path(known.roster) if known.roster else None)
+    try:
+        return load_roster(named)
+    except BadRoster as error:
+        raise click.UsageError(f"{named}: {error}") from None
+
+
+def _add_route(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) -> RunRequest:
+    roster = read_roster_file(wishes.team.roster, known)
+    whole, lane = _is_team_request(wishes, known), wishes.team.lane or ""
+    if not lane:
+        # The first time on a machine it takes a second or two.
+        common_options.echo_info("routing: looking for the lane that the request belongs to")
+    return as_usage_error(
+        lambda: route_request(order, roster, lane=lane, team=whole, rung=known.rung)
+    )
+
+
+def _add_plan_lanes(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) -> RunRequest:
+    """Return an order with a plan, and with the lanes of the roster that its tasks name."""
+    if wishes.team.lane or wishes.team.route:
+        raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
+    if order.plan is not None:
+        order = replace(order, plan=seat_task_panels(order.plan, order.policy))
+    tasks = order.plan.all_tasks if order.plan else ()
+    lanes = {task.lane for task in tasks} - {"", *order.policy.lanes}
+    whole = _is_team_request(wishes, known)
+    if not lanes and not whole:
+        return order
+    roster = read_roster_file(wishes.team.roster, known)
+    return replace(
+        order, policy=build_team_policy(order.policy, roster, sorted(lanes), roles=whole)
+    )
+
+
+def _is_team_request(wishes: SubmitOptions, known: TeamSettings) -> bool:
+    """Tell whether all roles are played; whoever has named an agent is not meant by the file."""
+    if wishes.team.team is not None:
+        return wishes.team.team
+    return known.team and not wishes.agents.names_default
+
+
+def _check_run_request(order: RunRequest) -> None:
+    """Refuse what could not be taken on, before anything is started for it."""
+    order.policy.check(order.plan)
+    text_content(order.request)
+    if order.plan is not None:
+        write_plan(order.plan)
+    write_policy(order.policy)
+
+
+def reject_unusable_agents(policy: Policy, plan: Plan | None, *, here: bool) -> None:
+    """Refuse agents that could not be asked, before anything is recorded."""
+    as_usage_error(lambda: require_agents(policy, plan, keys=here))
+
+
+def as_usage_error(make: Callable[[], T]) -> T:
+    """Call something with what the user gave: what is wrong with that is wrong usage."""
+    try:
+        return make()
+    except (AgentUnusable, BadPlan, Malformed) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def is_echo_only(order: RunRequest) -> bool:
+    """Tell whether nobody was named who could answer."""
+    asked = agents_in(order.policy, order.plan)
+    return "" in asked and order.policy.agents.get("") == Scripted()
+
+
+def has_ineffective_cap(order: RunRequest) -> bool:
+    """Tell whether there is a cap in dollars, and nobody who would ever come near it."""
+    return order.budget.usd != NO_LIMIT and not any(map(_has_price, order.policy.agents.values()))
+
+
+def _has_price(agent: Agent) -> bool:
+    """Tell whether a call costs anything; a model on this machine is taken to be free."""
+    found = inspect_agent(agent)
+    return bool(found.call_usd or found.read_usd or found.said_usd)
+
+
+class _PlanTasks(msgspec.Struct):
+    """So that an error says `$.tasks[1]`."""
+
+    tasks: tuple[Task, ...]
+
+
+def _read_table(file: Path) -> dict[str, Any]:
+    """Read a JSON or TOML file: by its suffix, or by how it begins."""
+    try:
+        table = _to_record_units(_parse(file, file.read_text()))
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{file}: {error}") from None
+    if not isinstance(table, dict):
+        raise click.UsageError(f"{file}: it is not an object")
+    return table
+
+
+def _is_json(file: Path, content: str) -> bool:
+    return file.suffix == ".json" or (file.suffix != ".toml" and content.lstrip()[:1] == "{")
+
+
+def _parse(file: Path, content: str) -> Any:  # noqa: ANN401  what a file holds
+    if _is_json(file, content):
+        return json.loads(content, parse_float=Decimal, parse_constant=_reject_constant)
+    return tomllib.loads(content, parse_float=Decimal)
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _to_record_units(value: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Return what a file holds, with money and time as the record has them."""
+    if isinstance(value, list):
+        return [_to_record_units(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: _to_record_units(one) for name, one in value.items()}
+    budget = made.get("budget")
+    if isinstance(budget, dict) and "seconds" in budget:
+        rest = {name: one for name, one in budget.items() if name != "seconds"}
+        made["budget"] = rest | {"milliseconds": to_exact_units(budget["seconds"], 1000)}
+    if isinstance(made.get("usd"), int | str | Decimal):
+        made["usd"] = to_exact_units(made["usd"], NANO_USD)
+    return made
+
+
+def _convert(source: str, value: object, into: type[T]) -> T:
+    try:
+        return msgspec.convert(value, into)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise click.UsageError(f"{source}: {error}") from None
+
+
+def _parse_named_agent(wish: str) -> tuple[str, Agent]:
+    name, found, command = wish.partition("=")
+    if not found or not name:
+        raise click.UsageError(f"--agent {wish}: write NAME=PROGRAM ARGS")
+    return name, _parse_command(f"--agent {name}", command)
+
+
+def _parse_command(option: str, command: str) -> Command:
+    try:
+        return Command(split_command(command))
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error} in {command!r}") from None
+
+
+def _set_prices(agent: Agent, given: dict[str, int]) -> Agent:
+    if isinstance(agent, Scripted | Command):
+        return msgspec.structs.replace(agent, **given)
+    raise click.UsageError(
+        "--price-usd and --tokens are of programs; of a model: --price-in, --price-out, "
+        "--max-output-tokens"
+    )
+
+
+def _replace_given(value: T, wished: dict[str, Any]) -> T:
+    given = {name: wish for name, wish in wished.items() if wish is not None}
+    return msgspec.structs.replace(value, **given)  # type: ignore[type-var]

@@ -1,0 +1,385 @@
+"""Whether a session is what it says to be: `forum deliberate validate`, `replay` and so on."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+import msgspec
+
+from forum.app import Forum
+from forum.deliberation import (
+    ARTIFACT,
+    ReplayPin,
+    Session,
+    SessionReplay,
+    Violation,
+    check_artifact,
+    compute_metrics,
+    compute_pins,
+    find_unheld_pin,
+    read_artifact,
+    replay_execution,
+    replay_transcript,
+    to_json_object,
+)
+from forum.errors import Malformed, ReplayMiss
+from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options
+from forum.surfaces.cli.output import print_json
+from forum.surfaces.cli.run_control import replay_and_compare
+from forum.surfaces.cli.session_folders import (
+    RUNTIME,
+    FoundSession,
+    build_scripted_panel,
+    find_artifact_file,
+    find_session_at_path,
+    find_session_of_run,
+    load_script,
+    read_journal,
+    session_files,
+)
+from forum.surfaces.formatting import (
+    SHORT_ID_LENGTH,
+    first_line,
+    pluralize,
+    strip_control_characters,
+)
+from forum.surfaces.schemas.council import CouncilForm
+from forum.surfaces.schemas.deliberations import deliberation_form
+from forum.surfaces.schemas.symposium import ArtifactForm, FaultForm
+from forum.work import Policy, Symposium
+
+T = TypeVar("T")
+
+EXIT_UNHELD_PIN = 7
+"""The exit status of a session that cannot be carried out again as it was."""
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_BALLOTS = "the same, ballot by ballot"
+_ADVICE = {
+    ReplayPin.RUNTIME: (
+        "carry it out again with what has written it; its manifest.json says what that is"
+    ),
+    ReplayPin.ADAPTER: (
+        "say what its calls were answered: --script FILE; or ask where its ledger is"
+    ),
+    ReplayPin.TRANSCRIPT_PREFIX: (
+        "something of its record was erased, or its problem is another one"
+    ),
+}
+
+
+@click.command(
+    cls=common_options.ExampleCommand,
+    examples=("forum deliberate validate sessions/demo-001/artifact.json",),
+)
+@click.argument("path")
+@common_options.as_json
+def validate(path: str, *, as_json: bool) -> None:
+    """Check the artifact at a PATH: its form, its digests, and every law of the protocol.
+
+    No ledger is needed for that.  Exit status: 0 valid, 1 not, 2 usage.
+    """
+    data = find_artifact_file(path).read_bytes()
+    faults = _fault_forms(check_artifact(data))
+    form = ArtifactForm(_session_name(data), not faults, faults)
+    if as_json:
+        print_json("forum.artifact/1", form)
+    else:
+        click.echo("valid" if form.holds else _fault_lines(form))
+    raise SystemExit(0 if form.holds else EXIT_FAILED)
+
+
+@click.command(
+    cls=common_options.ExampleCommand,
+    examples=(
+        "forum deliberate replay 0199c0de-1234-7abc",
+        "forum deliberate replay sessions/demo-001",
+    ),
+)
+@click.argument("what", metavar="RUN_OR_PATH")
+@common_options.as_json
+def replay(what: str, *, as_json: bool) -> None:
+    """Read the transcript of a session again, and see whether it has the digest that it had.
+
+    Where its run is in this ledger, the artifact is made again from the record and has to be the
+    same, byte for byte.  Of a council, all is counted again from what was said.
+
+    Exit status: 0 the same, 1 no artifact, 2 usage, 4 something else.
+    """
+    with common_options.open_forum() as forum:
+        found = _find_session(what, forum)
+        if isinstance(found, str):
+            replay_and_compare(forum, found, _BALLOTS, as_json=as_json)
+        recorded = session_files(forum, found.run) if found.run else None
+    replayed = replay_transcript(found.artifact, read_journal(recorded) if recorded else None)
+    same = recorded is None or recorded.get(ARTIFACT) == found.artifact
+    _print_replay(
+        found, replayed, "" if same else "it is not what the ledger says", as_json=as_json
+    )
+
+
+@click.command(
+    "execution-replay",
+    cls=common_options.ExampleCommand,
+    examples=(
+        "forum deliberate execution-replay 0199c0de-1234-7abc",
+        "forum deliberate execution-replay sessions/demo-001 --script replies.json",
+    ),
+)
+@click.argument("what", metavar="RUN_OR_PATH")
+@click.option("--script", type=_FILE, help="What its calls were answered, if no ledger says so.")
+@click.option("--selector-script", type=_FILE, help="What the choice of its panel was answered.")
+@common_options.as_json
+def execution_replay(
+    what: str, script: Path | None, selector_script: Path | None, *, as_json: bool
+) -> None:
+    """Carry a session out again, and see whether it comes to the same.
+
+    Nobody is asked: every reply comes from the record of its run, or from the script that it was
+    played by.  Ten pins have to be held for that; the first that cannot be is named, and nothing
+    is carried out.
+
+    Exit status: 0 the same, 1 no artifact, 2 usage, 4 something else, 7 a pin cannot be held.
+    """
+    with common_options.open_forum() as forum:
+        found = _find_session(what, forum)
+        if isinstance(found, str):
+            replay_and_compare(forum, found, _BALLOTS, as_json=as_json)
+        if script is not None:
+            _replay_script(found, script, selector_script, as_json=as_json)
+        elif found.run is not None:
+            _replay_record(found, found.run, forum, as_json=as_json)
+        else:
+            _read_or_usage_error(found, read_artifact)
+            known = found.runtime == RUNTIME
+            _report_unheld_pin(
+                found, ReplayPin.ADAPTER if known else ReplayPin.RUNTIME, as_json=as_json
+            )
+
+
+@click.command(
+    cls=common_options.ExampleCommand,
+    examples=(
+        "forum deliberate metrics sessions/demo-001",
+        "forum deliberate metrics 0199c0de-1234",
+    ),
+)
+@click.argument("what", metavar="RUN_OR_PATH")
+@common_options.as_json
+def metrics(what: str, *, as_json: bool) -> None:
+    """Count what there is to count in a session: tokens, costs, turns, failures, and how it ended.
+
+    Of a council: what baseline and outcome have cost, who changed, and how many without a reason.
+    """
+    with common_options.open_forum() as forum:
+        found = _find_session(what, forum)
+        if isinstance(found, str):
+            counted = _council_metrics(found, forum)
+        else:
+            counted = to_json_object(_read_or_usage_error(found, compute_metrics))
+    if as_json:
+        print_json("forum.metrics/1", counted)
+    else:
+        click.echo("\n".join(_metric_lines(counted)))
+
+
+def _read_or_usage_error(found: FoundSession, read: Callable[[bytes], T]) -> T:
+    try:
+        return read(found.artifact)
+    except Malformed as error:
+        raise click.ClickException(f"{found.name}: {error}") from None
+
+
+# Finding
+
+
+def _find_session(what: str, forum: Forum) -> FoundSession | str:
+    """Return the session that is meant; of a council, its run."""
+    if Path(what).exists():
+        return find_session_at_path(what, forum)
+    run = forum.find_run(what)
+    view = forum.view_run(run)
+    told = deliberation_form(view)
+    if told is None and view.state.outcome is None and forum.read_run_request(run).policy.panel:
+        raise click.UsageError(
+            f"run {run} has not begun; see it through: forum resume {run[:SHORT_ID_LENGTH]}"
+        )
+    if told is None:
+        raise click.UsageError(f"run {run} is no deliberation; play it again: forum replay {run}")
+    return run if isinstance(told, CouncilForm) else find_session_of_run(run, forum)
+
+
+def _session_name(data: bytes) -> str | None:
+    try:
+        return read_artifact(data).session_id
+    except Malformed:
+        return None
+
+
+# Telling
+
+
+def _print_replay(
+    found: FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
+) -> NoReturn:
+    """Print what came of a replay, and exit accordingly."""
+    holds = replayed.holds and not parted
+    form = ArtifactForm(
+        _session_name(found.artifact),
+        holds,
+        _fault_forms(replayed.faults),
+        replayed.digest,
+        replayed.stored,
+        replayed.messages,
+        replayed.parted or None,
+        found.run,
+    )
+    if as_json:
+        print_json("forum.artifact/1", form)
+    else:
+        click.echo(_describe_replay(form, parted))
+    raise SystemExit(0 if holds else EXIT_MISMATCH)
+
+
+def _describe_replay(form: ArtifactForm, parted: str) -> str:
+    lines = [f"{pluralize(form.messages or 0, 'message')}, digest {form.digest}"]
+    if form.digest != form.stored:
+        lines.append(f"the artifact says {form.stored}")
+    if form.parted:
+        lines.append(
+            f"the first message that is another one: {strip_control_characters(form.parted)}"
+        )
+    if parted:
+        lines.append(parted)
+    if form.faults:
+        lines.append(_fault_lines(form))
+    beside = "as in the ledger, byte for byte" if form.run else "compared with no ledger"
+    lines.append(f"the same; {beside}" if form.holds else "NOT the same")
+    return "\n".join(lines)
+
+
+def _fault_forms(faults: Iterable[Violation]) -> tuple[FaultForm, ...]:
+    return tuple(FaultForm(one.law, one.where, one.why) for one in faults)
+
+
+def _fault_lines(form: ArtifactForm) -> str:
+    return "\n".join(
+        f"{fault.law}: {strip_control_characters(fault.why)} "
+        f"- at `{strip_control_characters(fault.where)}`"
+        for fault in form.faults
+    )
+
+
+def _report_unheld_pin(found: FoundSession, pin: ReplayPin, *, as_json: bool) -> NoReturn:
+    """Say which pin cannot be held, and carry nothing out."""
+    if as_json:
+        form = ArtifactForm(_session_name(found.artifact), holds=False, faults=(), pin=pin)
+        print_json("forum.artifact/1", form)
+    advice = _ADVICE.get(pin, "what it depended on then is not what is here now")
+    common_options.echo_error(f"not carried out: the pin `{pin}` cannot be held; {advice}")
+    raise SystemExit(EXIT_UNHELD_PIN)
+
+
+# Replaying
+
+
+def _replay_record(found: FoundSession, run: str, forum: Forum, *, as_json: bool) -> None:
+    """Have the engine carry out a run again from its record, and compare what comes of it."""
+    session = forum.read_session(run)
+    held = _recorded_pins(compute_pins(session, RUNTIME))
+    was = _recorded_pins(compute_pins(_session_in(found, session), found.runtime))
+    if pin := find_unheld_pin(was, held):
+        _report_unheld_pin(found, pin, as_json=as_json)
+    try:
+        parted = forum.replay(run)
+    except ReplayMiss:
+        _report_unheld_pin(found, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
+    files = session_files(forum, run)
+    replayed = replay_transcript(found.artifact, read_journal(files))
+    why = f"the engine parts from it at {parted[0].strand}, {parted[0].step}" if parted else ""
+    if not why and files[ARTIFACT] != found.artifact:
+        why = "it is not what the ledger says"
+    _print_replay(found, replayed, why, as_json=as_json)
+
+
+def _recorded_pins(pins: Mapping[ReplayPin, str]) -> dict[ReplayPin, str]:
+    """Return pins of which the record holds those that no model could."""
+    return {pin: value or "recorded" for pin, value in pins.items()}
+
+
+def _session_in(found: FoundSession, session: Session) -> Session:
+    """Return a session as its artifact has it."""
+    artifact = read_artifact(found.artifact)
+    panel = session.policy.panel
+    assert isinstance(panel, Symposium)  # noqa: S101  `_find_session` has looked
+    stated = msgspec.structs.replace(panel, config=to_json_object(artifact.config))
+    policy = msgspec.structs.replace(session.policy, panel=stated)
+    return msgspec.structs.replace(
+        session, problem=artifact.config.problem_statement, policy=policy
+    )
+
+
+def _replay_script(
+    found: FoundSession, script: Path, selector_script: Path | None, *, as_json: bool
+) -> None:
+    """Play a session again by its script, and compare each message."""
+    said = load_script("--script", script)
+    chosen = load_script("--selector-script", selector_script) if selector_script else None
+    config = _read_or_usage_error(found, read_artifact).config
+    panel, agents = build_scripted_panel(
+        to_json_object(config), config.problem_statement, said, chosen
+    )
+    policy = Policy(agents=agents, panel=panel)
+    session = Session(config.problem_statement, policy, 0)
+    if pin := find_unheld_pin(compute_pins(session, found.runtime), compute_pins(session, RUNTIME)):
+        _report_unheld_pin(found, pin, as_json=as_json)
+    replayed = replay_execution(session, found.artifact, said, chosen)
+    # By the script alone: what the ledger says was not looked at.
+    _print_replay(replace(found, run=None), replayed, "", as_json=as_json)
+
+
+# Counting
+
+
+def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
+    told = deliberation_form(forum.view_run(run))
+    assert isinstance(told, CouncilForm)  # noqa: S101  `_find_session` has looked
+    baseline = told.baseline
+    return {
+        "run": run,
+        "seats": told.seated,
+        "ballots": sum(one.sealed for one in told.ballots),
+        "rounds": told.rounds,
+        "end": told.end,
+        "ground": told.ground,
+        "accord": told.accord,
+        "baseline": msgspec.to_builtins(baseline) if baseline else None,
+        "spent": msgspec.to_builtins(told.spent) if told.spent else None,
+        "changed": len(told.changes),
+        "conformity": round(told.conformity, 3),
+        "minority": sum(len(one.seats) for one in told.minority),
+        "blockers": len(told.blockers),
+    }
+
+
+def _metric_lines(counted: dict[str, Any], lead: str = "") -> list[str]:
+    """Return what was counted, one figure on each line."""
+    lines = []
+    for said, value in counted.items():
+        name = first_line(said, 100)
+        if isinstance(value, dict):
+            lines += _metric_lines(value, f"{lead}{name}.")
+        elif isinstance(value, list | tuple):
+            lines += [f"{lead}{name}  {_row(one)}" for one in value] or [f"{lead}{name}  -"]
+        else:
+            lines.append(
+                f"{lead}{name}  {'-' if value is None else strip_control_characters(str(value))}"
+            )
+    return lines
+
+
+def _row(value: object) -> str:
+    words = ", ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+    return first_line(words, 200)

@@ -1,0 +1,137 @@
+"""`forum verify`: a bundle, offline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from msgspec.structs import asdict
+
+from forum.app import open_bundle, verify_bundle_file, view_record
+from forum.errors import Malformed, NoSuchRun, TamperDetected
+from forum.surfaces.cli import EXIT_REJECTED, common_options
+from forum.surfaces.cli.output import (
+    make_progress_bar,
+    print_json,
+    print_report,
+    terminal_width,
+    wrap_lines,
+)
+from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
+from forum.surfaces.schemas.reports import report_form
+from forum.surfaces.schemas.stories import BundleReport, StoryForm, story_form
+from forum.verify import Report, State
+
+_ANSWER_LINES = 12
+_MAX_REQUEST_SHOWN = 300
+
+
+@click.command(
+    cls=common_options.ExampleCommand,
+    examples=("forum verify run.zip --policy policy", "forum show run.zip --transcript"),
+)
+@click.argument("bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@common_options.trust_options
+@common_options.as_json
+def verify(
+    bundle: Path,
+    keys: tuple[str, ...],
+    policy: Path | None,
+    seen: tuple[Path, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Check a bundle, offline, without trusting the log or the bundle, and tell what it proves.
+
+    Keys and policy are yours: what a bundle encloses is not believed.  Exit status 0 only if
+    the run is intact, complete and independently witnessed; 3 otherwise.  A file that is no zip
+    file, was truncated, packed again or altered is told apart.
+    """
+    trust = common_options.read_trust(keys, policy, seen)
+    report = verify_bundle_file(bundle, trust, make_progress_bar("verified"))
+    story = _story(bundle, report)
+    if as_json:
+        form = BundleReport(**asdict(report_form(report)), story=story)
+        print_json("forum.report/1", form)
+    elif not report.origin:
+        what = report.findings[0].detail
+        click.echo(f"{click.style('✗', fg='red')} {bundle} cannot be verified")
+        click.echo("\n".join(wrap_lines(what, terminal_width(), "  ")))
+        click.echo("  nothing in it was checked (bundle-altered)")
+    else:
+        print_report(report, as_json)
+        if story is not None:
+            click.echo("\n".join(_story_lines(story, report)))
+    raise SystemExit(0 if report.ok else EXIT_REJECTED)
+
+
+def _story(bundle: Path, report: Report) -> StoryForm | None:
+    """Return what a bundle tells, if it can be read."""
+    try:
+        with open_bundle(bundle) as record:
+            return story_form(record, view_record(record), report)
+    except (Malformed, TamperDetected, NoSuchRun):
+        return None  # the findings say why
+
+
+def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
+    """Yield the story for people; what was not proven is not told as if it were."""
+    columns = terminal_width()
+    proven = report.intact.state is State.HOLDS
+    title = "what is proven" if proven else "what it says; none of this is proven"
+    yield ""
+    yield click.style(title, bold=True, fg=None if proven else "yellow")
+    facts = [
+        ("run", story.run),
+        ("request", "(erased)" if story.request is None else story.request),
+        ("asked", f"by {story.asked_by}, {_moment(story.asked_at)} by the log's clock"),
+        ("ended", _ended(story)),
+        ("cost", _cost(story)),
+        ("models", ", ".join(f"{m} ({pluralize(n, 'call')})" for m, n in story.models.items())),
+    ]
+    facts += [
+        ("decided", f"{one.subject}: {one.answer} by {one.actor} ({one.by}), {_moment(one.at)}")
+        for one in story.decisions
+    ]
+    facts += [
+        ("witness", _witness(one.witness, one.at, one.same_machine)) for one in story.witnesses
+    ] or [("witness", "nobody; whose cosignatures count, says --policy")]
+    for name, words in facts:
+        if words:
+            told = first_line(words, _MAX_REQUEST_SHOWN)
+            lines = wrap_lines(told, columns, " " * 11)
+            yield from (f"  {name:<8} {lines[0].strip()}", *lines[1:])
+    yield from _answer_lines(story, columns)
+
+
+def _answer_lines(story: StoryForm, columns: int) -> Iterator[str]:
+    if story.why:
+        yield from wrap_lines(story.why, columns)
+    if not story.answer:
+        return
+    yield click.style("answer", bold=True)
+    lines = strip_control_characters(story.answer.expandtabs(4)).strip().split("\n")
+    for line in lines[:_ANSWER_LINES]:
+        yield from wrap_lines(line, columns, "  ") or [""]
+    if len(lines) > _ANSWER_LINES:
+        yield "  … all of it: forum show BUNDLE --answer"
+
+
+def _ended(story: StoryForm) -> str:
+    if story.ended_at is None or story.outcome is None:
+        return "not yet, when this was exported"
+    return f"{story.outcome.value}, {_moment(story.ended_at)}"
+
+
+def _cost(story: StoryForm) -> str:
+    spent = story.spent
+    return f"${spent.usd}, {pluralize(spent.calls, 'call')}, {pluralize(spent.tokens, 'token')}"
+
+
+def _witness(name: str, at: str, same_machine: bool) -> str:  # noqa: FBT001  as it is recorded
+    place = ", on the writer's own machine" if same_machine else ""
+    return f"{name} saw it {_moment(at)}{place}"
+
+
+def _moment(at: str) -> str:
+    """Return a point in time as people read it, to the second."""
+    return f"{at[:10]} {at[11:19]} UTC"

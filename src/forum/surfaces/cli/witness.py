@@ -1,0 +1,103 @@
+"""`forum witness`: being a witness for logs on other machines."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+
+from forum.app import open_auditor, open_witness, serve_witness, trust_log, trusted_logs
+from forum.errors import Malformed
+from forum.surfaces.cli import common_options
+from forum.surfaces.cli.output import print_json
+from forum.tlog import VerifierKey
+from forum.verify import AuditReport
+
+_SHOWN = 20
+"""How many findings are printed; the endpoint lists more."""
+
+
+@click.group(cls=common_options.FullHelpGroup)
+def witness() -> None:
+    """Cosign the checkpoints of other logs (C2SP tlog-witness)."""
+
+
+@witness.command()
+@click.option("--log", "logs", multiple=True, help="Public key (vkey) of a log to cosign.")
+@click.option(
+    "--rotated",
+    is_flag=True,
+    help="A --log may be a further key of a log that is known: its owner has rotated it.",
+)
+@click.option("--name", help="Name of a new witness, such as example.com/witness.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where key and memory are.")
+@click.option(
+    "--audit",
+    "audited",
+    multiple=True,
+    metavar="PROJECT|URL",
+    help="Check the content of logs in this project folder or database before cosigning them.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8732, show_default=True, help="Port to listen on.")
+@common_options.as_json
+def serve(  # noqa: PLR0913  one for each option
+    logs: tuple[str, ...],
+    name: str | None,
+    folder: Path | None,
+    audited: tuple[str, ...],
+    host: str,
+    port: int,
+    *,
+    rotated: bool,
+    as_json: bool,
+) -> None:
+    """Serve a witness until stopped.
+
+    It cosigns only logs named by --log, now or earlier, and only what continues their past.
+    Every request is authenticated by the log's own signature, as the protocol has it.
+
+    With --audit it also reads the log, and cosigns only what `forum ledger verify` would call
+    intact and complete.  It says what it found, here and at /SHA256-OF-ORIGIN/audit.
+    """
+    folder = folder or common_options.current_settings().state / "serving-witness"
+    try:
+        for log in logs:
+            trust_log(folder, VerifierKey.parse(log), rotated=rotated)
+    except Malformed as error:
+        raise click.UsageError(str(error)) from None
+    auditor = (
+        open_auditor(folder, audited, _make_audit_printer(as_json=as_json)) if audited else None
+    )
+    serving = open_witness(folder, name or f"{host}/forum-witness", auditor)
+    known = sorted(trusted_logs(folder))
+    if as_json:
+        facts = {
+            "key": str(serving.verifier),
+            "url": f"http://{host}:{port}",
+            "logs": known,
+            "audits": auditor is not None,
+        }
+        print_json("forum.witness/1", facts)
+    else:
+        click.echo(f"witness {serving.verifier} http://{host}:{port}")
+        click.echo(f"cosigning {', '.join(known) or 'no log yet: name one with --log'}", err=True)
+        if auditor:
+            click.echo("auditing each of them before it is cosigned", err=True)
+    serve_witness(serving, folder, host, port, auditor)
+
+
+def _make_audit_printer(*, as_json: bool) -> Callable[[AuditReport], None]:
+    """Return what prints the result of an audit: a line for people, or an object for programs."""
+
+    def tell(report: AuditReport) -> None:
+        if as_json:
+            click.echo(msgspec.json.encode(report).decode())
+            return
+        bodies = f"{report.bodies_seen} bodies seen"
+        what = f"{report.origin} at size {report.asked_size}: {report.entries} entries, {bodies}"
+        click.echo(f"audited {what}: {report.found or 'no'} findings", err=True)
+        for finding in report.findings[:_SHOWN]:
+            click.echo(click.style(f"  {finding}", fg="red"), err=True)
+
+    return tell

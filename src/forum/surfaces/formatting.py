@@ -1,0 +1,497 @@
+"""What surfaces tell of a run, whatever form they give it: how it went, why, and at what cost.
+
+Nothing here knows a terminal or a wire.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import IntEnum
+
+import msgspec
+from msgspec import Struct
+
+from forum.app import RunView
+from forum.deliberation import (
+    CouncilCloseFacts,
+    End,
+    Reason,
+    SessionNote,
+    SymposiumCloseFacts,
+    TurnId,
+    parse_ballot_turn,
+)
+from forum.ledger import Amount, Outcome
+from forum.work import (
+    ROLE_PREFIX,
+    STOP_CAUSE,
+    TURN_PREFIX,
+    CallRecord,
+    Check,
+    Plan,
+    Run,
+    RunState,
+    StopFacts,
+    StopReason,
+    TaskRun,
+    TaskState,
+    VerdictFacts,
+    Why,
+    inner_stop_reason,
+    parse_criteria,
+    read_limit_name,
+    stop_reason,
+    sum_amounts,
+)
+
+SHORT_ID_LENGTH = 18
+"""How much of a run's name is enough to tell it from others, and from the runs within it."""
+
+_MAX_TREE_DEPTH = 7
+
+_STOP_DESCRIPTIONS = {
+    StopReason.DEPTH: "its plan is nested deeper than allowed",
+    StopReason.REPEAT: "it said the same {cap} times",
+    StopReason.PING_PONG: "two agents said the same to each other {cap} times",
+    StopReason.TURNS: "{cap} calls in one attempt",
+    StopReason.LOST: "workers died in its call {used} times",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.REJECTED: "not approved",
+    StopReason.ERROR: "what it needs of the record could not be read",
+    StopReason.ROLE: "a role did not do its part",
+}
+_LIMIT_REASONS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
+_TERMINATION_DESCRIPTIONS = {
+    Reason.BUDGET_EXCEEDED: "budget_exceeded: a cap of its config was reached",
+    Reason.SCHEMA_ERROR: "schema_error: a reply, or the panel, had not the right form",
+    Reason.PROVIDER_UNRECOVERABLE: "provider_unrecoverable: an agent could not be heard",
+    Reason.USER_CANCEL: "user_cancel: somebody has ended it",
+    Reason.TIMEOUT: "timeout: its time was over",
+    Reason.USER_INPUT_REQUIRED: "user_input_required: the panel has a question",
+    Reason.EXTERNAL_RESEARCH_REQUIRED: "external_research_required: the panel wants to know more",
+}
+_stopped = msgspec.json.Decoder(StopFacts)
+_CAP_REASONS = frozenset({Reason.BUDGET_EXCEEDED, Reason.TIMEOUT})
+_FAILED_STATES = frozenset({TaskState.FAILED, TaskState.STOPPED})
+_TAKEN_STATES = frozenset({TaskState.PASSED, TaskState.FAILED})
+
+
+# Figures and text
+
+
+def format_usd(nano: int) -> str:
+    """Return nano-dollars as dollars: as exact as they are, with cents at least."""
+    whole, part = divmod(nano, 1_000_000_000)
+    digits = f"{part:09d}".rstrip("0")
+    return f"{whole}.{digits:0<2}"
+
+
+def pluralize(number: int, unit: str) -> str:
+    """Return a number of things."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
+def format_rfc3339(microseconds: int) -> str:
+    """Return a point in time as programs read it (RFC 3339)."""
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC).replace(tzinfo=None).isoformat()}Z"
+
+
+def strip_control_characters(text: str) -> str:
+    """Return text without characters by which a terminal could be steered."""
+    return "".join("\ufffd" if _is_control_character(letter) else letter for letter in text)
+
+
+def _is_control_character(letter: str) -> bool:
+    return letter not in "\n\u200d" and unicodedata.category(letter)[0] == "C"
+
+
+def first_line(text: str, most: int) -> str:
+    """Return the beginning of a text, on one line."""
+    line = strip_control_characters(" ".join(text[: 4 * most].split()))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+# How a run went, and why
+
+
+class Status(IntEnum):
+    """What a run has come to, as the exit status of a program tells it."""
+
+    OK = 0
+    FAILED = 1
+    OVER_BUDGET = 5
+    WAITING = 6
+    INTERRUPTED = 130
+
+
+RUN_LABELS = tuple(
+    dict.fromkeys(str(word) for kind in (RunState, Outcome, StopReason) for word in kind)
+)
+"""Every word by which a run can be filtered: how far it has come, how it ended, what stopped it."""
+
+
+def run_labels(state: Run) -> frozenset[str]:
+    """Return the words that are true of a run."""
+    found = {str(state.state)}
+    if state.outcome is not None:
+        found.add(str(state.outcome))
+    if state.stopped is not None:
+        found.add(str(state.stopped.reason))
+    return frozenset(found)
+
+
+def exit_status(view: RunView) -> Status | None:
+    """Return the exit status that tells what a run has come to; none while it goes on."""
+    state = view.state
+    if state.outcome is Outcome.OK:
+        return Status.OK
+    if state.outcome is None:
+        if state.interrupted:
+            return Status.INTERRUPTED
+        return Status.WAITING if view.gates else None
+    closed = session_end(view)
+    over = stop_reason(state) in _LIMIT_REASONS or (closed and closed.reason in _CAP_REASONS)
+    return Status.OVER_BUDGET if over else Status.FAILED
+
+
+def session_end(view: RunView) -> SymposiumCloseFacts | None:
+    """Return how a session of the open protocol has ended, if one has."""
+    facts = (note.facts for note in view.notes)
+    return next((closed for closed in facts if isinstance(closed, SymposiumCloseFacts)), None)
+
+
+def note_body(note: SessionNote, name: str) -> bytes:
+    """Return a body of a note; nothing of one that was erased."""
+    return next((body.data for body in note.bodies if body.name == name), b"")
+
+
+def describe_stop(stopped: StopFacts) -> str:
+    """Say why something was stopped."""
+    if stopped.reason is StopReason.DEADLINE:
+        return f"out of time after {stopped.cap / 1000:g} s"
+    if stopped.reason is StopReason.BUDGET:
+        shared = read_limit_name(stopped.limit)
+        limit = shared[0] if shared else stopped.limit
+        asked, used, cap = (
+            _format_limit(limit, number) for number in (stopped.asked, stopped.used, stopped.cap)
+        )
+        whose = f" per {shared[1]} for {shared[2]}" if shared else ""
+        return f"over budget: {asked} more, with {used} of {cap}{whose} used"
+    return _STOP_DESCRIPTIONS[stopped.reason].format(used=stopped.used, cap=stopped.cap)
+
+
+def _format_limit(limit: str, number: int) -> str:
+    return (
+        f"${format_usd(number)}" if limit == "usd" else pluralize(number, limit.removesuffix("s"))
+    )
+
+
+def explain_run_state(view: RunView) -> str:
+    """Say why a run did not end well, or what it waits for."""
+    state, closed = view.state, session_end(view)
+    if state.interrupted and state.outcome is None:
+        return f"interrupted; go on with: forum resume {view.run[:SHORT_ID_LENGTH]}"
+    if state.stopped is not None:
+        by = f" (at {turn_name(state.stopped.by)})" if state.stopped.by else ""
+        return f"{describe_stop(state.stopped)}{by}"
+    if closed is not None:
+        return _TERMINATION_DESCRIPTIONS.get(closed.reason, "")
+    if state.outcome is None:
+        waiting = ", ".join(gate.opened.subject for _, gate in view.gates)
+        return f"waits for approval: {waiting}" if waiting else ""
+    if any(
+        isinstance(one.facts, CouncilCloseFacts) and one.facts.end is End.SILENT
+        for one in view.notes
+    ):
+        reasons = dict.fromkeys(explain_task_state(view, turn) for turn in panel_turns(state))
+        return f"nobody cast a ballot: {', '.join(filter(None, reasons))}"
+    failed = [name for name in work_tasks(state) if state.task(name).state in _FAILED_STATES]
+    return f"{', '.join(failed)} did not pass" if failed else ""
+
+
+def explain_task_state(view: RunView, task: TaskRun) -> str:
+    """Say why a task is where it is, if that needs saying."""
+    if task.skipped is not None:
+        cause = task.skipped.cause
+        return "the run was stopped" if cause == STOP_CAUSE else f"because {cause} did not pass"
+    if task.stopped is not None:
+        return describe_stop(task.stopped)
+    if task.delegated is not None:
+        stopped = f": {_inner_stop_words(view, task)}" if inner_stop_reason(task) else ""
+        return f"in run {task.delegated.run[:SHORT_ID_LENGTH]}{stopped}"
+    if task.state is TaskState.WAITING:
+        return "for approval"
+    if task.state is TaskState.PASSED or not task.verdicts:
+        return ""
+    return _describe_verdict(view, task)
+
+
+def _inner_stop_words(view: RunView, task: TaskRun) -> str:
+    """Say why the run within a task was stopped; its reply holds the facts of the stop."""
+    try:
+        return describe_stop(_stopped.decode(view.errors.get(task.id, "")))
+    except (msgspec.MsgspecError, UnicodeError):  # erased, or of an earlier release
+        return f"it was stopped: {inner_stop_reason(task)}"
+
+
+def _describe_verdict(view: RunView, task: TaskRun) -> str:
+    """Say what was wrong with the last attempt that was judged."""
+    if inner_stop_reason(task):
+        return _inner_stop_words(view, task)
+    call, verdict = task.result, task.verdicts[-1]
+    formless = task.id.startswith(TURN_PREFIX) and verdict.check is Check.FORM
+    facts = ["no reply in the form that was asked for" if formless else verdict.reason]
+    if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
+        facts = [call.replied.code or call.replied.why.value or verdict.reason]
+    said = _last_line(view.errors.get(task.id, ""))
+    return ": ".join([*facts, *([said] if said else [])])
+
+
+def _last_line(error: str) -> str:
+    """Return the last line of what a system said of an error; of JSON, all of it on one line."""
+    is_json = error.startswith(("{", "[")) and error.endswith(("}", "]"))
+    return " ".join(error.split()) if is_json else error.rsplit("\n", maxsplit=1)[-1]
+
+
+_REJECTIONS = {
+    "empty": "the reply is empty",
+    "not-contained": "the reply does not contain what was demanded",
+    "no-match": "the reply does not match the pattern",
+    "not-json": "the reply is not JSON",
+    "schema": "the reply does not fit the JSON schema",
+    "tests-failed": "tests failed",
+    "no-tests": "no test was run",
+    "other-digest": "the file has another content",
+    "not-accepted": "the judge did not accept it",
+    "form": "no reply in the form that was asked for",
+    "failed": "the call failed",
+    "denied": "the call was refused",
+    "timeout": "the call took too long",
+    "cancelled": "the call was cancelled",
+    "indeterminate": "nobody knows whether the call was answered",
+}
+
+
+def describe_rejection(verdict: VerdictFacts, demand: str = "") -> str:
+    """Say why an attempt was not accepted, and what was demanded."""
+    why = _REJECTIONS.get(verdict.reason, verdict.reason or "it did not pass")
+    return f"{why} ({demand})" if demand else why
+
+
+def rejected_demand(view: RunView, task: str, verdict: VerdictFacts) -> str:
+    """Return the line of `done_when` by which an attempt was not accepted, if the plan has it."""
+    if view.plan is None or task not in view.plan.by_id:
+        return ""
+    demands = parse_criteria(view.plan.by_id[task].done_when)
+    line = next((one for one in demands if one.check is verdict.check), None)
+    if line is None or verdict.check is Check.OUTCOME:
+        return ""
+    return first_line(line.what if line.check is Check.MODEL else f"{line.check} {line.what}", 80)
+
+
+_MAX_QUOTED = 300
+
+
+def explain_failure(view: RunView) -> str:
+    """Say in one sentence why a run failed, with the last reply; nothing of one that did not."""
+    state = view.state
+    if state.outcome in (None, Outcome.OK):
+        return ""
+    names = [*work_tasks(state), *(task.id for task in panel_turns(state)), *state.tasks]
+    failed = [name for name in names if state.task(name).state in _FAILED_STATES]
+    blamed = state.stopped.by if state.stopped and state.stopped.by in state.tasks else ""
+    task = state.task(blamed or failed[0]) if blamed or failed else None
+    if state.stopped is not None or session_end(view) is not None or task is None:
+        why = explain_run_state(view) or "no answer came about"
+    else:
+        why = _explain_task_failure(view, task)
+    words = view.replies.get(task.id, "") if task else next(iter(view.replies.values()), "")
+    quoted = first_line(words, _MAX_QUOTED)
+    last = f'the last reply was "{quoted}"' if quoted else "there was no reply"
+    return f"It failed: {strip_control_characters(why).rstrip('.')}; {last}."
+
+
+def _explain_task_failure(view: RunView, task: TaskRun) -> str:
+    tries = f"after {pluralize(task.attempts, 'attempt')}"
+    verdict, call = task.verdict, task.result
+    if verdict is None:
+        reason = explain_task_state(view, task) or "it was stopped"
+        return f"{turn_name(task.id)} did not pass: {reason}"
+    if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
+        why = " ".join(_describe_verdict(view, task).split())
+    else:
+        why = describe_rejection(verdict, rejected_demand(view, task.id, verdict))
+    return f"{turn_name(task.id)} was given up {tries}, because {why}"
+
+
+# What it did
+
+
+def task_duration(task: TaskRun, at: int) -> int:
+    """Return how long a task has taken, in microseconds, from its first call on."""
+    if not task.calls:
+        return 0
+    ended = at if task.calls[-1].replied is None else task.calls[-1].ended
+    return max(0, ended - task.calls[0].begun)
+
+
+def run_duration(view: RunView) -> int:
+    """Return how long a run has taken, in microseconds."""
+    return max(0, (view.state.ended or view.at) - view.state.begun)
+
+
+def last_agent_name(task: TaskRun) -> str:
+    """Say who worked on a task last; whoever judges it has not worked on it."""
+    own = own_calls(task)
+    if not own:
+        return ""
+    called = own[-1].called
+    names = dict.fromkeys(name for name in (called.agent, called.model) if name)
+    return strip_control_characters("/".join(names))
+
+
+def work_tasks(state: Run) -> list[str]:
+    """Return the tasks that are work, and not the part of a role or the turn of a seat."""
+    return [name for name in state.tasks if not name.startswith((ROLE_PREFIX, TURN_PREFIX))]
+
+
+def panel_turns(state: Run) -> list[TaskRun]:
+    """Return the turns of those who sit on a panel, round by round and seat by seat."""
+    turns = [state.task(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
+    return sorted(turns, key=lambda turn: _turn_sort_key(turn.id))
+
+
+def _turn_sort_key(turn: str) -> tuple[str, list[int]]:
+    what, *numbers = turn.split(".")
+    return what, [int(number) if number.isdecimal() else 0 for number in numbers]
+
+
+def turn_name(task: str) -> str:
+    """Return how a turn is called; any other task has its name."""
+    if not task.startswith(TURN_PREFIX):
+        return task
+    turn = task.removeprefix(TURN_PREFIX)
+    place = parse_ballot_turn(turn)
+    return f"seat {place.seat}, round {place.round}" if place else turn.replace(".", " ")
+
+
+def ballot_turn(task: TaskRun) -> TurnId | None:
+    """Return where somebody casts a ballot, if that is done in this task."""
+    return (
+        parse_ballot_turn(task.id.removeprefix(TURN_PREFIX))
+        if task.id.startswith(TURN_PREFIX)
+        else None
+    )
+
+
+def count_taken_turns(turns: Sequence[TaskRun]) -> int:
+    """Count the turns that were taken; who was stopped, or never asked, has taken none."""
+    return sum(turn.state in _TAKEN_STATES for turn in turns)
+
+
+def describe_turns(turns: Sequence[TaskRun]) -> str:
+    """Say how far a deliberation has come: of a council, how many ballots are sealed."""
+    ballots = [(place.round, turn) for turn in turns if (place := ballot_turn(turn))]
+    if not ballots:
+        return f"{count_taken_turns(turns):,} of {pluralize(len(turns), 'turn')} taken"
+    last = max(number for number, _ in ballots)
+    now = [turn for number, turn in ballots if number == last]
+    sealed = sum(turn.state is TaskState.PASSED for turn in now)
+    return f"round {last}, {sealed} of {pluralize(len(now), 'ballot')} sealed"
+
+
+def own_calls(task: TaskRun) -> list[CallRecord]:
+    """Return the calls of a task that were made for its work; of a role, all are."""
+    if task.id.startswith(ROLE_PREFIX):
+        return list(task.calls)
+    return [call for call in task.calls if not call.called.role]
+
+
+def count_passed_tasks(state: Run) -> int:
+    """Count the tasks of a run that have passed."""
+    return sum(1 for name in work_tasks(state) if state.task(name).state is TaskState.PASSED)
+
+
+def count_progress(state: Run) -> tuple[int, int]:
+    """Count the tasks of a run that have passed, and all of them; of a deliberation, its turns."""
+    if turns := panel_turns(state):
+        return sum(turn.state is TaskState.PASSED for turn in turns), len(turns)
+    return count_passed_tasks(state), state.planned
+
+
+def count_lost_calls(task: TaskRun) -> int:
+    """Count the calls whose replies were lost with their workers."""
+    return sum(1 for call in task.calls if call.replied and call.replied.why is Why.LOST)
+
+
+class RoleSummary(Struct, frozen=True):
+    """What a role has done in a run."""
+
+    role: str
+    who: str
+    state: TaskState | None
+    """None of one that is asked within tasks."""
+    spent: Amount
+
+
+def summarize_roles(state: Run) -> list[RoleSummary]:
+    """Return what roles have done, in the order in which they began."""
+    found = [
+        RoleSummary(name.removeprefix(ROLE_PREFIX), last_agent_name(task), task.state, task.spent)
+        for name, task in state.tasks.items()
+        if name.startswith(ROLE_PREFIX)
+    ]
+    asked: dict[tuple[str, str], list[CallRecord]] = {}
+    for name in work_tasks(state):
+        for call in state.tasks[name].calls:
+            if call.called.role:
+                names = dict.fromkeys(n for n in (call.called.agent, call.called.model) if n)
+                asked.setdefault(
+                    (call.called.role, strip_control_characters("/".join(names))), []
+                ).append(call)
+    found += [
+        RoleSummary(role, name, None, sum_amounts(call.spent for call in calls))
+        for (role, name), calls in asked.items()
+    ]
+    return found
+
+
+# The tree of tasks
+
+
+class TaskTreeNode(Struct, frozen=True):
+    """A task in the tree: under the last one that it waits for."""
+
+    id: str
+    branch: str
+    """What is drawn before it."""
+    below: str
+    """What is drawn under it."""
+    others: tuple[str, ...] = ()
+    """What else it waits for."""
+
+
+def build_task_tree(plan: Plan | None, state: Run) -> list[TaskTreeNode]:
+    """Return the tasks in the order in which they are drawn."""
+    if plan is None:
+        return [TaskTreeNode(name, "", "") for name in work_tasks(state)]
+    place = {task.id: number for number, task in enumerate(plan.tasks)}
+    under: dict[str | None, list[str]] = {}
+    for task in plan.tasks:
+        last = max(task.upstream, key=lambda name: place[name], default=None)
+        under.setdefault(last, []).append(task.id)
+    twigs: list[TaskTreeNode] = []
+    left = [(name, "", "", 0) for name in reversed(under.get(None, []))]
+    while left:
+        name, branch, below, level = left.pop()
+        upstream = plan.by_id[name].upstream
+        last = max(upstream, key=lambda one: place[one], default=None)
+        twigs.append(TaskTreeNode(name, branch, below, tuple(n for n in upstream if n != last)))
+        children = under.get(name, [])
+        for number, child in reversed(list(enumerate(children))):
+            is_last = number == len(children) - 1
+            # Far from the root nothing is indented further: it has to fit on a screen.
+            stem = below if level < _MAX_TREE_DEPTH else below[:-3]
+            fork, line = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+            left.append((child, stem + fork, stem + line, level + 1))
+    return twigs

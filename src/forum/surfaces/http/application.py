@@ -1,0 +1,157 @@
+"""The application: endpoints become routes, ledgers are opened and followed, and let go of."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from forum.surfaces.http.auth import Authenticator, ServerConfig
+from forum.surfaces.http.budgets import BUDGETS
+from forum.surfaces.http.endpoints import JSON, NO_SCOPES, Endpoint, RequestContext
+from forum.surfaces.http.entries import ENTRIES
+from forum.surfaces.http.health import health_endpoints
+from forum.surfaces.http.keys import KEYS
+from forum.surfaces.http.metrics import HttpMetrics
+from forum.surfaces.http.openai import OPENAI
+from forum.surfaces.http.openapi import build_document
+from forum.surfaces.http.planning import PLANNING
+from forum.surfaces.http.problems import ProblemError, ProblemType, problem_response
+from forum.surfaces.http.request_pipeline import (
+    SECURITY_HEADERS,
+    RequestHandler,
+    make_request_handler,
+)
+from forum.surfaces.http.runs import RUNS
+from forum.surfaces.http.tenant import Tenant
+from forum.surfaces.http.tlog import TLOG
+from forum.surfaces.http.webhook_delivery import (
+    WebhookSender,
+    deliver_webhooks,
+    make_webhook_senders,
+)
+
+
+class ServerExtension(Protocol):
+    """What a server offers beside its own API, behind the same door."""
+
+    def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
+        """Return its operations."""
+        ...
+
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """Keep it ready while the server runs."""
+        ...
+
+
+def make_app(house: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
+    """Return the application for a house, with what was built onto it."""
+    door, metrics = Authenticator(house), HttpMetrics()
+    couriers = [c for desk in house.desks for c in make_webhook_senders(desk.forum, os.environ)]
+    by_path: dict[str, dict[str, RequestHandler]] = {}
+    for endpoint in (
+        *all_endpoints(metrics.render, house.desks),
+        *(endpoint for annex in annexes for endpoint in annex.endpoints(door)),
+    ):
+        answer = make_request_handler(endpoint, door, metrics, house.most_bytes)
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = answer
+    app = Starlette(
+        routes=[_route(path, by_method) for path, by_method in by_path.items()],
+        lifespan=_lifespan(house.desks, door, annexes, couriers),
+        exception_handlers={HTTPException: _route_error},
+    )
+    # It would lead to whatever host the client says that it has asked.
+    app.router.redirect_slashes = False
+    return app
+
+
+def all_endpoints(
+    exposition: Callable[[Tenant], str] = str, desks: Sequence[Tenant] = ()
+) -> tuple[Endpoint, ...]:
+    """Return every operation of a server that has these ledgers."""
+    watching = health_endpoints(exposition, desks)
+    declared = (*RUNS, *BUDGETS, *KEYS, *ENTRIES, *PLANNING, *TLOG, *OPENAI, *watching)
+    described = msgspec.json.encode(build_document(declared))
+
+    async def describe(_visit: RequestContext) -> Response:
+        return Response(described, media_type=JSON)
+
+    return (
+        *declared,
+        Endpoint("GET", "/openapi.json", "openapi", NO_SCOPES, "This API as OpenAPI 3.1", describe,
+                 reply=JSON, tag="health"),
+    )  # fmt: skip
+
+
+def _route(path: str, by_method: Mapping[str, RequestHandler]) -> Route:
+    """Return the one route of a path, so that a 405 names all of its methods."""
+
+    async def answer(request: Request) -> Response:
+        # Starlette takes a HEAD for a GET that says less.
+        return await by_method["GET" if request.method == "HEAD" else request.method](request)
+
+    return Route(path, answer, methods=list(by_method))
+
+
+def _lifespan(
+    desks: Sequence[Tenant],
+    door: Authenticator,
+    annexes: Sequence[ServerExtension],
+    couriers: Sequence[WebhookSender],
+) -> Callable[[Starlette], Any]:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            try:
+                await _open_tenants(stack, desks, door, annexes, couriers)
+            except Exception as error:
+                app.state.startup_error = error
+                raise
+            yield
+
+    return lifespan
+
+
+async def _open_tenants(
+    stack: AsyncExitStack,
+    desks: Sequence[Tenant],
+    door: Authenticator,
+    annexes: Sequence[ServerExtension],
+    couriers: Sequence[WebhookSender],
+) -> None:
+    """Open and follow all ledgers; what has to be ended with the server is put on the stack."""
+    loop = asyncio.get_running_loop()
+    for desk in desks:
+        await asyncio.to_thread(stack.enter_context, desk.hold())
+        desk.deltas.bind_loop(loop)
+        stack.enter_context(desk.forum.delta_bus.subscribe(desk.deltas.publish))
+        stack.enter_context(desk.monitor.run_in_background())
+        warming = asyncio.to_thread(desk.warm_up)
+        for task in (asyncio.create_task(desk.log_follower.poll()), asyncio.create_task(warming)):
+            stack.callback(task.cancel)
+        stack.callback(desk.log_follower.close)
+    await stack.enter_async_context(door.denials.flush_periodically())
+    await stack.enter_async_context(deliver_webhooks(couriers))
+    for annex in annexes:
+        await stack.enter_async_context(annex.lifespan())
+
+
+def startup_error_of(app: Starlette) -> Exception | SystemExit:
+    """Return why an application did not start."""
+    error: Exception | None = getattr(app.state, "startup_error", None)
+    # uvicorn would exit with 3, which here is a verdict on a ledger.
+    return SystemExit(1) if error is None else error
+
+
+async def _route_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    problem = ProblemType.NO_METHOD if error.status_code == 405 else ProblemType.NOT_FOUND
+    headers = {**SECURITY_HEADERS, **(error.headers or {})}
+    return problem_response(ProblemError(problem, headers=headers), request.url.path)

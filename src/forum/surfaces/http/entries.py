@@ -1,0 +1,256 @@
+"""The ledger as its readers see it: entries, bodies, causes, proofs, verification, bundles."""
+
+import re
+from threading import Lock
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from forum.app import KINDS
+from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned
+from forum.ledger import (
+    LocatedEntry,
+    Scope,
+    SequencedEntry,
+    leaf_of,
+    read_page,
+    stored_body,
+    walk_causes,
+)
+from forum.surfaces.http.endpoints import (
+    CACHE_FOREVER,
+    JSON,
+    NO_STORE,
+    NOT_MODIFIED,
+    READERS,
+    Endpoint,
+    RequestContext,
+)
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.schemas.fields import Index
+from forum.surfaces.schemas.ledger import (
+    CheckpointForm,
+    EntryForm,
+    ProofForm,
+    WhyForm,
+    checkpoint_form,
+    entry_form,
+    proof_form,
+    why_form,
+)
+from forum.surfaces.schemas.reports import ReportForm, report_form
+from forum.tlog import Checkpoint, Note, is_witnessed
+
+SIGNER_TIMEOUT_S = 20.0
+"""How long the machine that signs is waited for, if it is another one."""
+_AUDIT = frozenset({Scope.AUDIT})
+_REVALIDATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
+_BYTES, _TEXT, _ZIP = "application/octet-stream", "text/plain", "application/zip"
+_HARMLESS = frozenset({_TEXT, JSON})
+"""What no browser takes for a page or a program; all else is only bytes."""
+_MAX_RUN_NAME_LENGTH = 64
+
+_ENTRY = re.compile(r"[0-9]{1,15}|[0-9a-f]{4,64}").fullmatch
+_verify_lock = Lock()
+"""A verification reads everything and keeps a core busy: one at a time is enough for a process."""
+
+
+class EntriesAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which entries, from where on."""
+
+    run: Annotated[str, Meta(max_length=_MAX_RUN_NAME_LENGTH, pattern="^[!-~]*$")] = ""
+    after: Annotated[int, Meta(ge=-1, lt=2**53, description="As `next` of the page before.")] = -1
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class EntriesPage(Struct, frozen=True):
+    """Some entries, in the order of the log."""
+
+    entries: tuple[EntryForm, ...]
+    next: Annotated[
+        Index | None, Meta(description="Where the next page begins; null at the end of the log.")
+    ]
+
+
+class CausesAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """How many causes."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+def list_entries(visit: RequestContext) -> EntriesPage:
+    """List entries by rising index: of the log, or of one run."""
+    ask: EntriesAsk = visit.query
+    return _list_run_entries(visit, ask) if ask.run else _list_log_entries(visit, ask)
+
+
+def _list_log_entries(visit: RequestContext, ask: EntriesAsk) -> EntriesPage:
+    store = visit.desk.forum.store
+    start, size = ask.after + 1, store.head().size
+    stop = min(start + ask.limit, size)
+    numbered = enumerate(store.entries(start, stop), start)
+    found = [SequencedEntry(index, data) for index, data in numbered if data is not None]
+    return _page(found, stop - 1 if stop < size else None)
+
+
+def _list_run_entries(visit: RequestContext, ask: EntriesAsk) -> EntriesPage:
+    store = visit.desk.forum.store
+    found, more = read_page(store, ask.run, ask.after, ask.limit)
+    if not found and not store.strands(ask.run):
+        raise NoSuchRun(ask.run)
+    return _page(found, found[-1].index if more else None)
+
+
+def _page(found: list[SequencedEntry], following: int | None) -> EntriesPage:
+    forms = (EntryForm(leaf_of(one.data).hex(), one.index, Raw(one.data)) for one in found)
+    return EntriesPage(tuple(forms), following)
+
+
+def get_entry(visit: RequestContext) -> Response:
+    """Return one entry, byte for byte as it is hashed."""
+    located = _find_entry(visit)
+    tag, named = located.leaf.hex(), visit.path_param("entry")
+    # The first digits of an id may fit another entry too, some day.
+    kept = CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
+    headers = {"ETag": f'"{tag}"', **kept}
+    if visit.has_etag(tag):
+        return Response(None, 304, headers)
+    return Response(msgspec.json.encode(entry_form(located)), 200, headers, JSON)
+
+
+def get_body(visit: RequestContext) -> Response:
+    """Return a body, piece by piece.
+
+    It is compared with its commitment before anything is sent, and the salt comes along, so that
+    the client can do the same.  It may be erased at any time: nobody is to keep it without asking.
+    """
+    located, name = _find_entry(visit), visit.path_param("name")
+    commitment = located.entry.bodies.get(name)
+    if commitment is None:
+        raise NoSuchEntry(f"entry {located.index} has no body {name!r}")
+    stored = stored_body(visit.desk.forum.store, located.entry, name)
+    if stored is None:
+        why = f"body {name!r} of entry {located.index} was erased, or is missing"
+        raise ProblemError(ProblemType.GONE, why)
+    headers = {"ETag": f'"{commitment.h}"', **_REVALIDATE}
+    if visit.has_etag(commitment.h):
+        return Response(None, 304, headers)
+    headers["Content-Length"] = str(commitment.size)
+    headers["Content-Disposition"] = "attachment"
+    headers["Forum-Salt"] = stored.salt.hex()
+    kind = commitment.type.partition(";")[0].strip().lower()
+    media = kind if kind in _HARMLESS else _BYTES
+    return StreamingResponse(stored.read(), 200, headers, media)
+
+
+def get_proof(visit: RequestContext) -> ProofForm | Response:
+    """Return what it takes to believe an entry offline, as JSON or as a C2SP tlog-proof."""
+    located = _find_entry(visit)
+    if located.index is None:
+        raise NotYetSigned(located.leaf.hex())
+    proof = visit.desk.forum.ledger.prove_entry(located.index)
+    if _wants_text(visit):
+        return PlainTextResponse(proof.encode(), headers={**NO_STORE, "Vary": "Accept"})
+    return proof_form(located, proof)
+
+
+def _wants_text(visit: RequestContext) -> bool:
+    """Tell whether a client names plain text before anything else that it could get."""
+    accepted = visit.request.headers.get("accept", "").lower().split(",")
+    types = (one.partition(";")[0].strip() for one in accepted)
+    return next((one for one in types if one in (_TEXT, JSON, "*/*")), JSON) == _TEXT
+
+
+def get_causes(visit: RequestContext) -> WhyForm:
+    """Return what led to an entry."""
+    ask: CausesAsk = visit.query
+    located = _find_entry(visit)
+    return why_form(walk_causes(visit.desk.forum.store, KINDS, located, ask.limit))
+
+
+def get_checkpoint(visit: RequestContext) -> CheckpointForm:
+    """Return the newest signed checkpoint."""
+    forum = visit.desk.forum
+    data = forum.store.checkpoint()
+    if data is None:
+        raise ProblemError(ProblemType.NOT_SIGNED, "no checkpoint was signed yet")
+    note = Note.parse(data)
+    witnessed = is_witnessed(note, forum.policy)
+    return checkpoint_form(Checkpoint.parse(note.text), data, witnessed=witnessed)
+
+
+def verify_log(visit: RequestContext) -> ReportForm:
+    """Check the whole ledger with the keys and memories of the server."""
+    if not _verify_lock.acquire(blocking=False):
+        raise ProblemError(
+            ProblemType.UNAVAILABLE, "a verification is going on", {"Retry-After": "5"}
+        )
+    try:
+        forum = visit.desk.forum
+        return report_form(forum.verify(forum.read_trust()))
+    finally:
+        _verify_lock.release()
+
+
+def export_bundle(visit: RequestContext) -> Response:
+    """Return the evidence bundle of a run; who took it is recorded and signed before."""
+    run = visit.path_param("run")
+    bundle = visit.desk.forum.export(run, visit.principal.name, SIGNER_TIMEOUT_S)
+    headers = {**NO_STORE, "Content-Disposition": f'attachment; filename="{run}.zip"'}
+    return Response(bundle, 200, headers, _ZIP)
+
+
+def _find_entry(visit: RequestContext) -> LocatedEntry:
+    """Return the entry that is meant: by its index, its id, or the first digits of that."""
+    named = visit.path_param("entry")
+    if not _ENTRY(named):
+        raise NoSuchEntry(f"{named} (an entry is named by its index or its id)")
+    return visit.desk.forum.ledger.find_entry(named)
+
+
+ENTRIES = (
+    Endpoint(
+        "GET", "/api/v1/entries", "list_entries", READERS,
+        "List entries, of the log or of one run, in the order of the log", list_entries,
+        reply=EntriesPage, query=EntriesAsk, problems=(ProblemType.NOT_FOUND,), tag="ledger",
+    ),
+    Endpoint(
+        "GET", "/api/v1/entries/{entry}", "get_entry", READERS,
+        "Look at an entry, by its index, its id, or the first digits of that", get_entry,
+        reply=EntryForm, also=NOT_MODIFIED, tag="ledger",
+    ),
+    Endpoint(
+        "GET", "/api/v1/entries/{entry}/bodies/{name}", "get_body", READERS,
+        "Get a body as it is; `Forum-Salt` is what it takes to check it against the commitment",
+        get_body, reply=_BYTES, other_types=(_TEXT, JSON), also=NOT_MODIFIED,
+        problems=(ProblemType.GONE,), tag="ledger",
+    ),
+    Endpoint(
+        "GET", "/api/v1/entries/{entry}/proof", "get_proof", READERS,
+        "Get the proof that an entry is in the log (with `Accept: text/plain` a C2SP tlog-proof)",
+        get_proof, reply=ProofForm, other_types=(_TEXT,), problems=(ProblemType.NOT_SIGNED,),
+        tag="ledger",
+    ),
+    Endpoint(
+        "GET", "/api/v1/entries/{entry}/causes", "get_causes", READERS,
+        "Look at what led to an entry", get_causes,
+        reply=WhyForm, query=CausesAsk, tag="ledger",
+    ),
+    Endpoint(
+        "GET", "/api/v1/checkpoint", "get_checkpoint", READERS,
+        "Look at what the log has committed to", get_checkpoint,
+        reply=CheckpointForm, problems=(ProblemType.NOT_SIGNED,), tag="ledger",
+    ),
+    Endpoint(
+        "POST", "/api/v1/verification", "verify", _AUDIT,
+        "Check the whole ledger, with the keys and memories of the server", verify_log,
+        reply=ReportForm, seconds=600.0, tag="ledger",
+    ),
+    Endpoint(
+        "POST", "/api/v1/runs/{run}/bundle", "export_run", _AUDIT,
+        "Take the evidence of a run along; that is recorded", export_bundle,
+        reply=_ZIP, problems=(ProblemType.NOT_SIGNED,), seconds=600.0, tag="ledger",
+    ),
+)  # fmt: skip

@@ -1,0 +1,423 @@
+"""OIDC bearer tokens: who is calling, in the words of an issuer, under the issuer's keys.
+
+Before its signature holds, a token is asked for two things only: which of the issuer's keys is
+meant, and which algorithm.  The algorithm must be one that this very key is for (RFC 8725, 3.1), so
+that neither `none` nor a public key taken as a secret gets anywhere; keys and addresses that a
+token brings along (`jwk`, `jku`, `x5u`) are not looked at.  The library checks the signature, and
+the claims are checked here, against the time that the caller gives.
+
+Keys are believed for five minutes.  Who can keep us from the issuer gains no more than that for a
+key that was withdrawn; after it, nobody is let in until the issuer answers.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import inf
+from time import monotonic
+from typing import Annotated, Any, Final, TypeVar
+
+import httpx2
+import jwt
+import msgspec
+
+from forum.errors import BadSettings, IssuerUnreachable, TokenExpired, TokenRejected
+from forum.ledger import Scope
+from forum.surfaces.http.config_sections import (
+    bad_section,
+    is_confidential_url,
+    is_loopback_url,
+    read_section,
+)
+
+T = TypeVar("T")
+
+_ALGORITHMS_BY_KEY_TYPE: Final[Mapping[tuple[str, str], Sequence[str]]] = {
+    ("RSA", ""): ("RS256", "RS384", "RS512", "PS256"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+}
+"""What keys of each type and curve may sign with.  Secrets (`oct`) are no keys of an issuer."""
+
+_ALGORITHMS: Final = tuple(name for names in _ALGORITHMS_BY_KEY_TYPE.values() for name in names)
+_SIGNATURES: Final = jwt.PyJWS(
+    _ALGORITHMS, {"verify_signature": True, "enforce_minimum_key_length": True}
+)
+
+MAX_TOKEN_BYTES: Final = 16 << 10
+MAX_DOCUMENT_BYTES: Final = 256 << 10
+_MAX_SUBJECT_LENGTH: Final = 255
+"""OpenID Connect Core, section 2."""
+
+CLOCK_LEEWAY_S: Final = 60
+"""How far the clocks of the issuer and of this machine may be apart."""
+
+JWKS_MAX_AGE_S: Final = 300
+UNKNOWN_KID_RETRY_DELAY_S: Final = 30
+"""How long an issuer is left alone, whatever names of keys strangers make up."""
+
+FAILURE_RETRY_DELAY_S: Final = 5
+"""How long an issuer is left alone that could not be asked while no keys are left."""
+
+LOOKUP_TIMEOUT_S: Final = 5.0
+"""For all of a look-up, however slowly it comes."""
+
+
+# Settings
+
+_SECTION: Final = "oidc"
+
+
+def _default_scope_map() -> Mapping[str, frozenset[Scope]]:
+    """Return what holds where an issuer calls our scopes as we do."""
+    return {scope.value: frozenset({scope}) for scope in Scope}
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """Whose tokens are accepted, and what they are worth here."""
+
+    url: str
+    audience: str
+    """What the issuer calls us.  A token for somebody else opens nothing here."""
+    jwks_url: str = ""
+    """Where its keys are; where it says itself, if empty."""
+    scopes_claim: str = "scope"
+    scopes: Mapping[str, frozenset[Scope]] = field(default_factory=_default_scope_map)
+    """What each value of that claim allows.  Others allow nothing."""
+    ledger_claim: str = ""
+    """The claim that names the ledger; every token has it then."""
+
+
+class _OidcSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The section as it is written."""
+
+    issuer: str
+    audience: str
+    jwks_url: str = ""
+    scopes_claim: str = "scope"
+    scopes: dict[str, list[Scope]] | None = None
+    ledger_claim: str = ""
+
+
+def read_issuer(table: Mapping[str, Any]) -> Issuer:
+    """Read the section `[oidc]` of the project file."""
+    told = read_section(_SECTION, table, _OidcSection)
+    if not is_confidential_url(told.issuer) or "?" in told.issuer or "#" in told.issuer:
+        raise _bad_setting(
+            "issuer: write https://HOST/PATH as in its tokens; http is for loopback only"
+        )
+    if told.jwks_url and not is_confidential_url(told.jwks_url):
+        raise _bad_setting("jwks_url: write https://HOST/PATH; http is for loopback only")
+    if not told.audience or not told.scopes_claim:
+        raise _bad_setting("audience and scopes_claim: neither may be empty")
+    mapped = {value: frozenset(to) for value, to in (told.scopes or {}).items()}
+    return Issuer(
+        url=told.issuer,
+        audience=told.audience,
+        jwks_url=told.jwks_url,
+        scopes_claim=told.scopes_claim,
+        scopes=_default_scope_map() if told.scopes is None else mapped,
+        ledger_claim=told.ledger_claim,
+    )
+
+
+def _bad_setting(why: str) -> BadSettings:
+    return bad_section(_SECTION, why)
+
+
+# Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class OidcClaims:
+    """What a token says that holds."""
+
+    subject: str
+    """Somebody, among those whom the issuer knows: the two together are a name."""
+    issuer: str
+    scopes: frozenset[Scope]
+    expires: float
+    """In seconds since 1970."""
+    ledger: str | None = None
+    """The only ledger that it is for, where the issuer says so."""
+
+
+class _JoseHeader(msgspec.Struct, frozen=True):
+    alg: str
+    kid: str | None = None
+
+
+_Instant = Annotated[float, msgspec.Meta(ge=0, lt=1 << 53)]
+
+
+class _RegisteredClaims(msgspec.Struct, frozen=True):
+    """The claims of RFC 7519 that we understand."""
+
+    iss: str
+    sub: Annotated[str, msgspec.Meta(min_length=1, max_length=_MAX_SUBJECT_LENGTH)]
+    aud: str | list[str]
+    exp: _Instant
+    nbf: _Instant = 0
+    iat: _Instant = 0
+
+
+class OidcTokenVerifier:
+    """Checks tokens, and keeps the keys for that.  It belongs to one event loop."""
+
+    def __init__(self, issuer: Issuer, clock: Callable[[], float] = monotonic) -> None:
+        self._issuer, self._clock = issuer, clock
+        self._keys: Sequence[_VerificationKey] = ()
+        self._fetched = self._tried = -inf
+        self._failure: IssuerUnreachable | None = None
+        """Why the last look-up failed, if it did."""
+        self._refresh_task: asyncio.Task[None] | None = None
+        """The look-up that is under way: there is one at most."""
+
+    async def verify(self, token: str, now: float) -> OidcClaims:
+        """Return what a token says, at a time in seconds since 1970.
+
+        Raises `TokenRejected`, and `IssuerUnreachable` where that cannot be known.
+        """
+        header = _parse_header(token)
+        key = await self._find_key(header)
+        try:
+            payload = _SIGNATURES.decode(token, key, _ALGORITHMS)
+        except jwt.PyJWTError:
+            raise TokenRejected("its signature does not hold") from None
+        return _parse_claims(payload, self._issuer, now)
+
+    async def _find_key(self, header: _JoseHeader) -> jwt.PyJWK:
+        if self._clock() - self._fetched >= JWKS_MAX_AGE_S:
+            await self._refresh(FAILURE_RETRY_DELAY_S)
+        named = _keys_with_id(self._keys, header.kid)
+        if not named:
+            await self._refresh(UNKNOWN_KID_RETRY_DELAY_S)
+            named = _keys_with_id(self._keys, header.kid)
+        if not named:
+            raise TokenRejected("the issuer has no key of the name that it gives")
+        for key in named:
+            if header.alg in key.by_algorithm:
+                return key.by_algorithm[header.alg]
+        raise TokenRejected("its algorithm is not one that its key is for")
+
+    async def _refresh(self, pause: float) -> None:
+        """Look up the keys, unless that was done just now.  Those who come meanwhile wait for it.
+
+        The look-up is a task of its own: a client that hangs up does not end what others wait for,
+        nor can it have the issuer asked again and again by hanging up.
+        """
+        if self._refresh_task is None and self._clock() - self._tried >= pause:
+            self._refresh_task = asyncio.create_task(self._fetch())
+        if self._refresh_task is not None:
+            await asyncio.shield(self._refresh_task)
+        if self._failure is not None:
+            raise IssuerUnreachable(*self._failure.args)
+
+    async def _fetch(self) -> None:
+        try:
+            self._keys = await _fetch_keys(self._issuer)
+            self._fetched, self._failure = self._clock(), None
+        except IssuerUnreachable as error:
+            self._failure = error
+        finally:
+            self._tried, self._refresh_task = self._clock(), None
+
+
+def _parse_header(token: str) -> _JoseHeader:
+    """Read what a token says of its signature, which is not to be believed yet."""
+    if len(token) > MAX_TOKEN_BYTES:
+        raise TokenRejected(f"it is longer than {MAX_TOKEN_BYTES} characters")
+    try:
+        header = msgspec.convert(jwt.get_unverified_header(token), _JoseHeader)
+    except (jwt.PyJWTError, msgspec.ValidationError, UnicodeError):
+        raise TokenRejected("it is not a signed token (JWS) in the compact form") from None
+    if header.alg not in _ALGORITHMS:
+        raise TokenRejected(f"its algorithm is none of {', '.join(_ALGORITHMS)}")
+    return header
+
+
+def _parse_claims(payload: bytes, issuer: Issuer, now: float) -> OidcClaims:
+    """Read what is signed, and check that it is said by the issuer, to us, and now."""
+    try:
+        said = msgspec.json.decode(payload, type=_RegisteredClaims)
+        others = msgspec.json.decode(payload, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise TokenRejected("iss, sub, aud, exp, nbf, iat: one is missing or malformed") from None
+    if said.iss != issuer.url:
+        raise TokenRejected("it is from another issuer")
+    if issuer.audience not in ([said.aud] if isinstance(said.aud, str) else said.aud):
+        raise TokenRejected("it is meant for another audience")
+    if not said.sub.isprintable():
+        raise TokenRejected("its subject cannot be shown")
+    _check_times(said, now)
+    return OidcClaims(
+        subject=said.sub,
+        issuer=said.iss,
+        scopes=_map_scopes(others.get(issuer.scopes_claim, ""), issuer),
+        expires=said.exp,
+        ledger=_parse_ledger(others.get(issuer.ledger_claim)) if issuer.ledger_claim else None,
+    )
+
+
+def _check_times(said: _RegisteredClaims, now: float) -> None:
+    if now >= said.exp + CLOCK_LEEWAY_S:
+        raise TokenExpired("its time is over; get a new one from its issuer")
+    if max(said.nbf, said.iat) > now + CLOCK_LEEWAY_S:
+        raise TokenRejected("its time has not come yet; compare the clocks")
+
+
+def _map_scopes(told: object, issuer: Issuer) -> frozenset[Scope]:
+    values = told.split() if isinstance(told, str) else told
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TokenRejected("its scopes are neither a text nor a list of texts")
+    return frozenset(scope for value in values for scope in issuer.scopes.get(value, ()))
+
+
+def _parse_ledger(told: object) -> str:
+    if not isinstance(told, str) or not told:
+        raise TokenRejected("it does not say which ledger it is for")
+    return told
+
+
+# Keys
+
+
+class _Jwk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A public key of RFC 7517, with what we need of it; private parts do not get this far."""
+
+    kty: str
+    kid: str | None = None
+    use: str = "sig"
+    alg: str | None = None
+    crv: str = ""
+    n: str = ""
+    e: str = ""
+    x: str = ""
+    y: str = ""
+
+
+class _KeySet(msgspec.Struct, frozen=True):
+    keys: list[object]
+
+
+class _DiscoveryDocument(msgspec.Struct, frozen=True):
+    """What an issuer says of itself: OpenID Connect Discovery, section 3."""
+
+    issuer: str
+    jwks_uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class _VerificationKey:
+    """A key, made ready for each of its algorithms."""
+
+    kid: str | None
+    by_algorithm: Mapping[str, jwt.PyJWK]
+
+
+def _keys_with_id(keys: Sequence[_VerificationKey], kid: str | None) -> Sequence[_VerificationKey]:
+    """Return the keys of this name; there may be one of each type.  RFC 7517, 4.5."""
+    if kid is not None:
+        return [key for key in keys if key.kid == kid]
+    if len(keys) > 1:
+        raise TokenRejected("it does not name its key, and the issuer has several")
+    return keys
+
+
+def _parse_key(told: object) -> _VerificationKey | None:
+    """Return a key for signatures; others may stand beside it and are passed over."""
+    try:
+        jwk = msgspec.convert(told, _Jwk)
+        fitting = _ALGORITHMS_BY_KEY_TYPE.get((jwk.kty, jwk.crv), ()) if jwk.use == "sig" else ()
+        members = msgspec.to_builtins(jwk)
+        ready = {name: jwt.PyJWK(members, name) for name in fitting if jwk.alg in (None, name)}
+    except (msgspec.ValidationError, jwt.PyJWTError):
+        return None
+    return _VerificationKey(jwk.kid, ready) if ready else None
+
+
+async def _fetch_keys(issuer: Issuer) -> Sequence[_VerificationKey]:
+    """Look the keys of an issuer up."""
+    try:
+        async with asyncio.timeout(LOOKUP_TIMEOUT_S):
+            address = issuer.jwks_url or await _discover_jwks_url(issuer)
+            told = await _fetch_document(address, _KeySet)
+    except TimeoutError:
+        raise IssuerUnreachable(issuer.url, "it takes too long to answer") from None
+    keys = [key for key in map(_parse_key, told.keys) if key is not None]
+    if not keys:
+        raise IssuerUnreachable(address, "it has no key that tokens can be checked with")
+    return keys
+
+
+async def _discover_jwks_url(issuer: Issuer) -> str:
+    """Ask an issuer where its keys are: OpenID Connect Discovery, section 4."""
+    address = f"{issuer.url.rstrip('/')}/.well-known/openid-configuration"
+    found = await _fetch_document(address, _DiscoveryDocument)
+    if found.issuer != issuer.url:
+        raise IssuerUnreachable(address, f"it calls itself {found.issuer[:200]!r}")
+    if not is_confidential_url(found.jwks_uri):
+        raise IssuerUnreachable(address, "its jwks_uri is neither https nor on loopback")
+    return found.jwks_uri
+
+
+async def _fetch_document(address: str, into: type[T]) -> T:
+    """Fetch a document."""
+    try:
+        trusted = await asyncio.to_thread(_ssl_context)
+        async with (
+            _make_client(address, trusted) as client,
+            client.stream("GET", address) as response,
+        ):
+            body = await _read_body(response)
+        return msgspec.json.decode(body, type=into)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        why = "what it answers is not the document that belongs there"
+    except _DocumentRejected as error:
+        why = str(error)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        why = str(error) or type(error).__name__
+    except (ImportError, OSError, ValueError):
+        # Their text may quote the address of a proxy, with its password.
+        why = "the proxy or the certificates that are set up here fail"
+    raise IssuerUnreachable(address, why)
+
+
+class _DocumentRejected(Exception):
+    """An answer is not one that is read."""
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    if response.status_code != 200:
+        raise _DocumentRejected(f"it answers with status {response.status_code}")
+    # What is compressed could be a thousand times as long as what we count; we ask for none.
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise _DocumentRejected("its answer is compressed, which nobody asked for")
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > MAX_DOCUMENT_BYTES:
+            raise _DocumentRejected(f"its answer is longer than {MAX_DOCUMENT_BYTES} bytes")
+    return bytes(body)
+
+
+def _make_client(address: str, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        verify=trusted,
+        # A proxy of the environment is for others than this machine.
+        trust_env=not is_loopback_url(address),
+        timeout=httpx2.Timeout(LOOKUP_TIMEOUT_S),
+        headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+        # Where an answer comes from was checked; where it is sent on to was not.
+        follow_redirects=False,
+    )
+
+
+@cache
+def _ssl_context() -> ssl.SSLContext:
+    """Return what knows the certificates of this machine; reading them holds up the loop."""
+    return httpx2.create_ssl_context()

@@ -1,0 +1,317 @@
+"""From a request to the words of its answer: a run is begun, and followed until it has ended.
+
+What a client puts together from the pieces is the recorded answer, to the letter.  Pieces come
+while the model still speaks only where its words are the answer: one task, one agent, no tools, and
+nobody who could want it otherwise.  What was heard may have gaps, or be taken back by a retry; the
+record decides.  Where a gap can be told, nothing more is passed on, and the rest comes from the
+record.  Where only the end shows that other words were passed on, the stream ends with an error
+that names the run: a client cannot be made to forget, and must not keep what is on no record.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from forum.app import Forum, RunView, now
+from forum.engine import MAX_STREAMED_BYTES_PER_S
+from forum.errors import BodyGone, ReplayMiss, StoreFailed
+from forum.ledger import MAIN_STRAND, Outcome, has_scope, peek_kind
+from forum.planning import ClientRequest
+from forum.surfaces.formatting import explain_run_state, explain_task_state, session_end, work_tasks
+from forum.surfaces.http.delta_queue import DeltaQueue
+from forum.surfaces.http.endpoints import READERS, RequestContext
+from forum.surfaces.http.events import RUN_CLOSE_KIND
+from forum.surfaces.http.log_follower import wait_for_news
+from forum.surfaces.http.openai.conversation import Terms
+from forum.surfaces.http.openai.errors import NoAnswer, ParameterError
+from forum.surfaces.http.openai.models import PANEL, ModelChoice
+from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.http.tenant import Tenant
+from forum.surfaces.requests import (
+    PanelAsk,
+    budget_from_form,
+    check_gate_authority,
+    panel_from_form,
+)
+from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
+from forum.work import (
+    Panel,
+    Run,
+    RunBudget,
+    RunState,
+    StopReason,
+    gate_strand,
+    stop_reason,
+    task_strand,
+)
+
+if TYPE_CHECKING:
+    from forum.engine import RunRequest
+
+ANSWER_TIMEOUT_S = 570.0
+"""How long an answer in one piece is waited for: clients give up after 600 s, and ask again."""
+ENDPOINT_TIMEOUT_S = ANSWER_TIMEOUT_S + 25
+
+_ERROR_BY_STOP_REASON = {
+    StopReason.BUDGET: (429, "budget_exceeded"),
+    StopReason.DEADLINE: (429, "deadline_exceeded"),
+    StopReason.CANCELLED: (422, "run_cancelled"),
+    StopReason.REJECTED: (422, "run_rejected"),
+}
+_FAILED = (422, "run_failed")
+_REPLAY_SLOTS = asyncio.Semaphore(1)
+"""How many records a process plays at once: each keeps a core busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionUsage:
+    """Tokens, as the models have reported them."""
+
+    read: int = 0
+    written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that a client waits for."""
+
+    desk: Tenant
+    run: str
+    model: str
+    created: int
+    """In seconds since 1970."""
+    speaker: str = ""
+    """The task whose words are the answer, if they are."""
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredRun:
+    """A run that has answered."""
+
+    answer: str
+    usage: CompletionUsage
+    deliberation: DeliberationForm | None = None
+    """How a panel has come to it."""
+
+
+# Beginning
+
+
+async def start_run(
+    visit: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
+) -> StartedRun:
+    """Have a request taken on; or a record played again.  A long conversation takes its time."""
+    desk, created = visit.desk, now() // 1_000_000
+    if choice.replay is not None:
+        await _check_replay(visit, choice.replay)
+        return StartedRun(desk, choice.replay, choice.model, created, replayed=True)
+    gates, budget = terms.gates, budget_from_form(terms.budget)
+    check_gate_authority(gates, visit.principal.scopes)
+
+    def ask() -> ClientRequest:
+        words = request()
+        return ClientRequest(
+            words,
+            lane=choice.lane,
+            team=choice.team,
+            budget=budget,
+            gates=gates.what if gates else (),
+            gate_milliseconds=1000 * gates.seconds if gates and gates.seconds else None,
+            gate_default=gates.default if gates else None,
+            panel=_panel(choice, terms, words, budget),
+        )
+
+    order = await desk.build_run_request(ask)
+    run = await desk.submit(order, visit.principal.name, lambda: visit.idempotency_key)
+    return StartedRun(
+        desk, run, choice.model, created, _find_answering_task(order) if terms.live else ""
+    )
+
+
+def _panel(choice: ModelChoice, terms: Terms, request: str, budget: RunBudget) -> Panel | None:
+    if choice.panel:
+        return panel_from_form(terms.panel or PanelAsk(), request, budget)
+    if terms.panel is not None:
+        why = f"who deliberates is said to the model {PANEL!r}, and not to {choice.model[:64]!r}"
+        raise ParameterError(ProblemType.BAD_REQUEST, why, param="forum.panel")
+    return None
+
+
+def _find_answering_task(order: "RunRequest") -> str:
+    """Return the task whose words are the answer, where nobody has to look at them first."""
+    plan, policy = order.plan, order.policy
+    if plan is None or len(plan.tasks) > 1 or policy.roles or policy.tools or policy.verifiers:
+        return ""
+    return plan.tasks[0].id
+
+
+async def _check_replay(visit: RequestContext, run: str) -> None:
+    """Play a record, and refuse to answer from it unless it says the same again."""
+    # Who may only submit must not read what others have asked.
+    if not has_scope(visit.principal.scopes, READERS):
+        raise ProblemError(ProblemType.FORBIDDEN, "to replay a run needs the scope read or audit")
+    forum = visit.desk.forum
+    if (await run_in_threadpool(forum.read_run, run)).outcome is None:
+        raise NoAnswer(run, 409, "run_not_ended", "only a run that has ended can be replayed")
+    try:
+        async with _REPLAY_SLOTS:
+            found = await run_in_threadpool(forum.replay, run)
+    except (ReplayMiss, BodyGone) as error:
+        raise NoAnswer(run, 409, "replay_diverged", f"it cannot be replayed: {error}") from None
+    if found:
+        where = f"{found[0].strand} {found[0].step}: {found[0].parting}"
+        raise NoAnswer(run, 409, "replay_diverged", f"the replay says something else at {where}")
+
+
+# Following
+
+
+async def wait_for_answer(visit: RequestContext, begun: StartedRun) -> AnsweredRun:
+    """Return the answer once it is there.  Raises `NoAnswer`."""
+    try:
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            async with aclosing(stream_answer(replace(begun, speaker=""))) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, AnsweredRun):
+                        return piece
+                    if not piece and await visit.request.is_disconnected():
+                        raise ClientDisconnect  # nobody waits; the run goes on
+    except TimeoutError:
+        pass
+    raise still_running_error(begun.run, f"not ended after {ANSWER_TIMEOUT_S:.0f} s")
+
+
+def still_running_error(run: str, why: str) -> NoAnswer:
+    """Return what is told of a run that goes on without the client."""
+    where = f"it goes on, and its answer will be at /api/v1/runs/{run}"
+    return NoAnswer(run, 503, "still_running", f"{why}; {where}")
+
+
+async def stream_answer(begun: StartedRun) -> AsyncGenerator[str | AnsweredRun, None]:
+    """Yield the answer in pieces, and its end; an empty piece where nothing is said for a while.
+
+    Raises `NoAnswer`.
+    """
+    desk, ended = begun.desk, None
+    with (
+        desk.log_follower.subscribe(begun.run) as news,
+        desk.deltas.subscribe(begun.run, news) as ear,
+    ):
+        words = await asyncio.to_thread(_open_live_text, begun)
+        while ended is None:
+            news.clear()
+            for text in words.read_new(ear):
+                yield text
+            ended = await _poll_run(begun)
+            if ended is None and not await wait_for_news(news):
+                yield ""
+    if isinstance(ended, NoAnswer):
+        raise ended
+    if rest := _remaining_text(begun.run, ended.answer, words.text):
+        yield rest
+    yield ended
+
+
+def _open_live_text(begun: StartedRun) -> "LiveText":
+    """Listen from the beginning, or not at all.  Called once what is said is kept."""
+    # A call is recorded before it is made: without it, nothing was said before anybody listened.
+    try:
+        begun_before = task_strand(begun.speaker) in begun.desk.forum.store.strands(begun.run)
+    except StoreFailed:
+        begun_before = True
+    return LiveText("" if begun_before else begun.speaker)
+
+
+def _remaining_text(run: str, answer: str, said: str) -> str:
+    """Return what is left to say of the answer."""
+    if not answer.startswith(said):
+        why = "what was said while it ran is not the answer that was recorded"
+        where = f"read it at /api/v1/runs/{run}"
+        raise NoAnswer(run, 409, "answer_changed", f"{why}; {where}")
+    return answer[len(said) :]
+
+
+class LiveText:
+    """What is said in the first call of a task that is heard, as far as it is without a gap."""
+
+    def __init__(self, task: str) -> None:
+        self._task, self._step, self._held = task, "", not task
+        self._room = MAX_STREAMED_BYTES_PER_S
+        self.text = ""
+
+    def read_new(self, ear: DeltaQueue) -> Iterator[str]:
+        """Yield what can be passed on."""
+        for piece in ear.drain():
+            self._step = self._step or (piece.step if piece.task == self._task else "")
+            # So much of a call is never cut on its way here, however fast it comes.
+            self._room -= len(piece.text.encode()) if piece.step == self._step else 0
+            self._held = self._held or ear.has_gap or self._room < 0
+            if not self._held and (piece.task, piece.step) == (self._task, self._step):
+                self.text += piece.text
+                yield piece.text
+
+
+async def _poll_run(begun: StartedRun) -> AnsweredRun | NoAnswer | None:
+    try:
+        ended = await asyncio.to_thread(_read_run_end, begun.desk.forum, begun.run)
+    except StoreFailed:  # the database restarts; the client need not notice
+        ended = None
+    if ended is None and begun.desk.log_follower.closed:
+        return still_running_error(begun.run, "this server is about to end")
+    if begun.replayed and isinstance(ended, AnsweredRun):
+        return replace(ended, usage=CompletionUsage())  # nobody was asked
+    return ended
+
+
+def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoAnswer | None:
+    """Tell what a run has come to; nothing while it goes on."""
+    last = forum.store.last_entry(run, MAIN_STRAND)
+    gated = any(strand.startswith(gate_strand("")) for strand in forum.store.strands(run))
+    if not gated and (last is None or peek_kind(last) != RUN_CLOSE_KIND):
+        return None
+    view = forum.view_run(run)
+    state = view.state
+    if state.outcome is Outcome.OK and view.answer is not None:
+        answer = view.answer.decode(errors="replace")
+        return AnsweredRun(answer, sum_usage(state), deliberation_form(view))
+    if state.outcome is Outcome.OK:
+        return NoAnswer(run, 410, "answer_erased", "the answer was erased")
+    if state.outcome is not None:
+        return _failure_error(view)
+    return _approval_error(view) if state.state is RunState.WAITING else None
+
+
+def _approval_error(view: RunView) -> NoAnswer:
+    run, subject = view.gates[0][0], view.gates[0][1].opened.subject
+    how = f"forum gate approve {run} {subject}, or POST /api/v1/runs/{run}/gate"
+    why = f"{explain_run_state(view)}; approve it with {how}"
+    return NoAnswer(view.run, 409, "waiting_for_approval", why)
+
+
+def _failure_error(view: RunView) -> NoAnswer:
+    state, closed = view.state, session_end(view)
+    stop = stop_reason(state)
+    status, code = _ERROR_BY_STOP_REASON.get(stop, _FAILED) if stop else _FAILED
+    if closed is not None and state.stopped is None:
+        # What a panel has to know first is for the person at the client: nobody else may answer it.
+        said = (view.answer or b"").decode(errors="replace")
+        return NoAnswer(view.run, status, closed.reason.value, said or explain_run_state(view))
+    reasons = [explain_run_state(view)] + [
+        f"{name}: {reason}"
+        for name in work_tasks(state)
+        if state.stopped is None and (reason := explain_task_state(view, state.task(name)))
+    ]
+    return NoAnswer(view.run, status, code, "; ".join(filter(None, reasons)) or "it has failed")
+
+
+def sum_usage(state: Run) -> CompletionUsage:
+    """Return the tokens of all calls of a run, whoever made them."""
+    replies = [c.replied for task in state.tasks.values() for c in task.calls if c.replied]
+    read = sum(reply.input_tokens for reply in replies)
+    return CompletionUsage(read, sum(reply.tokens for reply in replies) - read)

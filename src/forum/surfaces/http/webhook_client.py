@@ -1,0 +1,96 @@
+"""One attempt to tell somebody something: a POST, and what its status means."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import httpx2
+
+from forum.app import now
+from forum.errors import BadSettings
+from forum.ledger import Outcome
+from forum.surfaces.http.config_sections import is_loopback_url
+from forum.surfaces.http.webhook_state import DeliveryResult
+from forum.surfaces.http.webhooks import Webhook, WebhookMessage
+
+_MAX_RETRY_AFTER_S: Final = 86_400
+
+
+@asynccontextmanager
+async def open_client(webhook: Webhook) -> AsyncIterator[httpx2.AsyncClient]:
+    """Keep a client for a receiver."""
+    try:
+        trusted = await asyncio.to_thread(_ssl_context, webhook.url)
+        client = _make_client(webhook, trusted)
+    except (ImportError, OSError, ValueError):
+        # Their text may quote the address of a proxy, with its password.
+        why = "the proxy or the certificates that are set up here fail"
+        raise BadSettings(f"webhook {webhook.name}", why) from None
+    async with client:
+        yield client
+
+
+async def post_message(
+    client: httpx2.AsyncClient, webhook: Webhook, secrets: Sequence[bytes], message: WebhookMessage
+) -> DeliveryResult:
+    """Send a message once, and return what the receiver makes of it."""
+    headers = message.signed_headers(secrets, now() // 1_000_000)
+    try:
+        async with asyncio.timeout(webhook.timeout_seconds):
+            request = client.stream("POST", webhook.url, headers=headers, content=message.body)
+            async with request as response:  # nobody reads what it says beside its status
+                return _result_from_status(response.status_code, response.headers)
+    except TimeoutError:
+        code = "timeout"
+    except (httpx2.ConnectError, httpx2.ProxyError, httpx2.InvalidURL):
+        code = "no connection"
+    except httpx2.TimeoutException:
+        code = "timeout"
+    except httpx2.HTTPError:
+        code = "broken off"
+    return DeliveryResult(Outcome.INDETERMINATE, code)
+
+
+def _result_from_status(status: int, headers: httpx2.Headers) -> DeliveryResult:
+    if 200 <= status < 300:
+        return DeliveryResult(Outcome.OK, str(status))
+    if status == 410:
+        return DeliveryResult(Outcome.DENIED, str(status))
+    return DeliveryResult(
+        Outcome.INDETERMINATE, str(status), _parse_retry_after(headers.get("retry-after", ""))
+    )
+
+
+def _parse_retry_after(told: str) -> int:
+    """Return for how many seconds a receiver wants to be left alone: RFC 9110, 10.2.3."""
+    if told.isascii() and told.isdigit():
+        return min(int(told[:12]), _MAX_RETRY_AFTER_S)
+    try:
+        then = parsedate_to_datetime(told)
+        seconds = then.replace(tzinfo=then.tzinfo or UTC).timestamp() - now() / 1e6
+    except (ValueError, TypeError, OverflowError):
+        return 0
+    return min(max(int(seconds), 0), _MAX_RETRY_AFTER_S)
+
+
+def _make_client(webhook: Webhook, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        verify=trusted,
+        # A proxy of the environment is for others than this machine.
+        trust_env=not is_loopback_url(webhook.url),
+        timeout=httpx2.Timeout(webhook.timeout_seconds),
+        headers={"User-Agent": "forum-webhooks", "Accept-Encoding": "identity"},
+        # A message goes where it was meant to go.
+        follow_redirects=False,
+    )
+
+
+def _ssl_context(url: str) -> ssl.SSLContext:
+    """Return what knows the certificates of this machine, where any are needed."""
+    if url.lower().startswith("https:"):
+        return httpx2.create_ssl_context()
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

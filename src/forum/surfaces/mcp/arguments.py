@@ -1,0 +1,325 @@
+"""What tools are given: one form for each, of which every client gets the schema."""
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from forum.deliberation import DEFAULT_ROUNDS, MAX_PERSONAS, Persona, PersonaClass
+from forum.errors import Malformed
+from forum.surfaces.requests import (
+    AgentName,
+    AskForm,
+    BudgetAsk,
+    GateAsk,
+    Options,
+    PanelAsk,
+    Protocol,
+    Seats,
+    TaskAsk,
+    budget_from_form,
+)
+from forum.work import MAX_ROUNDS, MAX_SEATS, Answer, RunBudget
+
+MAX_WAIT_S = 600
+"""How long a call may wait for a run; after that it is asked about by its name."""
+
+RunName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="A run: its name, or the first 8 or more characters of it.",
+    ),
+]
+EntryName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=400,
+        description="An entry: its index, its id or the first digits of it, or run/strand/n.",
+        examples=["57"],
+    ),
+]
+GateName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="What waits: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
+        examples=["plan"],
+    ),
+]
+Wait = Annotated[
+    float, Meta(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the run at most.")
+]
+Key = Annotated[
+    Annotated[str, Meta(pattern="^[!-~]{1,200}$")] | None,
+    Meta(
+        description="A name of yours for this request: asked again under it, nothing is done "
+        "twice, and the same run is returned.",
+    ),
+]
+Usd = Annotated[
+    Annotated[float, Meta(ge=0)] | None, Meta(description="Dollars that it may cost at most.")
+]
+Seconds = Annotated[
+    Annotated[float, Meta(ge=0)] | None, Meta(description="Seconds that it may take at most.")
+]
+Question = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        pattern=r"\S",
+        description="What is to be answered.",
+        examples=["Should we rewrite it?"],
+    ),
+]
+Models = Annotated[
+    tuple[AgentName, ...],
+    Meta(max_length=MAX_SEATS, description="Agents that take the seats in turn; else all do."),
+]
+
+
+class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool that needs to be told nothing."""
+
+
+class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request, and if wanted who does it, how, and for how much."""
+
+    request: Annotated[
+        str, Meta(min_length=1, description="What is wanted.", examples=["Name three rivers."])
+    ]
+    lane: Annotated[
+        str | None, Meta(description="The specialist of the roster that is to do it.")
+    ] = None
+    team: Annotated[
+        bool | None, Meta(description="Whether several agents plan it, judge it, put it together.")
+    ] = None
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    gates: Annotated[
+        tuple[str, ...],
+        Meta(description="What a person approves first: `plan`, `tasks`, `task:NAME`."),
+    ] = ()
+    tasks: Annotated[
+        tuple[TaskAsk, ...], Meta(description="The plan, if there is one already.")
+    ] = ()
+
+    @property
+    def form(self) -> AskForm:
+        """The same as every surface says it."""
+        return AskForm(
+            self.request,
+            self.tasks,
+            self.lane or "",
+            self.team,
+            budget=_budget(self.budget_usd, self.max_seconds),
+            gates=GateAsk(self.gates) if self.gates else None,
+        )
+
+
+class SubmitAsk(PlanAsk, frozen=True, forbid_unknown_fields=True):
+    """A request to be carried out."""
+
+    key: Key = None
+    wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
+    seconds: Wait = 50.0
+
+
+class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question for a panel, and if wanted who sits on it, by which rules, and for how much."""
+
+    question: Question
+    protocol: Annotated[
+        Protocol,
+        Meta(
+            description="`council`: sealed ballots and a vote, the default; `symposium`: personas "
+            "take turns, and a coordinator puts it together."
+        ),
+    ] = Protocol.COUNCIL
+    seats: Seats = None
+    models: Models = ()
+    personas: Annotated[
+        tuple[str | Persona, ...],
+        Meta(
+            max_length=MAX_SEATS,
+            description="Who the seats are told to be, in turn: names from `list_personas`, or "
+            "what `generate_persona` gave.",
+        ),
+    ] = ()
+    options: Options = ()
+    rounds: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_ROUNDS)] | None, Meta(description="How many at most.")
+    ] = None
+    baseline: Annotated[
+        int, Meta(ge=0, le=MAX_SEATS, description="How many seats of a council answer first.")
+    ] = 3
+    threshold: Annotated[
+        float, Meta(ge=0, le=1, description="The share of them that ends it by agreeing.")
+    ] = 1.0
+    judge: Annotated[
+        AgentName | None, Meta(description="The agent that compares open answers.")
+    ] = None
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    key: Key = None
+    wait: Annotated[bool, Meta(description="Whether to wait for the answer.")] = True
+    seconds: Wait = 50.0
+
+    @property
+    def form(self) -> AskForm:
+        """The same as every surface says it."""
+        panel = PanelAsk(
+            self.protocol,
+            self.seats,
+            self.models,
+            self.personas,
+            self.options,
+            self.rounds,
+            self.baseline,
+            self.threshold,
+            self.judge,
+        )
+        budget = _budget(self.budget_usd, self.max_seconds)
+        return AskForm(self.question, budget=budget, panel=panel)
+
+
+class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a persona is wanted for."""
+
+    about: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            pattern=r"\S",
+            description="The question, or the subject, that it is for.",
+        ),
+    ]
+    kind: Annotated[
+        PersonaClass,
+        Meta(description="`domain`: knows a subject, and keeps to it; `horizontal`: any subject."),
+    ] = PersonaClass.DOMAIN
+    model: Annotated[
+        AgentName, Meta(description="The agent that makes it up; else the default.")
+    ] = ""
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    key: Key = None
+    seconds: Wait = 50.0
+
+
+class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question for a panel that is made up for it."""
+
+    question: Question
+    seats: Annotated[
+        int, Meta(ge=1, le=MAX_PERSONAS, description="How many personas are made up.")
+    ] = 3
+    kind: Annotated[PersonaClass, Meta(description="Which personas.")] = PersonaClass.DOMAIN
+    models: Models = ()
+    rounds: Annotated[int, Meta(ge=1, le=MAX_ROUNDS, description="How many at most.")] = (
+        DEFAULT_ROUNDS
+    )
+    budget_usd: Usd = None
+    max_seconds: Seconds = None
+    key: Key = None
+    seconds: Wait = 50.0
+
+
+def budget_from_arguments(ask: PersonaAsk | AdaptiveAsk) -> RunBudget:
+    """Return what all of it may use."""
+    return budget_from_form(_budget(ask.budget_usd, ask.max_seconds))
+
+
+def without_wait(ask: PersonaAsk | AdaptiveAsk) -> Struct:
+    """Return what is asked for, however long it is waited for."""
+    return msgspec.structs.replace(ask, key=None, seconds=0.0)
+
+
+class RunAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which run."""
+
+    run: RunName
+
+
+class CancelAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which run, by all of its name."""
+
+    run: Annotated[
+        str, Meta(min_length=1, max_length=200, description="A run: the whole of its name.")
+    ]
+
+
+class StatusAsk(RunAsk, frozen=True, forbid_unknown_fields=True):
+    """Which run, and whether to wait for it."""
+
+    seconds: Wait = 0.0
+
+
+class RunsAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the list of runs."""
+
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    cursor: Annotated[
+        Annotated[str, Meta(max_length=64)] | None, Meta(description="`next` of the page before.")
+    ] = None
+
+
+class WhyAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which entry, and how far back."""
+
+    entry: EntryName
+    limit: Annotated[int, Meta(ge=1, le=200, description="At most so many causes.")] = 50
+
+
+class EntryAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which entry."""
+
+    entry: EntryName
+
+
+class SubjectAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which gate of which run."""
+
+    run: RunName
+    subject: GateName
+
+
+class DecideAsk(SubjectAsk, frozen=True, forbid_unknown_fields=True):
+    """What was decided, about what has this digest."""
+
+    answer: Answer
+    digest: Annotated[
+        str, Meta(pattern="^[0-9a-f]{64}$", description="Of what was looked at, as `gate` tells.")
+    ]
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Struct)
+
+
+def parse_arguments(arguments: Mapping[str, Any] | None, form: type[ArgumentsT]) -> ArgumentsT:
+    """Return what a tool was given.  Raises `Malformed`."""
+    try:
+        # What one parser of JSON lets through, another does not: NaN, lone surrogates, any depth.
+        data = json.dumps(arguments or {}, allow_nan=False, ensure_ascii=False).encode()
+        return msgspec.json.decode(data, type=form)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("arguments", _shorten_error(error)) from None
+
+
+def _shorten_error(error: Exception) -> str:
+    return "text that is no Unicode" if isinstance(error, UnicodeError) else str(error)
+
+
+def _budget(usd: float | None, seconds: float | None) -> BudgetAsk:
+    return BudgetAsk(usd=_to_decimal(usd), seconds=_to_decimal(seconds))
+
+
+def _to_decimal(number: float | None) -> Decimal | None:
+    """Return a number as exactly as it was written."""
+    return None if number is None else Decimal(repr(number))

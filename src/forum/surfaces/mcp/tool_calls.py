@@ -1,0 +1,132 @@
+"""What tools have in common: who calls, how a request is taken on, and how a run is waited for."""
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from hashlib import sha256
+from time import monotonic
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from forum.app import Forum
+from forum.engine import IdempotencyKey
+from forum.planning import ClientRequest
+from forum.surfaces.cpu_limits import run_cpu_bounded
+from forum.surfaces.formatting import (
+    count_passed_tasks,
+    count_taken_turns,
+    panel_turns,
+    pluralize,
+    work_tasks,
+)
+from forum.surfaces.mcp.callers import McpCaller
+from forum.surfaces.mcp.results import ToolReply
+from forum.work import TURN_PREFIX, Run, TaskState
+
+_POLL_INTERVAL_S = 0.1
+_MAX_POLL_INTERVAL_S = 1.0
+_MAX_NAMED = 5
+
+A = TypeVar("A", bound=Struct)
+T = TypeVar("T")
+
+
+class McpCallContext(Protocol):
+    """What a tool knows of the call that it answers."""
+
+    @property
+    def caller(self) -> McpCaller:
+        """Who calls."""
+        ...
+
+    async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
+        """Do something that takes its time, beside everything else."""
+        ...
+
+    async def report_progress(self, done: float, total: float | None, words: str) -> None:
+        """Say how far it is, to those who want to hear it; more each time."""
+        ...
+
+
+def threaded_tool(
+    work: Callable[[McpCaller, A], ToolReply],
+) -> Callable[[McpCallContext, A], Awaitable[ToolReply]]:
+    """Make a tool of what only takes its time."""
+
+    @wraps(work)
+    async def do(call: McpCallContext, ask: A) -> ToolReply:
+        return await call.run_in_thread(work, call.caller, ask)
+
+    return do
+
+
+async def run_prepared(call: McpCallContext, work: Callable[[], T]) -> T:
+    """Run work whose cost depends on a client, in a thread.  Raises `CheckTooExpensive`."""
+    # A server that does not answer must not keep the threads that others wait for.
+    await call.run_in_thread(call.caller.staff.refresh_server_tools)
+    return await run_cpu_bounded(work)
+
+
+def submit_request(caller: McpCaller, ask: ClientRequest, form: Struct, key: str | None) -> str:
+    """Have a request carried out, once for each key; the form tells what it is asked for with."""
+    order = caller.staff.make_run_request(ask)
+    ticket = None
+    if key:
+        digest = sha256(msgspec.json.encode(form)).hexdigest()
+        ticket = IdempotencyKey(f"{caller.name}/{key}", digest)
+    return caller.forum.submit(order, actor=caller.name, ticket=ticket)
+
+
+async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: float = 0.0) -> float:
+    """Wait until a run has ended or waits for a person, telling meanwhile how far it has come.
+
+    What is told begins after a number that was told before; the last one is returned.
+    """
+    deadline, told, pause = monotonic() + seconds, begin - 1.0, _POLL_INTERVAL_S
+    while True:
+        state, over = await call.run_in_thread(_poll_run, call.caller.forum, run)
+        done = begin + _count_done(state)
+        if done > told:
+            await call.report_progress(
+                done, begin + state.planned if state.planned else None, _describe_progress(state)
+            )
+            told = done
+        left = deadline - monotonic()
+        if over or left <= 0 or call.caller.leaving:
+            return told
+        await anyio.sleep(min(pause, left))
+        pause = min(1.2 * pause, _MAX_POLL_INTERVAL_S)
+
+
+def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
+    """Return a run, and whether nothing happens in it before somebody else does something."""
+    state = forum.read_run(run)
+    works = any(state.task(name).state is TaskState.RUNNING for name in state.tasks)
+    waits = not works and bool(forum.open_gates(run, state))
+    return state, state.accepted is None or state.outcome is not None or waits
+
+
+def _count_done(state: Run) -> float:
+    """Return how many tasks or turns are done; one that is begun counts half."""
+    tasks = [state.task(name) for name in work_tasks(state)] + panel_turns(state)
+    ended = sum(task.state.is_end for task in tasks)
+    return ended + (len(tasks) - ended) / 2
+
+
+def _describe_progress(state: Run) -> str:
+    if turns := panel_turns(state):
+        running = [turn.id for turn in turns if not turn.state.is_end]
+        return f"{pluralize(count_taken_turns(turns), 'turn')} taken{_list_running(running)}"
+    if not state.planned:
+        return "no plan yet"
+    running = [n for n in work_tasks(state) if state.task(n).state is TaskState.RUNNING]
+    return (
+        f"{count_passed_tasks(state)} of {pluralize(state.planned, 'task')}{_list_running(running)}"
+    )
+
+
+def _list_running(running: list[str]) -> str:
+    names = ", ".join(name.removeprefix(TURN_PREFIX) for name in running[:_MAX_NAMED])
+    return f"; now {names}" if names else ""

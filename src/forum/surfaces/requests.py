@@ -1,0 +1,307 @@
+"""What clients of the server say when they want something done, whatever door they come by."""
+
+from collections.abc import Collection, Iterable, Iterator
+from decimal import Decimal
+from enum import StrEnum
+from itertools import cycle, islice
+from typing import Annotated, assert_never
+
+import msgspec
+from msgspec import Meta, Struct
+
+from forum.app import new_run_id
+from forum.deliberation import (
+    DEFAULT_PERSONAS,
+    DEFAULT_ROUNDS,
+    Persona,
+    build_briefing,
+    draft_symposium,
+    resolve_persona,
+)
+from forum.errors import BadPlan
+from forum.ledger import Scope, has_scope
+from forum.planning import ClientRequest
+from forum.work import (
+    MAX_ROUNDS,
+    MAX_SEATS,
+    MAX_TASKS,
+    NANO_USD,
+    Answer,
+    Council,
+    Panel,
+    RunBudget,
+    Seat,
+    Symposium,
+    Task,
+    check_plan_size,
+    to_exact_units,
+)
+
+MAX_AGENT_NAME_LENGTH = 128
+"""How many letters the name of an agent can have: every seat that it takes repeats it."""
+MAX_OPTIONS = 100
+MAX_OPTION_LENGTH = 1000
+"""How many letters one may have."""
+MAX_PERSONA_BYTES = 10_000
+"""How many bytes one may have that is brought along: every seat that it takes repeats it."""
+MAX_PLAN_SEATS = 1000
+"""How many seats all panels of a plan may have: a few words of a request can ask for many."""
+MAX_KEY_LIFETIME_S = 100 * 366 * 86400
+"""For how long a key may hold that does not hold for ever."""
+
+
+class BudgetAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What may be used at most; what is not said has no limit."""
+
+    usd: Annotated[Decimal | None, Meta(description="Dollars.", examples=["0.50"])] = None
+    tokens: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+    calls: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
+    seconds: Annotated[Decimal | None, Meta(examples=["600"])] = None
+    depth: Annotated[int, Meta(ge=0, le=64)] | None = None
+
+
+class Protocol(StrEnum):
+    """By which rules a panel sits."""
+
+    COUNCIL = "council"
+    SYMPOSIUM = "symposium"
+
+
+AgentName = Annotated[str, Meta(max_length=MAX_AGENT_NAME_LENGTH)]
+Seats = Annotated[
+    Annotated[int, Meta(ge=1, le=MAX_SEATS)] | None,
+    Meta(description="How many sit on it; else as many as personas, or as models, or five."),
+]
+Options = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=MAX_OPTION_LENGTH)], ...],
+    Meta(max_length=MAX_OPTIONS, description="The answers there are; else it may be any."),
+]
+
+
+class PanelAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Who is to deliberate on the request, instead of carrying out a plan."""
+
+    protocol: Annotated[
+        Protocol,
+        Meta(description="`council`: ballots and a vote; `symposium`: turns and a synthesis."),
+    ] = Protocol.COUNCIL
+    seats: Seats = None
+    models: Annotated[
+        tuple[AgentName, ...],
+        Meta(max_length=MAX_SEATS, description="Agents that take the seats in turn; else all."),
+    ] = ()
+    personas: Annotated[
+        tuple[str | Persona, ...],
+        Meta(max_length=MAX_SEATS, description="Who the seats are told to be, in turn."),
+    ] = ()
+    options: Options = ()
+    rounds: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_ROUNDS)] | None,
+        Meta(description="How often a council exchanges its ballots at most, or all have a turn."),
+    ] = None
+    baseline: Annotated[
+        int,
+        Meta(ge=0, le=MAX_SEATS, description="How many answer first; 0: all, and no gate."),
+    ] = 3
+    threshold: Annotated[
+        float, Meta(ge=0, le=1, description="The share of them that has to agree to end it.")
+    ] = 1.0
+    judge: Annotated[AgentName | None, Meta(description="Who compares open answers.")] = None
+
+
+class TaskAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One task of a plan."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=64, examples=["rivers"])]
+    instruction: Annotated[str, Meta(min_length=1)]
+    done_when: Annotated[str, Meta(description="What its result must hold to.")] = ""
+    needs: Annotated[tuple[str, ...], Meta(description="Tasks whose output it is given.")] = ()
+    after: Annotated[tuple[str, ...], Meta(description="Tasks that it only follows.")] = ()
+    lane: str = ""
+    agent: str = ""
+    tasks: tuple["TaskAsk", ...] = ()
+    budget: BudgetAsk | None = None
+    panel: Annotated[PanelAsk | None, Meta(description="Who deliberates on it.")] = None
+
+
+class GateAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a person has to approve first."""
+
+    what: Annotated[
+        tuple[str, ...], Meta(examples=[["plan"]], description="`plan`, `tasks`, `task:NAME`.")
+    ]
+    seconds: Annotated[int, Meta(ge=1, le=366 * 86400)] | None = None
+    default: Answer | None = None
+
+
+class AskForm(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request, and if wanted its plan, its lane and its limits."""
+
+    request: Annotated[str, Meta(min_length=1, examples=["Name three rivers."])]
+    tasks: Annotated[tuple[TaskAsk, ...], Meta(max_length=MAX_TASKS)] = ()
+    lane: str = ""
+    team: bool | None = None
+    route: bool | None = None
+    budget: BudgetAsk = BudgetAsk()
+    gates: GateAsk | None = None
+    parallel: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    retries: Annotated[int, Meta(ge=0, le=100)] | None = None
+    panel: PanelAsk | None = None
+
+
+class RouteAsk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request whose lane is wanted."""
+
+    text: Annotated[str, Meta(min_length=1, examples=["Draw the login flow."])]
+
+
+class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A key that somebody is to get."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=r"^[!#-\[\]-~]{1,40}$",
+            examples=["ci"],
+            description="Whose it is: visible ASCII without quote and backslash.",
+        ),
+    ]
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=len(Scope))]
+    seconds: (
+        Annotated[int, Meta(ge=1, le=MAX_KEY_LIFETIME_S, description="How long it is to hold.")]
+        | None
+    ) = None
+
+
+def request_from_form(form: AskForm) -> ClientRequest:
+    """Return what a form asks for.  Raises `BadPlan`."""
+    check_plan_size(form.tasks)
+    for name in ("tasks", "lane", "team") if form.panel else ():
+        if getattr(form, name):
+            raise BadPlan(f"{name}: a panel deliberates, and carries out no plan; leave it out")
+    if (
+        sum(_count_seats(task.panel) for task in _walk_tasks(form.tasks) if task.panel)
+        > MAX_PLAN_SEATS
+    ):
+        raise BadPlan(f"the panels of a plan have up to {MAX_PLAN_SEATS} seats together")
+    gates, budget = form.gates, budget_from_form(form.budget)
+    return ClientRequest(
+        form.request,
+        tuple(map(_task_from_form, form.tasks)),
+        form.lane,
+        form.team,
+        form.route,
+        budget,
+        gates.what if gates else (),
+        1000 * gates.seconds if gates and gates.seconds else None,
+        gates.default if gates else None,
+        form.parallel,
+        form.retries,
+        panel_from_form(form.panel, form.request, budget) if form.panel else None,
+    )
+
+
+def panel_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Panel:
+    """Return the panel that a form asks for.  Raises `BadPlan`."""
+    match form.protocol:
+        case Protocol.COUNCIL:
+            return council_from_form(form)
+        case Protocol.SYMPOSIUM:
+            return symposium_from_form(form, problem, budget)
+        case never:
+            assert_never(never)
+
+
+def council_from_form(form: PanelAsk) -> Council:
+    """Return the council that a form asks for.  Raises `BadPlan`."""
+    if form.protocol is not Protocol.COUNCIL:
+        raise BadPlan(f"a {form.protocol} deliberates on whole requests, not on a task of a plan")
+    usual, seats = Council(), _count_seats(form)
+    names = islice(cycle(form.models or ("",)), seats)
+    told = [build_briefing(one) for one in _resolve_personas(form)[:seats]] or [""]
+    briefings = islice(cycle(told), seats)
+    return Council(
+        tuple(map(Seat, names, briefings)),
+        form.options,
+        form.baseline,
+        int(1000 * form.threshold),  # rounded down: two of three are the share that 2/3 asks for
+        usual.rounds if form.rounds is None else form.rounds,
+        judge=form.judge,
+    )
+
+
+def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symposium:
+    """Return the session of the open protocol that a form asks for.  Raises `BadPlan`."""
+    usual = PanelAsk()
+    for name in ("options", "baseline", "threshold", "judge"):
+        if getattr(form, name) != getattr(usual, name):
+            raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
+    rounds = DEFAULT_ROUNDS if form.rounds is None else form.rounds
+    if not rounds:
+        raise BadPlan("panel.rounds: a symposium has at least one")
+    if not problem.strip():
+        raise BadPlan("the request says nothing")
+    known = _resolve_personas(form) or DEFAULT_PERSONAS
+    sitting = list(islice(cycle(known), _count_seats(form)))
+    return draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
+
+
+def _resolve_personas(form: PanelAsk) -> list[Persona]:
+    known = [resolve_persona(one) for one in form.personas]
+    brought = [one for one in form.personas if isinstance(one, Persona)]
+    if not all(one.id.isprintable() for one in brought):
+        raise BadPlan("panel.personas: an id is one printable line")
+    if any(len(msgspec.json.encode(one)) > MAX_PERSONA_BYTES for one in brought):
+        raise BadPlan(f"panel.personas: one has up to {MAX_PERSONA_BYTES:,} bytes")
+    return known
+
+
+def _walk_tasks(tasks: Iterable[TaskAsk]) -> Iterator[TaskAsk]:
+    for task in tasks:
+        yield task
+        yield from _walk_tasks(task.tasks)
+
+
+def _count_seats(form: PanelAsk) -> int:
+    several = len(form.models) if len(form.models) > 1 else 0
+    return form.seats or len(form.personas) or several or len(Council().seats)
+
+
+def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> None:
+    """Refuse terms that decide in the place of those who may.  Raises `BadPlan`.
+
+    They hold at every gate of a run: also where a person is asked whether an effect happened.
+    """
+    if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
+        raise BadPlan("gates: when a deadline decides, and what, is for those who may approve")
+
+
+def budget_from_form(form: BudgetAsk) -> RunBudget:
+    """Return a budget in the units of the record.  Raises `BadPlan`."""
+    given = {"tokens": form.tokens, "calls": form.calls, "depth": form.depth}
+    given["usd"] = _to_units("usd", form.usd, NANO_USD)
+    given["milliseconds"] = _to_units("seconds", form.seconds, 1000)
+    said = {name: value for name, value in given.items() if value is not None}
+    return msgspec.structs.replace(RunBudget(), **said)
+
+
+def _to_units(name: str, value: Decimal | None, unit: int) -> int | None:
+    try:
+        return None if value is None else to_exact_units(value, unit)
+    except ValueError as error:
+        raise BadPlan(f"budget.{name}: {error}") from None
+
+
+def _task_from_form(form: TaskAsk) -> Task:
+    return Task(
+        form.id,
+        form.instruction,
+        form.done_when,
+        needs=form.needs,
+        after=form.after,
+        lane=form.lane,
+        agent=form.agent,
+        tasks=tuple(map(_task_from_form, form.tasks)),
+        budget=budget_from_form(form.budget or BudgetAsk()),
+        panel=council_from_form(form.panel) if form.panel else None,
+    )

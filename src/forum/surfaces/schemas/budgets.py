@@ -1,0 +1,88 @@
+"""Caps over many runs: what was used of them, and what is left."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import BudgetStatus
+from forum.ledger import NO_LIMIT, Spend
+from forum.surfaces.formatting import format_rfc3339, format_usd
+from forum.surfaces.schemas.fields import Moment, Usd
+from forum.work import Period
+
+
+class SpendForm(Struct, frozen=True):
+    """What was used: dollars, tokens, runs."""
+
+    usd: Usd
+    tokens: int
+    runs: int
+
+
+class SharedCapForm(Struct, frozen=True):
+    """What may be used at most; null is no limit."""
+
+    usd: Usd | None
+    tokens: int | None
+    runs: int | None
+
+
+class BudgetForm(Struct, frozen=True):
+    """One account under a cap."""
+
+    name: Annotated[str, Meta(description="How `forum.toml` calls the cap: `[budgets.NAME]`.")]
+    scope: Annotated[
+        str,
+        Meta(
+            description="Whose account it is: `ledger`, `key:NAME` or `lane:NAME`.",
+            examples=["ledger", "lane:research"],
+        ),
+    ]
+    per: Period
+    period: Annotated[
+        str, Meta(description="The day or month, in UTC.", examples=["2026-03-01", "2026-03"])
+    ]
+    until: Moment
+    cap: SharedCapForm
+    used: Annotated[SpendForm, Meta(description="What is spent, or reserved for calls.")]
+    left: SharedCapForm
+
+
+class BudgetsForm(Struct, frozen=True):
+    """All accounts under caps over many runs."""
+
+    budgets: tuple[BudgetForm, ...]
+
+
+def budgets_form(found: Iterable[BudgetStatus]) -> BudgetsForm:
+    """Return accounts in their form."""
+    return BudgetsForm(tuple(map(_budget_form, found)))
+
+
+def _budget_form(status: BudgetStatus) -> BudgetForm:
+    cap, use = status.cap, status.use
+    left = Spend(
+        *(
+            most if most == NO_LIMIT else max(0, most - used)
+            for most, used in zip(cap.cap, use.used, strict=True)
+        )
+    )
+    return BudgetForm(
+        name=cap.name,
+        scope=use.scope,
+        per=cap.per,
+        period=use.period,
+        until=format_rfc3339(use.until),
+        cap=_cap_form(cap.cap),
+        used=SpendForm(format_usd(use.used.usd), use.used.tokens, use.used.runs),
+        left=_cap_form(left),
+    )
+
+
+def _cap_form(cap: Spend) -> SharedCapForm:
+    return SharedCapForm(
+        None if cap.usd == NO_LIMIT else format_usd(cap.usd),
+        None if cap.tokens == NO_LIMIT else cap.tokens,
+        None if cap.runs == NO_LIMIT else cap.runs,
+    )

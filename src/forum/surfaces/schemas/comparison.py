@@ -1,0 +1,141 @@
+"""Two runs side by side: what each took, and where they part."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from forum.app import RunView
+from forum.surfaces.formatting import (
+    count_lost_calls,
+    count_progress,
+    format_usd,
+    run_duration,
+    task_duration,
+)
+from forum.surfaces.schemas.fields import RunId, Seconds, Usd
+from forum.work import Divergence, DivergenceKind, RunStep
+
+DifferenceCount = Annotated[int, Meta(description="How many steps differ; a thousand are listed.")]
+_MAX_DIVERGENCES = 1000
+"""How many divergences are listed."""
+
+
+class MeasureForm(Struct, frozen=True):
+    """What a run did, cost and took, in one number each."""
+
+    run: RunId
+    outcome: Annotated[str, Meta(description="Its outcome; while it goes on, its state.")]
+    passed: int
+    tasks: int
+    attempts: int
+    calls: int
+    lost: int
+    tokens: int
+    usd: Usd
+    seconds: Seconds
+    slowest_task: str | None
+    slowest_seconds: float | None
+
+
+def measure_form(view: RunView) -> MeasureForm:
+    """Return a run in numbers."""
+    state = view.state
+    times = {name: task_duration(task, view.at) for name, task in state.tasks.items()}
+    slowest = max(times, key=lambda name: times[name], default=None)
+    passed, tasks = count_progress(state)
+    return MeasureForm(
+        run=view.run,
+        outcome=(state.outcome or state.state).value,
+        passed=passed,
+        tasks=tasks,
+        attempts=sum(task.attempts for task in state.tasks.values()),
+        calls=state.spent.calls,
+        lost=sum(count_lost_calls(task) for task in state.tasks.values()),
+        tokens=state.spent.tokens,
+        usd=format_usd(state.spent.usd),
+        seconds=round(run_duration(view) / 1e6, 3),
+        slowest_task=slowest,
+        slowest_seconds=round(times[slowest] / 1e6, 3) if slowest else None,
+    )
+
+
+class BenchForm(Struct, frozen=True):
+    """Two runs in numbers, side by side."""
+
+    a: MeasureForm
+    b: MeasureForm
+
+
+class StepForm(Struct, frozen=True):
+    """What one entry says, apart from when, where and under which hashes it says it."""
+
+    kind: str
+    facts: dict[str, Any]
+    bodies: Annotated[dict[str, str], Meta(description="The digests of bodies by their names.")]
+
+
+def step_form(step: RunStep) -> StepForm:
+    """Return a step of a run, in its form."""
+    return StepForm(step.kind, msgspec.json.decode(step.facts), dict(step.bodies))
+
+
+class DivergenceForm(Struct, frozen=True):
+    """One step that two runs do not share."""
+
+    parting: DivergenceKind
+    strand: str
+    step: str
+    first: StepForm | None
+    second: StepForm | None
+
+
+def _divergence_forms(found: Sequence[Divergence]) -> tuple[DivergenceForm, ...]:
+    """Return where runs part; of very many, the first thousand."""
+    return tuple(
+        DivergenceForm(
+            one.parting,
+            one.strand,
+            one.step,
+            step_form(one.first) if one.first else None,
+            step_form(one.second) if one.second else None,
+        )
+        for one in found[:_MAX_DIVERGENCES]
+    )
+
+
+class DiffForm(Struct, frozen=True):
+    """Where two runs part."""
+
+    a: RunId
+    b: RunId
+    equal: bool
+    count: DifferenceCount
+    divergences: tuple[DivergenceForm, ...]
+    answer_a: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    answer_b: str | None
+
+
+def diff_form(
+    a: str, b: str, found: Sequence[Divergence], answers: tuple[bytes | None, bytes | None]
+) -> DiffForm:
+    """Return where two runs part, in its form."""
+    told = (None if one is None else one.decode(errors="replace") for one in answers)
+    return DiffForm(a, b, not found, len(found), _divergence_forms(found), *told)
+
+
+class ReplayForm(Struct, frozen=True):
+    """Whether a run says the same when it is played again from its record."""
+
+    run: RunId
+    equal: bool
+    count: DifferenceCount
+    divergences: tuple[DivergenceForm, ...]
+    missing: Annotated[str, Meta(description="What the record does not hold, if that ended it.")]
+
+
+def replay_form(run: str, found: Sequence[Divergence], missing: str) -> ReplayForm:
+    """Return what a replay has shown, in its form."""
+    equal = not found and not missing
+    return ReplayForm(run, equal, len(found), _divergence_forms(found), missing)

@@ -1,0 +1,212 @@
+"""What a council has come to: ballots, changes, and who disagrees."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import RunView
+from forum.deliberation import (
+    Accord,
+    BallotFacts,
+    CouncilCloseFacts,
+    CouncilFacts,
+    CouncilReport,
+    End,
+    Ground,
+    MinorityPosition,
+    ReportedChange,
+    RevealFacts,
+    SeatReport,
+    TurnId,
+    read_report,
+)
+from forum.ledger import Facts
+from forum.surfaces.formatting import explain_task_state, note_body
+from forum.surfaces.schemas.fields import SpentForm, spent_form
+from forum.work import TURN_PREFIX
+
+
+class VoteForm(Struct, frozen=True):
+    """What a seat said in one round."""
+
+    round: Annotated[int, Meta(description="0 is the first, in which nobody saw anybody else.")]
+    answer: str
+    confidence: Annotated[int, Meta(description="In per cent.")]
+
+
+class SeatForm(Struct, frozen=True):
+    """A seat, and its way through the session."""
+
+    seat: int
+    agent: Annotated[str, Meta(description="The default agent has no name.")]
+    model: str | None
+    votes: tuple[VoteForm, ...]
+    weighed: Annotated[str | None, Meta(description="The answer by which it was counted.")]
+
+
+class ChangeForm(Struct, frozen=True):
+    """A seat has changed its answer."""
+
+    seat: int
+    round: int
+    before: str
+    after: str
+    conformity: Annotated[bool, Meta(description="Without a reason: such a change is not weighed.")]
+    because: Annotated[tuple[str, ...], Meta(description="The claims that it names.")]
+    evidence: str | None
+
+
+class MinorityForm(Struct, frozen=True):
+    """A position that did not become the answer, with the best that was said for it."""
+
+    answer: str
+    seats: tuple[int, ...]
+    weight: int
+    argument: str | None
+    evidence: str | None
+    support: Annotated[int, Meta(description="How many other seats rest on the argument.")]
+    attacks: tuple[str, ...]
+
+
+class BlockerForm(Struct, frozen=True):
+    """An objection that must be answered before anything is called agreed."""
+
+    seat: int
+    text: str
+
+
+class AbsentForm(Struct, frozen=True):
+    """A seat that cast no ballot."""
+
+    seat: int
+    reason: str
+
+
+class BaselineForm(Struct, frozen=True):
+    """What the first answers alone would have come to."""
+
+    answer: str
+    answers: int
+    agreement: Annotated[float, Meta(description="The share that gave this answer.")]
+    changed: Annotated[bool, Meta(description="Whether deliberation led to another answer.")]
+    spent: SpentForm
+
+
+class RoundForm(Struct, frozen=True):
+    """How many ballots of a round are sealed."""
+
+    round: int
+    sealed: int
+    revealed: bool
+
+
+class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
+    """Sealed ballots, an anonymous exchange, a vote: what came of it, and who disagrees."""
+
+    seated: Annotated[int, Meta(description="How many seats there are.")]
+    ballots: tuple[RoundForm, ...]
+    end: Annotated[End | None, Meta(description="Why nobody was asked again; null before.")]
+    ground: Annotated[Ground | None, Meta(description="By what the answer was chosen.")]
+    accord: Annotated[Accord | None, Meta(description="How far the seats agree.")]
+    rounds: Annotated[int, Meta(description="How often ballots were exchanged.")]
+    baseline: BaselineForm | None
+    spent: SpentForm | None
+    seats: tuple[SeatForm, ...]
+    changes: tuple[ChangeForm, ...]
+    conformity: Annotated[float, Meta(description="The share of changes without a reason.")]
+    minority: tuple[MinorityForm, ...]
+    decisive: Annotated[tuple[str, ...], Meta(description="What evidence would decide.")]
+    blockers: tuple[BlockerForm, ...]
+    absent: tuple[AbsentForm, ...]
+    warnings: tuple[str, ...]
+
+
+def council_form(view: RunView) -> CouncilForm:
+    """Return what is told of a council, in its form."""
+    facts = [note.facts for note in view.notes]
+    opened = next(one for one in facts if isinstance(one, CouncilFacts))
+    concluded = next((one for one in facts if isinstance(one, CouncilCloseFacts)), None)
+    told = (
+        note_body(note, "report")
+        for note in view.notes
+        if isinstance(note.facts, CouncilCloseFacts)
+    )
+    body = next(told, b"")
+    report = read_report(body) if body else None
+    return CouncilForm(
+        seated=opened.seats,
+        ballots=_round_forms(facts),
+        end=concluded.end if concluded else None,
+        ground=concluded.ground if concluded else None,
+        accord=concluded.accord if concluded else None,
+        rounds=concluded.rounds if concluded else 0,
+        baseline=_baseline_form(report) if report and report.baseline.answers else None,
+        spent=spent_form(concluded.usd, concluded.tokens) if concluded else None,
+        seats=tuple(map(_seat_form, report.seats)) if report else (),
+        changes=tuple(map(_change_form, report.changes)) if report else (),
+        conformity=concluded.conformed / max(1, concluded.changed) if concluded else 0.0,
+        minority=tuple(map(_minority_form, report.minority)) if report else (),
+        decisive=report.decisive if report else (),
+        blockers=tuple(BlockerForm(b.seat, b.text) for b in report.blockers) if report else (),
+        absent=_absent_forms(view, report.absent) if report else (),
+        warnings=report.warnings if report else (),
+    )
+
+
+def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
+    sealed: Counter[int] = Counter()
+    revealed = set()
+    for one in facts:
+        if isinstance(one, BallotFacts):
+            sealed[one.round] += 1
+        elif isinstance(one, RevealFacts):
+            revealed.add(one.round)
+    return tuple(RoundForm(number, sealed[number], number in revealed) for number in sorted(sealed))
+
+
+def _baseline_form(report: CouncilReport) -> BaselineForm:
+    base = report.baseline
+    return BaselineForm(
+        base.answer,
+        base.answers,
+        base.agreement / 1000,
+        base.changed,
+        spent_form(base.spent.usd, base.spent.tokens),
+    )
+
+
+def _seat_form(sat: SeatReport) -> SeatForm:
+    votes = tuple(VoteForm(vote.round, vote.answer, vote.confidence) for vote in sat.votes)
+    return SeatForm(sat.seat, sat.agent, sat.model or None, votes, sat.weighed or None)
+
+
+def _change_form(turned: ReportedChange) -> ChangeForm:
+    return ChangeForm(
+        turned.seat,
+        turned.round,
+        turned.before,
+        turned.after,
+        turned.conformity,
+        turned.because,
+        turned.evidence or None,
+    )
+
+
+def _minority_form(minority: MinorityPosition) -> MinorityForm:
+    best = minority.argument
+    return MinorityForm(
+        minority.answer,
+        minority.seats,
+        minority.weight,
+        best.claim if best else None,
+        best.evidence or None if best else None,
+        best.support if best else 0,
+        best.attacks if best else (),
+    )
+
+
+def _absent_forms(view: RunView, seats: Iterable[int]) -> tuple[AbsentForm, ...]:
+    turns = {seat: view.state.task(TURN_PREFIX + TurnId(0, seat).turn) for seat in seats}
+    return tuple(AbsentForm(seat, explain_task_state(view, turn)) for seat, turn in turns.items())

@@ -1,0 +1,134 @@
+"""Gates: what waits for a person, and what was decided."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.surfaces.formatting import format_rfc3339
+from forum.surfaces.schemas.fields import Moment, RunId
+from forum.work import Answer, Gate
+
+Subject = Annotated[
+    str,
+    Meta(
+        description="What waits at a gate: `plan`, `task/NAME`, `use/NAME/N` or `effect/NAME/N`.",
+        examples=["plan", "task/announce"],
+    ),
+]
+Digest = Annotated[
+    str,
+    Meta(description="The digest of what a gate shows; a decision names it."),
+]
+
+
+class DecidedBy(StrEnum):
+    """By whose word, or by what, a gate was decided."""
+
+    PERSON = "person"
+    KEY = "key"
+    OPERATOR = "operator"
+    DEADLINE = "deadline"
+    END = "end"
+
+
+class GateForm(Struct, frozen=True):
+    """Something that waits, or waited, for a decision."""
+
+    run: RunId
+    subject: Subject
+    digest: Digest
+    decided: Answer | None
+    by: DecidedBy | None
+    default: Annotated[Answer, Meta(description="What holds when nobody decides in time.")]
+    deadline: Moment
+
+
+def gate_form(run: str, gate: Gate) -> GateForm:
+    """Return a gate of a run, in its form."""
+    return GateForm(run, *_gate_facts(gate))
+
+
+class ShownGateForm(GateForm, frozen=True):
+    """A gate with what waits at it."""
+
+    shown: str
+
+
+def shown_gate_form(run: str, gate: Gate, shown: bytes) -> ShownGateForm:
+    """Return a gate of a run with what it shows; bytes that are no text are replaced."""
+    return ShownGateForm(run, *_gate_facts(gate), shown.decode(errors="replace"))
+
+
+class GateResult(Struct, frozen=True):
+    """What a task has said that a decision is about."""
+
+    task: str
+    result: str
+
+
+class ExplainedGateForm(ShownGateForm, frozen=True):
+    """A gate with what waits at it, and with what the decision is about."""
+
+    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    results: Annotated[
+        tuple[GateResult, ...],
+        Meta(description="Of the tasks that it waits for; of an effect, also what its agent said."),
+    ]
+
+
+def explained_gate_form(
+    run: str, gate: Gate, shown: bytes, request: str | None, results: Iterable[tuple[str, bytes]]
+) -> ExplainedGateForm:
+    """Return a gate of a run with all that whoever decides should see."""
+    told = tuple(GateResult(task, said.decode(errors="replace")) for task, said in results)
+    words = shown.decode(errors="replace")
+    return ExplainedGateForm(run, *_gate_facts(gate), words, request, told)
+
+
+def _gate_facts(gate: Gate) -> tuple[str, str, Answer | None, DecidedBy | None, Answer, str]:
+    decided, opened = gate.decided, gate.opened
+    return (
+        opened.subject,
+        gate.digest,
+        decided.answer if decided else None,
+        DecidedBy(decided.by.value) if decided else None,
+        opened.default,
+        format_rfc3339(gate.deadline),
+    )
+
+
+class GatesForm(Struct, frozen=True):
+    """Everything that waits for a person."""
+
+    gates: tuple[GateForm, ...]
+
+
+def gates_form(found: Iterable[tuple[str, Gate]]) -> GatesForm:
+    """Return gates with their runs, in their form."""
+    return GatesForm(tuple(gate_form(run, gate) for run, gate in found))
+
+
+class DecisionForm(Struct, frozen=True):
+    """What was decided at a gate."""
+
+    run: RunId
+    subject: Subject
+    answer: Answer
+    digest: Digest
+
+
+class GateEditForm(Struct, frozen=True):
+    """What was replaced at a gate; it waits still, under this digest."""
+
+    run: RunId
+    subject: Subject
+    digest: Digest
+
+
+class WaitForm(Struct, frozen=True):
+    """What a run waits for: a gate of its own, or of a run within it."""
+
+    run: RunId
+    subject: Subject

@@ -1,0 +1,146 @@
+"""The ledger: entries, what led to them, and what it takes to believe them."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Raw, Struct
+
+from forum.ledger import LocatedEntry, Publication, QuarantinedRow
+from forum.surfaces.schemas.fields import EntryId, Index, RunId
+from forum.tlog import Checkpoint, TlogProof
+
+Object = Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
+"""A JSON object, byte for byte as it is recorded."""
+
+
+class EntryForm(Struct, frozen=True):
+    """An entry of the log, byte for byte as it is hashed."""
+
+    id: EntryId
+    index: Annotated[Index | None, Meta(description="Null until it is sequenced.")]
+    entry: Object
+
+
+def entry_form(located: LocatedEntry) -> EntryForm:
+    """Return an entry with its id and its index."""
+    return EntryForm(located.leaf.hex(), located.index, Raw(located.data))
+
+
+class RecordedForm(EntryForm, frozen=True):
+    """An entry that was just recorded, and whether it is signed and witnesses have seen it."""
+
+    run: RunId
+    witnessed: bool
+    signed: Annotated[bool, Meta(description="False if the next write has to sign it.")] = True
+
+
+def recorded_form(located: LocatedEntry, publication: Publication | None) -> RecordedForm:
+    """Return an entry that was just recorded, in its form."""
+    leaf, data = located.leaf.hex(), Raw(located.data)
+    witnessed = publication is not None and publication.witnessed
+    signed = publication is not None
+    return RecordedForm(leaf, located.index, data, located.entry.run, witnessed, signed)
+
+
+class QuarantinedForm(Struct, frozen=True):
+    """A row that no writer of the log wrote, and where somebody had put it."""
+
+    run: str
+    strand: str
+    n: int
+    at: Annotated[int, Meta(description="When it was set aside, microseconds since 1970.")]
+    data: Annotated[str, Meta(description="Its bytes, in hexadecimal.")]
+
+
+class QuarantineForm(Struct, frozen=True):
+    """Rows that were set aside, and whether they have been discarded now."""
+
+    rows: tuple[QuarantinedForm, ...]
+    discarded: bool
+
+
+def quarantine_form(rows: Iterable[QuarantinedRow], *, discarded: bool) -> QuarantineForm:
+    """Return the rows that were set aside, in their form."""
+    return QuarantineForm(
+        tuple(QuarantinedForm(*r.row.position, r.at, r.row.data.hex()) for r in rows), discarded
+    )
+
+
+class EntriesForm(Struct, frozen=True):
+    """Entries of the log, in its order."""
+
+    entries: tuple[EntryForm, ...]
+
+
+def entries_form(found: Iterable[LocatedEntry]) -> EntriesForm:
+    """Return entries, in their form."""
+    return EntriesForm(tuple(entry_form(located) for located in found))
+
+
+class CauseForm(Struct, frozen=True):
+    """An entry that led to another one."""
+
+    depth: Annotated[
+        int, Meta(description="How many causes away; 0 is the entry that was asked about.")
+    ]
+    id: EntryId
+    index: Annotated[Index | None, Meta(description="Null until it is sequenced.")]
+    entry: Object
+
+
+class WhyForm(Struct, frozen=True):
+    """An entry, what led to it, and what led to that."""
+
+    causes: tuple[CauseForm, ...]
+
+
+def why_form(chain: Iterable[tuple[int, LocatedEntry]]) -> WhyForm:
+    """Return what led to an entry, in its form."""
+    return WhyForm(
+        tuple(
+            CauseForm(depth, cause.leaf.hex(), cause.index, Raw(cause.data))
+            for depth, cause in chain
+        )
+    )
+
+
+class ProofForm(Struct, frozen=True):
+    """What it takes to believe an entry offline."""
+
+    id: EntryId
+    index: Index
+    proof: Annotated[
+        str,
+        Meta(description="A C2SP tlog-proof: the inclusion proof, and the checkpoint it leads to."),
+    ]
+
+
+def proof_form(located: LocatedEntry, proven: TlogProof) -> ProofForm:
+    """Return the proof of an entry, in its form."""
+    return ProofForm(located.leaf.hex(), proven.index, proven.encode().decode())
+
+
+class CheckpointForm(Struct, frozen=True):
+    """What the log has committed to."""
+
+    origin: Annotated[str, Meta(description="The name of the log.")]
+    size: int
+    root: str
+    witnessed: Annotated[bool, Meta(description="Whether enough witnesses have cosigned it.")]
+    note: Annotated[str, Meta(description="The signed note, with the cosignatures that it has.")]
+
+
+def checkpoint_form(signed: Checkpoint, note: bytes, *, witnessed: bool) -> CheckpointForm:
+    """Return a checkpoint and the note that it comes in."""
+    return CheckpointForm(signed.origin, signed.size, signed.root.hex(), witnessed, note.decode())
+
+
+class SummaryForm(Struct, frozen=True):
+    """What the ledger holds, counted."""
+
+    origin: str
+    size: int
+    root: str
+    waiting: Annotated[int, Meta(description="Entries that have no index yet.")]
+    runs: int
+    kinds: Annotated[dict[str, int], Meta(description="How many entries there are of each kind.")]

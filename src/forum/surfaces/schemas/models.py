@@ -1,0 +1,185 @@
+"""Agents: what they are, whether they can be asked, and what they are used for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from forum.ledger import Outcome
+from forum.planning import inspect_agent
+from forum.surfaces.formatting import first_line, format_usd
+from forum.surfaces.schemas.fields import Usd
+from forum.work import AgentInspection, Policy, Role, Tier, Why, agent_for
+
+if TYPE_CHECKING:
+    from forum.engine import CallReply
+
+_MAX_ERROR_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """An agent, and all that can be told of it."""
+
+    name: str
+    origin: str
+    found: AgentInspection
+    tiers: tuple[Tier, ...]
+    roles: tuple[str, ...]
+    lanes: tuple[str, ...]
+    default: bool
+    """Whether it works for tasks that name nobody."""
+    reply: "CallReply | None" = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can be asked, as far as that was tried."""
+        answered = self.reply is None or self.reply.outcome is Outcome.OK
+        return answered and not self.found.problem
+
+
+def agent_view(team: Policy, name: str, origin: str) -> AgentView:
+    """Return an agent of a team, configured there, and what it is used for."""
+    return AgentView(
+        name,
+        origin,
+        inspect_agent(team.agents[name]),
+        tuple(tier for tier in Tier if agent_for(tier, team.agents) == name),
+        tuple(role.value for role in Role if team.roles[role] == name),
+        tuple(lane for lane, brief in team.lanes.items() if brief.agent == name),
+        default=name == (_named_default(team) or [""])[0],
+    )
+
+
+def list_shown_agents(policy: Policy) -> list[str]:
+    """Return the agents; not the one without a name, where it is one of the others as well."""
+    return [name for name in policy.agents if name or not _named_default(policy)]
+
+
+def _named_default(policy: Policy) -> list[str]:
+    """Return the agents that are who works under no name."""
+    return [name for name, one in policy.agents.items() if name and one == policy.agents.get("")]
+
+
+class KeyState(StrEnum):
+    """Whether there is a key; what it is, is told nowhere."""
+
+    SET = "set"
+    MISSING = "missing"
+    NONE = "none"
+    PROVIDER = "provider"
+
+
+class PriceForm(Struct, frozen=True):
+    """What an agent costs, as far as that is known: for a million tokens, or for a call."""
+
+    table: str | None
+    input_usd: Usd | None
+    output_usd: Usd | None
+    call_usd: Usd | None
+
+
+class CallForm(Struct, frozen=True):
+    """What came of asking an agent for one word."""
+
+    outcome: Outcome
+    why: Why | None
+    code: str | None
+    error: str | None
+    milliseconds: int
+    model: str | None
+    usd: Usd
+    tokens: int
+    calls: int
+
+
+def _call_form(reply: "CallReply") -> CallForm:
+    return CallForm(
+        reply.outcome,
+        reply.why or None,
+        reply.code or None,
+        error_of(reply) or None,
+        reply.milliseconds,
+        reply.model or None,
+        format_usd(reply.spent.usd),
+        reply.spent.tokens,
+        reply.spent.calls,
+    )
+
+
+def error_of(reply: "CallReply") -> str:
+    """Return the beginning of what an agent's system said of an error."""
+    said = b"".join(reply.error.chunks()).decode(errors="replace")
+    return first_line(said, _MAX_ERROR_LENGTH)
+
+
+class ModelForm(Struct, frozen=True):
+    """An agent: what it is, whether it can be asked, what it costs, and what it is used for."""
+
+    name: Annotated[str, Meta(description="The default agent has none.")]
+    origin: Annotated[str, Meta(description="Where it is configured.")]
+    usable: bool
+    problem: str | None
+    warning: str | None
+    kind: str
+    model: str
+    where: Annotated[str, Meta(description="The host, or the program.")]
+    key: KeyState
+    key_name: Annotated[
+        str | None, Meta(description="The variable or the file that holds the key.")
+    ]
+    price: PriceForm
+    default: Annotated[bool, Meta(description="Whether it works for tasks that name nobody.")]
+    tiers: tuple[Tier, ...]
+    lanes: tuple[str, ...]
+    roles: tuple[str, ...]
+    call: Annotated[CallForm | None, Meta(description="Null if it was not tried.")]
+
+
+def model_form(agent: AgentView) -> ModelForm:
+    """Return all that can be told of an agent, in its form."""
+    found = agent.found
+    return ModelForm(
+        name=agent.name,
+        origin=agent.origin,
+        usable=agent.is_usable,
+        problem=found.problem or None,
+        warning=found.warning or None,
+        kind=found.kind,
+        model=found.model,
+        where=found.where,
+        key=KeyState(found.key.name.lower()),
+        key_name=found.key_name or None,
+        price=PriceForm(
+            found.prices or None,
+            usd_per_million_tokens(found.read_usd),
+            usd_per_million_tokens(found.said_usd),
+            None if found.call_usd is None else format_usd(found.call_usd),
+        ),
+        default=agent.default,
+        tiers=agent.tiers,
+        lanes=agent.lanes,
+        roles=agent.roles,
+        call=_call_form(agent.reply) if agent.reply else None,
+    )
+
+
+def usd_per_million_tokens(usd: int | None) -> str | None:
+    """Return the price of a thousand tokens, in nano-dollars, as dollars for a million."""
+    return None if usd is None else format_usd(1000 * usd)
+
+
+class ModelsForm(Struct, frozen=True):
+    """Every agent that is configured."""
+
+    agents: tuple[ModelForm, ...]
+    independent_judge: Annotated[
+        bool, Meta(description="Whether whoever judges is a model that does not work itself.")
+    ]
+
+
+def models_form(agents: Iterable[AgentView], *, independent: bool) -> ModelsForm:
+    """Return agents, in their form."""
+    return ModelsForm(tuple(model_form(agent) for agent in agents), independent)

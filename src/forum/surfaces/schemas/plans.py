@@ -1,0 +1,59 @@
+"""What would be done, if it were asked for now."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from forum.surfaces.schemas.fields import After, CapForm, Needs, cap_form
+from forum.work import Policy, Task
+
+if TYPE_CHECKING:
+    from forum.engine import RunRequest
+
+
+class PlannedForm(Struct, frozen=True):
+    """A task as it would be done."""
+
+    id: str
+    instruction: str
+    done_when: str
+    needs: Needs
+    after: After
+    lane: str | None
+    agent: Annotated[str, Meta(description="Who would do it; the default agent has no name.")]
+    tasks: Annotated[tuple["PlannedForm", ...], Meta(description="The plan within it.")]
+
+
+def _planned_form(task: Task, policy: Policy) -> PlannedForm:
+    return PlannedForm(
+        task.id,
+        task.instruction,
+        task.done_when,
+        task.needs,
+        task.after,
+        task.lane or None,
+        policy.worker_of(task),
+        tuple(_planned_form(inner, policy) for inner in task.tasks),
+    )
+
+
+class PlanForm(Struct, frozen=True):
+    """What would be done, if it were asked for now."""
+
+    lane: Annotated[str | None, Meta(description="Null if none was looked for, or is sure.")]
+    team: Annotated[bool, Meta(description="Whether a team would make the plan: no task is known.")]
+    tasks: tuple[PlannedForm, ...]
+    gates: Annotated[tuple[str, ...], Meta(description="What a person has to approve first.")]
+    cap: CapForm
+
+
+def plan_form(order: "RunRequest") -> PlanForm:
+    """Return what an order would have done, in its form."""
+    tasks = order.plan.tasks if order.plan else ()
+    return PlanForm(
+        order.route.facts.lane or None if order.route else None,
+        order.plan is None,
+        tuple(_planned_form(task, order.policy) for task in tasks),
+        order.policy.gates,
+        cap_form(order.budget.cap, order.budget.milliseconds),
+    )

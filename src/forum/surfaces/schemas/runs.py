@@ -1,0 +1,264 @@
+"""Runs: what was asked, how far they have come, what they cost, and what was answered."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import RunView
+from forum.ledger import Outcome
+from forum.surfaces.formatting import (
+    RoleSummary,
+    Status,
+    build_task_tree,
+    count_progress,
+    exit_status,
+    explain_failure,
+    explain_run_state,
+    format_rfc3339,
+    run_duration,
+    summarize_roles,
+)
+from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
+from forum.surfaces.schemas.fields import (
+    AmountForm,
+    CapForm,
+    EntryId,
+    Index,
+    Moment,
+    RunId,
+    Seconds,
+    amount_form,
+    cap_form,
+)
+from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
+from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
+from forum.tlog import Hash
+from forum.work import (
+    ActionClaim,
+    Basis,
+    Check,
+    CheckFacts,
+    Independence,
+    Run,
+    RunState,
+    StopReason,
+    TaskState,
+)
+
+_UNCAPPED = CapForm(None, None, None, None)
+
+
+class RoutedForm(Struct, frozen=True):
+    """The lane that a run was given, by what, and how sure that was."""
+
+    lane: str | None
+    basis: Basis
+    confidence: float
+    runner_up: str | None
+    margin: float
+    roster: Annotated[
+        str | None, Meta(description="The digest of the lanes that there were to choose from.")
+    ]
+    entry: Index | None
+
+
+def _routed_form(view: RunView) -> RoutedForm | None:
+    routed, route = view.state.routed, view.state.route
+    if routed is None:
+        return None
+    return RoutedForm(
+        routed.lane or None,
+        routed.basis,
+        routed.confidence / 1000,
+        routed.runner_up or None,
+        routed.margin / 1000,
+        routed.roster or None,
+        view.places.get(route.hex()) if route else None,
+    )
+
+
+class PartForm(Struct, frozen=True):
+    """What a role has done in a run."""
+
+    role: str
+    who: str
+    state: Annotated[
+        TaskState | None, Meta(description="Null of a role that is asked within tasks.")
+    ]
+    spent: AmountForm
+
+
+def _part_form(part: RoleSummary) -> PartForm:
+    return PartForm(part.role, part.who, part.state, amount_form(part.spent))
+
+
+class CheckForm(Struct, frozen=True):
+    """How the answer was looked at, and what came of it."""
+
+    subject: str
+    outcome: Outcome
+    check: Check
+    reason: str | None
+    judge: str | None
+    independence: Independence | None
+    entry: Index | None
+
+
+def _check_form(view: RunView, leaf: Hash, checked: CheckFacts) -> CheckForm:
+    return CheckForm(
+        checked.subject,
+        checked.outcome,
+        checked.check,
+        checked.reason or None,
+        checked.judge or None,
+        checked.independence or None,
+        view.places.get(leaf.hex()),
+    )
+
+
+class ClaimForm(Struct, frozen=True):
+    """What the answer says was done, and which entry shows it; without one it is unverified."""
+
+    deed: Annotated[str, Meta(examples=["tests", "file", "command", "sent"])]
+    text: str
+    entry: Index | None
+    receipt: EntryId | None
+
+
+def _claim_form(view: RunView, claim: ActionClaim) -> ClaimForm:
+    entry = view.places.get(claim.receipt)
+    return ClaimForm(claim.deed.value, claim.text, entry, claim.receipt or None)
+
+
+class RunForm(Struct, frozen=True):
+    """A run: what was asked, how far it has come, what it cost, and what was answered."""
+
+    run: RunId
+    until: Annotated[
+        int | None,
+        Meta(description="The last entry that is taken into account, if not all are."),
+    ]
+    state: RunState
+    outcome: Annotated[Outcome | None, Meta(description="Null while the run goes on.")]
+    status: Annotated[
+        Status | None,
+        Meta(
+            description="What it has come to, as an exit status: 0 answered, 1 failed, 5 budget or "
+            "time used up, 6 waiting for approval; null while it goes on."
+        ),
+    ]
+    reason: Annotated[str, Meta(description="Why it did not end well, or what it waits for.")]
+    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    spent: AmountForm
+    cap: CapForm
+    spent_by: Annotated[dict[str, AmountForm], Meta(description="By the names of agents.")]
+    route: RoutedForm | None
+    roles: tuple[PartForm, ...]
+    checks: tuple[CheckForm, ...]
+    claims: tuple[ClaimForm, ...]
+    effects: tuple[EffectForm, ...]
+    begun: Moment
+    seconds: Seconds
+    tasks: tuple[TaskForm, ...]
+    deliberation: Annotated[
+        DeliberationForm | None, Meta(description="Null if no panel deliberates.")
+    ]
+    gates: tuple[GateForm, ...]
+    waits_for: tuple[WaitForm, ...]
+    fork_of: Annotated[RunId | None, Meta(description="The run that this one parted from.")]
+    within: Annotated[RunId | None, Meta(description="The run that has this one done.")]
+    why: Annotated[
+        str | None,
+        Meta(description="Why it failed, in one sentence with the last reply; null if it did not."),
+    ] = None
+
+
+def run_form(view: RunView) -> RunForm:
+    """Return all that is told of a run, in its form."""
+    state, accepted = view.state, view.state.accepted
+    return RunForm(
+        run=view.run,
+        until=view.until,
+        state=state.state,
+        outcome=state.outcome,
+        status=exit_status(view),
+        reason=explain_run_state(view),
+        request=view.request,
+        answer=None if view.answer is None else view.answer.decode(errors="replace"),
+        spent=amount_form(state.spent),
+        cap=cap_form(accepted.cap, accepted.milliseconds) if accepted else _UNCAPPED,
+        spent_by={agent: amount_form(spent) for agent, spent in state.spent_by.items()},
+        route=_routed_form(view),
+        roles=tuple(_part_form(part) for part in summarize_roles(state)),
+        checks=tuple(_check_form(view, leaf, checked) for leaf, checked in state.checks),
+        claims=tuple(_claim_form(view, claim) for claim in view.claims),
+        effects=tuple(
+            effect_form(view, task.id, use) for task in state.tasks.values() for use in task.uses
+        ),
+        begun=format_rfc3339(state.begun),
+        seconds=round(run_duration(view) / 1e6, 3),
+        tasks=tuple(
+            task_form(view, state.task(twig.id)) for twig in build_task_tree(view.plan, state)
+        ),
+        deliberation=deliberation_form(view),
+        gates=tuple(gate_form(view.run, gate) for gate in state.gates.values()),
+        waits_for=tuple(WaitForm(run, gate.opened.subject) for run, gate in view.gates),
+        fork_of=accepted.fork_run or None if accepted else None,
+        within=accepted.parent_run or None if accepted else None,
+        why=explain_failure(view) or None,
+    )
+
+
+class RunLine(Struct, frozen=True):
+    """A run in a list of runs."""
+
+    run: RunId
+    state: RunState
+    outcome: Outcome | None
+    stopped: StopReason | None
+    passed: Annotated[int, Meta(description="How many tasks, or turns of a panel, have passed.")]
+    tasks: Annotated[int, Meta(description="How many its plan has, or its panel has begun.")]
+    spent: AmountForm
+    begun: Moment
+    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+
+
+def _run_line(run: str, state: Run, request: str | None) -> RunLine:
+    """Return what a list tells of a run."""
+    return RunLine(
+        run,
+        state.state,
+        state.outcome,
+        state.stopped.reason if state.stopped else None,
+        *count_progress(state),
+        amount_form(state.spent),
+        format_rfc3339(state.begun),
+        request,
+    )
+
+
+class RunsForm(Struct, frozen=True):
+    """Runs, the newest first."""
+
+    runs: tuple[RunLine, ...]
+
+
+def runs_form(found: Iterable[tuple[str, Run]], requests: Mapping[str, str | None]) -> RunsForm:
+    """Return runs with what was asked of them, in their form."""
+    return RunsForm(tuple(_run_line(run, state, requests[run]) for run, state in found))
+
+
+class RunsPage(RunsForm, frozen=True):
+    """Some runs, the newest first."""
+
+    next: Annotated[str | None, Meta(description="The cursor of the next page.")]
+
+
+def runs_page(
+    found: Sequence[tuple[str, Run]], requests: Mapping[str, str | None], limit: int
+) -> RunsPage:
+    """Return a page of at most so many runs, in its form; a full one may have a next."""
+    following = found[-1][0] if len(found) == limit else None
+    return RunsPage(runs_form(found, requests).runs, following)

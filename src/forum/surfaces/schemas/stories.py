@@ -1,0 +1,104 @@
+"""What a bundle proves, as a story: what was asked and answered, when, by whom, at what cost."""
+
+from collections import Counter
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import RunView
+from forum.ledger import Outcome
+from forum.surfaces.formatting import explain_failure, format_rfc3339
+from forum.surfaces.schemas.fields import AmountForm, Moment, RunId, amount_form
+from forum.surfaces.schemas.reports import ReportForm
+from forum.verify import Report
+from forum.work import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts, RunRecord
+
+
+class DecisionLine(Struct, frozen=True):
+    """What was decided at a gate, when, and by whom."""
+
+    subject: str
+    answer: str
+    by: str
+    actor: str
+    at: Moment
+
+
+class WitnessLine(Struct, frozen=True):
+    """Who has seen the log as it is in the bundle, and when that one says it was."""
+
+    witness: str
+    at: Moment
+    same_machine: bool
+
+
+class StoryForm(Struct, frozen=True):
+    """What was asked and answered, when, by whom, at what cost, and who has seen it."""
+
+    run: RunId
+    request: Annotated[str | None, Meta(description="Null if it was erased.")]
+    asked_by: str
+    asked_at: Annotated[Moment, Meta(description="By the clock of the writer.")]
+    answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
+    outcome: Annotated[Outcome | None, Meta(description="Null if the run had not ended.")]
+    ended_at: Moment | None
+    why: Annotated[str | None, Meta(description="Why it failed, if it did.")]
+    spent: AmountForm
+    models: Annotated[dict[str, int], Meta(description="Who answered, and how many calls.")]
+    decisions: tuple[DecisionLine, ...]
+    witnesses: tuple[WitnessLine, ...]
+
+
+class BundleReport(ReportForm, frozen=True, kw_only=True):
+    """The report of a bundle, with the story of what it proves, or of what it claims."""
+
+    story: StoryForm | None
+
+
+def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
+    """Return the story that a bundle tells."""
+    state = view.state
+    asked = next(one.entry for one in record.entries if isinstance(one.entry.facts, AcceptedFacts))
+    return StoryForm(
+        run=record.run,
+        request=view.request,
+        asked_by=asked.actor,
+        asked_at=format_rfc3339(asked.ts),
+        answer=None if view.answer is None else view.answer.decode(errors="replace"),
+        outcome=state.outcome,
+        ended_at=format_rfc3339(state.ended) if state.outcome is not None else None,
+        why=explain_failure(view) or None,
+        spent=amount_form(state.spent),
+        models=_models(view),
+        decisions=tuple(_decisions(record)),
+        witnesses=tuple(
+            WitnessLine(one.witness, format_rfc3339(1_000_000 * one.time), one.same_machine)
+            for one in report.sightings
+        ),
+    )
+
+
+def _models(view: RunView) -> dict[str, int]:
+    """Count the calls of each model, by the name that it gave itself where it gave one."""
+    own = (task for task in view.state.tasks.values() if task.delegated is None)
+    calls = (call for task in own for call in task.calls)
+    named = ((call.replied and call.replied.model) or call.called.model for call in calls)
+    return dict(sorted(Counter(named).items()))
+
+
+def _decisions(record: RunRecord) -> list[DecisionLine]:
+    decided = [
+        one.entry
+        for one in record.entries
+        if isinstance(one.entry.facts, GateDecisionFacts | GateDecisionByFacts)
+    ]
+    return [
+        DecisionLine(
+            entry.strand.partition("/")[2],
+            entry.facts.answer.value,
+            entry.facts.by.value,
+            entry.actor,
+            format_rfc3339(entry.ts),
+        )
+        for entry in decided
+    ]

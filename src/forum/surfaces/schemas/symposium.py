@@ -1,0 +1,154 @@
+"""Sessions of the open protocol, and what came of looking at their artifacts."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import RunView
+from forum.deliberation import (
+    CoordinationTurn,
+    Message,
+    MessageFacts,
+    MessageType,
+    OutcomeKind,
+    PanelContraction,
+    PanelFacts,
+    ProblemStatement,
+    Reason,
+    ReplayPin,
+    SymposiumCloseFacts,
+    Synthesis,
+    TerminationArtifact,
+    message_type,
+    read_message,
+    read_selection,
+    read_termination,
+)
+from forum.surfaces.formatting import note_body, session_end
+from forum.surfaces.schemas.fields import RunId, SpentForm, spent_form
+from forum.work import NANO_USD, Symposium
+
+
+class SpokenForm(Struct, frozen=True):
+    """A message of a session."""
+
+    id: str
+    round: int
+    turn: int
+    type: MessageType
+    speaker: str
+    text: str
+    spent: SpentForm
+
+
+class SymposiumForm(Struct, frozen=True, tag="symposium", tag_field="protocol"):
+    """A session of the open protocol: who said what, and how it ended."""
+
+    session: Annotated[str | None, Meta(description="Its id; null if that was erased.")]
+    panel: tuple[str, ...]
+    rounds: int
+    messages: tuple[SpokenForm, ...]
+    outcome: Annotated[OutcomeKind | None, Meta(description="Null while it goes on.")]
+    reason: Annotated[Reason | None, Meta(description="Why there is no synthesis.")]
+    pending: Annotated[str | None, Meta(description="What the panel wants to know.")]
+    unresolved: Annotated[tuple[str, ...], Meta(description="What it left open.")]
+    digest: Annotated[str | None, Meta(description="SHA-256 of the canonical transcript.")]
+    spent: SpentForm | None
+
+
+def symposium_form(view: RunView) -> SymposiumForm:
+    """Return what is told of a session of the open protocol, in its form."""
+    closed = session_end(view)
+    told = {type(note.facts): note for note in view.notes}
+    panel = note_body(told[PanelFacts], "panel") if PanelFacts in told else b""
+    ended = note_body(told[SymposiumCloseFacts], "termination") if closed else b""
+    ending = read_termination(ended) if ended else None
+    messages = [
+        read_message(body)
+        for note in view.notes
+        if isinstance(note.facts, MessageFacts) and (body := note_body(note, "message"))
+    ]
+    return SymposiumForm(
+        session=_session_id(view),
+        panel=read_selection(panel).selected_agents if panel else (),
+        rounds=max((message.round for message in messages), default=0),
+        messages=tuple(map(_spoken_form, messages)),
+        outcome=closed.outcome if closed else None,
+        reason=closed.reason or None if closed else None,
+        pending=_pending(ending),
+        unresolved=_unresolved(messages, ending),
+        digest=closed.digest if closed else None,
+        spent=spent_form(closed.usd, closed.tokens) if closed else None,
+    )
+
+
+def _session_id(view: RunView) -> str | None:
+    panel = view.session.policy.panel if view.session else None
+    return str(panel.config.get("session_id")) if isinstance(panel, Symposium) else None
+
+
+def _spoken_form(message: Message) -> SpokenForm:
+    usage = message.usage
+    return SpokenForm(
+        message.id,
+        message.round,
+        message.turn_index,
+        message_type(message),
+        message.speaker,
+        _message_text(message),
+        spent_form(round(usage.cost_usd * NANO_USD), usage.total_tokens),
+    )
+
+
+def _message_text(message: Message) -> str:
+    """Return what a message says, in words."""
+    match message:
+        case ProblemStatement():
+            return message.content
+        case CoordinationTurn():
+            return f"{message.content.next_action}: {message.content.rationale}"
+        case Synthesis():
+            return message.content.integrated_answer
+        case PanelContraction():
+            return f"{message.content.agent_id} has left: {message.content.reason}"
+        case _:
+            return message.content.text
+
+
+def _pending(ending: TerminationArtifact | None) -> str | None:
+    if ending and ending.pending_user_input_request:
+        return ending.pending_user_input_request.question
+    if ending and ending.pending_external_research_request:
+        return ending.pending_external_research_request.query
+    return None
+
+
+def _unresolved(messages: Sequence[Message], ending: TerminationArtifact | None) -> tuple[str, ...]:
+    last = messages[-1] if messages else None
+    left = ending or (last.content if isinstance(last, Synthesis) else None)
+    return tuple(one.topic for one in left.unresolved_disagreements) if left else ()
+
+
+class FaultForm(Struct, frozen=True):
+    """A law that an artifact breaks, and where."""
+
+    law: str
+    where: str
+    why: str
+
+
+class ArtifactForm(Struct, frozen=True):
+    """What came of looking at the artifact of a session."""
+
+    session: str | None
+    holds: bool
+    faults: tuple[FaultForm, ...]
+    digest: Annotated[str | None, Meta(description="What its transcript comes to now.")] = None
+    stored: Annotated[str | None, Meta(description="What the artifact says of it.")] = None
+    messages: Annotated[int | None, Meta(description="How many were read again.")] = None
+    parted: Annotated[str | None, Meta(description="The first message that is another.")] = None
+    run: Annotated[RunId | None, Meta(description="The run that it was compared with.")] = None
+    pin: Annotated[ReplayPin | None, Meta(description="The first pin that could not be held.")] = (
+        None
+    )

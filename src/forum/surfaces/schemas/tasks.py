@@ -1,0 +1,112 @@
+"""Tasks of a run: how far they have come, what was found of them, what they did to the world."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.app import RunView
+from forum.ledger import Outcome
+from forum.surfaces.formatting import count_lost_calls, explain_task_state, own_calls, task_duration
+from forum.surfaces.schemas.fields import (
+    After,
+    AmountForm,
+    Index,
+    Needs,
+    RunId,
+    Seconds,
+    amount_form,
+)
+from forum.work import Check, Independence, Next, TaskRun, TaskState, ToolUseRecord, VerdictFacts
+
+
+class VerdictForm(Struct, frozen=True):
+    """What was found of one attempt, by what, and what followed from it."""
+
+    attempt: int
+    outcome: Outcome
+    check: Check
+    next: Next
+    reason: str | None
+    judge: str | None
+    independence: Independence | None
+    claims: int
+    unverified: int
+
+
+def _verdict_form(verdict: VerdictFacts) -> VerdictForm:
+    return VerdictForm(
+        verdict.attempt,
+        verdict.outcome,
+        verdict.check,
+        verdict.next,
+        verdict.reason or None,
+        verdict.judge or None,
+        verdict.independence or None,
+        verdict.claims,
+        verdict.unverified,
+    )
+
+
+class TaskForm(Struct, frozen=True):
+    """A task of a run: how far it has come, by whom, and at what cost."""
+
+    id: str
+    lane: str | None
+    state: TaskState
+    reason: Annotated[str, Meta(description="Why it is where it is, if that needs saying.")]
+    agent: Annotated[str, Meta(description="Who works on it; the default agent has no name.")]
+    model: str | None
+    attempts: int
+    verdicts: tuple[VerdictForm, ...]
+    lost: Annotated[int, Meta(description="Calls whose replies were lost with their workers.")]
+    spent: AmountForm
+    seconds: Seconds
+    needs: Needs
+    after: After
+    run: Annotated[RunId | None, Meta(description="The run within this one that does it.")]
+    entry: Annotated[int | None, Meta(description="The index of its last entry.")]
+
+
+def task_form(view: RunView, task: TaskRun) -> TaskForm:
+    """Return a task of a run, in its form."""
+    planned = view.plan.by_id.get(task.id) if view.plan else None
+    own = own_calls(task)
+    last = own[-1].called if own else None
+    return TaskForm(
+        id=task.id,
+        lane=planned.lane or None if planned else None,
+        state=task.state,
+        reason=explain_task_state(view, task),
+        agent=last.agent if last else planned.agent if planned else "",
+        model=last.model if last else None,
+        attempts=task.attempts,
+        verdicts=tuple(_verdict_form(verdict) for verdict in task.verdicts),
+        lost=count_lost_calls(task),
+        spent=amount_form(task.spent),
+        seconds=round(task_duration(task, view.at) / 1e6, 3),
+        needs=tuple(planned.needs) if planned else (),
+        after=tuple(planned.after) if planned else (),
+        run=task.delegated.run if task.delegated else None,
+        entry=view.entries.get(task.id),
+    )
+
+
+class EffectForm(Struct, frozen=True):
+    """An effect on the world: intended, and what became of it."""
+
+    task: str
+    tool: str
+    outcome: Annotated[
+        Outcome | None, Meta(description="Null while it is intended, and nobody knows more.")
+    ]
+    entry: Index | None
+
+
+def effect_form(view: RunView, task: str, use: ToolUseRecord) -> EffectForm:
+    """Return what a task did to the world with a tool, in its form."""
+    return EffectForm(
+        task,
+        use.intended.tool,
+        use.happened.outcome if use.happened else None,
+        view.places.get((use.outcome or use.entry).hex()),
+    )

@@ -1,0 +1,31 @@
+"""A run as a transcript: what was said, wanted, done and judged, in the order of the log."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from forum.surfaces.schemas.fields import EntryId, Index, Moment, RunId
+
+
+class TranscriptStep(Struct, frozen=True):
+    """One entry of a run, in words, with its texts."""
+
+    entry: Index | None
+    id: EntryId
+    at: Moment
+    strand: str
+    kind: str
+    actor: str
+    summary: Annotated[str, Meta(description="What it records, in one sentence.")]
+    bodies: Annotated[
+        dict[str, str | None],
+        Meta(description="Prompt, reply, arguments, result and the like; null if erased."),
+    ]
+
+
+class TranscriptForm(Struct, frozen=True):
+    """All steps of a run, and why it failed, if it did."""
+
+    run: RunId
+    steps: tuple[TranscriptStep, ...]
+    why: str | None

@@ -1,0 +1,237 @@
+"""Policies: which logs a reader knows, and whose cosignatures suffice (C2SP tlog-policy).
+
+A policy comes from the reader, never from what is being verified.  Names are octets to the
+format; here they are text, in which octets that are not UTF-8 stand as surrogate escapes.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from forum.errors import Malformed
+from forum.tlog.canonical_encoding import parse_decimal
+from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, VerifierKey
+
+NONE = "none"
+
+# tlog-policy, section Character set: tab, newline, and all but control characters.
+_OCTETS = bytes([0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0x100)])
+
+
+@dataclass(frozen=True)
+class KnownLog:
+    """A log whose checkpoints the reader accepts."""
+
+    key: VerifierKey
+    url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.key.algorithm != ED25519:
+            raise Malformed("policy", f"{self.key.name} is not the key of a log")
+        _check_words(self._words)
+
+    def __str__(self) -> str:
+        return " ".join(self._words)
+
+    @property
+    def _words(self) -> list[str]:
+        return ["log", str(self.key), *_url_words(self.url)]
+
+
+@dataclass(frozen=True)
+class KnownWitness:
+    """A witness, under the name that it has within the policy."""
+
+    name: str
+    key: VerifierKey
+    url: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.key.algorithm != ED25519_COSIGNATURE:
+            raise Malformed("policy", f"{self.key.name} is not the key of a witness")
+        _check_words(self._words)
+
+    def __str__(self) -> str:
+        return " ".join(self._words)
+
+    @property
+    def _words(self) -> list[str]:
+        return ["witness", self.name, str(self.key), *_url_words(self.url)]
+
+
+@dataclass(frozen=True)
+class WitnessGroup:
+    """Witnesses and groups, of whom a threshold has to have seen a checkpoint."""
+
+    name: str
+    threshold: int
+    members: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threshold <= len(self.members):
+            raise Malformed("policy", f"{self.threshold} of the members of group {self.name}")
+        _check_words(self._words)
+
+    def __str__(self) -> str:
+        return " ".join(self._words)
+
+    @property
+    def _words(self) -> list[str]:
+        return ["group", self.name, str(self.threshold), *self.members]
+
+
+@dataclass(frozen=True)
+class WitnessPolicy:
+    """Known logs, known witnesses, and the name of the witness or group that must have seen.
+
+    A group stands behind the groups that are its members.
+    """
+
+    logs: tuple[KnownLog, ...]
+    witnesses: tuple[KnownWitness, ...]
+    groups: tuple[WitnessGroup, ...]
+    quorum: str
+
+    def __post_init__(self) -> None:
+        # By the key itself: under two names it would still be one log, and one witness.
+        _check_distinct("log key", [log.key.public for log in self.logs])
+        _check_distinct("witness key", [witness.key.public for witness in self.witnesses])
+        names = [NONE, *(w.name for w in self.witnesses), *(g.name for g in self.groups)]
+        _check_distinct("name", names)
+        # A member of two groups would count twice towards the quorum.
+        _check_distinct("group member", [name for g in self.groups for name in g.members])
+        defined = {witness.name for witness in self.witnesses}
+        for group in self.groups:
+            _check_defined(group.members, defined)
+            defined.add(group.name)
+        _check_defined([self.quorum], {NONE, *defined})
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Read a policy file."""
+        logs: list[KnownLog] = []
+        witnesses: list[KnownWitness] = []
+        groups: list[WitnessGroup] = []
+        quorums: list[str] = []
+        # The order of the lines matters here, and is lost in the policy itself.
+        defined: set[str] = set()
+        for words in _parse_lines(data):
+            match _parse_line(words):
+                case KnownLog() as log:
+                    logs.append(log)
+                case KnownWitness() as witness:
+                    witnesses.append(witness)
+                    defined.add(witness.name)
+                case WitnessGroup() as group:
+                    _check_defined(group.members, defined)
+                    groups.append(group)
+                    defined.add(group.name)
+                case str() as quorum:
+                    _check_defined([quorum], {NONE, *defined})
+                    quorums.append(quorum)
+        if len(quorums) != 1:
+            raise Malformed("policy", f"{len(quorums)} quorum lines, not one")
+        return cls(tuple(logs), tuple(witnesses), tuple(groups), quorums[0])
+
+    def __str__(self) -> str:
+        lines = [*self.logs, *self.witnesses, *self.groups, f"quorum {self.quorum}"]
+        return "".join(f"{line}\n" for line in lines)
+
+    def encode(self) -> bytes:
+        """Write the policy in the one form that we write: thresholds as numbers, no comments."""
+        return str(self).encode(errors="surrogateescape")
+
+    def __bytes__(self) -> bytes:
+        return self.encode()
+
+    @property
+    def log_keys(self) -> tuple[VerifierKey, ...]:
+        """Keys of all known logs."""
+        return tuple(log.key for log in self.logs)
+
+    @property
+    def witness_keys(self) -> tuple[VerifierKey, ...]:
+        """Keys of all known witnesses, whether the quorum asks for them or not."""
+        return tuple(witness.key for witness in self.witnesses)
+
+    def is_satisfied_by(self, witness_keys: Collection[VerifierKey]) -> bool:
+        """Tell whether cosignatures by these keys, verified by the caller, make the quorum."""
+        seen = {NONE, *(w.name for w in self.witnesses if w.key in witness_keys)}
+        for group in self.groups:
+            if sum(member in seen for member in group.members) >= group.threshold:
+                seen.add(group.name)
+        return self.quorum in seen
+
+    @property
+    def min_witnesses(self) -> int:
+        """The smallest number of witnesses that can make the quorum, and at least one."""
+        # A group stands behind its members, so that their numbers are known when it is reached;
+        # no witness is in two groups, so that the numbers of members can be added.
+        needed = {witness.name: 1 for witness in self.witnesses}
+        for group in self.groups:
+            cheapest = sorted(needed[member] for member in group.members)[: group.threshold]
+            needed[group.name] = sum(cheapest)
+        return needed.get(self.quorum, 1)
+
+
+def _url_words(url: str | None) -> list[str]:
+    return [] if url is None else [url]
+
+
+def _parse_lines(data: bytes) -> Iterator[list[str]]:
+    """Yield the words of each line that is neither empty nor a comment."""
+    if data.translate(None, _OCTETS):
+        raise Malformed("policy", "holds a control character")
+    *lines, rest = data.decode(errors="surrogateescape").split("\n")
+    if rest:
+        raise Malformed("policy", "its last line does not end in a newline")
+    for line in lines:
+        # Not split(): that would take a space of any script for one.
+        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        if words and not words[0].startswith("#"):
+            yield words
+
+
+def _parse_line(words: list[str]) -> KnownLog | KnownWitness | WitnessGroup | str:
+    match words:
+        case ["log", key, *url] if len(url) <= 1:
+            return KnownLog(VerifierKey.parse(key), *url)
+        case ["witness", name, key, *url] if len(url) <= 1:
+            return KnownWitness(name, VerifierKey.parse(key), *url)
+        case ["group", name, threshold, *members]:
+            return WitnessGroup(name, _parse_threshold(threshold, len(members)), tuple(members))
+        case ["quorum", name]:
+            return name
+        case _:
+            raise Malformed("policy", f"no such line: {' '.join(words)!r}")
+
+
+def _parse_threshold(text: str, members: int) -> int:
+    match text:
+        case "any":
+            return 1
+        case "all":
+            return members
+        case _:
+            return parse_decimal(text, "threshold")
+
+
+def _check_words(words: list[str]) -> None:
+    """Refuse words that would not be read back as they were written."""
+    try:
+        line = f"{' '.join(words)}\n".encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Malformed("policy", "holds text that is not Unicode") from error
+    if list(_parse_lines(line)) != [words]:
+        raise Malformed("policy", f"{words!r} would be read differently")
+
+
+def _check_distinct(what: str, values: list[str] | list[bytes]) -> None:
+    if len(set(values)) != len(values):
+        raise Malformed("policy", f"the same {what} twice")
+
+
+def _check_defined(names: Collection[str], defined: Collection[str]) -> None:
+    for name in names:
+        if name not in defined:
+            raise Malformed("policy", f"{name!r} is not defined above")

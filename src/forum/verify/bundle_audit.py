@@ -1,0 +1,205 @@
+"""Verification of a bundle: no network, no database, nothing but the file and the reader's keys."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from forum.deliberation import IndexedEntry
+from forum.errors import Malformed, ProofRejected
+from forum.ledger import BundleReader, ByteSource, Kinds, Position, StoredBody
+from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
+from forum.verify.checkpoint_times import CheckpointTimes
+from forum.verify.entry_checker import EntryChecker, describe_unknown_kinds
+from forum.verify.log_keys import read_bundle_log_keys
+from forum.verify.report import Claim, ClaimResult, Findings, Problem, Report, State, empty_report
+from forum.verify.session_checker import SessionChecker
+from forum.verify.trust import Trust, list_sightings
+
+Progress = Callable[[int, int], None]
+
+_COMPLETE_REASON = (
+    "the run is closed, and no strand has a gap; "
+    "whether the log holds another version of this run was not checked"
+)
+"""Whoever owns a log can record a run twice, and give out a bundle of each; only somebody who
+reads the whole log finds that."""
+
+
+def verify_bundle(
+    source: ByteSource,
+    kinds: Kinds,
+    trust: Trust,
+    progress: Progress = lambda _done, _all: None,
+) -> Report:
+    """Check one bundle.  Whatever cannot be read is a finding, never an exception.
+
+    It is read in pieces, never as a whole.
+    """
+    try:
+        return _BundleAudit(BundleReader(source), kinds, trust).run(progress)
+    except Malformed as error:
+        findings = Findings()
+        findings.add(Problem.BUNDLE_ALTERED, error.why)
+        unknown = ClaimResult(State.NOT_CHECKED, "the bundle could not be read")
+        return empty_report("", findings.judge_claim(Claim.INTACT, ""), unknown, findings)
+
+
+class _BundleAudit:
+    """One verification of a bundle under way."""
+
+    def __init__(self, bundle: BundleReader, kinds: Kinds, trust: Trust) -> None:
+        self._keys = read_bundle_log_keys(bundle, kinds, trust)
+        trust = self._keys.trust
+        self._bundle, self._kinds, self._trust = bundle, kinds, trust
+        self._findings = findings = Findings()
+        self._unknown: Counter[str] = Counter()
+        # Without a clock of the reader's: a bundle is as good tomorrow as it is today.
+        self._times = CheckpointTimes()
+        self._leaves: set[bytes] = set()
+        """The entries so far: any of them may be a parent, however far away."""
+        self._bodies = set(bundle.bodies)
+        self._committed: set[tuple[int, str]] = set()
+        """The bodies that entries of the run commit to."""
+        self._chronicle = EntryChecker(
+            bundle.origin, findings, self._body, self._is_before, whole=bundle.run
+        )
+        self._sessions = SessionChecker(self._body, findings)
+        self._own: list[int] = []
+        """The indexes of the entries of the run."""
+        self._checkpoint = self._open(bundle.checkpoint) if trust.log_keys else None
+
+    def run(self, progress: Progress) -> Report:
+        """Check the checkpoints, then each entry with its proof, then what is missing."""
+        seen = self._trust.verify_cosignatures(self._bundle.checkpoint, self._findings)
+        if self._checkpoint is not None:
+            if self._checkpoint.origin != self._bundle.origin:
+                self._findings.add(Problem.BUNDLE_ALTERED, "its checkpoint is of another log")
+            self._check_times(seen, self._checkpoint)
+            self._check_memories(self._checkpoint)
+        indexes = self._bundle.indexes
+        for number, index in enumerate(indexes, 1):
+            self._check_entry(index)
+            progress(number, len(indexes))
+        for run in self._sessions.runs:
+            self._sessions.check_session(run, self._own_entries())
+        if self._trust.policy is not None and not self._trust.is_satisfied_by(seen):
+            self._findings.add(Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it")
+        return self._report(seen)
+
+    def _open(self, note: bytes) -> Checkpoint | None:
+        """Return a checkpoint that a key of the log has signed while it had the log."""
+        checkpoint = self._trust.open_checkpoint(note, self._findings)
+        return checkpoint if checkpoint and self._keys.check_signer(note, self._findings) else None
+
+    def _check_entry(self, index: int) -> None:
+        data, proof = self._bundle.entry(index), self._bundle.proof(index)
+        leaf = hash_leaf(data)
+        if proof.index != index or proof.note.encode() != self._bundle.checkpoint:
+            self._findings.add(Problem.PROOF_REJECTED, "a proof of something else", index)
+        elif self._checkpoint is not None:
+            try:
+                tree = (self._checkpoint.size, self._checkpoint.root)
+                check_inclusion(proof.hashes, leaf, index, *tree)
+            except ProofRejected as error:
+                self._findings.add(Problem.PROOF_REJECTED, str(error), index)
+        try:
+            entry = self._kinds.read(data)
+        except Malformed as error:
+            self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
+            return
+        if entry.kind not in self._kinds:
+            self._unknown[entry.kind] += 1
+        self._chronicle.set_time_bounds(*self._times.bounds(index))
+        self._chronicle.check_entry(index, leaf.hex().encode(), entry)
+        if entry.run == self._bundle.run:
+            self._own.append(index)
+            self._committed.update((index, name) for name in entry.bodies)
+            self._sessions.detect_session(index, entry)
+        self._leaves.add(leaf)
+
+    def _own_entries(self) -> Iterator[IndexedEntry]:
+        """Read the entries of the run once more."""
+        for index in self._own:
+            data = self._bundle.entry(index)
+            yield IndexedEntry(index, hash_leaf(data), self._kinds.read(data))
+
+    def _is_before(self, parent: str, _index: int) -> bool:
+        return bytes.fromhex(parent) in self._leaves
+
+    def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
+        """Take from the checkpoints when the entries before and behind them were written."""
+        known = [newest]
+        self._times.add(newest.size, self._trust.quorum_time(seen))
+        for past in self._bundle.past:
+            checkpoint = self._open(past.note)
+            if checkpoint is None:
+                continue
+            try:
+                roots = (checkpoint.size, checkpoint.root, newest.size, newest.root)
+                check_consistency(past.proof, *roots)
+            except ProofRejected as error:
+                self._findings.add(Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}")
+                continue
+            known.append(checkpoint)
+            cosigned = self._trust.verify_cosignatures(past.note, self._findings)
+            self._times.add(checkpoint.size, self._trust.quorum_time(cosigned))
+        self._times.drop_inconsistent()
+        for checkpoint in known:
+            time = self._times.time_of(checkpoint.size)
+            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _check_memories(self, newest: Checkpoint) -> None:
+        """Compare with what the reader saw before, where a bundle can tell: at the same size."""
+        for memory in self._trust.remembered_checkpoints(newest.origin, self._findings):
+            if memory.size == newest.size and memory.root != newest.root:
+                detail = f"another tree of size {memory.size} was seen before"
+                self._findings.add(Problem.HISTORY_REPLACED, detail)
+
+    def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
+        return self._bundle.body(index, name) if (index, name) in self._bodies else None
+
+    def _report(self, seen: tuple[Cosignature, ...]) -> Report:
+        chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
+        if not chronicle.runs:
+            detail = f"there is no entry of run {self._bundle.run}"
+            findings.add(Problem.RUN_UNOPENED, detail)
+        bodies = chronicle.finish()
+        self._check_strays()
+        count = len(self._bundle.indexes)
+        proven = (
+            f"{count} entries, each proven in the signed tree{self._sessions.describe_played()}"
+        )
+        intact = findings.judge_claim(Claim.INTACT, proven)
+        complete = findings.judge_claim(Claim.COMPLETE, _COMPLETE_REASON)
+        if not self._trust.log_keys:
+            reason = "no key was given: name the log's key with --key"
+            intact = complete = ClaimResult(State.NOT_CHECKED, reason)
+        if complete.state is State.HOLDS and not chronicle.is_closed_with_list(self._bundle.run):
+            reason = "the run was open, or its list of strands redacted, when this was exported"
+            complete = ClaimResult(State.NOT_CHECKED, reason)
+        return Report(
+            origin=self._bundle.origin,
+            size=checkpoint.size if checkpoint else 0,
+            root=checkpoint.root.hex() if checkpoint else "",
+            intact=intact,
+            complete=complete,
+            independent=self._trust.judge_independence(seen, findings),
+            findings=tuple(findings.listed),
+            found=findings.count,
+            not_checked=(
+                *describe_unknown_kinds(self._unknown.items()),
+                *self._sessions.not_checked,
+            ),
+            entries=count,
+            runs=chronicle.runs,
+            open_runs=chronicle.open_runs(),
+            bodies=bodies,
+            pending=0,
+            sightings=list_sightings(seen),
+            notices=self._times.notices(),
+        )
+
+    def _check_strays(self) -> None:
+        """Refuse bodies that no entry of the run commits to."""
+        for index, name in self._bundle.bodies:
+            if (index, name) not in self._committed:
+                self._findings.add(Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index)

@@ -1,0 +1,424 @@
+"""The chronicle: entries taken in, one after another, and checked against all before them.
+
+It knows strands, causes, closes, redactions and times; trees and signatures are checked elsewhere.
+Memory grows with the number of open strands, not with the number of entries: a parent that is not
+among the recent ones is looked up.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
+from forum.ledger import (
+    LOG_RUN,
+    MAIN_STRAND,
+    MAX_ENTRY_SIZE,
+    MAX_PARENTS,
+    Commitment,
+    Entry,
+    EntryRow,
+    Kinds,
+    LogOpenFacts,
+    Position,
+    RedactionFacts,
+    RunCloseFacts,
+    RunOpenFacts,
+    StoredBody,
+    StrandEnd,
+    match_plain_entry_tail,
+    strand_prefix,
+)
+from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, MAX_TIME_US
+from forum.verify.report import Bodies, Findings, Problem
+from forum.verify.segment_summary import SegmentSummary
+
+_MAX_RECENT_ENTRIES = 200_000
+_STRUCTURAL = frozenset(
+    {b"run.open/1", b"run.close/1", b"redact/1", b"accepted/1"}
+    | {b"run.interrupted/1", b"run.resumed/1"}
+    | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS}
+)
+"""Kinds that say something about other entries or timers, or tell of a session."""
+
+_strand_ends_decoder = msgspec.json.Decoder(list[StrandEnd])
+_UNREADABLE_LIST = {"": (0, "")}
+"""What stands for a list that is not in its form: it fits no strands."""
+
+
+class StrandHead(msgspec.Struct):
+    """How far a strand has come, and the earliest time that its entries can have."""
+
+    n: int
+    head: bytes
+    """The id of the last entry, in hexadecimal, as entries write it."""
+    floor: int
+
+
+class RunSnapshot(msgspec.Struct, frozen=True):
+    """How far a run has come: its strands, if it is open."""
+
+    run: str
+    floor: int
+    closed: bool
+    session: bool
+    strands: tuple[tuple[str, StrandHead], ...] = ()
+
+
+class EntryChecker:
+    """Takes in entries in the order of the log."""
+
+    def __init__(
+        self,
+        origin: str,
+        findings: Findings,
+        body: Callable[[int, Position, str], StoredBody | None],
+        known: Callable[[str, int], bool] = lambda _parent, _index: False,
+        whole: str | None = None,
+    ) -> None:
+        self._origin, self._findings, self._body, self._known = origin, findings, body, known
+        self._whole = whole
+        """The one run whose strands are here whole; None if all are."""
+        self._strands: dict[tuple[str, str], StrandHead] = {}
+        self._runs: dict[str, set[str]] = {}
+        self._floors: dict[str, int] = {}
+        self._closed: set[str] = set()
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+        self._absent: dict[tuple[str, str], tuple[int, str]] = {}
+        self._redacted: set[tuple[str, str]] = set()
+        self.times: dict[tuple[int, str], int] = {}
+        """When the signed checkpoint of a size and root was cosigned; 0 if that is not known."""
+        self._earliest, self._latest = -MAX_CLOCK_SKEW_US, MAX_TIME_US + MAX_CLOCK_SKEW_US
+        self.entries = self.runs = self.ok = self.mismatch = 0
+        self.unlisted: list[str] = []
+        """The runs whose list of strands is gone."""
+        self.not_checked: list[str] = []
+
+    def check_plain_entry(self, leaf: bytes, row: EntryRow, kinds: Kinds) -> bool:
+        """Take in a plain entry if it simply follows: the way of nearly all, without decoding.
+
+        Every part of it, and its columns, are compared with what is known to be right.  If
+        anything is out of the ordinary nothing happens, and `take` has to tell what it is.
+        """
+        run, name, n, data, _ = row
+        strand = self._strands.get((run, name))
+        # The first of a strand has more to be checked.  1.0 equals 1, and no reader looks for it.
+        if strand is None or strand.n != n or not n or type(n) is not int:
+            return False
+        prefix = strand_prefix(self._origin, run, name)
+        start = b'%b%d,"prev":"%b","step":"' % (prefix, n, strand.head)
+        plain = match_plain_entry_tail(data, len(start)) if data.startswith(start) else None
+        if plain is None:
+            return False
+        ts, kind, parents, facts = plain.groups()
+        time = int(ts)
+        if (
+            not strand.floor <= time <= self._latest
+            or time < self._earliest
+            or kind in _STRUCTURAL
+            or not kinds.has_valid_facts(kind, facts)
+            or len(data) > MAX_ENTRY_SIZE
+            or (parents and not self._are_recent(parents))
+        ):
+            return False
+        strand.n += 1
+        strand.head = leaf
+        self.entries += 1
+        if len(self._young) >= _MAX_RECENT_ENTRIES:
+            self._rotate_recent()
+        self._young.add(leaf)
+        return True
+
+    def _are_recent(self, parents: bytes) -> bool:
+        if not parents.startswith(b'"') or not parents.endswith(b'"'):
+            return False
+        names = parents[1:-1].split(b'","')
+        if len(names) == 1:
+            return names[0] in self._young or names[0] in self._old
+        different = set(names)
+        # As long as that many different hashes, and so nothing else and none of them twice.
+        if len(parents) != 67 * len(different) - 1 or len(different) > MAX_PARENTS:
+            return False
+        return self._old.issuperset(different - self._young)
+
+    def _remember(self, leaf: bytes) -> None:
+        self.entries += 1
+        if len(self._young) >= _MAX_RECENT_ENTRIES:
+            self._rotate_recent()
+        self._young.add(leaf)
+
+    def _rotate_recent(self) -> None:
+        self._old, self._young = self._young, set()
+
+    def check_entry(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
+        """Check one entry against all before it."""
+        if entry.log != self._origin:
+            self._add_finding(Problem.FOREIGN_ENTRY, f"it belongs to {entry.log}", index, entry)
+        if self._whole is None or entry.run == self._whole:
+            self._check_successor(index, leaf, entry)
+            if entry.parents:
+                self._check_parents(index, entry)
+            for name, commitment in entry.bodies.items():
+                self._check_body(index, leaf, entry, name, commitment)
+        if isinstance(entry.facts, RedactionFacts) and _is_in_force(entry):
+            self._redacted.add((entry.facts.entry, entry.facts.body))
+        self._remember(leaf)
+
+    def set_time_bounds(self, floor: int, ceiling: int) -> None:
+        """Say between which times the next entries can have been written.
+
+        They got their indexes after a checkpoint that was cosigned at `floor`, and before one
+        that was cosigned at `ceiling`, or before now.  An entry waits for its index for moments
+        only.
+        """
+        self._earliest, self._latest = floor - MAX_CLOCK_SKEW_US, ceiling + MAX_CLOCK_SKEW_US
+
+    def finish(self) -> Bodies:
+        """Settle what only the end can tell: which absent bodies were redacted."""
+        missing = 0
+        for key, (index, where) in self._absent.items():
+            if key not in self._redacted:
+                missing += 1
+                detail = f"body {key[1]!r} is gone, and no redaction says so"
+                self._findings.add(Problem.BODY_MISSING, detail, index, where)
+        return Bodies(self.ok, len(self._absent) - missing, missing, self.mismatch)
+
+    def open_runs(self) -> tuple[str, ...]:
+        """Return the runs that were opened and not closed."""
+        return tuple(sorted(run for run in self._runs if run != LOG_RUN))
+
+    # The state of runs, as `segments` compares it with what a segment assumes of it.
+
+    def find_strand(self, run: str, name: str) -> StrandHead | None:
+        """Return how far an open strand has come."""
+        return self._strands.get((run, name))
+
+    def strands_of(self, run: str) -> set[str] | None:
+        """Return the strands of an open run but for `main`; None if the run is not open."""
+        return self._runs.get(run)
+
+    def floor_of(self, run: str) -> int:
+        """Return the earliest time that the entries of a run can have."""
+        return self._floors.get(run, 0)
+
+    def is_closed(self, run: str) -> bool:
+        """Tell whether a run was closed."""
+        return run in self._closed
+
+    def open_run(self, run: str, floor: int) -> None:
+        """Take over a run that was opened in a segment."""
+        self._runs[run] = set()
+        if floor:
+            self._floors[run] = floor
+
+    def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
+        """Take over how far a strand has come in a segment."""
+        if name != MAIN_STRAND:
+            self._runs[run].add(name)
+        self._strands[run, name] = strand
+
+    def close_run(self, run: str) -> None:
+        """Take over that a run was closed in a segment."""
+        for name in (MAIN_STRAND, *self._runs.pop(run, ())):
+            self._strands.pop((run, name), None)
+        self._closed.add(run)
+
+    def known_runs(self, sessions: Container[str]) -> Iterator[RunSnapshot]:
+        """Yield how far every run has come, and which of them are known to be sessions."""
+        for run in self._closed:
+            yield RunSnapshot(run, 0, closed=True, session=False)
+        for run, names in self._runs.items():
+            strands = tuple((n, self._strands[run, n]) for n in (MAIN_STRAND, *sorted(names)))
+            yield RunSnapshot(run, self.floor_of(run), False, run in sessions, strands)  # noqa: FBT003
+
+    def restore_recent(self, old: Iterable[bytes], young: Iterable[bytes]) -> None:
+        """Know these entries as recent ones: they were taken in by somebody else."""
+        self._old, self._young = set(old), set(young)
+
+    def merge_summary(self, summary: SegmentSummary) -> None:
+        """Take over what was counted and not found in a segment."""
+        self.entries += summary.entries
+        self.runs += len(summary.opened)
+        self.ok += summary.bodies
+        self.not_checked.extend(summary.not_checked)
+        self.unlisted.extend(summary.unlisted)
+        self._redacted.update(summary.redacted)
+        for leaf, name, index, where in summary.absent:
+            self._absent[leaf, name] = (index, where)
+
+    def list_unexplained_bodies(self) -> list[tuple[int, bytes, str]]:
+        """Return the bodies that are absent, and that no redaction explains so far."""
+        return [
+            (index, leaf.encode(), name)
+            for (leaf, name), (index, _) in self._absent.items()
+            if (leaf, name) not in self._redacted
+        ]
+
+    def recheck_body(self, index: int, leaf: bytes, entry: Entry[Any], name: str) -> None:
+        """Look once more for a body that was absent; one that is not there stays where it was."""
+        position = Position(entry.run, entry.strand, entry.n)
+        if self._body(index, position, name) is not None:
+            del self._absent[leaf.decode(), name]
+            self._check_body(index, leaf, entry, name, entry.bodies[name])
+
+    def is_closed_with_list(self, run: str) -> bool:
+        """Tell whether a run was closed with a list of its strands that could be read."""
+        return run in self._closed and run not in self.unlisted
+
+    def _check_successor(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
+        """Check that the entry is the next of its strand."""
+        strand = self._strands.get((entry.run, entry.strand))
+        if strand is None:
+            strand = self._begin_strand(index, entry)
+        if entry.n != strand.n:
+            self._report_misplaced(index, entry, strand)
+        elif entry.prev.encode() != strand.head:
+            self._add_finding(Problem.LINK_BROKEN, "prev is not the entry before it", index, entry)
+        strand.n, strand.head = max(strand.n, entry.n + 1), leaf
+        if not max(strand.floor, self._earliest) <= entry.ts <= self._latest:
+            self._report_impossible_time(index, entry, max(strand.floor, self._earliest))
+        if entry.strand == MAIN_STRAND and isinstance(entry.facts, RunCloseFacts):
+            self._check_close(index, entry)
+
+    def _begin_strand(self, index: int, entry: Entry[Any]) -> StrandHead:
+        if entry.run in self._closed:
+            self._add_finding(Problem.AFTER_CLOSE, "its run was closed before it", index, entry)
+        if entry.run not in self._runs:
+            self.runs += 1
+            self._runs[entry.run] = set()
+            self._open_run(index, entry)
+        if entry.strand != MAIN_STRAND:
+            self._runs[entry.run].add(entry.strand)
+            if not entry.parents:
+                self._add_finding(
+                    Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry
+                )
+        strand = StrandHead(0, b"", self._floors.get(entry.run, 0) - MAX_CLOCK_SKEW_US)
+        self._strands[entry.run, entry.strand] = strand
+        return strand
+
+    def _open_run(self, index: int, entry: Entry[Any]) -> None:
+        facts = entry.facts
+        opening = LogOpenFacts if entry.run == LOG_RUN else RunOpenFacts
+        if not isinstance(facts, opening):
+            detail = "the log begins without log.open, or a run without run.open"
+            self._add_finding(Problem.RUN_UNOPENED, detail, index, entry)
+        elif isinstance(facts, LogOpenFacts):
+            if facts.left_origin:
+                left = f"{facts.left_origin}, left at size {facts.left_size}"
+                self.not_checked.append(f"the log that this one continues: {left}")
+        elif facts.after_size and self.times:
+            past = self.times.get((facts.after_size, facts.after_root))
+            if past is None:
+                detail = f"it names a checkpoint of size {facts.after_size} that nobody has seen"
+                self._add_finding(Problem.PAST_UNKNOWN, detail, index, entry)
+            else:
+                self._floors[entry.run] = past
+
+    def _check_close(self, index: int, entry: Entry[Any]) -> None:
+        """Compare what a run says of its strands at its end with what was seen of them."""
+        run = entry.run
+        ends = {name: self._strands[run, name] for name in self._runs.pop(run, set())}
+        seen = {name: (strand.n - 1, strand.head.decode()) for name, strand in ends.items()}
+        self._closed.add(run)
+        listed = self._read_ends(index, entry)
+        if listed is None:
+            self.unlisted.append(run)
+            listed = seen
+        wrong = sorted({name for name, _ in listed.items() ^ seen.items()})
+        if wrong or entry.facts.strands != len(seen):
+            detail = f"the close does not fit what is there of {', '.join(wrong) or 'its strands'}"
+            self._add_finding(Problem.STRAND_UNCLOSED, detail, index, entry)
+        for name in (MAIN_STRAND, *seen):
+            del self._strands[run, name]
+
+    def _read_ends(self, index: int, entry: Entry[Any]) -> dict[str, tuple[int, str]] | None:
+        """Return what a close lists, or nothing if its list is gone: others tell why it is."""
+        commitment = entry.bodies.get("strands")
+        body = self._body(index, Position(entry.run, entry.strand, entry.n), "strands")
+        if commitment is not None and (body is None or not body.matches(commitment)):
+            return None
+        content = b"".join(body.read()) if commitment and body else b""
+        try:
+            ends = _strand_ends_decoder.decode(content)
+        except (msgspec.MsgspecError, UnicodeError):
+            return _UNREADABLE_LIST
+        listed = {end.strand: (end.n, end.head) for end in ends}
+        ordered = [end.strand for end in ends] == sorted(listed)
+        return listed if ordered and msgspec.json.encode(ends) == content else _UNREADABLE_LIST
+
+    def _check_parents(self, index: int, entry: Entry[Any]) -> None:
+        for parent in entry.parents:
+            name = parent.encode()
+            recent = name in self._young or name in self._old
+            if not recent and not self._known(parent, index):
+                detail = f"no entry before it has the id {parent}"
+                self._add_finding(Problem.PARENT_UNKNOWN, detail, index, entry)
+
+    def _check_body(
+        self, index: int, leaf: bytes, entry: Entry[Any], name: str, commitment: Commitment
+    ) -> None:
+        body = self._body(index, Position(entry.run, entry.strand, entry.n), name)
+        if body is None:
+            self._absent[leaf.decode(), name] = (index, _format_position(entry))
+        elif body.matches(commitment):
+            self.ok += 1
+        else:
+            self.mismatch += 1
+            detail = f"body {name!r} is not the one that was recorded"
+            self._add_finding(Problem.BODY_MISMATCH, detail, index, entry)
+
+    def _report_misplaced(self, index: int, entry: Entry[Any], strand: StrandHead) -> None:
+        if entry.n < strand.n:
+            detail = f"position {entry.n} was taken by an earlier entry"
+            self._add_finding(Problem.POSITION_DOUBLED, detail, index, entry)
+        else:
+            detail = f"positions {strand.n} to {entry.n - 1} of the strand are missing"
+            self._add_finding(Problem.POSITION_MISSING, detail, index, entry)
+
+    def _report_impossible_time(self, index: int, entry: Entry[Any], earliest: int) -> None:
+        late = entry.ts > self._latest
+        bound = self._latest - MAX_CLOCK_SKEW_US if late else earliest + MAX_CLOCK_SKEW_US
+        seconds = abs(entry.ts - bound) // 1_000_000
+        detail = (
+            f"its time is {seconds} s too late: it was there before then. "
+            "The clock of the machine that wrote it was probably ahead"
+            if late
+            else f"its time is {seconds} s too early: a witness proves that it was written after "
+            "then. The clock of the machine that wrote it was probably behind"
+        )
+        self._add_finding(Problem.TIME_IMPOSSIBLE, detail, index, entry)
+
+    def _add_finding(self, problem: Problem, detail: str, index: int, entry: Entry[Any]) -> None:
+        self._findings.add(problem, detail, index, _format_position(entry))
+
+
+def count_recent(entries: int) -> tuple[int, int]:
+    """Return how many entries are young, and how many old, when so many were taken in."""
+    if not entries:
+        return 0, 0
+    young = (entries - 1) % _MAX_RECENT_ENTRIES + 1
+    return young, min(_MAX_RECENT_ENTRIES, entries - young)
+
+
+def _is_in_force(redaction: Entry[Any]) -> bool:
+    """Tell whether a redaction stands where redactions are announced, caused by what it erases.
+
+    Anywhere else it is a run's own word: whoever writes a run could excuse what is missing in it.
+    """
+    announced = redaction.run == LOG_RUN and redaction.strand == MAIN_STRAND
+    return announced and redaction.parents[:1] == (redaction.facts.entry,)
+
+
+def _format_position(entry: Entry[Any]) -> str:
+    return f"{entry.run}/{entry.strand}/{entry.n}"
+
+
+def describe_unknown_kinds(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """Say which entries could be held to the general rules only."""
+    return tuple(
+        f"the facts of {count} entries of kind {kind}, unknown to this release"
+        for kind, count in sorted(counts)
+    )

@@ -1,0 +1,236 @@
+"""Verification of the earlier logs that a ledger continues.
+
+A new epoch of a log commits to the checkpoint at which the one before it was left.  That promises
+nothing while nobody looks: the earlier log could be deleted, or cut, as soon as the next one has
+begun.  So whoever verifies the newest log verifies the earlier ones too, back to the first, and
+holds each against what its successor says of it.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import msgspec
+from msgspec.structs import replace
+
+from forum.errors import Malformed
+from forum.ledger import LOG_RUN, MAIN_STRAND, Kinds, LogEpochFacts, LogOpenFacts, Reader
+from forum.tlog import Checkpoint, parse_checkpoint
+from forum.verify.ledger_audit import verify_ledger
+from forum.verify.report import Claim, ClaimResult, EpochSummary, Findings, Problem, Report, State
+from forum.verify.trust import Trust
+
+
+class EarlierLogs(msgspec.Struct, frozen=True):
+    """What a reader knows of a project's earlier logs, and how to open them."""
+
+    known: tuple[str, ...]
+    """The logs that the reader remembers of this project, the oldest first."""
+    open_log: Callable[[str], AbstractContextManager[Reader | None]]
+    """Opens another log of the same database, or nothing where it is not there."""
+    trust_of: Callable[[str], Trust]
+
+
+_CONTINUED = "the log that this one continues"
+"""So begins what a report of one log says of the log before it; here that one is checked."""
+
+
+def verify_epochs(
+    reader: Reader, report: Report, kinds: Kinds, now: int, logs: EarlierLogs
+) -> Report:
+    """Return the report of a log with all that is found in the earlier logs that it continues.
+
+    Each log that is known of the project has to be among those that are continued.
+    """
+    audit = _EpochAudit(kinds, now, logs)
+    whole = audit.verify_earlier(reader)
+    for origin in reversed([name for name in logs.known if name not in audit.seen]):
+        audit.check_known(origin, report.origin, follows=whole)
+    return audit.merge_report(report)
+
+
+class _EpochAudit:
+    """One walk from a log back to the first that it continues."""
+
+    def __init__(self, kinds: Kinds, now: int, logs: EarlierLogs) -> None:
+        self._kinds, self._now, self._logs = kinds, now, logs
+        self.findings = Findings()
+        self.seen: set[str] = set()
+        self._reports: list[Report] = []
+        self._not_checked: list[str] = []
+
+    def verify_earlier(self, reader: Reader) -> bool:
+        """Verify the log that this one continues, then the one before that, and so on.
+
+        Tell whether the first one was reached.
+        """
+        name, (opening, epoch) = reader.origin, _read_opening(reader, self._kinds)
+        self.seen.add(name)
+        while opening is not None and opening.left_origin:
+            origin = opening.left_origin
+            if origin in self.seen:
+                detail = f"{name} says that it continues {origin}, which continues it"
+                self.findings.add(Problem.HISTORY_REPLACED, detail)
+                return True
+            self.seen.add(origin)
+            with self._logs.open_log(origin) as earlier:
+                if earlier is None or _is_empty(earlier, opening):
+                    detail = (
+                        f"{origin}, left at size {opening.left_size} for {name}, is not in the "
+                        "database; restore it from a backup"
+                    )
+                    self.findings.add(Problem.EPOCH_MISSING, detail)
+                    return False
+                if self._verify(earlier, _declared_loss(opening, epoch)):
+                    self._compare(origin, _newest(earlier), opening, epoch)
+                name, (opening, epoch) = origin, _read_opening(earlier, self._kinds)
+        return True
+
+    def check_known(self, origin: str, newest: str, *, follows: bool) -> None:
+        """Check an earlier log that is remembered, and that no later one has led to.
+
+        If all later logs are there (`follows`), they do not continue it, and it is left out.
+        """
+        if follows:
+            detail = f"{newest} does not continue {origin}, which was this project's log"
+            self.findings.add(Problem.EPOCH_MISSING, detail)
+        with self._logs.open_log(origin) as earlier:
+            if earlier is not None:
+                self._verify(earlier, None)
+            elif not follows:
+                detail = f"{origin} is not in the database; restore it from a backup"
+                self.findings.add(Problem.EPOCH_MISSING, detail)
+
+    def _verify(self, earlier: Reader, held: int | None) -> bool:
+        """Verify an earlier log, of which so much was there when it was left; tell if it could."""
+        trust = self._logs.trust_of(earlier.origin)
+        if all(key.name != earlier.origin for key in trust.log_keys):
+            detail = f"{earlier.origin}, which this log continues: no key of it is known"
+            self._not_checked.append(detail)
+            return False
+        if held is not None:
+            # Its loss is declared in the next epoch, which witnesses have seen: what is remembered
+            # beyond that is no news.
+            trust = replace(trust, remembered=_notes_up_to(trust.remembered, held))
+        report = verify_ledger(earlier, self._kinds, trust, self._now, left=True)
+        self._reports.append(report)
+        for finding in report.findings:
+            detail = f"in {earlier.origin}: {finding.detail}"
+            self.findings.add(finding.problem, detail, finding.index, finding.entry)
+        self._not_checked += [
+            f"in {earlier.origin}: {missing}"
+            for missing in report.not_checked
+            if not missing.startswith(_CONTINUED)
+        ]
+        return True
+
+    def _compare(
+        self,
+        origin: str,
+        newest: Checkpoint | None,
+        opening: LogOpenFacts,
+        epoch: LogEpochFacts | None,
+    ) -> None:
+        """Hold the end of an earlier log against what its successor says of it."""
+        size = newest.size if newest else 0
+        root = newest.root.hex() if newest and size else ""
+        left = f"{origin} was left at size {opening.left_size}"
+        if size > opening.left_size:
+            detail = f"{left}, and has a checkpoint of size {size}: it was continued after that"
+            self.findings.add(Problem.HISTORY_REPLACED, detail)
+        elif size == opening.left_size:
+            if size and root != opening.left_root:
+                detail = f"{left} with another root than its checkpoint has"
+                self.findings.add(Problem.HISTORY_REPLACED, detail)
+        elif epoch is None:
+            # Release 0.1.0 did not record how much was still there when a log was left.
+            self._not_checked.append(f"entries {size} to {opening.left_size - 1} of {origin}: gone")
+        elif (size, root) != (epoch.held_size, epoch.held_root if size else ""):
+            detail = f"{left}, {epoch.held_size} entries of it were there then, and {size} are now"
+            self.findings.add(Problem.TAIL_CUT, detail)
+        else:
+            lost = f"entries {size} to {opening.left_size - 1} of {origin}"
+            self._not_checked.append(f"{lost}: lost before the next epoch began, as that records")
+
+    def merge_report(self, report: Report) -> Report:
+        """Return one report of all epochs."""
+        if len(self.seen) < 2 and not self.findings.count:
+            return report  # it is the first log of its project
+        merged = {
+            claim: self._merge_claim(claim, answer)
+            for claim, answer in (
+                (Claim.INTACT, report.intact),
+                (Claim.COMPLETE, report.complete),
+                (Claim.INDEPENDENT, report.independent),
+            )
+        }
+        listed = (*report.findings, *self.findings.listed)
+        own = [missing for missing in report.not_checked if not missing.startswith(_CONTINUED)]
+        return replace(
+            report,
+            intact=merged[Claim.INTACT],
+            complete=merged[Claim.COMPLETE],
+            independent=merged[Claim.INDEPENDENT],
+            findings=listed[: Findings.MAX_LISTED],
+            found=report.found + self.findings.count,
+            not_checked=(*own, *self._not_checked),
+            epochs=tuple(map(_summarize, self._reports)),
+        )
+
+    def _merge_claim(self, claim: Claim, answer: ClaimResult) -> ClaimResult:
+        """Answer a claim for all epochs: what fails in one of them fails."""
+        if answer.state is not State.HOLDS:
+            return answer
+        return self.findings.judge_claim(claim, answer.reason)
+
+
+def _read_opening(reader: Reader, kinds: Kinds) -> tuple[LogOpenFacts | None, LogEpochFacts | None]:
+    """Return how a log begins, and what it says of the one that it continues."""
+    opening, epoch = None, None
+    for data, _ in zip(reader.read_strand(LOG_RUN, MAIN_STRAND), range(3), strict=False):
+        try:
+            facts = kinds.read(data).facts
+        except Malformed:
+            break  # it is found when the log itself is verified
+        opening = facts if opening is None and isinstance(facts, LogOpenFacts) else opening
+        epoch = facts if isinstance(facts, LogEpochFacts) else epoch
+    return opening, epoch
+
+
+def _declared_loss(opening: LogOpenFacts, epoch: LogEpochFacts | None) -> int | None:
+    """Return how much was left of a log when its successor began, if that was not all of it."""
+    return epoch.held_size if epoch and epoch.held_size < opening.left_size else None
+
+
+def _newest(reader: Reader) -> Checkpoint | None:
+    note = reader.checkpoint()
+    try:
+        return parse_checkpoint(note) if note else None
+    except Malformed:
+        return None  # it is found when the log is verified
+
+
+def _is_empty(reader: Reader, opening: LogOpenFacts) -> bool:
+    """Tell whether nothing is left of a log but its name."""
+    return opening.left_size > 0 and reader.checkpoint() is None and not reader.count_entries()
+
+
+def _notes_up_to(notes: tuple[bytes, ...], size: int) -> tuple[bytes, ...]:
+    kept = []
+    for note in notes:
+        try:
+            if parse_checkpoint(note).size <= size:
+                kept.append(note)
+        except Malformed:
+            kept.append(note)  # it is found when it is opened
+    return tuple(kept)
+
+
+def _summarize(report: Report) -> EpochSummary:
+    return EpochSummary(
+        origin=report.origin,
+        size=report.size,
+        root=report.root,
+        intact=report.intact.state,
+        complete=report.complete.state,
+        independent=report.independent.state,
+    )

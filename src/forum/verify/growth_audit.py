@@ -1,0 +1,174 @@
+"""The audit of a log by a witness: all of it, each entry once, before a checkpoint is cosigned.
+
+What was audited before is known by its checkpoint and by how far every run had come, which is kept
+on disk; memory does not grow with the log.  A finding here is one under Intact or Complete: who
+else has seen the log is not for a witness to say.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from forum.errors import Malformed
+from forum.ledger import Kinds, Reader, peek_run
+from forum.tlog import Checkpoint, Tree
+from forum.verify.checkpoint_times import MAX_TIME_US
+from forum.verify.entry_checker import EntryChecker
+from forum.verify.incremental_audit import StoredRunProgress
+from forum.verify.ledger_audit import RANGE_ENTRIES, SEGMENT_ENTRIES, LedgerAudit, check_segment
+from forum.verify.report import Bodies, Finding, Problem
+from forum.verify.segment_checker import apply_segment, can_apply_segment, digest_edge
+from forum.verify.segment_summary import (
+    EntryRange,
+    Segment,
+    SegmentSummary,
+    VerifiedCheckpoint,
+    plan_segments,
+)
+from forum.verify.trust import Trust
+
+
+class GrowthReport(msgspec.Struct, frozen=True):
+    """What came of the entries that a log has gained."""
+
+    audited: VerifiedCheckpoint
+    """The checkpoint up to which there was no finding: the new one, or the old one."""
+    entries: int
+    bodies: Bodies
+    findings: tuple[Finding, ...] = ()
+    found: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found."""
+        return not self.found
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """What an auditing witness found when it was last asked about a log."""
+
+    schema: str
+    origin: str
+    asked_size: int
+    asked_root: str
+    held: bool
+    audited_size: int
+    """Up to which size nothing was found."""
+    entries: int
+    """How many entries were checked this time."""
+    bodies_seen: int
+    """How many bodies were there this time, and those that were recorded."""
+    bodies_redacted: int
+    findings: tuple[Finding, ...]
+    found: int
+    time: int
+    """In microseconds since 1970."""
+
+
+def audit_growth(
+    reader: Reader,
+    kinds: Kinds,
+    target: Checkpoint,
+    now: int,
+    *,
+    last: VerifiedCheckpoint | None,
+    state: StoredRunProgress,
+) -> GrowthReport:
+    """Check all entries of a checkpoint that were not audited before, and change the state.
+
+    The state may be kept only if the report holds.
+    """
+    begin = last or VerifiedCheckpoint(target.origin, 0, Tree().root().hex(), now)
+    return _GrowthAudit(reader, kinds, Trust(), now).check(target, begin, state)
+
+
+class _GrowthAudit(LedgerAudit):
+    """One audit under way."""
+
+    def check(
+        self, target: Checkpoint, last: VerifiedCheckpoint, state: StoredRunProgress
+    ) -> GrowthReport:
+        """Take in the new entries segment by segment, then what only the end can tell."""
+        if self._resume_tree(last, target):
+            for segment in plan_segments(_plan_ranges(last.size, target), SEGMENT_ENTRIES):
+                if not self._merge_into_state(segment, state):
+                    self._find_in_segment(segment, state)
+                    break
+        if not self._findings.count:
+            for run in self._sessions.runs:
+                state.mark_session(run)
+                self._sessions.check_session(run, self._signed_entries(run))
+        bodies = self._chronicle.finish()
+        findings = self._findings
+        audited = VerifiedCheckpoint(target.origin, target.size, target.root.hex(), self._now)
+        return GrowthReport(
+            audited=last if findings.count else audited,
+            entries=self._chronicle.entries,
+            bodies=bodies,
+            findings=tuple(findings.listed),
+            found=findings.count,
+        )
+
+    def _resume_tree(self, last: VerifiedCheckpoint, target: Checkpoint) -> bool:
+        """Take up the tree where it was left; tell whether it is still that tree."""
+        if last.size == target.size and last.root != target.root.hex():
+            detail = f"another tree of size {last.size} was audited"
+            self._findings.add(Problem.ROOT_MISMATCH, detail)
+            return False
+        try:
+            self._tree = Tree.load(last.size, self._reader.read_tile)
+        except Malformed as error:
+            self._findings.add(Problem.LEAF_MISMATCH, str(error))
+            return False
+        if self._tree.root().hex() == last.root:
+            return True
+        detail = f"the tiles do not have the root that was audited for size {last.size}"
+        self._findings.add(Problem.ROOT_MISMATCH, detail)
+        return False
+
+    def _merge_into_state(self, segment: Segment, state: StoredRunProgress) -> bool:
+        summary = check_segment(self._reader, self._kinds, self._chronicle.times, segment)
+        wrong = summary.found or summary.edge_before != digest_edge(self._tree.edge)
+        if wrong or not can_apply_segment(state, summary):
+            return False
+        self._merge_growth(summary, state)
+        return True
+
+    def _merge_growth(self, summary: SegmentSummary, state: StoredRunProgress) -> None:
+        sessions = {s.run: None for s in summary.touched if state.is_session(s.run)}
+        apply_segment(state, summary)
+        self._chronicle.merge_summary(summary)
+        self._tree = Tree.resume(summary.stop, summary.edge)
+        self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
+
+    def _find_in_segment(self, segment: Segment, state: StoredRunProgress) -> None:
+        """Check a segment again, knowing of its runs all that is kept, to say what is wrong."""
+        runs: set[str] = set()
+        for data in self._reader.entries(segment.start, segment.stop):
+            runs.add(peek_run(data or b""))
+        _seed_checker(self._chronicle, state, runs)
+        self._check_own_segment(segment, lambda _done, _all: None, 0)
+        if not self._findings.count:
+            detail = f"entries {segment.start} to {segment.stop - 1} could not be checked"
+            self._findings.add(Problem.ENTRY_MISSING, detail)
+
+
+def _seed_checker(chronicle: EntryChecker, state: StoredRunProgress, runs: set[str]) -> None:
+    """Let a chronicle know how far some runs have come."""
+    for run in sorted(runs):
+        names = state.strands_of(run)
+        if names is not None:
+            chronicle.open_run(run, state.floor_of(run))
+            for name in ("main", *names):
+                strand = state.find_strand(run, name)
+                if strand is not None:
+                    chronicle.put_strand(run, name, strand)
+        elif state.is_closed(run):
+            chronicle.close_run(run)
+
+
+def _plan_ranges(start: int, target: Checkpoint) -> Iterator[EntryRange]:
+    for low in range(start, target.size, RANGE_ENTRIES):
+        high = min(low + RANGE_ENTRIES, target.size)
+        root = bytes(target.root) if high == target.size else b""
+        yield EntryRange(low, high, 0, MAX_TIME_US, root)

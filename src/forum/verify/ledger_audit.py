@@ -1,0 +1,675 @@
+"""Verification of a whole ledger, pinned at its newest signed checkpoint."""
+
+from binascii import hexlify
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Protocol
+
+from forum.deliberation import IndexedEntry
+from forum.errors import ForumError, Malformed, ProofRejected
+from forum.ledger import EntryRow, Kinds, Position, Reader, StoredBody, WriteKeys, leaf_of
+from forum.tlog import (
+    TILE_WIDTH,
+    Checkpoint,
+    Cosignature,
+    Hash,
+    TileId,
+    Tree,
+    TreeView,
+    check_consistency,
+    hash_leaf,
+    hash_leaves,
+    prove_consistency,
+)
+from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, CheckpointTimes
+from forum.verify.entry_checker import (
+    EntryChecker,
+    RunSnapshot,
+    count_recent,
+    describe_unknown_kinds,
+)
+from forum.verify.log_keys import read_ledger_log_keys
+from forum.verify.report import Claim, ClaimResult, Findings, Problem, Report, State, empty_report
+from forum.verify.segment_checker import (
+    SegmentEntryChecker,
+    apply_segment,
+    can_apply_segment,
+    digest_edge,
+)
+from forum.verify.segment_summary import (
+    EntryRange,
+    Segment,
+    SegmentSummary,
+    VerifiedCheckpoint,
+    plan_segments,
+)
+from forum.verify.session_checker import SessionChecker, SessionSummary
+from forum.verify.table_audit import TableAudit
+from forum.verify.trust import Trust, list_sightings
+
+GRACE_PERIOD_US = 10 * 1_000_000
+"""How long, in microseconds, an entry may go without an index or a cosignature."""
+
+_CHUNK_ENTRIES = 16 * TILE_WIDTH
+_NOTHING = b""
+_NO_LEAF = hash_leaf(_NOTHING)
+"""Stands for an entry that is not there; no entry is empty."""
+
+Progress = Callable[[int, int], None]
+
+
+class SegmentRunner(Protocol):
+    """Somebody who checks segments elsewhere, and nothing where that could not be done."""
+
+    def run_segments(
+        self, segments: Sequence[Segment], times: "CosignedTimes"
+    ) -> Iterator[SegmentSummary | None]:
+        """Yield what came of each segment (`check_segment`), in their order."""
+        ...
+
+    def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
+        """Yield what came of each deliberation (`check_session`), in their order."""
+        ...
+
+
+SaveRunProgress = Callable[[Iterable[RunSnapshot], VerifiedCheckpoint], None]
+"""Keeps how far the runs of a log have come, in place of whatever was kept before."""
+
+CosignedTimes = dict[tuple[int, str], int]
+"""When the signed checkpoint of a size and root was cosigned; 0 if it was not."""
+
+RANGE_ENTRIES = _CHUNK_ENTRIES
+SEGMENT_ENTRIES = 8 * _CHUNK_ENTRIES
+"""About how many entries are checked by one process at a time."""
+
+
+def verify_ledger(  # noqa: PLR0913  the last three have a default
+    reader: Reader,
+    kinds: Kinds,
+    trust: Trust,
+    now: int,
+    progress: Progress = lambda _done, _all: None,
+    *,
+    runner: SegmentRunner | None = None,
+    keep: SaveRunProgress | None = None,
+    write_keys: WriteKeys | None = None,
+    heads: Mapping[str, tuple[int, str]] | None = None,
+    left: bool = False,
+) -> Report:
+    """Check everything that one snapshot of a ledger holds.
+
+    With a runner, segments are checked elsewhere at the same time, by snapshots that are not
+    older than this one.  The report is the same.  If nothing was found, `keep` is told how far
+    the runs have come, for a later verification of what is new.  With the write keys of the log it
+    is also checked that writers of it wrote what is not signed yet.  Nobody signs a log any more
+    that was left for its next epoch: what waits there waits for ever, and is counted only.
+    """
+    audit = LedgerAudit(reader, kinds, trust, now, write_keys=write_keys, heads=heads)
+    audit.left = left
+    report = audit.run(progress, runner)
+    if keep is not None and not report.found and report.size:
+        audit.save_progress(keep)
+    return report
+
+
+def check_segment(
+    reader: Reader, kinds: Kinds, times: CosignedTimes, segment: Segment
+) -> SegmentSummary:
+    """Check a segment, without knowing what stands before it."""
+    audit = LedgerAudit(reader, kinds, Trust(), 0, SegmentEntryChecker)
+    return audit.check_segment(segment, times)
+
+
+def check_session(reader: Reader, kinds: Kinds, run: str, size: int) -> SessionSummary:
+    """Check a deliberation as the log of this size has it."""
+    return LedgerAudit(reader, kinds, Trust(), 0).check_session(run, size)
+
+
+class LedgerAudit:
+    """One verification under way."""
+
+    def __init__(  # noqa: PLR0913  the last three have a default
+        self,
+        reader: Reader,
+        kinds: Kinds,
+        trust: Trust,
+        now: int,
+        chronicle: type[EntryChecker] = EntryChecker,
+        *,
+        write_keys: WriteKeys | None = None,
+        heads: Mapping[str, tuple[int, str]] | None = None,
+    ) -> None:
+        self._keys = read_ledger_log_keys(reader, kinds, trust)
+        self._reader, self._kinds, self._now = reader, kinds, now
+        self._trust, self.left = self._keys.trust, False
+        self._findings = Findings()
+        self._tree = Tree()
+        self._unknown: Counter[str] = Counter()
+        self._seen: dict[int, tuple[Cosignature, ...]] = {}
+        self._signed: list[Checkpoint] = []
+        self._times = CheckpointTimes(now)
+        self._opened: list[Checkpoint] = []
+        self._notices: list[str] = []
+        self._checkpoint_rows = 0
+        self._tables = TableAudit(reader, self._findings, now, write_keys, heads or {})
+        self._first_floor = 0
+        """When the last checkpoint before those that are read was cosigned."""
+        self._sessions = SessionChecker(self._body, self._findings)
+        self._chronicle = chronicle(
+            reader.origin, self._findings, self._sessions.read_body, self._is_before
+        )
+
+    def run(self, progress: Progress, runner: SegmentRunner | None = None) -> Report:
+        """Read the checkpoints, then every entry, then what only the end can tell."""
+        if not self._trust.log_keys:
+            # There is nothing to compare with, for a reader who trusts nobody.
+            unknown = ClaimResult(
+                State.NOT_CHECKED, "no key was given: name the log's key with --key"
+            )
+            return empty_report(self._reader.origin, unknown, unknown, self._findings)
+        self._read_checkpoints()
+        size = self._signed[-1].size if self._signed else 0
+        self._check_entries(progress, runner)
+        self._check_sessions(size, runner)
+        pending = self._check_pending(size)
+        self._check_memories()
+        return self._report(size, pending)
+
+    def _check_entries(self, progress: Progress, runner: SegmentRunner | None) -> None:
+        """Take in all entries, in this process or by summaries of those that others took in."""
+        segments = list(plan_segments(self._plan_ranges(), SEGMENT_ENTRIES))
+        size = segments[-1].stop if segments else 0
+        if runner is None:
+            for segment in segments:
+                self._check_own_segment(segment, progress, size)
+            return
+        recent = True
+        summaries = runner.run_segments(segments, self._chronicle.times)
+        for segment, summary in zip(segments, summaries, strict=True):
+            if summary is not None and self._merge_segment(summary):
+                recent = False
+                progress(segment.stop, size)
+                continue
+            if not recent:
+                self._restore_recent(segment.start)
+            recent = True
+            self._check_own_segment(segment, progress, size)
+        self._confirm_absent()
+
+    def save_progress(self, keep: SaveRunProgress) -> None:
+        """Hand over how far the runs have come."""
+        keep(self._chronicle.known_runs(self._sessions.runs), self._last_verified())
+
+    def _last_verified(self) -> VerifiedCheckpoint:
+        newest = self._signed[-1]
+        times = [self._cosigned_time(checkpoint.size) for checkpoint in self._signed]
+        return VerifiedCheckpoint(
+            origin=newest.origin,
+            size=newest.size,
+            root=newest.root.hex(),
+            checked_at=self._now,
+            floor=max([self._first_floor, *times]),
+            witnessed=max(self._seen, default=0),
+        )
+
+    def _plan_ranges(self, start: int = 0) -> Iterator[EntryRange]:
+        """Yield what is read at once; a step ends at each checkpoint, to compare its root."""
+        for checkpoint in self._signed:
+            stop = checkpoint.size
+            floor, ceiling = self._times.bounds(start)
+            bounds = (max(floor, self._first_floor), ceiling)
+            # Of two checkpoints of one size, the second has no entries of its own.
+            for low in range(start, stop, _CHUNK_ENTRIES) or (stop,):
+                high = min(low + _CHUNK_ENTRIES, stop)
+                root = bytes(checkpoint.root) if high == stop else b""
+                yield EntryRange(low, high, *bounds, root)
+            start = stop
+
+    def _check_own_segment(self, segment: Segment, progress: Progress, size: int) -> None:
+        for step in segment.steps:
+            self._chronicle.set_time_bounds(step.floor, step.ceiling)
+            if step.start < step.stop:
+                self._check_chunk(step.start, step.stop)
+                progress(step.stop, size)
+            if step.root:
+                self._compare_root(step.stop, step.root)
+
+    def check_segment(self, segment: Segment, times: CosignedTimes) -> SegmentSummary:
+        """Take in a segment under assumptions, and return what came of it."""
+        chronicle = self._chronicle
+        assert isinstance(chronicle, SegmentEntryChecker)  # noqa: S101  whoever calls has chosen it
+        chronicle.times = times
+        try:
+            self._tree = Tree.load(segment.start, self._reader.read_tile)
+            before = digest_edge(self._tree.edge)
+            self._check_own_segment(segment, lambda _done, _all: None, 0)
+        except ForumError:
+            # Whoever takes it in with all that stands before it says what is wrong.
+            return SegmentSummary(segment.start, segment.stop, 1, b"")
+        if self._findings.count:
+            return SegmentSummary(segment.start, segment.stop, self._findings.count, before)
+        opened, touched, closed = chronicle.summary()
+        return SegmentSummary(
+            start=segment.start,
+            stop=segment.stop,
+            found=0,
+            edge_before=before,
+            edge=self._tree.edge,
+            opened=opened,
+            touched=touched,
+            closed=closed,
+            absent=chronicle.bodies_absent(),
+            redacted=chronicle.bodies_redacted(),
+            entries=chronicle.entries,
+            bodies=chronicle.ok,
+            unknown=dict(self._unknown),
+            sessions=tuple(self._sessions.runs),
+            not_checked=tuple(chronicle.not_checked),
+            unlisted=tuple(chronicle.unlisted),
+            strands=self._tables.strands,
+            tallies=self._tables.tallies.as_dict(),
+        )
+
+    def _merge_segment(self, summary: SegmentSummary) -> bool:
+        """Take over a segment that somebody else took in, if it holds after all before it."""
+        if summary.found or summary.edge_before != digest_edge(self._tree.edge):
+            return False
+        if not can_apply_segment(self._chronicle, summary):
+            return False
+        apply_segment(self._chronicle, summary)
+        self._chronicle.merge_summary(summary)
+        self._tree = Tree.resume(summary.stop, summary.edge)
+        self._unknown.update(summary.unknown)
+        self._sessions.runs.update(dict.fromkeys(summary.sessions))
+        self._tables.merge(summary.strands, summary.tallies)
+        return True
+
+    def _restore_recent(self, start: int) -> None:
+        """Know as recent what would be, had this process taken in all before an index."""
+        young, old = count_recent(self._chronicle.entries)
+        first = max(0, start - young - old)
+        entries = (row.data if row else _NOTHING for row in self._reader.rows(first, start))
+        leaves = [hexlify(leaf) for leaf in hash_leaves(entries)]
+        border = max(0, len(leaves) - young)
+        self._chronicle.restore_recent(leaves[:border], leaves[border:])
+
+    def _confirm_absent(self) -> None:
+        """Look again for bodies that others did not find.
+
+        Their snapshots are younger than this one: a body may have been erased since, by a
+        redaction that the checkpoint of this report does not cover.
+        """
+        for index, leaf, name in self._chronicle.list_unexplained_bodies():
+            with suppress(Malformed):
+                entry = self._kinds.read(self._data_at(index))
+                self._chronicle.recheck_body(index, leaf, entry, name)
+
+    def _check_sessions(self, size: int, runner: SegmentRunner | None) -> None:
+        runs = list(self._sessions.runs)
+        done = runner.run_sessions(runs, size) if runner and runs else (None for _ in runs)
+        for run, summary in zip(runs, done, strict=True):
+            if summary is None or summary.found > len(summary.findings):
+                self._sessions.check_session(run, self._signed_entries(run))
+            else:
+                self._sessions.merge_summary(summary)
+
+    def check_session(self, run: str, size: int) -> SessionSummary:
+        """Play one deliberation, and return what came of it."""
+        self._tree = Tree.load(size, self._reader.read_tile)
+        self._sessions.check_session(run, self._signed_entries(run))
+        return self._sessions.summary()
+
+    def _check_chunk(self, start: int, stop: int) -> None:
+        rows = list(self._reader.rows(start, stop))
+        leaves = hash_leaves([row.data if row else _NOTHING for row in rows])
+        # The leaves first: what was altered is named before what follows from it.
+        self._compare_tiles(leaves)
+        self._tables.check_ids(start, rows, leaves)
+        follow, kinds = self._chronicle.check_plain_entry, self._kinds
+        for index, (row, leaf) in enumerate(zip(rows, leaves, strict=True), start):
+            if row is None:
+                self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
+                continue
+            name = hexlify(leaf)
+            if not follow(name, row, kinds):
+                self._tables.check_row(index, row)
+                self._check_entry(index, name, row.data)
+
+    def _check_entry(self, index: int, leaf: bytes, data: bytes) -> None:
+        try:
+            entry = self._kinds.read(data)
+        except Malformed as error:
+            self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
+            return
+        self._chronicle.check_entry(index, leaf, entry)
+        self._sessions.detect_session(index, entry)
+        self._tables.add_entry(entry)
+        if entry.kind not in self._kinds:
+            self._unknown[entry.kind] += 1
+
+    def _body(self, _index: int, position: Position, name: str) -> StoredBody | None:
+        return self._reader.body(position, name)
+
+    def _signed_entries(self, run: str) -> Iterator[IndexedEntry]:
+        """Yield the entries of a run that are in the signed tree."""
+        for strand in self._reader.strands(run):
+            entries = [row.data for row in self._reader.strand_rows(run, strand)]
+            leaves = [leaf_of(data) for data in entries]
+            places = zip(leaves, self._reader.indexes(leaves), entries, strict=True)
+            for leaf, index, data in places:
+                if index is not None and self._is_at(leaf, index):
+                    with suppress(Malformed):  # that was found when it was taken in
+                        yield IndexedEntry(index, leaf, self._kinds.read(data))
+
+    def _compare_tiles(self, leaves: list[bytes]) -> None:
+        """Compare the tiles that these leaves make with those that are stored."""
+        for tile, hashes in self._tree.extend(leaves).items():
+            stored = self._reader.read_tile(tile, len(hashes) // 32)
+            if stored != hashes:
+                self._report_tile(tile, hashes, stored)
+
+    def _report_tile(self, tile: TileId, hashes: bytes, stored: bytes) -> None:
+        if tile.level:
+            detail = f"stored tile {tile.path(len(hashes) // 32)} is not that of the entries"
+            self._findings.add(Problem.LEAF_MISMATCH, detail)
+            return
+        for place in range(len(hashes) // 32):
+            index = tile.index * TILE_WIDTH + place
+            own = hashes[32 * place : 32 * place + 32]
+            if own != stored[32 * place : 32 * place + 32] and own != _NO_LEAF:
+                detail = "its bytes are not those whose hash is in the tree"
+                self._findings.add(Problem.LEAF_MISMATCH, detail, index)
+
+    def _compare_root(self, size: int, root: bytes) -> None:
+        if self._tree.root() != root:
+            detail = f"the entries do not have the root that was signed for size {size}"
+            self._findings.add(Problem.ROOT_MISMATCH, detail)
+
+    def _read_checkpoints(self, start: int = 0) -> None:
+        opened = [self._open_row(*row) for row in self._reader.checkpoint_rows(start)]
+        self._checkpoint_rows = len(opened)
+        self._signed = [checkpoint for checkpoint in opened if checkpoint is not None]
+        # The row says one size and the note may say another.
+        self._signed.sort(key=lambda checkpoint: checkpoint.size)
+        self._add_unpublished()
+        self._resolve_times()
+
+    def _resolve_times(self) -> None:
+        """Decide when the checkpoints that were opened so far were cosigned."""
+        self._times.drop_inconsistent()
+        for checkpoint in self._opened:
+            time = self._times.time_of(checkpoint.size)
+            self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
+
+    def _open_row(self, size: int, data: bytes) -> Checkpoint | None:
+        checkpoint = self._open_checkpoint(data)
+        if checkpoint is not None and checkpoint.size != size:
+            detail = f"a checkpoint of size {checkpoint.size} is stored as one of size {size}"
+            self._findings.add(Problem.COLUMN_MISMATCH, detail)
+        return checkpoint
+
+    def _open_checkpoint(self, data: bytes) -> Checkpoint | None:
+        """Return a checkpoint of this log, and take note of who has cosigned it when."""
+        checkpoint = self._trust.open_checkpoint(data, self._findings)
+        if checkpoint is None or not checkpoint.size:
+            return None
+        if checkpoint.origin != self._reader.origin:
+            # Its key may well be trusted, but for the log that it speaks of.
+            detail = f"checkpoint: it is of {checkpoint.origin}, another log"
+            self._findings.add(Problem.SIGNATURE_REJECTED, detail)
+            return None
+        if not self._keys.check_signer(data, self._findings):
+            return None
+        seen = self._trust.verify_cosignatures(data, self._findings)
+        if self._trust.is_satisfied_by(seen):
+            self._seen[checkpoint.size] = seen
+            self._times.add(checkpoint.size, self._trust.quorum_time(seen))
+        self._opened.append(checkpoint)
+        return checkpoint
+
+    def _cosigned_time(self, size: int) -> int:
+        """Return when the checkpoint of a size was cosigned, or 0 if that is not known."""
+        return self._times.time_of(size)
+
+    def _add_unpublished(self) -> None:
+        """Take in what the signer remembers and the database does not have, if its tree does.
+
+        A signer that is stopped between its guard and the database leaves just that behind.  It
+        is told from a cut tail by the tree: every entry that was signed is there.
+        """
+        guard = self._trust.guard_checkpoint(self._reader.origin)
+        newest = self._signed[-1].size if self._signed else 0
+        if guard is not None and guard.size > newest and self._has_tree(guard):
+            self._signed.append(guard)
+            self._opened.append(guard)
+            self._notices.append(
+                f"entries {newest} to {guard.size - 1} are signed, and their checkpoint is not "
+                "yet published here; the next write repairs it"
+            )
+
+    def _has_tree(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether the tree of the database once was the one of a checkpoint."""
+        try:
+            head = self._reader.head()
+            if checkpoint.size > min(head.size, self._reader.count_entries()):
+                return False
+            return TreeView(head.size, self._reader.read_tile).root(checkpoint.size) == (
+                checkpoint.root
+            )
+        except Malformed:
+            return False
+
+    def _check_pending(self, size: int) -> int:
+        """Count what is not signed yet; it is a finding only when later entries were signed.
+
+        What a crash left behind waits for the next write, however long that takes.  To sign what
+        came later and leave an entry out is another thing: that is to hide it.
+        """
+        if not self._signed:
+            self._findings.add(Problem.NOTHING_SIGNED, "there is no checkpoint by a trusted key")
+        end, stored = self._stored_beyond(size)
+        sequenced = [row for row in self._reader.rows(size, max(size, end)) if row is not None]
+        waiting = [*sequenced, *self._reader.unsequenced_rows()]
+        idle = sum(self._check_waiting(row.data if row else None) for row in waiting)
+        if idle:
+            self._notices.append(
+                f"{idle} entries are recorded and not signed yet; the next write signs them"
+            )
+        self._tables.check_waiting([row for row in waiting if row], len(sequenced))
+        self._compare_head(sequenced)
+        self._check_tables([row for row in waiting if row])
+        strays = stored - size - len(waiting)
+        if strays > 0:
+            detail = (
+                f"{strays} entries are stored that are neither in the tree nor on the way to it"
+            )
+            self._findings.add(Problem.STRAY_ENTRY, detail)
+        return len(waiting)
+
+    def _compare_head(self, sequenced: list[EntryRow]) -> None:
+        """Check that the head of the log is the tree of all entries that have an index."""
+        tree = Tree.resume(self._tree.size, self._tree.edge)
+        tree.extend(hash_leaves(row.data for row in sequenced))
+        with suppress(Malformed):  # that is a finding of its own
+            head = self._reader.head()
+            if (head.size, head.root) != (tree.size, tree.root()):
+                detail = f"the head of the log says size {head.size}, and its entries {tree.size}"
+                self._findings.add(Problem.ROOT_MISMATCH, detail)
+
+    def _check_tables(self, waiting: list[EntryRow]) -> None:
+        """Compare the tables with all entries, those too that are not signed yet."""
+        bodies = self._chronicle.ok + self._chronicle.mismatch
+        for row in waiting:
+            with suppress(Malformed):
+                entry = self._kinds.read(row.data)
+                self._tables.add_entry(entry)
+                found = (self._reader.body(row.position, name) for name in entry.bodies)
+                bodies += sum(1 for body in found if body is not None)
+        self._tables.finish(bodies, self._checkpoint_rows)
+
+    def _stored_beyond(self, size: int) -> tuple[int, int]:  # noqa: ARG002  others need it
+        """Return up to which index entries may be found, and how many are stored in all."""
+        stored = self._reader.count_entries()
+        # The head is a row of the database, and may say anything: no more can be there.
+        return min(self._head_size(), stored), stored
+
+    def _head_size(self) -> int:
+        try:
+            return self._reader.head().size
+        except Malformed as error:
+            self._findings.add(Problem.ROOT_MISMATCH, f"the head of the log: {error}")
+            return 0
+
+    def _check_waiting(self, data: bytes | None) -> bool:
+        """Check an entry that is not signed; tell whether nothing is wrong but that it waits."""
+        if data is None:
+            detail = "an entry that waits for its index is not there"
+            self._findings.add(Problem.ENTRY_MISSING, detail)
+            return False
+        try:
+            entry = self._kinds.read(data)
+        except Malformed as error:
+            self._findings.add(Problem.ENTRY_MALFORMED, f"not signed yet: {error}")
+            return False
+        if self.left:
+            return False
+        where = f"{entry.run}/{entry.strand}/{entry.n}"
+        if entry.ts > self._now + MAX_CLOCK_SKEW_US:
+            detail = (
+                f"its time is {(entry.ts - self._now) // 1_000_000} s in the future. "
+                "The clock of the machine that wrote it was probably ahead"
+            )
+            self._findings.add(Problem.TIME_IMPOSSIBLE, detail, None, where)
+            return False
+        late = self._last_signed - entry.ts
+        if late > GRACE_PERIOD_US:
+            detail = f"in no signed checkpoint, though {late // 1_000_000} s later others were"
+            self._findings.add(Problem.LEFT_UNSEQUENCED, detail, None, where)
+            return False
+        return not self._is_recent(entry.ts)
+
+    @cached_property
+    def _last_signed(self) -> int:
+        """The latest time, in microseconds, at which the log is known to have signed entries."""
+        size = self._signed[-1].size if self._signed else 0
+        written = self._written_time(size - 1) if size else 0
+        # A time that has not come yet says nothing; it is a finding of its own.
+        return max(self._times.last, written if written <= self._now + MAX_CLOCK_SKEW_US else 0)
+
+    def _check_memories(self) -> None:
+        """Compare with what was seen before: a log may grow, and do nothing else."""
+        if not self._signed:
+            return
+        newest = self._signed[-1]
+        view = TreeView(newest.size, self._reader.read_tile)
+        for memory in self._trust.remembered_checkpoints(self._reader.origin, self._findings):
+            if memory.size > newest.size:
+                detail = (
+                    f"a checkpoint of size {memory.size} was seen before, this is {newest.size}"
+                )
+                self._findings.add(Problem.TAIL_CUT, detail)
+            elif memory.size:
+                self._check_memory(memory, newest, view)
+
+    def _check_memory(self, memory: Checkpoint, newest: Checkpoint, view: TreeView) -> None:
+        try:
+            proof = prove_consistency(view, memory.size)
+            check_consistency(proof, memory.size, memory.root, newest.size, newest.root)
+        except (ProofRejected, Malformed):
+            detail = f"the checkpoint of size {memory.size} that was seen before is not continued"
+            self._findings.add(Problem.HISTORY_REPLACED, detail)
+
+    def _is_before(self, parent: str, index: int) -> bool:
+        """Look up a parent that is not among the recent entries."""
+        leaf = Hash(bytes.fromhex(parent))
+        return any(self._is_at(leaf, i) for i in self._reader.find_by_prefix(leaf[:8]) if i < index)
+
+    def _is_at(self, leaf: Hash, index: int) -> bool:
+        """Tell whether the tree, as far as it was taken in, has a leaf at this index."""
+        if not 0 <= index < self._tree.size:
+            return False
+        try:
+            return TreeView(self._tree.size, self._reader.read_tile).leaf(index) == leaf
+        except Malformed:
+            return False  # the tile is not there; that was found when it was compared
+
+    def _is_recent(self, ts: int) -> bool:
+        """Tell whether what was written then may still be on its way.
+
+        The time is the writer's claim: one from the future would never grow old.
+        """
+        return self._now - GRACE_PERIOD_US <= ts <= self._now + MAX_CLOCK_SKEW_US
+
+    def _check_witnessed(self, size: int) -> tuple[Cosignature, ...]:
+        """Return the cosignatures of the newest witnessed checkpoint, which must be recent."""
+        newest = max(self._seen, default=0)
+        late = newest < size and not self._is_recent(self._written_time(newest))
+        if late and self._is_unfinished(newest):
+            self._notices.append(
+                f"entries {newest} to {size - 1} are signed and not cosigned yet; "
+                "the next write asks the witnesses again"
+            )
+        elif late or not newest:
+            detail = f"entries {newest} to {size - 1} are in no checkpoint that the policy accepts"
+            self._findings.add(Problem.NOT_WITNESSED, detail)
+        return self._seen.get(newest, ())
+
+    def _is_unfinished(self, witnessed: int) -> bool:
+        """Tell whether all that no witness has cosigned is the last thing that the signer did.
+
+        That is what a crash leaves behind.  A second checkpoint without its witnesses is not: the
+        signer went on without them.
+        """
+        guard = self._trust.guard_checkpoint(self._reader.origin)
+        since = [checkpoint for checkpoint in self._signed if checkpoint.size > witnessed]
+        return witnessed > 0 and guard is not None and since == [guard]
+
+    def _data_at(self, index: int) -> bytes:
+        row = next(self._reader.rows(index, index + 1))
+        return row.data if row else _NOTHING
+
+    def _written_time(self, index: int) -> int:
+        try:
+            return self._kinds.read(self._data_at(index)).ts
+        except Malformed:
+            return 0
+
+    def _report(self, size: int, pending: int) -> Report:
+        bodies = self._chronicle.finish()
+        seen = self._check_witnessed(size) if self._trust.policy else ()
+        chronicle, findings = self._chronicle, self._findings
+        checked = (
+            f"{chronicle.entries} entries, every leaf and link{self._sessions.describe_played()}"
+        )
+        intact = findings.judge_claim(Claim.INTACT, checked)
+        opened = chronicle.open_runs()
+        complete = f"no gap in {chronicle.runs} runs, {len(opened)} of them still open"
+        not_checked = [
+            f"the strands of run {run}: its list is redacted" for run in chronicle.unlisted
+        ]
+        return Report(
+            origin=self._reader.origin,
+            size=size,
+            root=self._signed[-1].root.hex() if self._signed else "",
+            intact=intact,
+            complete=findings.judge_claim(Claim.COMPLETE, complete),
+            independent=self._trust.judge_independence(seen, findings),
+            findings=tuple(findings.listed),
+            found=findings.count,
+            not_checked=(
+                *describe_unknown_kinds(self._unknown.items()),
+                *chronicle.not_checked,
+                *not_checked,
+                *self._sessions.not_checked,
+                *self._tables.not_checked,
+            ),
+            entries=chronicle.entries,
+            runs=chronicle.runs,
+            open_runs=opened,
+            bodies=bodies,
+            pending=pending,
+            sightings=list_sightings(seen),
+            notices=(*self._notices, *self._times.notices()),
+        )

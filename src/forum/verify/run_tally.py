@@ -1,0 +1,173 @@
+"""What the entries of each run say of the rows beside the log: its account and its timers.
+
+A tally is additive: segments of a log are tallied apart and put together in the order of the log.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from forum.ledger import MAIN_STRAND, Amount, Entry, RunCloseFacts
+from forum.work import (
+    AcceptedFacts,
+    CallFacts,
+    GateDecisionByFacts,
+    GateDecisionFacts,
+    GateOpenFacts,
+    InterruptionFacts,
+    ReplyFacts,
+    ReplyOrigin,
+    ResumptionFacts,
+)
+
+_RUN_AGENT = "run"
+"""The agent of a call that another run answers: its calls are counted there."""
+
+
+class RunTally(msgspec.Struct):
+    """What one run has reserved and spent, what it waits for, and whether it has ended."""
+
+    cap: tuple[int, int, int] | None = None
+    """What its request allows; None where the request is not among the entries."""
+    deadline: int = 0
+    usd: int = 0
+    tokens: int = 0
+    calls: int = 0
+    delegates: bool = False
+    """Whether another run answered one of its calls: the calls made there are not told apart."""
+    closed: bool = False
+    interrupted: bool | None = None
+    """Whether nobody is to go on with it; None where these entries do not say."""
+    reserved: dict[str, tuple[int, int, bool]] = {}
+    """By strand, the call that has no reply yet: dollars, tokens, whether another run answers."""
+    settled: list[str] = []
+    """Strands whose first reply belongs to a call before these entries."""
+    gates: dict[str, int] = {}
+    """The gates that are open, each with its deadline."""
+    decided: list[str] = []
+    """Gates that were opened before these entries and decided among them."""
+
+    def add_entry(self, entry: Entry[Any]) -> None:
+        """Take in an entry of the run."""
+        match entry.facts:
+            case AcceptedFacts() as facts if entry.strand == MAIN_STRAND:
+                self.cap = facts.cap.usd, facts.cap.tokens, facts.cap.calls
+                self.deadline = entry.ts + 1000 * facts.milliseconds
+            case CallFacts() as facts:
+                self._reserve(entry.strand, facts)
+            case ReplyFacts() as facts:
+                self._settle(entry.strand, facts)
+            case GateOpenFacts() as facts:
+                self.gates[entry.strand] = entry.ts + 1000 * facts.milliseconds
+            case GateDecisionFacts() | GateDecisionByFacts():
+                if self.gates.pop(entry.strand, None) is None:
+                    self.decided.append(entry.strand)
+            case RunCloseFacts() if entry.strand == MAIN_STRAND:
+                self.closed = True
+            case facts:
+                self._set_interrupted(entry.strand, facts)
+
+    def _set_interrupted(self, strand: str, facts: object) -> None:
+        if strand == MAIN_STRAND and isinstance(facts, InterruptionFacts | ResumptionFacts):
+            self.interrupted = isinstance(facts, InterruptionFacts)
+
+    def _reserve(self, strand: str, called: CallFacts) -> None:
+        delegates = called.agent == _RUN_AGENT == called.model
+        self.reserved[strand] = (called.usd, called.tokens, delegates)
+        self.usd, self.tokens = self.usd + called.usd, self.tokens + called.tokens
+        self.calls += 1
+        self.delegates = self.delegates or delegates
+
+    def _settle(self, strand: str, replied: ReplyFacts) -> None:
+        if strand not in self.reserved:
+            self.settled.append(strand)
+        usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
+        self.usd, self.tokens = self.usd + replied.usd - usd, self.tokens + replied.tokens - tokens
+        # A reply that was taken over from another run was paid there.
+        self.calls -= replied.source is ReplyOrigin.RECORDED
+
+    def merge(self, later: "RunTally") -> None:
+        """Take in what later entries of the run come to."""
+        self.cap, self.deadline = (
+            (later.cap, later.deadline) if later.cap else (self.cap, self.deadline)
+        )
+        for strand in later.settled:
+            usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
+            self.usd, self.tokens = self.usd - usd, self.tokens - tokens
+        for gate in later.decided:
+            self.gates.pop(gate, None)
+        self.usd, self.tokens = self.usd + later.usd, self.tokens + later.tokens
+        self.calls += later.calls
+        self.delegates, self.closed = self.delegates or later.delegates, self.closed or later.closed
+        if later.interrupted is not None:
+            self.interrupted = later.interrupted
+        self.reserved |= later.reserved
+        self.gates |= later.gates
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether only a person or another run can have it go on."""
+        return bool(self.gates) or any(call[2] for call in self.reserved.values())
+
+    def describe_difference(self, cap: Amount, used: Amount) -> str:
+        """Return how an account differs from what the entries say, or nothing if it does not."""
+        if self.cap is not None and tuple(cap) != self.cap:
+            return f"it allows {tuple(cap)}, and the request {self.cap}"
+        spent = (self.usd, self.tokens, used.calls if self.delegates else self.calls)
+        return "" if tuple(used) == spent else f"it has {tuple(used)} used, and the calls {spent}"
+
+
+class RunTallies:
+    """The tallies of runs; those that have ended are handed out, and not kept."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, RunTally] = {}
+        self._closed: list[str] = []
+        """The runs among them that have ended."""
+
+    def add_entry(self, entry: Entry[Any]) -> None:
+        """Take in an entry that says something of its run's account or timers."""
+        if isinstance(entry.facts, _COUNTED_FACTS):
+            tally = self._of(entry.run)
+            tally.add_entry(entry)
+            if isinstance(entry.facts, RunCloseFacts) and tally.closed:
+                self._closed.append(entry.run)
+
+    def merge(self, later: dict[str, RunTally]) -> None:
+        """Take in the tallies of later entries."""
+        for run, tally in later.items():
+            if run in self._runs:
+                self._runs[run].merge(tally)
+            else:
+                self._runs[run] = tally
+            if tally.closed:
+                self._closed.append(run)
+
+    def as_dict(self) -> dict[str, RunTally]:
+        """Return the tallies that are kept."""
+        return self._runs
+
+    def pop_closed(self, enough: int) -> dict[str, RunTally]:
+        """Return the runs that have ended, once there are enough, and keep them no more."""
+        if len(self._closed) < enough:
+            return {}
+        # A run that is closed twice is a finding of its own, and is here once.
+        closed = {run: self._runs.pop(run) for run in self._closed if run in self._runs}
+        self._closed.clear()
+        return closed
+
+    def open_runs(self) -> Iterator[tuple[str, RunTally]]:
+        """Yield the runs that were accepted and have not ended."""
+        for run, tally in self._runs.items():
+            if tally.cap is not None and not tally.closed:
+                yield run, tally
+
+    def _of(self, run: str) -> RunTally:
+        return self._runs.setdefault(run, RunTally(reserved={}, settled=[], gates={}, decided=[]))
+
+
+_COUNTED_FACTS = (
+    *(AcceptedFacts, CallFacts, ReplyFacts, GateOpenFacts, GateDecisionFacts, GateDecisionByFacts),
+    *(InterruptionFacts, ResumptionFacts, RunCloseFacts),
+)

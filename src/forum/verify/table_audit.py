@@ -1,0 +1,273 @@
+"""Whether the tables of a database say what the entries say.
+
+Readers find entries by columns, by look-up tables and by names of strands; workers act on rows
+beside the log.  Verification walks the same ways: it compares every such column with the bytes,
+counts the rows of all tables, and recomputes what is derived from entries.
+
+What was used of caps over many runs is not derived: it is counted by the day of the database, from
+when an operator has set the cap.  The report lists it as not checked.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from forum.errors import Malformed
+from forum.ledger import (
+    LOG_RUN,
+    MAIN_STRAND,
+    TAGGED_STRANDS,
+    Entry,
+    EntryRow,
+    IdempotencyRecord,
+    Reader,
+    TableCounts,
+    Timer,
+    WriteKeys,
+    has_matching_columns,
+    leaf_of,
+)
+from forum.tlog import count_tiles
+from forum.verify.report import Findings, Problem
+from forum.verify.run_tally import RunTallies, RunTally
+
+_PAGE_ROWS = 1000
+_NEVER_US = 2**62
+_MAX_TIMER_DELAY_US = 24 * 3600 * 1_000_000
+"""How much later than its cause a timer may be set: workers put it off by seconds."""
+
+
+class TableAudit:
+    """Compares the rows of one log with its entries, as these are taken in."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        findings: Findings,
+        now: int,
+        keys: WriteKeys | None,
+        heads: Mapping[str, tuple[int, str]],
+    ) -> None:
+        self._reader, self._findings, self._now, self._keys = reader, findings, now, keys
+        self._remembered = heads
+        """The last entries of strands that this reader has seen before: position and id."""
+        self.tallies = RunTallies()
+        self.strands = 0
+        """How many strands begin among the entries taken in."""
+        self.not_checked: list[str] = []
+        """What is in the tables and does not follow from entries."""
+        self._accounts = 0
+        """How many accounts were found for the runs of these entries."""
+
+    def check_row(self, index: int, row: EntryRow) -> None:
+        """Compare the columns of an entry with its bytes."""
+        if not row.n:
+            self.strands += 1
+        if not has_matching_columns(self._reader.origin, row):
+            detail = f"its row stands at {row.position}, and its bytes name another place"
+            self._findings.add(Problem.COLUMN_MISMATCH, detail, index, str(row.position))
+
+    def check_ids(
+        self, start: int, rows: Sequence[EntryRow | None], leaves: Sequence[bytes]
+    ) -> None:
+        """Check that consecutive entries are found by their ids."""
+        for index in self._reader.find_misplaced(start, leaves):
+            if row := rows[index - start]:
+                detail = "it is not found by its id"
+                self._findings.add(Problem.COLUMN_MISMATCH, detail, index, str(row.position))
+
+    def add_entry(self, entry: Entry[object]) -> None:
+        """Take in what an entry says of the rows beside the log."""
+        self.tallies.add_entry(entry)
+        self._compare_accounts(self.tallies.pop_closed(_PAGE_ROWS))
+
+    def merge(self, strands: int, tallies: dict[str, RunTally]) -> None:
+        """Take in what others have made of later entries."""
+        self.strands += strands
+        self.tallies.merge(tallies)
+        self._compare_accounts(self.tallies.pop_closed(_PAGE_ROWS))
+
+    def check_waiting(self, rows: Sequence[EntryRow], sequenced: int) -> None:
+        """Check rows that are not signed yet: their columns, and that a writer has tagged them.
+
+        The first of them have an index.  The others must have none: an entry that is listed a
+        second time could make up for one that is missing.
+        """
+        leaves = [leaf_of(row.data) for row in rows[sequenced:]]
+        for row, index in zip(rows[sequenced:], self._reader.indexes(leaves), strict=True):
+            if index is not None:
+                detail = f"it waits for an index, and has index {index}"
+                self._findings.add(Problem.TABLE_MISMATCH, detail, index, str(row.position))
+        for row in rows:
+            self.strands += row.n == 0
+            where = str(row.position)
+            if not has_matching_columns(self._reader.origin, row):
+                detail = f"a row that waits at {where} has the bytes of another place"
+                self._findings.add(Problem.COLUMN_MISMATCH, detail, None, where)
+            elif self._keys is not None and not self._is_tagged(row, self._keys):
+                detail = "it waits for its signature, and no writer of this log has tagged it"
+                self._findings.add(Problem.TAG_REJECTED, detail, None, where)
+
+    def _is_tagged(self, row: EntryRow, keys: WriteKeys) -> bool:
+        if row.tag is None:
+            return not keys.is_enforced
+        return keys.accepts_entry(row.data, row.tag)
+
+    def finish(self, bodies: int, checkpoints: int) -> None:
+        """Count all rows, and compare what is derived, once all entries were taken in."""
+        counts = self._reader.count_rows()
+        self._compare_counts(counts, bodies, checkpoints)
+        self._compare_accounts(self.tallies.pop_closed(0))
+        self._compare_accounts(dict(self.tallies.open_runs()))
+        self._check_accounts(counts)
+        self._check_timers()
+        self._check_idempotency()
+        self._check_heads()
+        self._report_quarantine()
+        if used := self._reader.budget_use():
+            self.not_checked.append(f"what {len(used)} accounts under shared caps have used")
+
+    def _compare_counts(self, counts: TableCounts, bodies: int, checkpoints: int) -> None:
+        try:
+            size = self._reader.head().size
+        except Malformed:
+            return  # the head of the log is a finding of its own
+        expected = {
+            "edge": 1,
+            "strands": self.strands,
+            "leaves": size,
+            "tiles": count_tiles(size),
+            "checkpoints": checkpoints,
+            "bodies": bodies,
+            "heads": min(counts.heads, len(TAGGED_STRANDS) + 1),
+            "strays": 0,
+        }
+        for name, count in expected.items():
+            there = getattr(counts, name)
+            if there != count:
+                detail = f"the database has {there} rows of {name}, and the log {count}"
+                self._findings.add(Problem.TABLE_MISMATCH, detail)
+
+    def _compare_accounts(self, tallies: dict[str, RunTally]) -> None:
+        """Compare accounts with the calls of their runs; that of an ended run may be gone."""
+        runs = [run for run, tally in tallies.items() if tally.cap is not None]
+        for start in range(0, len(runs), _PAGE_ROWS):
+            accounts = self._reader.accounts(runs[start : start + _PAGE_ROWS])
+            for run in runs[start : start + _PAGE_ROWS]:
+                tally, account = tallies[run], accounts.get(run)
+                self._accounts += account is not None
+                if account is None:
+                    why = "" if tally.closed else "it is not there, and the run goes on"
+                else:
+                    why = tally.describe_difference(account.cap, account.used)
+                if why:
+                    detail = f"the account of run {run}: {why}"
+                    self._findings.add(Problem.TABLE_MISMATCH, detail)
+
+    def _check_accounts(self, counts: TableCounts) -> None:
+        """Look for accounts of runs that the log does not have, if there are too many."""
+        if counts.accounts == self._accounts:
+            return
+        for run in _read_pages(lambda last: self._reader.account_runs(last, _PAGE_ROWS)):
+            if not self._is_run(run):
+                detail = f"an account of run {run}, of which the log has no entry"
+                self._findings.add(Problem.TABLE_MISMATCH, detail)
+
+    def _check_timers(self) -> None:
+        """Check that whoever waits for nobody is looked after, and in time."""
+        timers = {
+            (timer.run, timer.strand): timer.at if isinstance(timer.at, int) else _NEVER_US
+            for timer in self._timers()
+        }
+        for run, tally in self.tallies.open_runs():
+            if tally.interrupted:
+                continue  # whoever resumes it sets its timers again
+            latest = max(self._now, min(tally.deadline, self._now + _MAX_TIMER_DELAY_US))
+            if not tally.is_waiting:
+                self._check_timer(timers, run, MAIN_STRAND, latest)
+            for strand, deadline in tally.gates.items():
+                self._check_timer(timers, run, strand, max(self._now, deadline))
+        for run, strand in timers:
+            if not self._is_run(run):
+                detail = f"a timer of {run}/{strand}, of which the log has no entry"
+                self._findings.add(Problem.TABLE_MISMATCH, detail)
+
+    def _check_timer(
+        self, timers: dict[tuple[str, str], int], run: str, strand: str, latest: int
+    ) -> None:
+        at = timers.get((run, strand))
+        if at is None:
+            detail = f"{run}/{strand} has no timer: nobody would go on with it"
+            self._findings.add(Problem.TABLE_MISMATCH, detail)
+        elif at > latest + _MAX_TIMER_DELAY_US:
+            detail = f"the timer of {run}/{strand} is set more than a day too late"
+            self._findings.add(Problem.TABLE_MISMATCH, detail)
+
+    def _timers(self) -> Iterator[Timer]:
+        last: Timer | None = None
+        while page := self._reader.timers(last, _PAGE_ROWS, due=False):
+            yield from page
+            last = page[-1]
+
+    def _check_idempotency(self) -> None:
+        last = ""
+        while page := self._reader.idempotency_rows(last, _PAGE_ROWS):
+            for row in page:
+                if not self._is_tagged_idempotency(row):
+                    detail = f"idempotency key {row.name!r} leads to run {row.run}, and must not"
+                    self._findings.add(Problem.TABLE_MISMATCH, detail)
+            last = page[-1].name
+
+    def _is_tagged_idempotency(self, row: IdempotencyRecord) -> bool:
+        """Tell whether a writer tied an idempotency key to its run.
+
+        A row of a release before tags, or one whose digest was erased, can only be held against
+        the runs that there are.
+        """
+        if not all(isinstance(text, str) for text in row[:3]):
+            return False
+        if self._keys is not None and row.digest and (row.tag or self._keys.is_enforced):
+            return self._keys.accepts_idempotency(row.name, row.run, row.digest, row.tag)
+        return self._is_run(row.run)
+
+    def _is_run(self, run: str) -> bool:
+        # The strands were counted, and their names compared with the bytes of their entries.
+        return bool(self._reader.strands(run))
+
+    def _check_heads(self) -> None:
+        for strand in sorted(TAGGED_STRANDS):
+            leaves = {
+                row.n: leaf_of(row.data).hex() for row in self._reader.strand_rows(LOG_RUN, strand)
+            }
+            for why in self._explain_head(strand, leaves):
+                detail = f"{LOG_RUN}/{strand} {why}"
+                self._findings.add(Problem.TABLE_MISMATCH, detail)
+
+    def _explain_head(self, strand: str, leaves: Mapping[int, str]) -> Iterator[str]:
+        """Yield what is wrong with the end of one of the log's own strands."""
+        seen = self._remembered.get(strand)
+        if seen is not None and leaves.get(seen[0]) != seen[1]:
+            yield f"ended with entry {seen[0]} when it was seen before, which is not there"
+        try:
+            head = self._reader.strand_head(strand)
+        except Malformed as error:
+            yield f"has a head that cannot be read: {error}"
+            return
+        if head is None:
+            if leaves and self._keys is not None and self._keys.is_enforced:
+                yield "has lost its head"
+        elif leaves.get(head.n) != head.leaf.hex():
+            yield f"ended with entry {head.n}, which is not there"
+        elif self._keys is not None and not self._keys.accepts_head(*head):
+            yield "has a head that no writer of this log has tagged"
+
+    def _report_quarantine(self) -> None:
+        for found in self._reader.quarantined_rows():
+            detail = "somebody put it into the database; it was set aside and is in no tree"
+            where = str(found.row.position)
+            self._findings.add(Problem.ROW_QUARANTINED, detail, None, where)
+
+
+def _read_pages(read: Callable[[str], list[str]]) -> Iterator[str]:
+    last = ""
+    while page := read(last):
+        yield from page
+        last = page[-1]

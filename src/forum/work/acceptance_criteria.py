@@ -1,0 +1,323 @@
+"""What a task demands of its result: lines of `done_when`, most of which code can check.
+
+    contains TEXT          the result holds this text
+    matches REGEX          it matches this pattern, which is one of RE2
+    json [SCHEMA]          it is JSON, and fits this JSON schema
+    command TOOL           the tool, given the result, ends well
+    tests TOOL             the tool, given the result, counts tests: some passed, and none failed
+    file PATH sha256:HEX   the file has this digest
+
+Every other line is words, for a judge that can read.
+
+Patterns are those of RE2: they are matched in time that grows with the text, whatever the pattern.
+A plan may come from anybody, and a pattern that never ends would take its worker along.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from functools import cache, lru_cache
+from itertools import chain
+from math import isfinite
+from typing import Any
+
+import msgspec
+import re2
+
+from forum.work.step_limit import count_step
+
+
+class Check(StrEnum):
+    """By what a result was judged."""
+
+    OUTCOME = "outcome"
+    """Only that the call succeeded and said something: nothing was demanded that code can check."""
+    CONTAINS = "contains"
+    MATCHES = "matches"
+    JSON = "json"
+    COMMAND = "command"
+    """A program was run with the result, and its exit status counted."""
+    TESTS = "tests"
+    """A program was run that counts tests: some passed, and none failed."""
+    FILE = "file"
+    """A file has the digest that was demanded."""
+    FORM = "form"
+    """What a role says has to have a form: a plan, a choice, a judgement."""
+    MODEL = "model"
+    """A model has read it."""
+    COVERAGE = "coverage"
+    """The words of the request are found in the answer."""
+    KEPT = "kept"
+    """A shorter answer has lost no fact of the longer one."""
+
+
+_CHECKS = {
+    "contains": Check.CONTAINS,
+    "matches": Check.MATCHES,
+    "json": Check.JSON,
+    "command": Check.COMMAND,
+    "tests": Check.TESTS,
+    "file": Check.FILE,
+}
+TOOL_CHECKS = frozenset({Check.COMMAND, Check.TESTS, Check.FILE})
+"""What is checked by having something done: recorded like every effect."""
+
+MAX_JSON_DEPTH = 64
+"""How deep JSON that others wrote may be nested."""
+MAX_SCHEMA_CHARS = 16_384
+"""How many letters the JSON schemas of a plan may have: checking so many takes about a second."""
+MAX_PATTERN_CHARS = 1_000
+"""How many letters a new pattern may have."""
+_MAX_PATTERN_BYTES = 1 << 17
+"""How much memory a new pattern may need: the library compiles it in about 3 ms then, and while it
+does, no other thread of the process runs."""
+_MAX_CACHED_SCHEMAS = 256
+"""How many schemas are kept that were found to be good: each is used again and again."""
+_MAX_STEPS = 100_000
+"""How long a value is compared with a schema: references can double the work at every level."""
+
+_QUIET = re2.Options()
+_QUIET.log_errors = False
+_SMALL = re2.Options()
+_SMALL.log_errors = False
+_SMALL.max_mem = _MAX_PATTERN_BYTES
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
+
+
+class Criterion(msgspec.Struct, frozen=True):
+    """One line: what checks it, and what it says; words are checked by a model."""
+
+    check: Check
+    what: str
+
+
+def parse_criteria(done_when: str) -> tuple[Criterion, ...]:
+    """Return what is demanded, line by line."""
+    return tuple(_parse_criterion(line.strip()) for line in done_when.splitlines() if line.strip())
+
+
+def _parse_criterion(line: str) -> Criterion:
+    word, _, what = line.partition(" ")
+    check = _CHECKS.get(word)
+    return Criterion(Check.MODEL, line) if check is None else Criterion(check, what.strip())
+
+
+def result_schema(done_when: str) -> bytes:
+    """Return the JSON schema that a result is to fit, if one is demanded."""
+    wanted = (d.what for d in parse_criteria(done_when) if d.check is Check.JSON and d.what)
+    return next(wanted, "").encode()
+
+
+def check_criterion(demand: Criterion) -> None:
+    """Refuse what code could never check.  Raises `ValueError`."""
+    check, what = demand.check, demand.what
+    if check not in (Check.MODEL, Check.JSON) and not what:
+        raise ValueError(f"done when it {check.value} something: say what")
+    if check is Check.MATCHES:
+        compile_pattern(what)
+    elif check is Check.JSON and what:
+        read_schema(what)
+    elif check is Check.FILE:
+        parse_file_criterion(what)
+
+
+def compile_pattern(pattern: str) -> Any:  # noqa: ANN401  the library has no name for it
+    """Return a pattern that is ready to be matched.  Raises `ValueError`."""
+    return _compile(pattern, _QUIET)
+
+
+def check_pattern_size(pattern: str) -> None:
+    """Refuse a pattern that takes long to compile.  Raises `ValueError`."""
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise ValueError(f"a pattern of {len(pattern)} letters; the most is {MAX_PATTERN_CHARS}")
+    _compile(pattern, _SMALL)
+
+
+def _compile(pattern: str, options: Any) -> Any:  # noqa: ANN401
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        why = error.args[0].decode(errors="replace")
+        raise ValueError(f"it cannot match {pattern[:MAX_PATTERN_CHARS]!r}: {why}") from None
+
+
+def parse_file_criterion(what: str) -> tuple[str, str]:
+    """Return the path and the digest that it must have.  Raises `ValueError`."""
+    path, _, digest = what.rpartition(" ")
+    if not path or not _DIGEST(digest):
+        raise ValueError(f"file {what!r}: write file PATH sha256:HEX")
+    return path.strip(), digest
+
+
+@lru_cache(_MAX_CACHED_SCHEMAS)
+def read_schema(words: str) -> Any:  # noqa: ANN401  what a schema is
+    """Return a JSON schema that can be used; nobody may change it.  Raises `ValueError`."""
+    if len(words) > MAX_SCHEMA_CHARS:
+        raise ValueError(f"a JSON schema of {len(words)} letters; the most is {MAX_SCHEMA_CHARS}")
+    schema = read_json(words)
+    if not isinstance(schema, dict):
+        raise ValueError("a JSON schema is an object")  # noqa: TRY004  it is what was written
+    for part in _objects_in(schema):
+        _check_subschema(part)
+    try:
+        wrong = next(_schema_checker().iter_errors(schema), None)
+    except RecursionError:
+        raise ValueError("too many levels within each other") from None
+    if wrong is not None:
+        raise ValueError(f"this is no JSON schema: {wrong.message[:200]}")
+    return schema
+
+
+def patterns_in(words: str) -> Iterator[str]:
+    """Yield the patterns in the text of a JSON schema; none where it is no JSON."""
+    try:
+        schema = read_json(words)
+    except ValueError:  # whoever reads the schema says so
+        return
+    for part in _objects_in(schema):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+
+
+@cache
+def _schema_checker() -> Any:  # noqa: ANN401  a class that the library makes
+    """Return what checks JSON schemas, step by step: large ones take long."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  it is slow to import
+    from jsonschema.validators import extend  # noqa: PLC0415
+
+    def counted(check: Callable[..., Any]) -> Callable[..., Any]:
+        def check_rule(checker: Any, rule: Any, value: Any, schema: Any) -> Any:  # noqa: ANN401
+            count_step()
+            return check(checker, rule, value, schema)
+
+        return check_rule
+
+    rules = {name: counted(rule) for name, rule in Draft202012Validator.VALIDATORS.items()}
+    checker = extend(Draft202012Validator, rules)  # type: ignore[no-untyped-call]
+    return checker(Draft202012Validator.META_SCHEMA)
+
+
+def _objects_in(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _objects_in(part)
+
+
+def _check_subschema(part: dict[str, Any]) -> None:
+    """Refuse what would ask somebody else, or match a pattern in any other way than RE2 does."""
+    if isinstance(part.get("$schema"), str):
+        # By its name the library finds a checker of its own, which nothing here bounds.
+        del part["$schema"]
+    for name in ("$ref", "$dynamicRef"):
+        target = part.get(name)
+        if isinstance(target, str) and not target.startswith("#"):
+            raise ValueError("a JSON schema may refer only to its own parts")
+    if "patternProperties" in part:
+        raise ValueError("a JSON schema with patternProperties is not supported")
+    if isinstance(part.get("pattern"), str):
+        compile_pattern(part["pattern"])
+
+
+def find_schema_mismatch(schema: Any, value: Any) -> str:  # noqa: ANN401
+    """Return why a value does not fit a schema; nothing if it does.
+
+    Whoever wrote the one or the other may have wanted it never to end, or to end with an error.
+    """
+    from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    try:
+        # The registry is empty: nobody is asked for what a reference means.
+        for error in _bounded_checker()(schema, registry=Registry()).iter_errors(value):
+            return f"{error.json_path}: {error.message}"[:500]
+    except Unresolvable:
+        return "the schema refers to a part that it does not have"
+    except (_StepLimitExceeded, RecursionError):
+        return f"it cannot be compared with the schema in {_MAX_STEPS} steps"
+    except (ArithmeticError, ValueError) as error:
+        return f"it cannot be compared with the schema: {error}"[:500]
+    return ""
+
+
+class _StepLimitExceeded(Exception):
+    """Comparing a value with a schema takes too many steps."""
+
+
+def _bounded_checker() -> Any:  # noqa: ANN401  a class that the library makes
+    """Return what compares values with schemas, and gives up in the end."""
+    from jsonschema import Draft202012Validator, ValidationError  # noqa: PLC0415
+    from jsonschema.validators import extend  # noqa: PLC0415
+
+    left = _MAX_STEPS
+
+    def counted(check: Callable[..., Any]) -> Callable[..., Any]:
+        def step(checker: Any, rule: Any, value: Any, schema: Any) -> Any:  # noqa: ANN401
+            nonlocal left
+            left -= 1 + (len(rule) if isinstance(rule, dict | list) else 0)
+            if left < 0:
+                raise _StepLimitExceeded
+            return check(checker, rule, value, schema)
+
+        return step
+
+    def matches(_: Any, pattern: str, text: Any, __: Any) -> Iterator[Any]:  # noqa: ANN401
+        if isinstance(text, str) and not compile_pattern(pattern).search(text):
+            yield ValidationError(f"it does not match {pattern!r}")
+
+    def is_unique(_: Any, wanted: Any, items: Any, __: Any) -> Iterator[Any]:  # noqa: ANN401
+        if (
+            wanted
+            and isinstance(items, list)
+            and len(set(map(_canonical_text, items))) < len(items)
+        ):
+            yield ValidationError("its items are not unique")
+
+    rules = {**Draft202012Validator.VALIDATORS, "pattern": matches, "uniqueItems": is_unique}
+    counting = {name: counted(rule) for name, rule in rules.items()}
+    return extend(Draft202012Validator, counting)  # type: ignore[no-untyped-call]
+
+
+def _canonical_text(value: Any) -> str:  # noqa: ANN401
+    """Return the same text for all values that JSON calls equal, and no others."""
+    match value:
+        case dict():
+            members = sorted((repr(name), _canonical_text(part)) for name, part in value.items())
+            return "{" + ",".join(chain.from_iterable(members)) + "}"
+        case list():
+            return "[" + ",".join(map(_canonical_text, value)) + "]"
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return repr(value)
+
+
+def read_json(words: str) -> Any:  # noqa: ANN401
+    """Return the value that a text is in JSON, of bounded depth.  Raises `ValueError`."""
+    depth = deepest = 0
+    # A string need not end: where it had to, each of its escaped quotes would begin another one.
+    for mark in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', words, re.DOTALL):
+        if mark.group() in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark.group() in "]}":
+            depth -= 1
+    if deepest > MAX_JSON_DEPTH:
+        raise ValueError(f"{deepest} levels within each other; the most is {MAX_JSON_DEPTH}")
+    try:
+        return json.loads(words, parse_constant=_reject_constant, parse_float=_parse_finite_float)
+    except RecursionError:
+        raise ValueError("too many levels within each other") from None
+
+
+def _reject_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_finite_float(words: str) -> float:
+    number = float(words)
+    if not isfinite(number):
+        raise ValueError("a number is too large")
+    return number

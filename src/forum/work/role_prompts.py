@@ -1,0 +1,289 @@
+"""The roles that models play beside the work: what each is told, and the form of what it says.
+
+Code comes first everywhere: a role is asked only where code has no answer, and what it says counts
+only once code has found it to have the right form.  The words of others, the request included, are
+quoted so that their author cannot end the quotation.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from forum.errors import BadPlan
+from forum.work.acceptance_criteria import TOOL_CHECKS, parse_criteria
+from forum.work.kinds import ROLE_PREFIX
+from forum.work.plan import Plan, Task
+from forum.work.plan_limits import check_plan_size
+from forum.work.policy import LaneBrief, Policy, Role
+from forum.work.prompt import Quotation, quote
+from forum.work.reply_schemas import (
+    array_schema,
+    build_schema,
+    compose_prompt,
+    object_schema,
+    parse_structured,
+    text_schema,
+)
+
+MAX_PLANNED_TASKS = 12
+"""How many tasks a Coordinator may plan."""
+NO_LANE = "none"
+MAX_REPAIRS = 1
+"""How often a role is told what was wrong with the form of its reply."""
+
+_NAME = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
+_MAX_LINE_CHARS, _MAX_TEXT_CHARS = 200, 1000
+_TASK_CHARS = 320
+"""About how many characters it takes to describe a task."""
+
+
+class LaneChoice(msgspec.Struct, frozen=True):
+    """What a Classifier says."""
+
+    lane: str
+
+
+class DraftedTask(msgspec.Struct, frozen=True):
+    """A task as a Coordinator writes it: it can name a lane, never an agent or a budget."""
+
+    id: str
+    instruction: str
+    lane: str = NO_LANE
+    needs: tuple[str, ...] = ()
+    done_when: str = ""
+
+
+class DraftedPlan(msgspec.Struct, frozen=True):
+    """What a Coordinator says."""
+
+    tasks: tuple[DraftedTask, ...]
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """What a Validator or an Intent judge says."""
+
+    passed: bool
+    reason: str = ""
+
+
+class AnswerPart(msgspec.Struct, frozen=True):
+    """A piece of an answer, and the result that it comes from."""
+
+    source: str = msgspec.field(name="from")
+    text: str
+
+
+class AnswerParts(msgspec.Struct, frozen=True):
+    """What a Synthesizer says."""
+
+    parts: tuple[AnswerPart, ...]
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """What a Delivery reviser says."""
+
+    text: str
+
+
+def task_of_role(role: Role, number: int = 1) -> str:
+    """Return the name of the task in which a role does its part, for the n-th time."""
+    return f"{ROLE_PREFIX}{role.value}" if number == 1 else f"{ROLE_PREFIX}{role.value}.{number}"
+
+
+# What each is told
+
+
+def classifier_prompt(request: Quotation, lanes: Mapping[str, LaneBrief]) -> bytes:
+    """Ask which lane a request belongs to."""
+    listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
+    return compose_prompt(
+        "Choose the specialist who should handle the request below.",
+        f"Specialists:\n{listed}\n- {NO_LANE}: no specialist fits",
+        'Reply with JSON: {"lane": "NAME"}',
+        quoted=[request],
+    )
+
+
+def coordinator_prompt(
+    request: Quotation, lanes: Mapping[str, LaneBrief], context: Sequence[Quotation]
+) -> bytes:
+    """Ask for a plan."""
+    listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
+    return compose_prompt(
+        "Divide the request below into as few tasks as it needs, often just one. Each task is one "
+        "clear instruction to one specialist, who sees the results of the tasks named in `needs` "
+        "and nothing else. In `done_when` say in a few words how to tell that it was done.",
+        f"Specialists:\n{listed}\n- {NO_LANE}: a generalist",
+        'Reply with JSON: {"tasks": [...]}, where each task has "id" (a short name), "lane" (a '
+        'specialist), "instruction", "needs" (the ids of tasks whose results it needs) and '
+        '"done_when".',
+        quoted=[request, *context],
+    )
+
+
+def validator_prompt(instruction: Quotation, demand: str, result: Quotation) -> bytes:
+    """Ask whether a result does what its task demands."""
+    return compose_prompt(
+        "Judge whether the result below does what the instruction asks. You did not write it. "
+        "Be strict, and judge only what is there.",
+        "It is done when what is demanded below holds." if demand else "",
+        'Reply with JSON: {"passed": true or false, "reason": "..."}',
+        quoted=[instruction, *_quote_words("what is demanded", demand), result],
+    )
+
+
+def synthesizer_prompt(
+    request: Quotation, results: Sequence[Quotation], missing: str = ""
+) -> bytes:
+    """Ask for one answer."""
+    return compose_prompt(
+        "Write one answer to the request from the results below, and from nothing else. For each "
+        "part name the task that it comes from.",
+        "An earlier answer was found wanting: the reason is quoted last." if missing else "",
+        'Reply with JSON: {"parts": [...]}, where each part has "from" (a task) and "text".',
+        quoted=[request, *results, *_quote_words("what was wanting", missing)],
+    )
+
+
+def intent_prompt(request: Quotation, answer: Quotation) -> bytes:
+    """Ask whether an answer answers."""
+    return compose_prompt(
+        "Judge whether the answer below answers the request: the question that was asked, all of "
+        "it, and not another one.",
+        'Reply with JSON: {"passed": true or false, "reason": "..."}',
+        quoted=[request, answer],
+    )
+
+
+def reviser_prompt(request: Quotation, answer: Quotation) -> bytes:
+    """Ask for a shorter answer."""
+    return compose_prompt(
+        "Shorten the answer below. Keep every number, name, reference in [brackets], piece of "
+        "code and condition; drop what is said twice and what nobody asked for.",
+        'Reply with JSON: {"text": "..."}',
+        quoted=[request, answer],
+    )
+
+
+def repair_prompt(before: bytes, said: Quotation, why: str) -> bytes:
+    """Say what was wrong with the form of a reply, and ask for another."""
+    told_wrong = why.encode(errors="replace")
+    wrong = quote(Quotation("what is wrong with it", told_wrong, len(told_wrong)))
+    told = b"Your reply was not usable. Reply again, with nothing but the JSON."
+    return b"\n\n".join([before, quote(said), wrong, told])
+
+
+def _quote_words(source: str, words: str) -> list[Quotation]:
+    """Return what another role said, where it said something: it gives no instructions either."""
+    return [Quotation(source, words.encode(), len(words.encode()))] if words else []
+
+
+# The form of what each says
+
+
+def classifier_schema(lanes: Mapping[str, LaneBrief]) -> bytes:
+    """Return the form of a choice."""
+    return build_schema({"lane": {"enum": [*lanes, NO_LANE]}})
+
+
+def coordinator_schema(lanes: Mapping[str, LaneBrief], room: int) -> bytes:
+    """Return the form of a plan: of no more tasks than there is room to describe."""
+    most = max(1, min(MAX_PLANNED_TASKS, room // _TASK_CHARS))
+    task = object_schema(
+        {
+            "id": _NAME,
+            "instruction": text_schema(
+                max(80, min(_MAX_TEXT_CHARS, room // most - _TASK_CHARS // 2))
+            ),
+            "lane": {"enum": [*lanes, NO_LANE]},
+            "needs": {"type": "array", "items": _NAME, "maxItems": most - 1},
+            "done_when": text_schema(min(_MAX_LINE_CHARS, _TASK_CHARS // 4)),
+        }
+    )
+    return build_schema({"tasks": array_schema(task, most, least=1)})
+
+
+def opinion_schema() -> bytes:
+    """Return the form of a judgement."""
+    return build_schema({"passed": {"type": "boolean"}, "reason": text_schema(_MAX_LINE_CHARS)})
+
+
+def synthesizer_schema(tasks: Sequence[str], room: int) -> bytes:
+    """Return the form of an answer in parts, which together have so much room."""
+    text = text_schema(max(80, room // len(tasks)))
+    part = object_schema({"from": {"enum": list(tasks)}, "text": text})
+    return build_schema({"parts": array_schema(part, len(tasks), least=1)})
+
+
+def reviser_schema(room: int) -> bytes:
+    """Return the form of a shorter answer."""
+    return build_schema({"text": text_schema(room)})
+
+
+# What they said.  Each raises `ValueError`, whose words are for the one who said it.
+
+
+def read_lane_choice(said: bytes, lanes: Mapping[str, LaneBrief]) -> str:
+    """Return the lane that was chosen; nothing where none fits."""
+    choice = parse_structured(said, _choice)
+    if choice.lane not in (*lanes, NO_LANE):
+        raise ValueError("lane is none of those that were listed")
+    return "" if choice.lane == NO_LANE else choice.lane
+
+
+def read_drafted_plan(said: bytes, policy: Policy) -> Plan:
+    """Return the plan that was made, if it can be run under this policy."""
+    drafted = parse_structured(said, _plan).tasks
+    if len(drafted) > MAX_PLANNED_TASKS:
+        raise ValueError(f"{len(drafted)} tasks; the most is {MAX_PLANNED_TASKS}")
+    try:
+        tasks = tuple(_read_task(task) for task in drafted)
+        check_plan_size(tasks)
+        plan = Plan(tasks)
+        policy.check(plan)
+    except BadPlan as error:
+        raise ValueError(str(error)) from None
+    return plan
+
+
+def _read_task(drafted: DraftedTask) -> Task:
+    if len(drafted.done_when) > _MAX_TEXT_CHARS:
+        raise BadPlan(f"task {drafted.id!r}: its done_when has more than {_MAX_TEXT_CHARS} letters")
+    # Checks by tools are for people to order: a model that plans must not have things done.
+    if any(demand.check in TOOL_CHECKS for demand in parse_criteria(drafted.done_when)):
+        raise BadPlan(f"task {drafted.id!r}: its done_when names a tool")
+    lane = "" if drafted.lane == NO_LANE else drafted.lane
+    return Task(drafted.id, drafted.instruction, drafted.done_when, drafted.needs, lane=lane)
+
+
+def read_opinion(said: bytes) -> Opinion:
+    """Return a judgement; its reason is told to others, and need not be a book."""
+    opinion = parse_structured(said, _opinion)
+    return Opinion(opinion.passed, opinion.reason[:_MAX_TEXT_CHARS])
+
+
+def read_parts(said: bytes, tasks: Sequence[str]) -> str:
+    """Return the answer that was put together, each part with the task that it comes from."""
+    parts = [part for part in parse_structured(said, _parts).parts if part.text.strip()]
+    if not parts:
+        raise ValueError("there is no text in it")
+    for part in parts:
+        if part.source not in tasks:
+            raise ValueError(f"from: {part.source[:40]!r} is none of the tasks")
+    return "\n\n".join(f"{part.text.strip()} [{part.source}]" for part in parts)
+
+
+def read_revision(said: bytes) -> str:
+    """Return a shorter answer."""
+    text = parse_structured(said, _revision).text.strip()
+    if not text:
+        raise ValueError("there is no text in it")
+    return text
+
+
+# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+_choice = msgspec.json.Decoder(LaneChoice)
+_plan = msgspec.json.Decoder(DraftedPlan)
+_opinion = msgspec.json.Decoder(Opinion)
+_parts = msgspec.json.Decoder(AnswerParts)
+_revision = msgspec.json.Decoder(Revision)

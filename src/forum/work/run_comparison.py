@@ -1,0 +1,82 @@
+"""Two runs side by side: step by step, and where they part."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from forum.ledger import Facts
+from forum.work.kinds import (
+    AcceptedFacts,
+    DelegationFacts,
+    GateDecisionByFacts,
+    GateDecisionFacts,
+    GateEditFacts,
+    IntentFacts,
+    OutcomeFacts,
+)
+
+_RUN_SPECIFIC_FACTS: Mapping[type[Facts], frozenset[str]] = {
+    AcceptedFacts: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
+    DelegationFacts: frozenset({"run"}),
+    GateDecisionFacts: frozenset({"digest"}),
+    GateDecisionByFacts: frozenset({"digest"}),
+    GateEditFacts: frozenset({"replaces"}),
+    OutcomeFacts: frozenset({"known"}),
+    IntentFacts: frozenset({"again"}),
+}
+"""Facts that name other entries or runs: no two runs have the same."""
+
+
+class RunStep(msgspec.Struct, frozen=True):
+    """What one entry says, apart from when, where and under which hashes it says it."""
+
+    strand: str
+    step: str
+    kind: str
+    facts: bytes
+    bodies: tuple[tuple[str, str], ...]
+    """Names and digests of the contents."""
+
+
+class DivergenceKind(StrEnum):
+    """How two runs differ at a step."""
+
+    MISSING = "missing"
+    """Only the first run has it."""
+    ADDED = "added"
+    """Only the second run has it."""
+    FACTS = "facts"
+    BODIES = "bodies"
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """One step that two runs do not share."""
+
+    parting: DivergenceKind
+    strand: str
+    step: str
+    first: RunStep | None
+    second: RunStep | None
+
+
+def comparable_facts(facts: Facts, *, ignoring: frozenset[str] = frozenset()) -> bytes:
+    """Return the bytes of what an entry says of its own run."""
+    said = msgspec.to_builtins(facts)
+    left_out = _RUN_SPECIFIC_FACTS.get(type(facts), frozenset()) | ignoring
+    return msgspec.json.encode({name: said[name] for name in said if name not in left_out})
+
+
+def compare_steps(first: Sequence[RunStep], second: Sequence[RunStep]) -> Iterable[Divergence]:
+    """Yield where two runs part, in the order of the first; what only the second has comes last."""
+    there = {(step.strand, step.step): step for step in second}
+    for step in first:
+        other = there.pop((step.strand, step.step), None)
+        if other is None:
+            yield Divergence(DivergenceKind.MISSING, step.strand, step.step, step, None)
+        elif (step.kind, step.facts) != (other.kind, other.facts):
+            yield Divergence(DivergenceKind.FACTS, step.strand, step.step, step, other)
+        elif step.bodies != other.bodies:
+            yield Divergence(DivergenceKind.BODIES, step.strand, step.step, step, other)
+    for step in there.values():
+        yield Divergence(DivergenceKind.ADDED, step.strand, step.step, None, step)

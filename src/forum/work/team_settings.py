@@ -1,0 +1,435 @@
+"""Agents, tools and roles as people write them into `forum.toml`.
+
+In a file, money is in dollars: for one call of a program, for a million tokens of a model.  The
+record has nano-dollars, for a call and for a thousand tokens; what is not a whole number of them
+is refused rather than rounded.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation, Overflow
+from typing import Any, TypeVar
+
+import msgspec
+
+from forum.errors import BadSettings
+from forum.ledger import NO_LIMIT
+from forum.work.gate_rules import GateRule
+from forum.work.plan import RunBudget
+from forum.work.policy import (
+    Agent,
+    Api,
+    Chat,
+    Command,
+    Library,
+    McpServer,
+    Role,
+    Scripted,
+    ToolSpec,
+)
+from forum.work.role_assignment import agent_for
+from forum.work.roster import Tier
+from forum.work.shared_caps import UNCAPPED, Period, SharedCap
+
+T = TypeVar("T")
+Table = Mapping[str, Any]
+
+NANO_USD = 1_000_000_000
+NANO_USD_PER_MILLION = NANO_USD // 1000
+"""A dollar for a million tokens, in nano-dollars for a thousand."""
+
+ROUTING_MODES = ("auto", "lexical", "semantic")
+"""How requests are routed: by words, by words and meaning, or by whatever is installed."""
+
+DEFAULT_AGENT = "default"
+"""How a file calls the agent that has no name."""
+
+_DEFAULT_ENDPOINTS = {
+    Api.CHAT: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    Api.RESPONSES: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    Api.ANTHROPIC: ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+}
+"""Where an API is if nobody says, and which variable then holds the key."""
+
+RESERVED_OPTIONS = frozenset(
+    # What was recorded is what is said; and what was reserved is the most that it costs.
+    {
+        "model", "messages", "input", "instructions", "system", "prompt", "stream",
+        "stream_options", "tools", "tool_choice", "functions", "response_format", "text",
+        "output_config", "output_format", "max_tokens", "max_completion_tokens",
+        "max_output_tokens", "n", "best_of", "background", "previous_response_id", "conversation",
+    }
+)  # fmt: skip
+"""What no option may say."""
+
+# Without a name and a password: what an address holds is recorded.
+_URL = re.compile(
+    r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#]*)?"
+)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+# Some keys could be names of variables, but for their small letters: `gsk_...`, `hf_...`.
+_KEY_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*").fullmatch
+
+_AGENT_KINDS: Mapping[str, tuple[type[Agent], frozenset[str]]] = {
+    "chat": (
+        Chat,
+        frozenset({"url", "model", "api", "key_env", "key_file", "max_tokens", "price"})
+        | {"at_once", "options"},
+    ),
+    "pydantic-ai": (Library, frozenset({"model", "max_tokens", "price", "options"})),
+    "command": (Command, frozenset({"cmd", "argv", "usd", "tokens", "output_bytes"})),
+    "scripted": (Scripted, frozenset({"moves", "usd", "tokens"})),
+}
+_TOOL_SETTINGS = frozenset({"cmd", "argv", "seconds", "description", "schema"})
+_SERVER_SETTINGS = frozenset({"cmd", "argv", "url", "env", "key_env"})
+_BUDGET_SETTINGS = frozenset({"per", "key", "lane", "usd", "tokens", "runs"})
+_GATE_SETTINGS = frozenset({"tool", "lane", "argument", "above"})
+
+
+class TeamSettings(msgspec.Struct, frozen=True):
+    """What a settings file says of who does the work."""
+
+    agents: dict[str, Agent] = {}
+    """By name; where there are any, one is without a name."""
+    tools: dict[str, ToolSpec] = {}
+    servers: dict[str, McpServer] = {}
+    roles: dict[Role, str] = {}
+    team: bool = False
+    """Whether requests get the whole team if nobody says otherwise."""
+    roster: str = ""
+    rung: str = "auto"
+    """How the lane of a request is told."""
+    ceiling: RunBudget = RunBudget()
+    """What one run may use at most that a client of the server asks for."""
+
+
+def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
+    """Return what the sections of a settings file say, or what is wrong with them, and where."""
+
+    def each(kind: str) -> list[tuple[str, "_Section"]]:
+        found = tables.get(kind, {}).items()
+        return [(name, _Section(file, f"{kind}.{name}", table)) for name, table in found]
+
+    named = {name: section.agent() for name, section in each("models")}
+    agents = {"" if name == DEFAULT_AGENT else name: agent for name, agent in named.items()}
+    if agents and "" not in agents:
+        agents[""] = agents.get(agent_for(Tier.CAPABLE, agents)) or next(iter(agents.values()))
+    roles = _Section(file, "roles", tables.get("roles", {}))
+    roster = _Section(file, "roster", tables.get("roster", {}))
+    return TeamSettings(
+        agents=agents,
+        tools={name: section.tool() for name, section in each("tools")},
+        servers={name: section.server() for name, section in each("servers")},
+        roles=roles.roles(named),
+        team=roles.get("team", default=False),
+        roster=roster.get("file", default=""),
+        rung=roster.routing_mode(),
+        ceiling=_Section(file, "clients", tables.get("clients", {})).budget(),
+    )
+
+
+def read_gate_rules(file: str, tables: Mapping[str, Table]) -> tuple[GateRule, ...]:
+    """Return the gates that the sections [gates.NAME] force, by name.  Raises `BadSettings`."""
+    found = sorted(tables.get("gates", {}).items())
+    return tuple(_Section(file, f"gates.{name}", table).gate_rule(name) for name, table in found)
+
+
+def read_shared_caps(file: str, tables: Mapping[str, Table]) -> tuple[SharedCap, ...]:
+    """Return the caps over many runs of the sections [budgets.NAME].  Raises `BadSettings`."""
+    found = sorted(tables.get("budgets", {}).items())
+    return tuple(_Section(file, f"budgets.{name}", table).shared_cap(name) for name, table in found)
+
+
+def chat_agent(given: Table) -> Chat:
+    """Return a model behind an API: where it is and where its key is may be left to the API.
+
+    Raises `ValueError` with what is wrong.
+    """
+    spec = _convert(given, _EndpointSettings)
+    where = spec.url or _DEFAULT_ENDPOINTS[spec.api][0]
+    if not _is_address(where):
+        raise ValueError(
+            f"url: {where!r} is no address of an API; write http://HOST:PORT/v1, "
+            "with the key in key_env or key_file"
+        )
+    if not spec.model:
+        raise ValueError("model: name the model")
+    for name in sorted(RESERVED_OPTIONS & spec.options.keys()):
+        raise ValueError(f"options: {name!r} is not one; what Forum says itself stays as it is")
+    _check_names(spec.key_env)
+    key = spec.key_env or (_default_key_variable(where) if not spec.key_file else "")
+    return _convert({**given, "url": where, "key_env": key}, Chat)
+
+
+def model_agent(given: Table) -> Chat | Library:
+    """Return a model as files have it: its price is in dollars.  Raises `ValueError`."""
+    into, known = _AGENT_KINDS[given["kind"]]
+    for key in sorted(given.keys() - known - {"kind"}):
+        raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
+    table = _in_nano_dollars(dict(given))
+    return chat_agent(table) if into is Chat else _convert(table, Library)
+
+
+class _EndpointSettings(msgspec.Struct, frozen=True):
+    """What tells where a model is."""
+
+    url: str = ""
+    model: str = ""
+    api: Api = Api.CHAT
+    key_env: str = ""
+    key_file: str = ""
+    options: dict[str, Any] = {}
+
+
+def _default_key_variable(url: str) -> str:
+    """Return the variable with the key of this host, whatever API is spoken there.
+
+    A key that nobody has named goes to its own provider, and never without TLS.
+    """
+    keys = {authority_of(cloud): key for cloud, key in _DEFAULT_ENDPOINTS.values()}
+    return keys.get(authority_of(url), "") if url.startswith("https:") else ""
+
+
+def _is_address(url: str) -> bool:
+    found = _URL.fullmatch(url)
+    return found is not None and int(found["port"] or 0) < 1 << 16
+
+
+def _check_names(key_env: str, env: tuple[str, ...] = ()) -> None:
+    """Refuse what are no names of variables.  It may be the key itself: it is not quoted."""
+    if key_env and not _KEY_VARIABLE(key_env):
+        raise ValueError("key_env: write the NAME of a variable, in capitals; the key goes into it")
+    if not all(map(_VARIABLE, env)):
+        raise ValueError("env: write names of variables, without their values")
+
+
+def authority_of(url: str) -> str:
+    """Return the host of an address, with its port; nothing for what is no address."""
+    return url.split("/")[2] if _URL.fullmatch(url) else ""
+
+
+def split_command(command: str) -> tuple[str, ...]:
+    """Return the words of a command; no shell takes part.  Raises `ValueError`."""
+    argv = tuple(shlex.split(command))
+    if not argv:
+        raise ValueError("no program is named")
+    return argv
+
+
+def to_exact_units(value: object, unit: int) -> int:
+    """Return a decimal number in a smaller unit, where it is a whole number of them."""
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        raise ValueError(f"{value!r} is not a number")  # noqa: TRY004  a user's mistake, not ours
+    try:
+        number = Decimal(value) * unit
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is not a number") from None
+    except Overflow:
+        raise ValueError(f"{value} is out of range") from None
+    if not number.is_finite() or number < 0 or number >= NO_LIMIT:
+        raise ValueError(f"{value} is out of range")
+    if number != int(number):
+        raise ValueError(f"{value} is more exact than one {unit:,}th")
+    return int(number)
+
+
+class _Section(msgspec.Struct, frozen=True):
+    """One section of a file: whatever is wrong in it is said with its name."""
+
+    file: str
+    name: str
+    table: Table
+
+    def agent(self) -> Agent:
+        kind = self.get("kind", default="") or self._infer_kind()
+        if kind not in _AGENT_KINDS:
+            raise self._error(f"kind: {kind!r} is none of {', '.join(_AGENT_KINDS)}")
+        into, known = _AGENT_KINDS[kind]
+        given = self._checked_table(known | {"kind"})
+        try:
+            given = _in_nano_dollars(_with_argv(given))
+            return chat_agent(given) if into is Chat else _convert({**given, "kind": kind}, into)
+        except ValueError as error:
+            raise self._error(str(error)) from None
+
+    def _infer_kind(self) -> str:
+        """Return what an agent is of which only the rest is said."""
+        if self.table.keys() & {"cmd", "argv"}:
+            return "command"
+        if self.table.keys() & {"url", "model"}:
+            return "chat"
+        raise self._error("it says neither model nor cmd: name a model, or a program")
+
+    def tool(self) -> ToolSpec:
+        return self._read_struct(ToolSpec, _TOOL_SETTINGS)
+
+    def server(self) -> McpServer:
+        server = self._read_struct(McpServer, _SERVER_SETTINGS)
+        if bool(server.argv) == bool(server.url):
+            raise self._error("a server is a program (cmd) or an address (url): say one of them")
+        if server.url and not _is_address(server.url):
+            raise self._error(f"url: {server.url!r} is no address; the key belongs in key_env")
+        try:
+            _check_names(server.key_env, server.env)
+        except ValueError as error:
+            raise self._error(str(error)) from None
+        return server
+
+    def roles(self, agents: Mapping[str, Agent]) -> dict[Role, str]:
+        known = {role.value for role in Role}
+        wished = self._checked_table(known | {"team"})
+        for role in wished.keys() & known:
+            if self.get(role, default="") not in agents:
+                names = ", ".join(agents) or "none"
+                raise self._error(
+                    f"{role}: no model is called {wished[role]!r}; [models] has: {names}"
+                )
+        chosen = {role: name for role, name in wished.items() if role in known}
+        return {Role(role): "" if name == DEFAULT_AGENT else name for role, name in chosen.items()}
+
+    def budget(self) -> RunBudget:
+        units = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}
+        try:
+            given = {
+                name: _to_named_units(name, value, units[name])
+                for name, value in self.table.items()
+            }
+        except ValueError as error:
+            raise self._error(str(error)) from None
+        if "seconds" in given:
+            given["milliseconds"] = given.pop("seconds")
+        return msgspec.structs.replace(RunBudget(), **given)
+
+    def shared_cap(self, name: str) -> SharedCap:
+        given = self._checked_table(_BUDGET_SETTINGS)
+        per, periods = self.get("per", default=""), [period.value for period in Period]
+        if per not in periods:
+            raise self._error(f"per: {per!r} is none of {', '.join(periods)}")
+        key, lane = self.get("key", default=""), self.get("lane", default="")
+        if key and lane:
+            raise self._error("a cap is for keys or for lanes: write two sections")
+        units = {"usd": NANO_USD, "tokens": 1, "runs": 1}
+        try:
+            caps = {
+                n: _to_named_units(n, given[n], unit) for n, unit in units.items() if n in given
+            }
+        except ValueError as error:
+            raise self._error(str(error)) from None
+        if not caps:
+            raise self._error("it caps nothing: say usd, tokens or runs")
+        return SharedCap(name, Period(per), key, lane, UNCAPPED._replace(**caps))
+
+    def gate_rule(self, name: str) -> GateRule:
+        given = self._checked_table(_GATE_SETTINGS)
+        tool, lane = self.get("tool", default=""), self.get("lane", default="")
+        argument = self.get("argument", default="")
+        if not tool and not lane:
+            raise self._error("it says neither tool nor lane: name what has to be approved")
+        if bool(argument) != ("above" in given) or (argument and not tool):
+            raise self._error(
+                "an amount needs three settings: the tool, the argument that holds it, and above"
+            )
+        above = self._amount(given["above"]) if argument else ""
+        return GateRule(name, tool, lane, argument, above)
+
+    def _amount(self, value: object) -> str:
+        """Return an amount as it is recorded: a decimal number of any unit."""
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+                raise ValueError  # noqa: TRY004, TRY301  a user's mistake, not ours
+            amount = Decimal(value)
+        except (ValueError, InvalidOperation):
+            raise self._error(f"above: {value!r} is not a number") from None
+        if not amount.is_finite() or amount < 0:
+            raise self._error(f"above: {value} is out of range")
+        return format(amount, "f")
+
+    def routing_mode(self) -> str:
+        wished = self.get("rung", default="auto")
+        if wished not in ROUTING_MODES:
+            raise self._error(f"rung: {wished!r} is none of {', '.join(ROUTING_MODES)}")
+        return wished
+
+    def get(self, key: str, *, default: T) -> T:
+        """Return one setting, which is of the same type as its default."""
+        value = self.table.get(key, default)
+        if not isinstance(value, type(default)):
+            wanted = "true or false" if isinstance(default, bool) else "a text"
+            raise self._error(f"{key}: {value!r} is not {wanted}")
+        return value
+
+    def _read_struct(self, into: type[T], known: frozenset[str]) -> T:
+        try:
+            return _convert(_with_argv(self._checked_table(known)), into)
+        except ValueError as error:
+            raise self._error(str(error)) from None
+
+    def _checked_table(self, known: frozenset[str] | set[str]) -> dict[str, Any]:
+        for key in sorted(self.table.keys() - known):
+            raise self._error(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
+        return dict(self.table)
+
+    def _error(self, why: str) -> BadSettings:
+        return BadSettings(self.file, f"[{self.name}] {why}")
+
+
+def _with_argv(table: dict[str, Any]) -> dict[str, Any]:
+    """Take a command apart where it is written as one text."""
+    if "cmd" not in table:
+        return table
+    if "argv" in table or not isinstance(table["cmd"], str):
+        raise ValueError("cmd: write one text, and no argv beside it")
+    try:
+        argv = split_command(table["cmd"])
+    except ValueError as error:
+        raise ValueError(f"cmd: {error}") from None
+    return {name: value for name, value in table.items() if name != "cmd"} | {"argv": argv}
+
+
+def _in_nano_dollars(table: dict[str, Any]) -> dict[str, Any]:
+    price = table.pop("price", None)
+    if price is not None:
+        if not isinstance(price, dict) or price.keys() != {"input", "output"}:
+            raise ValueError("price: write { input = 0.15, output = 0.60 }, both for 1M tokens")
+        for key in ("input", "output"):
+            table[f"{key}_usd"] = _to_named_units(f"price.{key}", price[key], NANO_USD_PER_MILLION)
+    return {name: _convert_prices(name, value) for name, value in table.items()}
+
+
+def _convert_prices(name: str, value: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Return a value with the dollars of calls, however deep they are, as the record has them."""
+    if isinstance(value, dict):
+        return {key: _convert_prices(f"{name}.{key}", one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_convert_prices(name, one) for one in value]
+    is_price = name == "usd" or name.endswith(".usd")
+    return _to_named_units(name, value, NANO_USD) if is_price else value
+
+
+def _to_named_units(name: str, value: object, unit: int) -> int:
+    try:
+        return to_exact_units(value, unit)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _convert(table: Table, into: type[T]) -> T:
+    """Make a part of a policy of a table.  Raises `ValueError` with where it is wrong."""
+    try:
+        return msgspec.convert(_to_json_value(table), into)
+    except (msgspec.ValidationError, RecursionError) as error:
+        what, _, where = str(error).partition(" - at ")
+        place = where.strip("`").removeprefix("$.")
+        raise ValueError(f"{place}: {what}" if place else what) from None
+
+
+def _to_json_value(value: Any) -> Any:  # noqa: ANN401  what a file holds
+    """Return what a file holds as JSON can: fractions are those of a model's options by now."""
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError(f"{value} is not a number")
+        return float(value)
+    if isinstance(value, Mapping):
+        return {name: _to_json_value(one) for name, one in value.items()}
+    return [_to_json_value(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,131 @@
+"""Those who work for a project: servers of tools are asked by one, and by nobody too often."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from forum import planning as module
+from forum.config import Settings, load_settings
+from forum.errors import ServerUnusable
+from forum.planning import AgentRegistry, ClientRequest
+from forum.work import Council, Policy
+from tests.support import SOON
+
+ASK = ClientRequest("Go.", route=False)
+
+
+@pytest.fixture
+def staff(tmp_path: Path) -> AgentRegistry:
+    """Return those who work for a project with one model."""
+    (tmp_path / "forum.toml").write_text('[models.default]\nkind = "scripted"\n')
+    return AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+
+
+class Clock:
+    """Tells a time that only tests change."""
+
+    seconds = 1000.0
+
+    def __call__(self) -> float:
+        """Tell it."""
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock by which is remembered what servers offer."""
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic", clock)
+    return clock
+
+
+def ask_servers_by(
+    monkeypatch: pytest.MonkeyPatch, pin: Callable[[Policy, Settings], Policy]
+) -> None:
+    """Have the servers asked in this way."""
+    monkeypatch.setattr(module, "pin_tools", pin)
+
+
+@pytest.mark.parametrize("roster", [None, "[[lane]"], ids=["missing", "broken"])
+def test_a_roster_that_cannot_be_read_is_found_before_anybody_asks(
+    tmp_path: Path, roster: str | None
+) -> None:
+    """A server that starts with it would answer every chat client that something went wrong."""
+    (tmp_path / "forum.toml").write_text('[roster]\nfile = "own.toml"\n')
+    if roster is not None:
+        (tmp_path / "own.toml").write_text(roster)
+
+    with pytest.raises(ValueError, match="this roster cannot be used"):
+        AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+
+
+def test_a_server_that_does_not_answer_is_left_alone_for_a_while(
+    staff: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To find that out takes half a minute: not each of those who wait may have to."""
+    begun, gate, asked = Event(), Event(), []
+
+    def pin(policy: Policy, _settings: Settings) -> Policy:
+        asked.append(policy)
+        begun.set()
+        gate.wait(SOON)
+        raise ServerUnusable("files", "it does not answer")
+
+    ask_servers_by(monkeypatch, pin)
+    with ThreadPoolExecutor(8) as threads:
+        orders = [threads.submit(staff.make_run_request, ASK) for _ in range(8)]
+        begun.wait(SOON)
+        gate.set()
+        errors = [order.exception(SOON) for order in orders]
+    at_first = len(asked)
+    clock.seconds += 10
+    with pytest.raises(ServerUnusable):
+        staff.make_run_request(ASK)
+
+    assert [type(error) for error in errors] == [ServerUnusable] * 8
+    assert {str(error) for error in errors} == {str(ServerUnusable("files", "it does not answer"))}
+    assert (at_first, len(asked)) == (1, 2)
+
+
+def test_nobody_waits_for_what_was_offered_a_minute_ago(
+    staff: AgentRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one asks the servers again, the others go by what they said the last time."""
+    begun, gate = Event(), Event()
+    gate.set()
+
+    def pin(policy: Policy, _settings: Settings) -> Policy:
+        begun.set()
+        gate.wait(SOON)
+        return policy
+
+    ask_servers_by(monkeypatch, pin)
+    before = staff.make_run_request(ASK)
+    clock.seconds += 100
+    begun.clear()
+    gate.clear()
+    with ThreadPoolExecutor(2) as threads:
+        asking = threads.submit(staff.make_run_request, ASK)
+        begun.wait(SOON)
+        try:
+            meanwhile = threads.submit(staff.make_run_request, ASK).result(SOON / 3)
+            waits = not asking.done()
+        finally:
+            gate.set()
+
+    assert meanwhile.policy == before.policy == asking.result().policy
+    assert waits
+
+
+def test_a_panel_is_shown_all_of_a_long_question(tmp_path: Path) -> None:
+    """A diff is soon longer than what is quoted of an output; its end may be what matters."""
+    (tmp_path / "forum.toml").write_text('[models.ash]\nkind = "scripted"\n')
+    staff = AgentRegistry(load_settings(tmp_path, {"FORUM_STATE_DIR": str(tmp_path / "state")}))
+    question = "é" * 50_000
+
+    order = staff.make_run_request(ClientRequest(question, panel=Council()))
+
+    assert order.policy.input_bytes == len(question.encode())
