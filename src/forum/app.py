@@ -1,7 +1,8 @@
-"""The composition root: the only module that knows every room, and what every surface calls.
+"""Composition root: connect the packages and give every surface one object to call.
 
-It puts adapters behind ports, makes the clock, the ids and the salts that the core takes as
-arguments, and imports backends inside functions, so that a command loads only what it uses.
+Only this module may import every package. It puts adapters behind ports, and makes the clock, the
+ids and the salts that the core takes as arguments. Backends are imported inside functions, so that
+a command loads only the modules that it uses.
 """
 
 import os
@@ -184,18 +185,18 @@ if TYPE_CHECKING:
 
 DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
 KINDS = LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
-"""Every kind of entry that this release knows."""
+"""All kinds of entries that this release knows."""
 
 OPERATOR = "operator"
 
 
 class Approver(Struct, frozen=True):
-    """Who decides at a gate, and by what authority."""
+    """An actor who decides at a gate, and the authority for the decision."""
 
     actor: str
     authority: Authority
     identity: Identity | None = None
-    """Of a person, whom the token names; it is kept in a body, which can be erased."""
+    """The person that the access token names; recorded in a body only, which can be erased."""
 
 
 LOCAL_OPERATOR = Approver(OPERATOR, Authority.OPERATOR)
@@ -203,19 +204,19 @@ R = TypeVar("R", bound=Reader)
 _POLL_INTERVAL_S = 0.1
 _MAX_ERROR_CHARS = 2000
 _MAX_DETAILED_TASKS = 1000
-"""Of how many tasks details are read: on a screen there is room for fewer."""
+"""Limit of tasks for which a view reads details; no screen shows more."""
 _RUNS_PAGE_SIZE = 100
-"""How many runs are read together where only some of them are wanted."""
+"""Page size for reading runs where a filter may drop some of them."""
 _MAX_CLOCK_SKEW_US = 60_000_000
-"""By how many microseconds clocks of writers may differ."""
+"""Tolerated difference between the clocks of two writers, in microseconds."""
 _MIN_RUN_PREFIX_CHARS = 8
 _MAX_COMPARED = 100
-"""How many runs are looked at for one whose name begins as was said."""
+"""Limit of runs that are compared with the prefix of a run id."""
 _MIN_PARALLEL_ENTRIES = 100_000
-"""From how many entries on it pays to start processes that verify."""
+"""Log size from which starting verification processes takes less time than it saves."""
 _DATABASE_URL = "FORUM_DATABASE_URL"
 _IDEMPOTENCY_VARIABLE = "FORUM_KEY"
-"""It is in the record anyway."""
+"""Not a secret despite its name: the idempotency key is part of the record."""
 
 
 def now() -> int:
@@ -224,7 +225,7 @@ def now() -> int:
 
 
 def _warn(message: str) -> None:
-    """Warn a program that has not said how it wants to be warned."""
+    """Warn through `warnings`, for a program that passed no callback for warnings."""
     import warnings
 
     warnings.warn(message, RuntimeWarning, stacklevel=3)
@@ -235,7 +236,8 @@ def new_salt() -> bytes:
     try:
         return _salts.pop()
     except IndexError:
-        # Many at once: each time that the system is asked, other threads may come first.
+        # Draw many salts with one system call: the call releases the interpreter lock, and other
+        # threads may run before this one gets it back.
         block = os.urandom(32 * _SALT_BATCH_SIZE)
         _salts.extend(block[at : at + 32] for at in range(32, len(block), 32))
         return block[:32]
@@ -243,7 +245,7 @@ def new_salt() -> bytes:
 
 _SALT_BATCH_SIZE = 128
 _salts: list[bytes] = []
-# What a parent has drawn, its child must not use too.
+# A forked child must not use the salts that its parent has already drawn.
 os.register_at_fork(after_in_child=_salts.clear)
 
 
@@ -258,7 +260,10 @@ def new_run_id() -> str:
 
 
 def key_variables(settings: Settings) -> set[str]:
-    """Return the variables that hold the keys of models and servers, as the project file says."""
+    """Return the environment variables that hold keys and secrets, as named in the project file.
+
+    These are the keys of models and servers, and the secrets of webhooks.
+    """
     sections = [settings.team.get(kind, {}) for kind in ("models", "servers")]
     named = [one.get("key_env", "") for section in sections for one in section.values()]
     told = settings.doors.get("webhooks", {}).values()
@@ -266,10 +271,10 @@ def key_variables(settings: Settings) -> set[str]:
 
 
 def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -> SecretMask:
-    """Return what hides the secrets of an environment, told by the names of its variables.
+    """Return a mask for the secrets of an environment, recognised by the names of the variables.
 
-    Those that are named are secrets whatever they are called.  The path of a file is no secret,
-    and of the database's address only the password is one.
+    Variables in `named` are secrets regardless of their names. The path of an existing file is not
+    a secret. Of the database URL only the password is one.
     """
     from urllib.parse import unquote
 
@@ -285,25 +290,26 @@ def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -
 
 
 def _is_path(value: str) -> bool:
-    # Not with pathlib, to which a long text is an error.
+    # Not pathlib: `Path.exists` raises an error for a text that is too long for a path.
     return os.path.isabs(value) and os.path.exists(value)  # noqa: PTH110, PTH117
 
 
 def read_password(url: str) -> str:
-    """Return the password as it stands in an address, or nothing."""
+    """Return the password of a URL, still percent-encoded, or an empty string."""
     from urllib.parse import urlsplit
 
     try:
         return urlsplit(url).password or ""
-    except ValueError:  # whoever opens the database says what is wrong with it
+    except ValueError:  # opening the database reports what is wrong with the URL
         return ""
 
 
 @contextmanager
 def _import_without_gc(module: str) -> Iterator[None]:
-    """Load a large module without looking for garbage in it, now and later, once in a process.
+    """Import a large module with garbage collection off, then exempt its objects from it.
 
-    A quarter of a short command's time went into that: modules live as long as the process.
+    Collections took a quarter of a short command's time, although modules live as long as the
+    process. Does nothing if the module is loaded already.
     """
     import gc
     import sys
@@ -320,7 +326,7 @@ def _import_without_gc(module: str) -> Iterator[None]:
 
 
 class RedactionResult(Struct, frozen=True):
-    """What came of the wish to erase a body."""
+    """The result of a redaction."""
 
     entry: str
     erased: int
@@ -328,7 +334,7 @@ class RedactionResult(Struct, frozen=True):
 
 
 class EpochStart(Struct, frozen=True):
-    """The log that goes on where another one was left."""
+    """The log that continues another one."""
 
     origin: str
     key: VerifierKey
@@ -337,7 +343,7 @@ class EpochStart(Struct, frozen=True):
 
 
 class SigningKeyRotation(Struct, frozen=True):
-    """A log that is signed by another key from now on."""
+    """The result of replacing a log's signing key."""
 
     old: VerifierKey
     key: VerifierKey
@@ -345,44 +351,44 @@ class SigningKeyRotation(Struct, frozen=True):
 
 
 class RunView(Struct, frozen=True):
-    """A run with what its entries commit to, as far as nobody has erased it."""
+    """A run with the bodies that its entries commit to, except erased ones."""
 
     run: str
     state: Run
     at: int
-    """The moment in which it is seen, in microseconds since 1970."""
+    """The time of this view, in microseconds since 1970."""
     request: str | None
     plan: Plan | None
     answer: bytes | None
     errors: Mapping[str, str]
-    """What the systems of agents said last of an error, by task."""
+    """The beginning of the last error that an agent's system reported, by task."""
     gates: tuple[tuple[str, Gate], ...]
-    """What waits for a person, in it and in the runs within it."""
+    """Open gates of this run and of the runs that it delegated to, each with its run."""
     entries: Mapping[str, int] = {}
     """The index of the last entry of each task."""
     until: int | None = None
-    """The last entry that is taken into account, if not all are."""
+    """The index at which the view stops; None if it covers the whole run."""
     claims: tuple[ActionClaim, ...] = ()
-    """What the answer says was done."""
+    """Actions that the answer claims to have taken."""
     places: Mapping[str, int] = {}
-    """The indexes of the route, of effects and of checks, by the ids of their entries."""
+    """The indexes of the route, of tool uses and of checks, by entry id in hex."""
     session: Session | None = None
-    """What a panel deliberates on, if one does and nobody has erased it."""
+    """The subject and policy of a panel, if the run is a session and they were not erased."""
     notes: tuple[Noted, ...] = ()
-    """What is recorded of that; without the bodies that were erased."""
+    """The session's entries, without the bodies that were erased."""
     replies: Mapping[str, str] = {}
     """The beginning of the last reply of each task that did not pass."""
 
 
 class BudgetStatus(Struct, frozen=True):
-    """A cap over many runs, and what one key, one lane or the ledger has used of it."""
+    """A cap over many runs, and its use by one key, one lane or the whole ledger."""
 
     cap: SharedCap
     use: BudgetUse
 
 
 class Forum:
-    """One ledger with everything that it needs: store, key, guard, policy, witnesses."""
+    """One ledger with everything that it needs: store, key, guard, policy and witnesses."""
 
     def __init__(
         self,
@@ -391,27 +397,28 @@ class Forum:
         *,
         register: bool = True,
     ) -> None:
-        """Take the ledger that these settings name.
+        """Prepare access to the ledger that the settings name; nothing is opened yet.
 
-        `warn` is told in one line what is wrong, or to be known, and yet has stopped nothing;
-        `register` says whether the state directory may remember that this log belongs to this
+        `warn` is called with one line for each problem that stopped nothing, and for each notice.
+        `register` tells whether the state directory may record that this log belongs to this
         project.
         """
         self.settings = settings
         self._warn, self._registers = warn or _warn, register
         self._notify = warn or (lambda _line: None)
-        """Tells a person of what is no fault; a program that did not ask is not told."""
+        """Receives notices that are not faults; dropped unless the caller passed `warn`."""
         self._clock_was_named = False
         self._counters = EntryCounters(KINDS)
         self._worker: Worker | None = None
 
-    # What this ledger is
+    # Keys, store and other parts of the ledger
 
     @cached_property
     def key(self) -> SigningKey:
         """The key that signs the log; its name is the log's origin.
 
-        Raises `LogKeyMissing` or `LogKeyChanged` where this machine remembers another one.
+        Raises `LogKeyMissing` or `LogKeyChanged` if this machine remembers another key for the log,
+        and `NoLedger` if there is neither a key nor a memory of one.
         """
         from forum.backends.state_files import read_key
 
@@ -422,7 +429,7 @@ class Forum:
         return key
 
     def _check_key(self, key: VerifierKey | None) -> None:
-        """Compare the key of this project's log, if one was found, with what is remembered."""
+        """Compare the key found for this project's log, if any, with the remembered one."""
         project = self._registry.find(self._place)
         if key is None:
             project = project or self._registry.find_with_lost_key(self._place)
@@ -433,14 +440,15 @@ class Forum:
 
     @property
     def verifier(self) -> VerifierKey:
-        """The log's public key: of its own key, or, on a machine that only writes, from a file."""
+        """The public key: from the signing key, or on a machine that only writes from a file."""
         if "key" in self.__dict__ or self.settings.key_file.exists():
             return self.key.verifier()
         return self._public_key
 
     @cached_property
     def _public_key(self) -> VerifierKey:
-        # A machine that only writes remembers no log; one that does has lost the key to it.
+        # A machine that only writes remembers no log. If this one remembers a log, it has lost the
+        # log's key, and the check raises `LogKeyMissing`.
         self._check_key(None)
         path = self.settings.public_key_file
         if not path.exists():
@@ -457,10 +465,15 @@ class Forum:
 
     @cached_property
     def write_keys(self) -> WriteKeys | None:
-        """The keys that tag entries; None on a machine that only reads."""
+        """The keys that tag entries; None on a machine that only reads.
+
+        Raises `WrongWriteKey` if the key file belongs to another log.
+        """
         from forum.backends.state_files import read_write_keys
 
         path = self.settings.write_key_file
+        # The second file exists only while a new epoch begins. After a crash between replacing the
+        # signing key and renaming that file, its keys are those of the log in use.
         for candidate in (path, _pending_write_keys_path(path)):
             if candidate.exists():
                 keys = read_write_keys(candidate)
@@ -481,7 +494,7 @@ class Forum:
 
     @property
     def policy_file(self) -> Path:
-        """Where the policy is."""
+        """The path of the witness policy."""
         return self.settings.policy or self._state / "policy"
 
     @cached_property
@@ -498,14 +511,14 @@ class Forum:
         return self._checked(SqliteStore(self.settings.ledger_file, self.origin))
 
     def _checked(self, reader: R) -> R:
-        """Have a reader believe only what writers of this log wrote."""
+        """Make a reader accept only rows that writers of this log wrote, and return the reader."""
         keys = (self.verifier, *self._earlier_keys())
         reader.check = WriterCheck(reader, self.write_keys, keys, self._reload_write_keys)
         return reader
 
     @cached_property
     def delta_bus(self) -> "DeltaBus":
-        """What models are heard by while they speak: by all processes that share the database."""
+        """Transport for partial model replies, between all processes that share the database."""
         if self.settings.database:
             with require_extra("postgres"):
                 from forum.backends.postgres_delta_bus import PostgresDeltaBus
@@ -523,9 +536,10 @@ class Forum:
         return Ledger(self.store, KINDS, now, new_salt, append, mask=self.mask, tags=keys)
 
     def _append_without_key(self, records: Sequence[EntryWrite]) -> None:
-        """Append to a log of a release before tags; to another one, refuse to.
+        """Append without tags to a log of a release that had none; refuse for any other log.
 
-        What a machine without the write key adds would be acknowledged, and then set aside.
+        Raises `WrongWriteKey`. Otherwise an entry from a machine without the write key would be
+        acknowledged, and the sequencer would quarantine it later.
         """
         if self.store.strand_head(WRITE_KEY_MARK) is not None:
             why = f"{self.settings.write_key_file} is not there"
@@ -534,7 +548,7 @@ class Forum:
 
     @property
     def sequencer(self) -> Sequencer:
-        """What gives entries their indexes."""
+        """The object that gives entries their indexes."""
         return Sequencer(self.store, self.write_keys, self._reload_write_keys)
 
     def _reload_write_keys(self) -> WriteKeys | None:
@@ -547,16 +561,17 @@ class Forum:
 
     @cached_property
     def mask(self) -> SecretMask:
-        """What must not be recorded: the secrets that this process was started with."""
+        """The secrets that this process was started with, which must not be recorded."""
         given = {**os.environ, _DATABASE_URL: self.settings.database or ""}
         return build_secret_mask(given, key_variables(self.settings))
 
     @contextmanager
     def open_writer(self) -> Iterator[Ledger]:
-        """Keep the ledger for many writers: threads with `append`, tasks with `append_async`.
+        """Open the ledger for many writers: threads call `append`, tasks `append_async`.
 
-        What they hand in at about the same time is one commit; indexes, signatures and
-        cosignatures are given in the background, and to all that was written at the end.
+        Entries that arrive at about the same time share one commit. Indexes, signatures and
+        cosignatures are added in the background; when the block ends, every entry has been
+        published.
         """
         from forum.backends.group_commit import GroupCommitter
 
@@ -589,21 +604,23 @@ class Forum:
                 yield self.ledger
             finally:
                 self.ledger = before
-                # Before the keeper ends: what was handed in is to be signed too.
+                # Close the committer before the publisher loop, which signs the committer's last
+                # entries too.
                 committer.close()
 
     @property
     def is_signer(self) -> bool:
-        """Whether this machine is the one that signs: it remembers what it signed last."""
+        """Whether this machine signs the log: it remembers the last checkpoint that it signed."""
         if not self.settings.key_file.exists():
             return False
         return self._guard.latest() is not None or self.store.checkpoint() is None
 
     @contextmanager
     def _publish_in_background(self) -> Iterator[Callable[[], None]]:
-        """Have the log sequenced and signed meanwhile, where this machine is the one that signs.
+        """Sequence and sign the log in a background thread, if this machine signs it.
 
-        Elsewhere entries are only added; the machine that remembers what it signed does the rest.
+        Yield a function that raises the failure of that thread. On any other machine entries are
+        only appended; the signing machine sequences and signs them.
         """
         from forum.backends.publisher_loop import PublisherLoop
 
@@ -617,7 +634,7 @@ class Forum:
             try:
                 keeper.close()
             except StoreFailed as error:
-                # Every entry that was acknowledged is durable; what is missing is the signature.
+                # Every acknowledged entry is durable; only the signature is missing.
                 self._warn_unsigned(error)
 
     @contextmanager
@@ -627,21 +644,22 @@ class Forum:
         report: Callable[[Exception], None] = lambda _: None,
         patience: int = 0,
     ) -> "Iterator[Worker]":
-        """Carry out runs in this process, beside all others that do, until the end of the block."""
+        """Execute runs in this process, beside other workers, until the block ends."""
         with _import_without_gc("forum.backends.dbos_worker"):
             from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
             from forum.engine import Engine
             from forum.models import make_model, make_tool
             from forum.models.sandbox import make_sandbox
 
-        # Before anything is taken on: nothing runs free that was to be confined.
+        # Check the sandbox before the first run is claimed: a tool that must be confined must never
+        # run outside it.
         sandbox = make_sandbox(self.settings)
         if sandbox is not None:
             sandbox.check_usable()
         models, tools = partial(make_model, sandbox=sandbox), partial(make_tool, sandbox=sandbox)
         url = self.settings.database or prepare_sqlite_queue(self.settings.engine_file)
         if self.write_keys is None and self.is_signer:
-            # A worker may be the first process of this release.  Without the key it would write
+            # A worker may be the first process of this release. Without the key it would write
             # entries without tags for as long as it runs, and be refused once tags are enforced.
             self.initialise()
         with self.open_writer() as ledger:
@@ -667,7 +685,7 @@ class Forum:
 
     @cached_property
     def monitor(self) -> "StoreMonitor":
-        """What watches whether the database answers, and has it logged when that changes."""
+        """The monitor of the database's availability; it logs each change."""
         from forum.backends.store_monitor import StoreMonitor
 
         return StoreMonitor(self.store)
@@ -676,28 +694,29 @@ class Forum:
     def _gauges(self) -> LedgerGauges:
         try:
             return LedgerGauges(self.store, self.policy)
-        except KeyUnreadable:  # this machine has none: the one that signs tells of witnesses
+        except KeyUnreadable:  # no policy here: the signing machine reports on witnesses
             return LedgerGauges(self.store, None)
 
     def metric_samples(self) -> list[Sample]:
-        """Return what this process counts and measures of the ledger.  Raises `StoreFailed`."""
+        """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""
         worker = self._worker.samples() if self._worker else ()
         found = [*self._counters.samples(), *self._gauges.samples(), *worker]
         return with_labels(found, ledger=self.origin)
 
     @contextmanager
     def open_reader(self) -> Iterator[Reader]:
-        """Read the ledger as of one moment, without being able to change it."""
+        """Open a read-only snapshot of the ledger."""
         with self._snapshot() as reader:
             yield self._checked(reader)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database connections."""
         if "delta_bus" in self.__dict__:
             self.delta_bus.close()
         if "store" in self.__dict__:
             if "budgets" in self.__dict__:
-                with suppress(StoreFailed):  # others take back what they need of it
+                # Not returned, the slices are reclaimed by other processes when they need them.
+                with suppress(StoreFailed):
                     self.budgets.close()
             self.store.close()
 
@@ -707,16 +726,17 @@ class Forum:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Beginning
+    # Initialisation
 
     def initialise(self) -> bool:
-        """Make key, policy, witness and log where they are missing; tell whether any was.
+        """Create the key, policy, witness and log that are missing; return whether the log is new.
 
-        Raises `LogKeyMissing` where a log was, and its key is gone.
+        Raises `LogKeyMissing` if this machine remembers a log here whose key is gone.
         """
         from forum.backends.state_files import lock_file
 
-        # One process at a time: of two keys, one would be lost, and all that it had signed.
+        # One process at a time: of two keys made at once one would be overwritten, and with it the
+        # ability to continue what it had signed.
         with lock_file(self.settings.key_file):
             files = (self.settings.key_file, self.settings.public_key_file)
             fresh = not any(path.exists() for path in files)
@@ -728,8 +748,8 @@ class Forum:
             self._make_write_key(new=fresh)
             self._trust_locally()
         if not fresh:
-            # A row that somebody put at the end of a strand is set aside before it is read there.
-            with suppress(ConcurrentUpdate):  # somebody else does
+            # Quarantine a forged row at the end of a strand before anything reads the strand.
+            with suppress(ConcurrentUpdate):  # another process is sequencing
                 self.sequencer.sequence_batch()
         self.ledger.initialize(f"forumd/{__version__}", self.verifier)
         self.ledger.check_write_key()
@@ -743,9 +763,10 @@ class Forum:
         return fresh
 
     def start_over(self) -> None:
-        """Put a new log in the place of this project's log, on purpose.
+        """Replace this project's log by a new one, at the operator's request.
 
-        What the database holds of the old one stays there; that it was replaced is remembered.
+        The database keeps the entries of the old log, and the registry records that it was
+        replaced.
         """
         from forum.backends.project_registry import Project, ProjectEpoch, ReplacedLogs
         from forum.backends.state_files import lock_file, write_key
@@ -763,8 +784,8 @@ class Forum:
             names = {epoch.origin for past in replaced for epoch in past.epochs}
             key = SigningKey(os.urandom(32), self._unused_origin(names))
             self._make_folder()
-            # Remembered first: stopped before the key is there, the next command says that it is
-            # missing, and starting over again is what helps.
+            # The registry is written first: after a crash before the key is written, the next
+            # command reports a missing key, and starting over again repairs that.
             here = (place.path, place.database, place.key_file)
             epoch = ProjectEpoch(key.name, (str(key.verifier()),))
             self._registry.save(Project(*here, (epoch,), replaced))
@@ -804,15 +825,16 @@ class Forum:
             write_durably(path, line.encode())
 
     def _make_write_key(self, *, new: bool) -> None:
-        """Make the write key of a log that has none: on the machine that signs, and nowhere else.
+        """Create the write key of a log that has none, on the signing machine only.
 
-        Two machines with a key of their own each would have their entries set aside by the other.
+        If two machines had a key each, each one's entries would be quarantined by the other. Raises
+        `WrongWriteKey` if the log already uses a write key and its file is gone.
         """
         from forum.backends.state_files import write_write_keys
 
         if self.write_keys is not None:
             return
-        # Two that found no key would each make one; who comes second takes that of the first.
+        # Another process may have created the key since this one looked; use its key then.
         made = self._reload_write_keys()
         if made is not None:
             self._use_write_keys(made)
@@ -821,13 +843,13 @@ class Forum:
             why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
             raise WrongWriteKey(self.origin, "-", why)
         if not new and not self.is_signer:
-            return  # a log of the release before, which is still written without tags
+            return  # a log of an earlier release, which is still written without tags
         keys = WriteKeys(self.origin, (WriteKey(os.urandom(32)),), 0 if new else None)
         write_write_keys(self.settings.write_key_file, keys)
         self._use_write_keys(keys)
 
     def _use_write_keys(self, keys: WriteKeys) -> None:
-        """Have everything that is open write and read with these keys from now on."""
+        """Make everything that is open write and read with these keys."""
         self.write_keys = keys
         if "store" in self.__dict__:
             self._checked(self.store)
@@ -840,10 +862,10 @@ class Forum:
             self.enforce_tags()
 
     def enforce_tags(self) -> bool:
-        """Refuse entries without a tag from now on, once the ledger was verified.
+        """Refuse entries without a tag from now on, after verifying the ledger.
 
-        Returns whether they are refused.  For when no process of a release before tags is left:
-        the database refuses its entries already.
+        Return whether they are refused. Call this when no process of a release before tags is left;
+        the database refuses that release's entries already.
         """
         from forum.backends.state_files import write_write_keys
 
@@ -857,7 +879,8 @@ class Forum:
         for strand in TAGGED_STRANDS:
             self._tag_head(strand, keys)
         self._tag_idempotency(keys)
-        # The file comes last: stopped before it, all of this is done again and finds itself done.
+        # The file is written last: after a crash before it, all steps are repeated, and those
+        # already done change nothing.
         keys = replace_struct(keys, tagged_from=self.store.head().size)
         write_write_keys(self.settings.write_key_file, keys)
         self._use_write_keys(keys)
@@ -871,7 +894,7 @@ class Forum:
         return report.intact.state is report.complete.state is State.HOLDS
 
     def _tag_idempotency(self, keys: WriteKeys) -> None:
-        """Tag what the release before has tied to names: nobody can change it from now on."""
+        """Tag the idempotency rows of an earlier release, so that a change is detected."""
         last = ""
         while page := self.store.idempotency_rows(last, 1000):
             for row in page:
@@ -887,28 +910,33 @@ class Forum:
             self.store.save_strand_head(TaggedHead(strand, n, leaf, keys.tag_head(strand, n, leaf)))
 
     def discard_quarantine(self) -> int:
-        """Delete the rows that were set aside, having recorded which; return how many."""
+        """Delete the quarantined rows and return their number."""
         rows = self.store.quarantined_rows()
         if rows:
             leaves = b"".join(leaf_of(found.row.data) for found in rows)
             digest = sha256(leaves).hexdigest()
             facts = QuarantineDiscardFacts(len(rows), digest)
+            # The digest of the deleted rows is recorded and signed before the rows are deleted.
+            # After a crash in between, the rows are still there and can be deleted again.
             self.ledger.append_log_entry(Draft(f"quarantine/{digest[:16]}", OPERATOR, facts))
             self.publish()
             self.store.discard_quarantine([found.id for found in rows])
         return len(rows)
 
     def rotate_write_key(self) -> str:
-        """Tag entries with a new key from now on; those of the older ones still hold."""
+        """Tag entries with a new write key from now on, and return its id.
+
+        Tags of the older keys stay valid. Raises `WrongWriteKey` on a machine that does not sign.
+        """
         from forum.backends.state_files import write_write_keys
 
         if not self.is_signer:
             raise WrongWriteKey(self.origin, "-", "only the machine that signs makes write keys")
-        # After the loss of the file what is signed is believed without a tag; what is not is set
-        # aside by the next sequencer.
+        # If the key file was lost, entries of the signed tree are accepted without a tag. Unsigned
+        # entries are quarantined by the next sequencer.
         old = self.write_keys or WriteKeys(self.origin, (), self.store.head().size)
-        # In the file of the machine that signs before it tags anything: whatever is tagged with
-        # it, here or on a machine that has got the file, is known to the sequencer.
+        # The signing machine's file is written before any tag is made: an entry tagged with the new
+        # key, here or on a machine that received the file, must be known to the sequencer.
         keys = replace_struct(old, keys=(WriteKey(os.urandom(32)), *old.keys))
         write_write_keys(self.settings.write_key_file, keys)
         self._use_write_keys(keys)
@@ -925,14 +953,14 @@ class Forum:
         write_key(self.settings.key_file, SigningKey(os.urandom(32), self._unused_origin(())))
 
     def _close_log(self) -> None:
-        """Let go of everything that was opened for the log in use before."""
+        """Close everything that was opened for the log in use before."""
         self.close()
         names = ("key", "_public_key", "write_keys", "policy", "store", "ledger", "publisher")
         for name in (*names, "sequencer", "delta_bus"):
             self.__dict__.pop(name, None)
 
     def _set_key_aside(self) -> SigningKey | None:
-        """Keep the key file that is in place under another name, and return what it holds."""
+        """Copy the key file to another name, and return the key if it can be read."""
         from forum.backends.state_files import read_key, write_durably
 
         path = self.settings.key_file
@@ -947,10 +975,10 @@ class Forum:
     # Epochs
 
     def new_epoch(self, reason: str = "") -> EpochStart:
-        """Leave the log at the last checkpoint that was signed, and begin its next epoch.
+        """Leave the log at its last signed checkpoint, and begin its next epoch.
 
-        The old key goes on signing if it is there.  Where it was lost or exchanged, a new one is
-        made, which readers have to pin again; without a reason that is refused.
+        The old key keeps signing if it is available. If it was lost or exchanged, a new key is
+        made, which readers have to pin again; that requires a reason.
         """
         from forum.backends.project_registry import ProjectEpoch
         from forum.backends.state_files import write_key, write_write_keys
@@ -972,7 +1000,8 @@ class Forum:
         following_keys = _pending_write_keys_path(self.settings.write_key_file)
         with Forum(self.settings, register=False) as successor:
             successor.key = key
-            # Where this was stopped before, the next log has entries with the tags of these keys.
+            # After an earlier attempt that crashed, the new log already holds entries tagged with
+            # these keys, so the same keys must be used again.
             tags = self._prepared_keys(following_keys, key.name)
             successor.write_keys = tags
             write_write_keys(following_keys, tags)
@@ -980,9 +1009,9 @@ class Forum:
             draft = Draft("log/epoch", OPERATOR, facts, (), bodies)
             successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
             successor.ledger.mark_write_key()
-            # The key comes last: stopped before it, the old log is still the one, and all of this
-            # is found when it is tried again.  Of two files with write keys, the one of the log
-            # that is used counts.
+            # The signing key is written last. After a crash before it, the old log is still in use,
+            # and a second attempt finds everything prepared here. Of the two files with write keys,
+            # the one of the log in use is read.
             if old is not None:
                 write_key(self.settings.key_file.with_suffix(f".{following - 1}"), old)
             else:
@@ -996,7 +1025,7 @@ class Forum:
         return EpochStart(name, key.verifier(), has_new_key=old is None)
 
     def _key_to_leave(self, reason: str) -> tuple[SigningKey | None, str]:
-        """Return the key of the log that is left, unless it was lost, and the log's name."""
+        """Return the key of the log to leave (None if it was lost) and the log's name."""
         try:
             key = self.key
         except (LogKeyMissing, LogKeyChanged) as error:
@@ -1008,13 +1037,13 @@ class Forum:
             if project is None or not reason:
                 raise
             return None, project.current.origin
-        self._register()  # which completes an earlier rotation that was stopped near its end
+        self._register()  # also completes an earlier rotation that crashed near its end
         return key, key.name
 
     def _pending_key(self, name: str) -> SigningKey:
-        """Return the new key of a log, the same one until it is in use.
+        """Return the new key of a log: the same one until it is in use.
 
-        Stopped half-way, whoever tries again must find the key that witnesses were told of.
+        After a crash, a second attempt must find the key that witnesses already know.
         """
         from forum.backends.state_files import read_key, write_key
 
@@ -1030,19 +1059,20 @@ class Forum:
         return key
 
     def _find_end(self, origin: str) -> tuple[Checkpoint, Checkpoint]:
-        """Return the last checkpoint that was signed of a log, and the last that is still here."""
+        """Return the last signed checkpoint of a log, and the last one still in the database."""
         with self._open_log(origin) as reader:
             stored = reader.checkpoint() if reader is not None else None
         notes = (self._memory(origin, "guard.note").latest(), self._witness_memory(origin).latest())
         nothing = Checkpoint(origin, 0, EMPTY_ROOT)
         held = parse_checkpoint(stored) if stored else nothing
         signed = [parse_checkpoint(note) for note in notes if note]
-        # The guard was first to know of whatever was signed; without it, the largest that is known.
+        # The guard is advanced before a signed checkpoint is stored, so it knows the last one.
+        # Without a guard, take the largest checkpoint that this machine knows.
         return (signed[0] if notes[0] else max([held, *signed], key=lambda c: c.size)), held
 
     @contextmanager
     def _open_log(self, origin: str) -> Iterator[Reader | None]:
-        """Read another log of the same database; nothing where it is not there."""
+        """Open another log of the same database; yield None if it does not exist."""
         with ExitStack() as opened:
             try:
                 reader: Reader | None = opened.enter_context(self._reader_of(origin))
@@ -1063,7 +1093,7 @@ class Forum:
         return sqlite.open_reader(self.settings.ledger_file, origin)
 
     def _save_policy(self, origin: str) -> None:
-        """Remember under which policy a log was witnessed: its successor may get another one."""
+        """Store the policy under which a log was witnessed: its successor may get another one."""
         from forum.backends.state_files import lock_file, write_durably
 
         own = self._log_folder(origin) / "policy"
@@ -1079,14 +1109,14 @@ class Forum:
     # The signing key
 
     def rotate_key(self) -> SigningKeyRotation:
-        """Have the log signed by a new key, to which the old one hands it over.
+        """Replace the log's signing key; the old key signs the handover to the new one.
 
         Raises `RotationRefused` on a machine that does not sign.
         """
         from forum.backends.project_registry import ProjectEpoch
         from forum.backends.state_files import lock_file, write_key
 
-        self._register()  # which completes an earlier rotation that was stopped near its end
+        self._register()  # also completes an earlier rotation that crashed near its end
         if not self.is_signer:
             raise RotationRefused(self.origin, "another machine signs it; rotate the key there")
         folder, path = self.settings.state / "witness", self.settings.key_file
@@ -1096,17 +1126,17 @@ class Forum:
         with lock_file(path):
             old, new = self.key, self._pending_key(self.origin)
             key, earlier = new.verifier(), known[-1].vkeys
-            # Stopped before the new key is in its place: the old one goes on, and the same new key
-            # is found when this is tried again.
+            # After a crash before the new key is in its place, the old key keeps signing, and a
+            # second attempt finds the same new key.
             self._change_project(ProjectEpoch(self.origin, (*earlier, str(key))), self.origin)
             trust_log(folder, key, follows=old.verifier())
             hand_over = self._record_hand_over(old.verifier(), key)
-            # Signed by the old key: only then may the new one sign anything.
+            # The old key signs the handover; before that the new key must not sign anything.
             self.publish()
             self._add_to_policy(key)
             aside = path.with_name(f"{path.name}.rotated-{old.verifier().key_id.hex()}")
             write_key(aside, old)
-            # Stopped after this: the new key is the log's, and signs the next tree.
+            # After a crash beyond this point, the new key is the log's key and signs the next tree.
             write_key(path, new)
             path.with_name(f"{path.name}.next").unlink(missing_ok=True)
             self._complete_project()
@@ -1115,13 +1145,13 @@ class Forum:
         draft = Draft(f"add/{key.key_id.hex()}", OPERATOR, KeyAddFacts(str(key)), (hand_over,))
         self.ledger.append_log_entry(draft, KEYS_STRAND)
         publication = self.publish()
-        # The witness of this machine cosigns nothing more that the old key signs.
+        # From here on this machine's witness refuses checkpoints signed by the old key.
         trust_log(folder, key, follows=old.verifier(), alone=True)
         self._warn_of_policy_gaps(key)
         return SigningKeyRotation(old.verifier(), key, publication)
 
     def _record_hand_over(self, old: VerifierKey, new: VerifierKey) -> Hash:
-        """Record that one key hands the log over to another, unless that is recorded."""
+        """Record the handover between two keys unless it is recorded; return the entry's id."""
         facts = KeyRotationFacts(str(old), str(new))
         for leaf, entry in read_strand_entries(self.ledger, LOG_RUN, KEYS_STRAND):
             if entry.facts == facts:
@@ -1130,7 +1160,7 @@ class Forum:
         return self.ledger.append_log_entry(draft, KEYS_STRAND).leaf
 
     def _add_to_policy(self, key: VerifierKey) -> None:
-        """Name a further key of this log in the policy that this machine has written itself."""
+        """Add a key of this log to the policy, if this machine wrote the policy itself."""
         from forum.backends.state_files import lock_file, write_durably
 
         path = self._state / "policy"
@@ -1151,7 +1181,7 @@ class Forum:
         found = [e.vkeys[: e.vkeys.index(own)] for e in epochs if own in e.vkeys]
         return tuple(VerifierKey.parse(vkey) for vkeys in found for vkey in vkeys)
 
-    # The project
+    # The project registry
 
     @cached_property
     def _registry(self) -> "ProjectRegistry":
@@ -1172,7 +1202,7 @@ class Forum:
         )
 
     def _register(self) -> None:
-        """Remember that this log belongs to this project; tell if it was elsewhere before."""
+        """Record that this log belongs to this project; notify if the project has moved."""
         from forum.backends.project_registry import register_log
 
         key = self.verifier
@@ -1181,13 +1211,13 @@ class Forum:
         try:
             line = register_log(self._registry, self._place, str(key), key.name)
         except StoreFailed as error:
-            # Nothing that is remembered was lost by this; a full disk must not stop readers.
+            # The registry is unchanged, and a full disk must not stop readers.
             line = f"which log belongs to this project could not be remembered: {error}"
         if line:
             self._notify(line)
 
     def _change_project(self, pending: "ProjectEpoch", origin: str) -> None:
-        """Remember what is about to be in use, beside what is."""
+        """Record the epoch or key that is about to be used, beside the one in use."""
         from forum.backends.project_registry import Project, ProjectEpoch
 
         place, project, lost = self._place, self._registry.find(self._place), None
@@ -1197,10 +1227,10 @@ class Forum:
             project = Project(place.path, place.database, place.key_file, epochs)
         self._registry.save(replace_struct(project, pending=pending))
         if lost is not None:
-            self._registry.forget(lost)  # it goes on here
+            self._registry.forget(lost)  # its history continues under the new location
 
     def _complete_project(self) -> None:
-        """Remember that what was pending is in use now."""
+        """Record that the pending epoch or key is now in use."""
         project = self._registry.find(self._place)
         if project is not None:
             self._registry.save(project.complete_pending())
@@ -1211,7 +1241,7 @@ class Forum:
         return project.epochs if project is not None else ()
 
     def _prepared_keys(self, path: Path, origin: str) -> WriteKeys:
-        """Return the write keys that wait for a log, or new ones."""
+        """Return the write keys prepared for a log, or new ones."""
         from forum.backends.state_files import read_write_keys
 
         keys = read_write_keys(path) if path.exists() else None
@@ -1222,9 +1252,10 @@ class Forum:
     # Writing
 
     def publish(self, patience: float = 0.0) -> Publication:
-        """Sequence and sign what is there, and ask the witnesses, before a command ends.
+        """Sequence and sign all entries, and ask the witnesses for cosignatures.
 
-        Where another machine signs, its checkpoint is waited for, so many seconds.
+        If another machine signs, wait for its checkpoint for at most `patience` seconds, then
+        raise.
         """
         self.sequencer.drain()
         try:
@@ -1238,10 +1269,10 @@ class Forum:
         return publication
 
     def publish_or_warn(self) -> Publication | None:
-        """Sign what was recorded before a command ends; where a fault prevents it, only warn.
+        """Publish before a command ends; warn instead of raising if a fault prevents it.
 
-        The entries are durable already, and the next write signs them: a command that failed here
-        would be repeated, and record everything twice.
+        The entries are durable already, and the next write signs them. If the command failed here,
+        its user would repeat it and record everything twice.
         """
         try:
             return self.publish()
@@ -1256,14 +1287,17 @@ class Forum:
         self._warn(f"recorded, not signed yet; the next write signs it: {error}")
 
     def _warn_of_clock(self, publication: Publication) -> None:
-        """Warn that this machine's clock disagrees with others, once."""
+        """Warn once that this machine's clock disagrees with others."""
         if publication.clock_warnings and not self._clock_was_named:
             self._clock_was_named = True
             for warning in publication.clock_warnings:
                 self._warn(warning)
 
     def _signed_elsewhere(self, size: int, patience: float) -> Publication | None:
-        """Wait for a checkpoint of at least this size, and for the witnesses of one."""
+        """Wait for a witnessed checkpoint of at least this size.
+
+        On timeout accept one that is not witnessed. Return None if there is none.
+        """
         deadline = time.monotonic() + patience
         while True:
             notes = [Note.parse(data) for data in self.store.checkpoints(size)]
@@ -1292,20 +1326,21 @@ class Forum:
     def record_note(
         self, content: Content, idempotency_key: str | None = None
     ) -> tuple[LocatedEntry, Publication | None]:
-        """Put a remark on record, in a run of its own; None if it could not be signed yet.
+        """Record a note in a run of its own; the publication is None if it could not be signed yet.
 
-        With the key of an earlier call it is the remark of that call which is returned, or
-        `IdempotencyKeyUsed` raised if that had another text.
+        With the idempotency key of an earlier call, return that call's note, or raise
+        `IdempotencyKeyUsed` if its text was different.
         """
         run = self._append_note(content, idempotency_key)
         publication = self.publish_or_warn()
         return self.ledger.find_entry(str(Position(run, MAIN_STRAND, 1))), publication
 
     def _append_note(self, content: Content, key: str | None) -> str:
-        """Record a remark in a run of its own, and return the run, which may be an earlier one."""
+        """Append a note in a run of its own, and return the run, or the earlier one of this key."""
         run, digest = new_run_id(), sha256(b"".join(content.chunks())).hexdigest()
         body = Attachment("text", content, "text/plain")
-        # All of it is one commit, the key too: no crash and no full disk can come in between.
+        # The run, the note and the idempotency row are one commit: neither a crash nor a full disk
+        # can separate them.
         name = f"{OPERATOR}/note/{key}"
         effects = (IdempotencyRecord(name, run, digest),) if key is not None else ()
         draft = Draft("note", OPERATOR, NoteFacts(), (), (body,), effects)
@@ -1319,20 +1354,29 @@ class Forum:
         return run
 
     def redact(self, entry: str, body: str, reason: RedactionReason) -> RedactionResult:
-        """Record a redaction, have it signed, and only then erase.  Raises `RunNotEnded`."""
+        """Record a redaction, have it signed, and only then erase the body.
+
+        Raises `RunNotEnded`: the driver of a run still reads what the run has recorded.
+        """
         target = self.ledger.find_entry(entry)
         run = self.read_run(target.entry.run)
         if run.accepted is not None and run.outcome is None:
             raise RunNotEnded(target.entry.run)
         recorded = self.ledger.request_redaction(target, body, OPERATOR, reason)
+        # Signed before erased: after a crash in between, the redaction is on record, and the next
+        # call of `erase_redacted` erases the body.
         publication = self.publish()
         return RedactionResult(recorded.leaf.hex(), len(self.ledger.erase_redacted()), publication)
 
     def find_run(self, what: str) -> str:
-        """Return the run that is meant: by its name, the beginning of it, or any entry of it."""
+        """Return the id of a run that is given by its id, a prefix of it, or one of its entries.
+
+        Raises `NoSuchEntry` or `AmbiguousRun`.
+        """
         if self.store.strands(what):
             return what
-        # A few digits are an index first: every small index is the beginning of some run.
+        # Read a few digits as an index first: almost every small index is also a prefix of some
+        # run.
         is_index = what.isdecimal() and len(what) < _MIN_RUN_PREFIX_CHARS
         if not is_index and (begun := self._run_beginning(what)):
             return begun
@@ -1345,13 +1389,14 @@ class Forum:
             raise NoSuchEntry(why) from None
 
     def _run_beginning(self, prefix: str) -> str | None:
-        """Return the only run whose name begins so, if there is one.  Raises `AmbiguousRun`."""
+        """Return the only run with this prefix, or None. Raises `AmbiguousRun`."""
         if not prefix:
             return None
         listed = self.store.runs(prefix, _MAX_COMPARED)
         found = [run for run in listed if run.startswith(prefix)]
         if len(found) > 1:
-            # Runs within a run are named after it: whoever does not say more means the outer one.
+            # An inner run's id begins with the same 13 characters as the outer run's: a prefix that
+            # fits both means the outer run.
             found = [run for run in found if not self._parent_of(run)] or found
         if len(found) > 1:
             more = len(listed) == _MAX_COMPARED and listed[-1].startswith(prefix)
@@ -1363,13 +1408,13 @@ class Forum:
         return accepted.parent_run if accepted else ""
 
     def export(self, run: str, actor: str = OPERATOR, patience: float = 0.0) -> bytes:
-        """Return the evidence bundle of a run; that it was exported is an entry, and signed.
+        """Return the evidence bundle of a run, after recording the export in a signed entry.
 
-        Where another machine signs, that is waited for, so many seconds.
+        If another machine signs, wait for its checkpoint for at most `patience` seconds.
         """
         if not self.store.strands(run):
             raise NoSuchEntry(f"the log has no run {run}")
-        # Reading them checks them: an altered run is not exported.
+        # Reading the entries checks them, so that an altered run is not exported.
         entries = sum(1 for _ in self.store.entries_of_run(run))
         self.ledger.record_export(run, entries, self.store.head().size, actor)
         self.publish(patience)
@@ -1386,10 +1431,10 @@ class Forum:
         actor: str = OPERATOR,
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
-        """Take a request on, and return the run that will answer it, whatever happens now.
+        """Accept a request durably, and return the run that will answer it.
 
-        What was asked for with the same ticket before is not taken on again: its run is returned,
-        or `IdempotencyKeyUsed` raised if it was something else.
+        A request with a known idempotency key is not accepted again: its run is returned, or
+        `IdempotencyKeyUsed` raised if that request was different.
         """
         from forum.engine import accept_run
 
@@ -1409,7 +1454,7 @@ class Forum:
         past: Checkpoint | None,
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
-        """Do the same on an event loop that must not be held up, after some recent checkpoint."""
+        """Do the same as `submit` without blocking the event loop, given a recent checkpoint."""
         from forum.engine import accept_run_async
 
         run, order = new_run_id(), self._with_gate_rules(order)
@@ -1430,18 +1475,18 @@ class Forum:
 
     @cached_property
     def shared_caps(self) -> tuple[SharedCap, ...]:
-        """What the operator lets keys, lanes and the ledger use in a day or a month."""
+        """The operator's caps for keys, lanes and the ledger, per day or month."""
         file = str(self.settings.file or self.settings.user_file)
         return read_shared_caps(file, self.settings.team)
 
     @cached_property
     def gate_rules(self) -> tuple[GateRule, ...]:
-        """What the operator wants approved, whatever a submitter asks for."""
+        """The operator's rules about what needs approval, whatever a submitter asks for."""
         file = str(self.settings.file or self.settings.user_file)
         return read_gate_rules(file, self.settings.team)
 
     def budget_status(self) -> tuple[BudgetStatus, ...]:
-        """Return what was used of each cap in the day or the month that it is now."""
+        """Return the use of each cap in the current day or month."""
         with self.open_reader() as reader:
             uses, moment = reader.budget_use(), self.store.now()
         found = []
@@ -1454,11 +1499,14 @@ class Forum:
         return tuple(found)
 
     def _with_gate_rules(self, order: "RunRequest") -> "RunRequest":
-        """Return an order under the operator's gates; what it says of them itself is dropped."""
+        """Return a request under the operator's gate rules, dropping any of its own."""
         return replace(order, policy=order.policy.with_gate_rules(self.gate_rules))
 
     def read_run(self, run: str, until: int | None = None) -> Run:
-        """Return a run as it stands, or as it stood when an entry of this index was the last."""
+        """Return a run's current state, or its state as of the entry with index `until`.
+
+        Raises `NoSuchRun`.
+        """
         if not self.store.strands(run):
             raise NoSuchRun(run)
         told = (
@@ -1469,13 +1517,13 @@ class Forum:
         return fold(t for t in told if until is None or is_before(self.store, t[0], until))
 
     def read_run_request(self, run: str) -> "RunRequest":
-        """Return what was asked for in a run, as it was asked."""
+        """Return the request of a run, as it was accepted."""
         from forum.engine import read_run_request
 
         return read_run_request(self.ledger, run)
 
     def read_run_context(self, run: str) -> "RunContext":
-        """Return what was asked for in a run, and its plan."""
+        """Return the request of a run and its plan."""
         from forum.engine import read_run_context
 
         return read_run_context(self.ledger, run)
@@ -1489,9 +1537,9 @@ class Forum:
         since: int = 0,
         matches: Callable[[str, Run], bool] | None = None,
     ) -> list[tuple[str, Run]]:
-        """Return the runs that were accepted last, the newest first; on request those within.
+        """Return the runs that were accepted last, the newest first; with `within` also inner runs.
 
-        Only those that were begun since some moment (in microseconds since 1970) and match.
+        Only runs that began since `since` (in microseconds since 1970) and match.
         """
         found: list[tuple[str, Run]] = []
         most = limit if matches is None else max(limit, _RUNS_PAGE_SIZE)
@@ -1504,28 +1552,31 @@ class Forum:
                 if state.begun >= since and (matches is None or matches(run, state))
             ]
             before, last = page[-1], states[-1][1]
-            # Names of runs are in the order of their beginnings; clocks may differ by a little.
+            # Run ids sort by start time, but the clocks of the machines that made them may differ.
             if last.begun and last.begun < since - _MAX_CLOCK_SKEW_US:
                 break
         return found[:limit]
 
     def lanes_of(self, run: str, state: Run) -> frozenset[str]:
-        """Return the lanes that a run was given to: by its route, or by the tasks of its plan."""
+        """Return the lanes of a run: of its route and of the tasks of its plan."""
         plan = self._main_bodies(run, state).get("plan")
         named = {task.lane for task in read_plan(plan).all_tasks} if plan is not None else set()
         return frozenset({*named, state.routed.lane if state.routed else ""} - {""})
 
     def outer_run(self, run: str) -> str:
-        """Return the run that a run is within, or the run itself."""
+        """Return the outermost run that a run is part of, or the run itself."""
         while parent := self._parent_of(run):
             run = parent
         return run
 
     def view_run(self, run: str, until: LocatedEntry | None = None) -> RunView:
-        """Return all that can be told of a run, or could be when an entry was the last."""
+        """Return everything known of a run, or known when the entry `until` was the last.
+
+        Raises `NoSuchRun`.
+        """
         state = self.read_run(run, until.index if until else None)
         if state.accepted is None and until is None:
-            raise NoSuchRun(run)  # the log's own strands, or notes: nobody has asked for anything
+            raise NoSuchRun(run)  # the log's own strands or a note: no request was accepted
         bodies = self._main_bodies(run, state)
         request, plan, answer = (bodies.get(name) for name in ("request", "plan", "answer"))
         told = list(state.tasks.values())[:_MAX_DETAILED_TASKS]
@@ -1549,12 +1600,12 @@ class Forum:
         )
 
     def read_run_record(self, run: str) -> RunRecord:
-        """Return the entries of a run in the order of the log, and what reads their bodies."""
+        """Return the entries of a run in log order, with a function that reads their bodies."""
         entries = sort_by_index(locate_run(self.store, KINDS, run))
         return RunRecord(run, entries, lambda found, name: read_body(self.store, found.entry, name))
 
     def _failed_replies(self, tasks: Sequence[TaskRun]) -> dict[str, str]:
-        """Return how the last replies begin of tasks that did not pass."""
+        """Return the beginning of the last reply of each task that did not pass."""
         last = {
             task.id: last_reply_position(task)
             for task in tasks
@@ -1566,7 +1617,7 @@ class Forum:
     def _read_session(
         self, run: str, state: Run, until: int | None
     ) -> tuple[Session | None, tuple[Noted, ...]]:
-        """Return what a panel deliberates on in a run, and what was noted of it so far."""
+        """Return a panel's session in a run, and its entries so far."""
         if state.planned:
             return None, ()
         turns = [task_strand(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
@@ -1582,7 +1633,7 @@ class Forum:
         return None, notes
 
     def read_session(self, run: str, state: Run | None = None) -> Session:
-        """Return what a panel deliberates on in a run, and how."""
+        """Return the session of a panel: its request, policy and start."""
         order = self.read_run_request(run)
         begun = (state or self.read_run(run)).begun
         return Session(order.request, order.policy, begun)
@@ -1592,25 +1643,25 @@ class Forum:
         return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
 
     def _entry_indexes(self, state: Run) -> dict[str, int]:
-        """Return the indexes of what is told beside the tasks."""
+        """Return the indexes of the route, the checks and the tool uses, by entry id in hex."""
         uses = [use for task in state.tasks.values() for use in task.uses][:_MAX_DETAILED_TASKS]
         named = [state.route, *(leaf for leaf, _ in state.checks)]
         named += [use.outcome or use.entry for use in uses]
         return self._indexes({leaf.hex(): leaf for leaf in named if leaf})
 
     def _indexes(self, named: Mapping[str, Hash | None]) -> dict[str, int]:
-        """Return the indexes of entries under their names, all in one look."""
+        """Return the indexes of entries by name, with one query."""
         leaves = {name: leaf for name, leaf in named.items() if leaf}
         found = zip(leaves, self.store.indexes(list(leaves.values())), strict=True)
         return {name: index for name, index in found if index is not None}
 
     def request_of(self, run: str) -> str | None:
-        """Return what was asked for in a run, unless that was erased."""
+        """Return the request text of a run, or None if it was erased."""
         request = self._main_bodies(run, Run()).get("request")
         return request.decode(errors="replace") if request is not None else None
 
     def _main_bodies(self, run: str, state: Run) -> dict[str, bytes]:
-        """Return request, plan, answer and claims of a run in this state."""
+        """Return the bodies request, plan, answer and claims of a run in this state."""
         found: dict[str, bytes] = {}
         for leaf, entry in read_strand_entries(self.ledger, run, MAIN_STRAND):
             at = Position(run, MAIN_STRAND, entry.n)
@@ -1627,7 +1678,7 @@ class Forum:
         return self._body_prefix(at, "error")
 
     def _body_prefix(self, at: Position | None, name: str) -> str:
-        """Return how a body begins, as text."""
+        """Return the beginning of a body as text."""
         body = self.store.body(at, name) if at else None
         if at is None or body is None:
             return ""
@@ -1636,7 +1687,7 @@ class Forum:
 
     @property
     def has_workers(self) -> bool:
-        """Whether somebody carries out runs of this ledger now."""
+        """Whether a live worker executes runs of this ledger."""
         return bool(set(self.store.workers()).difference(self.store.expired_workers()))
 
     def follow_run(
@@ -1646,29 +1697,31 @@ class Forum:
         patience: float | None = None,
         wait: Callable[[float], object] = time.sleep,
     ) -> Run:
-        """Watch a run until nobody goes on with it, or patience is over.
+        """Watch a run until it cannot proceed by itself or `patience` seconds have passed.
 
-        That is when it has ended, was interrupted, or waits for a person.  `wait` is called with
-        some seconds between two looks; whatever it returns but None and 0 ends the watching.
+        A run stops proceeding when it has ended, was interrupted, or waits for a person. `wait` is
+        called with some seconds between two polls; a truthy result ends the watch.
         """
         begun, state = time.monotonic(), self.read_run(run)
         while True:
             looked = time.monotonic()
             state = self._fold_new_entries(run, state)
             if state.outcome is not None:
-                # Once more from the beginning: a task may have begun after we asked which have.
+                # Fold once more from the first entry: a strand may have appeared after the strands
+                # were listed.
                 state = self.read_run(run)
             watch(state)
             late = patience is not None and looked - begun > patience
             over = state.outcome is not None or state.interrupted
             if over or late or self._is_waiting(run, state):
                 return state
-            # To look takes longer the more there is to see; not all of the time goes into it.
+            # A poll takes longer the more entries there are; spend at most a third of the time on
+            # polling.
             if wait(max(_POLL_INTERVAL_S, 2 * (time.monotonic() - looked))):
                 return state
 
     def _fold_new_entries(self, run: str, state: Run) -> Run:
-        """Take in what was added to a run; a task that has ended gets nothing added."""
+        """Fold the entries added to a run; skip strands of ended tasks, which do not grow."""
         ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
         fresh = [
             told
@@ -1679,17 +1732,17 @@ class Forum:
         return fold(fresh, state) if fresh else state
 
     def _is_waiting(self, run: str, state: Run) -> bool:
-        """Tell whether a run can only be gone on with after a person has decided something."""
+        """Tell whether a run can only continue after a human decision."""
         tasks = [state.task(name) for name in state.tasks]
         if any(task.state is TaskState.RUNNING for task in tasks):
             return False
         alarm = self.store.timer(run, MAIN_STRAND)
-        # Whoever drove it has put its alarm out, or left it to ring when its time is over.
+        # A driver that waits for a person has cleared the run's timer, or set it to the deadline.
         at = None if alarm is None else alarm.at
         if at is not None and abs(at - (state.deadline or 0)) > 1_000_000:
             return False
         if any(gate.deadline <= self.store.now() for gate in state.open_gates):
-            return False  # its default is about to hold
+            return False  # the gate's default answer is about to be recorded
         within = [t.delegated.run for t in tasks if t.delegated and t.state is TaskState.WAITING]
         children = [(child, self.read_run(child)) for child in within if self.store.strands(child)]
         if len(children) < len(within) or not (state.open_gates or children):
@@ -1697,7 +1750,7 @@ class Forum:
         return all(self._is_waiting(child, inner) for child, inner in children)
 
     def open_gates(self, run: str, state: Run) -> list[tuple[str, Gate]]:
-        """Return what waits for a person, in a run and in the runs within it."""
+        """Return the open gates of a run and of its inner runs, each with its run."""
         found = [(run, gate) for gate in state.open_gates]
         for name in state.tasks:
             task = state.task(name)
@@ -1708,13 +1761,13 @@ class Forum:
         return found
 
     def cancel(self, run: str, actor: str = OPERATOR) -> None:
-        """Ask a run to end."""
+        """Request that a run be cancelled."""
         from forum.engine import cancel_run
 
         cancel_run(self.ledger, run, actor)
 
     def interrupt(self, run: str, actor: str = OPERATOR) -> bool:
-        """Record that nobody is to go on with a run before it is resumed; False if it has ended."""
+        """Record that no worker may continue a run before it is resumed; False if it has ended."""
         from forum.engine import interrupt_run
 
         return interrupt_run(self.ledger, run, actor)
@@ -1724,16 +1777,16 @@ class Forum:
         return self.store.interrupted_runs("", limit)
 
     def live_workers(self) -> set[str]:
-        """Return those who carry out runs of this ledger now."""
+        """Return the ids of the workers that execute runs of this ledger now."""
         return set(self.store.workers()) - set(self.store.expired_workers())
 
     def accepted_runs(self, limit: int) -> list[str]:
-        """Return some of the runs that whoever works on this ledger goes on with."""
+        """Return some of the runs that have a timer, which workers will continue."""
         timers = self.store.timers(None, limit, due=False)
         return list(dict.fromkeys(timer.run for timer in timers if timer.strand == MAIN_STRAND))
 
     def resume(self, run: str, actor: str = OPERATOR) -> None:
-        """Have a run looked after now, if nobody does; what is done already is not done again.
+        """Make a run due now; completed steps are not repeated.
 
         Raises `RunAlreadyEnded`, and `NoSuchRun` for a run that was never accepted.
         """
@@ -1754,10 +1807,10 @@ class Forum:
         ticket: "IdempotencyKey | None" = None,
         ceiling: "RunBudget | None" = None,
     ) -> str:
-        """Begin a run that takes over another one's replies up to an index, and goes on itself.
+        """Start a run that reuses another one's replies up to an index, then continues on its own.
 
-        It may use what the other one might, as far as a ceiling allows it.  Raises `BodyGone` where
-        something that it would take over was erased.
+        Its budget is that of the other run, limited by `ceiling`. Raises `BodyGone` if a body to be
+        reused was erased.
         """
         from forum.engine import check_forkable
 
@@ -1770,7 +1823,7 @@ class Forum:
         return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
 
     def replay(self, run: str) -> list[Divergence]:
-        """Play a run again from its record alone, and return where it then says something else."""
+        """Execute a run again from its record alone, and return the differences."""
         import asyncio
         from tempfile import TemporaryDirectory
 
@@ -1787,7 +1840,7 @@ class Forum:
                 store.close()
 
     def diff_runs(self, first: str, second: str) -> list[Divergence]:
-        """Return where two runs part; how long something took is no difference."""
+        """Return the differences between two runs; durations are not compared."""
         from forum.engine import read_steps
 
         timings = frozenset({"milliseconds"})
@@ -1795,7 +1848,7 @@ class Forum:
         return list(compare_steps(a, b))
 
     def bodies_at(self, run: str, strand: str, step: str) -> dict[str, bytes]:
-        """Return the bodies that are left of a step."""
+        """Return the bodies of a step that were not erased."""
         for _, entry in read_strand_entries(self.ledger, run, strand):
             if entry.step == step:
                 return {body.name: body.data for body in self._bodies_of(entry)}
@@ -1804,7 +1857,7 @@ class Forum:
     # Gates
 
     def waiting_gates(self) -> list[tuple[str, Gate]]:
-        """Return everything that waits for a person."""
+        """Return all gates that wait for a decision, each with its run."""
         from forum.engine import find_gate
 
         found, after = [], None
@@ -1817,7 +1870,7 @@ class Forum:
         return found
 
     def read_gate(self, run: str, subject: str) -> tuple[Gate, bytes]:
-        """Return a gate and what it shows."""
+        """Return a gate and the content that it shows."""
         from forum.engine import find_gate, read_body
 
         gate = find_gate(self.ledger, run, subject)
@@ -1826,8 +1879,8 @@ class Forum:
     def gate_results(self, run: str, subject: str) -> tuple[tuple[str, bytes], ...]:
         """Return the results that a decision is about, by task.
 
-        Of a task, those of the tasks that it waits for; of an effect, also what was said by the
-        agent that wants it.
+        For a gate before a task: the results of the tasks upstream of it. For a gate before a tool
+        use: also the last reply of the agent that requested it.
         """
         state = self.read_run(run)
         plan = self._main_bodies(run, state).get("plan")
@@ -1855,12 +1908,12 @@ class Forum:
         digest: str,
         by: Approver = LOCAL_OPERATOR,
     ) -> None:
-        """Approve or reject what has this digest, in somebody's name."""
+        """Approve or reject the content with this digest, on behalf of an approver."""
         from forum.engine import decide_gate
 
         if self.write_keys is None or not self.write_keys.is_enforced:
-            # A worker of release 0.1 may still take the run on, and would wait for a decision for
-            # ever: it knows no other kind.
+            # A worker of release 0.1 may still claim the run. It knows only the older kind of
+            # decision, and would wait for that one forever.
             old = GateDecisionFacts(answer, digest, Decider.PERSON)
             decide_gate(self.ledger, run, subject, old, by.actor)
             return
@@ -1868,14 +1921,17 @@ class Forum:
         if by.identity is None:
             decide_gate(self.ledger, run, subject, decided, by.actor)
             return
-        # Who it was stands in the body, which can be erased, and nowhere else.
+        # A person's identity is recorded in the body only, because a body can be erased.
         actor, identity = by.authority.value, encode_json(by.identity)
         decide_gate(self.ledger, run, subject, decided, actor, identity)
 
     def edit_gate(
         self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR
     ) -> str:
-        """Replace what waits for approval, and return the digest of what now does."""
+        """Replace the content that waits for approval, and return the digest of the new content.
+
+        Raises `Malformed` if it is not UTF-8.
+        """
         from forum.engine import edit_gate
 
         try:
@@ -1887,14 +1943,18 @@ class Forum:
     # Access
 
     def read_access(self, known: AccessState | None = None) -> AccessState:
-        """Return who may do what, from what is known and what was added since."""
+        """Return the granted and revoked keys, folding new entries into `known`.
+
+        Raises `TamperDetected`.
+        """
         known = known or AccessState()
         added = list(self.store.read_strand(LOG_RUN, ACCESS_STRAND, known.length))
         if not added and known.length:
             return known
-        # A revocation that was deleted must not open the door again.
+        # These checks prevent two attacks through the database: adding a grant, and deleting a
+        # revocation, which would make a revoked key valid again.
         if self.write_keys is None:
-            # Without the write key only what is signed can be told from what somebody put there.
+            # Without the write key, an entry is genuine only if the signed tree holds it.
             tree = SignedTree(self.store, (self.verifier, *self._earlier_keys()))
             for data in added:
                 if not tree.has_leaf(leaf_of(data)):
@@ -1911,7 +1971,7 @@ class Forum:
     def grant(
         self, name: str, scopes: Collection[Scope], seconds: int = 0, actor: str = OPERATOR
     ) -> ApiKey:
-        """Make a key.  Its secret is nowhere but in what is returned."""
+        """Create an API key and record its digest; the returned object alone holds the secret."""
         key = ApiKey(self.tenant, os.urandom(6).hex(), os.urandom(32).hex())
         expires = now() + 1_000_000 * seconds if seconds else 0
         facts = Grant(key.id, name, tuple(sorted(scopes)), key.digest, expires).to_facts()
@@ -1919,7 +1979,7 @@ class Forum:
         return key
 
     def revoke(self, key: str, actor: str = OPERATOR) -> None:
-        """Let a key open nothing from now on."""
+        """Revoke an API key. Raises `NoSuchKey`."""
         access = self.read_access()
         if key not in access.granted:
             raise NoSuchKey(key)
@@ -1929,13 +1989,13 @@ class Forum:
             )
 
     def record_denial(self, denied: AccessDenialFacts, actor: str) -> None:
-        """Put on record that somebody was turned away."""
+        """Record that a request was denied."""
         step = f"deny/{os.urandom(8).hex()}"
         self.ledger.append_log_entry(Draft(step, actor, denied), DENIALS_STRAND)
 
     @property
     def tenant(self) -> str:
-        """How keys name the ledger that they belong to."""
+        """The prefix by which API keys name their ledger."""
         return _origin_file_name(self.origin)[:8]
 
     @cached_property
@@ -1945,11 +2005,11 @@ class Forum:
         return OperatorToken(self._registry.token_file(self._place))
 
     def operator_token(self, *, rotate: bool = False) -> str:
-        """Return the token of this project's operator: made where there is none, or replaced."""
+        """Return the operator token of this project; create it if needed, or `rotate` it."""
         return self._operator_token.rotate() if rotate else self._operator_token.get_or_create()
 
     def check_operator_token(self) -> None:
-        """Read the token, if there is one.  Raises `KeyUnreadable` for one that opens nothing."""
+        """Read the operator token, if there is one. Raises `KeyUnreadable` for an unusable one."""
         self._operator_token.read()
 
     def is_operator(self, shown: str) -> bool:
@@ -1959,7 +2019,7 @@ class Forum:
     # Verifying
 
     def read_trust(self) -> "Trust":
-        """Return what this reader trusts and remembers."""
+        """Return the policy and the checkpoints that this reader trusts."""
         from forum.verify import Trust
 
         guard = self._guard.latest()
@@ -1971,7 +2031,10 @@ class Forum:
         return tuple(dict.fromkeys(note for note in (m.latest() for m in memories) if note))
 
     def remember_signed(self, note: bytes) -> None:
-        """Let a machine that remembers nothing be the one that signed this checkpoint."""
+        """Make this machine the signer of the log, continuing from this checkpoint.
+
+        Only for a machine without a guard of its own.
+        """
         self._guard.advance(None, note)
 
     def verify(
@@ -1981,9 +2044,9 @@ class Forum:
         at: int | None = None,
         jobs: int = 1,
     ) -> "Report":
-        """Check the whole ledger, and remember its checkpoint if everything holds.
+        """Verify the whole ledger, and remember its checkpoint if the report is ok.
 
-        With several jobs, segments of a long log are checked in so many processes.
+        With `jobs` above 1, segments of a long log are checked in that many processes.
         """
         from forum.verify import verify_epochs, verify_ledger
 
@@ -1994,6 +2057,8 @@ class Forum:
             kept.append((runs, last))
 
         with self._snapshot() as reader, self._segment_runner(reader, jobs) as runner:
+            # The verifier compares the rows itself and reports forged ones; the check would raise
+            # instead.
             reader.check = NoRowCheck()
             moment = at or now()
             seen = self._heads.latest(ACCESS_STRAND)
@@ -2017,20 +2082,21 @@ class Forum:
         return report
 
     def _earlier_logs(self, trust: "Trust") -> "EarlierLogs":
-        """Return how the logs that this one continues are verified."""
+        """Return how to open and trust the logs that this one continues."""
         from forum.verify import EarlierLogs
 
         known = tuple(epoch.origin for epoch in self._known_epochs())
         return EarlierLogs(known, self._open_log, partial(self._trust_of, trust))
 
     def _trust_of(self, trust: "Trust", origin: str) -> "Trust":
-        """Return what a reader trusts and remembers of an earlier log of this project."""
+        """Return the keys, policy and checkpoints that a reader trusts for an earlier log."""
         known = [e for e in self._known_epochs() if e.origin == origin]
         keys = tuple(VerifierKey.parse(vkey) for epoch in known for vkey in epoch.vkeys)
         own = self._log_folder(origin) / "policy"
         policy = trust.policy
         if policy is not None and policy == self.policy and own.exists():
-            policy = WitnessPolicy.parse(own.read_bytes())  # under which it was witnessed
+            # The policy under which that log was witnessed.
+            policy = WitnessPolicy.parse(own.read_bytes())
         memories = [self._memory(origin, name) for name in ("guard.note", "seen.note")]
         kept = (m.latest() for m in (*memories, self._witness_memory(origin)))
         named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]
@@ -2049,9 +2115,9 @@ class Forum:
         progress: Callable[[int, int], None] = lambda _done, _all: None,
         jobs: int = 1,
     ) -> "tuple[Report, str]":
-        """Check what is new since the last verification that held, or everything.
+        """Verify only entries newer than the last successful verification, or everything.
 
-        Return the report, and why everything was checked, if it was.
+        Return the report, and the reason if everything was verified.
         """
         found = self._verify_new(trust, progress)
         if isinstance(found, str):
@@ -2059,7 +2125,7 @@ class Forum:
         return found, ""
 
     def _verify_new(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report | str":
-        """Check what is new; say why it cannot be done without the rest."""
+        """Verify only new entries; return a reason if that is not possible."""
         from forum.backends.run_progress import open_run_progress
         from forum.verify import verify_epochs, verify_since
 
@@ -2071,7 +2137,7 @@ class Forum:
                 reader.check = NoRowCheck()
                 last = state.last(_trust_digest(trust))
                 checkpoint = parse_checkpoint(seen)
-                # The state is good for exactly one checkpoint: the one that was seen last.
+                # The saved state is valid for exactly one checkpoint: the one that was seen last.
                 if last is None or (last.origin, last.size, last.root) != (
                     checkpoint.origin,
                     checkpoint.size,
@@ -2095,7 +2161,8 @@ class Forum:
                 report = verify_epochs(reader, report, KINDS, now(), earlier)
                 note = reader.checkpoint()
                 if report.ok and note:
-                    # Stopped between the two: they differ, and everything is verified next time.
+                    # After a crash between these two writes the state and the checkpoint differ,
+                    # and the next verification checks everything.
                     state.commit(newest, _trust_digest(trust))
                     self._remember_seen(note)
                 return report
@@ -2105,18 +2172,19 @@ class Forum:
     def _save_run_state(
         self, runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint", trust: "Trust"
     ) -> None:
-        """Keep the state of runs for `verify_since_seen`."""
+        """Save the state of runs for `verify_since_seen`."""
         from forum.backends.run_progress import open_run_progress
 
-        # A reader that may not write there is a reader all the same.
+        # Saving is optional: a reader without write access can still verify.
         with suppress(StoreFailed), open_run_progress(self._run_state_file) as state:
             state.replace(runs)
             state.commit(last, _trust_digest(trust))
 
     def _remember_seen(self, note: bytes) -> None:
-        """Remember a checkpoint that this reader has verified, and never a smaller one."""
+        """Remember a verified checkpoint, and never replace one by a smaller one."""
         try:
-            with suppress(ConcurrentUpdate):  # another reader has seen it at the same time
+            # Another reader may store a checkpoint at the same time.
+            with suppress(ConcurrentUpdate):
                 latest = self._seen.latest()
                 if latest is None or parse_checkpoint(latest).size <= parse_checkpoint(note).size:
                     self._seen.advance(latest, note)
@@ -2125,7 +2193,7 @@ class Forum:
 
     @contextmanager
     def _segment_runner(self, reader: Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
-        """Start processes that check segments, where there is enough for them to do."""
+        """Start processes that verify segments if the log is long enough; otherwise yield None."""
         if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None
             return
@@ -2144,7 +2212,7 @@ class Forum:
         return open_witness(self.settings.state / "witness")
 
     def _trust_locally(self) -> None:
-        """Let the local witness know this log, and write the policy of a lone machine."""
+        """Register this log with the local witness, and write a default policy if there is none."""
         from forum.backends.state_files import make_private_folder, write_durably
 
         trust_log(self.settings.state / "witness", self.verifier)
@@ -2167,24 +2235,24 @@ class Forum:
         return clients
 
     def _ask_own_witness(self, body: bytes) -> "WitnessReply":
-        """Ask the witness of this machine; a fault of its files is a witness out of reach."""
+        """Ask the witness of this machine; report a fault of its files as `WitnessUnreachable`."""
         try:
             return self.witness.add_checkpoint(body)
         except (StoreFailed, OSError) as error:
             raise WitnessUnreachable(self.witness.verifier.name, str(error)) from error
 
     def tamper(self) -> "DatabaseTamperer":
-        """Hold the database as a thief would; for demonstrations."""
+        """Return an attacker's access to the database, for demonstrations."""
         from forum.backends.tampering import PostgresTamperer, SqliteTamperer
 
         if self.settings.database:
             return PostgresTamperer(self.settings.database, self.store)
         return SqliteTamperer(self.settings.ledger_file, self.store)
 
-    # Where things are
+    # Files of this machine
 
     def _log_folder(self, origin: str) -> Path:
-        """Where this machine keeps what it knows of a log."""
+        """Return the folder in which this machine keeps its state about a log."""
         return self.settings.state / "logs" / _origin_file_name(origin)
 
     def _memory(self, origin: str, name: str, what: str = "a memory") -> "FileCheckpointStore":
@@ -2222,14 +2290,18 @@ class Forum:
             return self.store.snapshot()
         from forum.backends.sqlite import open_reader
 
-        origin = self.origin  # first: a log that was here and is gone has an error of its own
+        # Evaluated first, because it raises its own error for a log that was here and is gone.
+        origin = self.origin
         if not self.settings.ledger_file.exists():
             raise NoLedger(str(self.settings.data))
         return open_reader(self.settings.ledger_file, origin)
 
 
 def upgrade_database(settings: Settings, *, post: bool = False) -> list[int]:
-    """Bring the schema of the configured Postgres up to date; `post` shuts older releases out."""
+    """Migrate the schema of the configured Postgres; `post` locks out older releases.
+
+    Return the versions that were applied.
+    """
     with require_extra("postgres"):
         from forum.backends.postgres import upgrade_schema
 
@@ -2239,7 +2311,7 @@ def upgrade_database(settings: Settings, *, post: bool = False) -> list[int]:
 def verify_bundle_file(
     path: Path, trust: "Trust", progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> "Report":
-    """Check the bundle in a file, without reading all of it into memory."""
+    """Verify the bundle in a file, without reading all of it into memory."""
     from forum.backends.state_files import FileByteSource
     from forum.verify import verify_bundle
 
@@ -2249,9 +2321,9 @@ def verify_bundle_file(
 
 @contextmanager
 def open_bundle(path: Path) -> Iterator[RunRecord]:
-    """Open the run in a bundle as it is, without asking whether it is genuine.
+    """Open the run in a bundle without verifying signatures or inclusion.
 
-    Bodies are compared with what their entries commit to.  Raises `Malformed`, `TamperDetected`.
+    Bodies are compared with the commitments of their entries. Raises `Malformed`, `TamperDetected`.
     """
     from forum.backends.state_files import FileByteSource
 
@@ -2273,7 +2345,7 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
 
 
 def view_record(record: RunRecord) -> RunView:
-    """Return what a record tells of its run, without any store."""
+    """Return the view of a recorded run, without any store. Raises `NoSuchRun`."""
     state = fold((one.leaf, one.entry) for one in record.entries)
     if state.accepted is None:
         raise NoSuchRun(record.run)
@@ -2325,16 +2397,16 @@ def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]
 
 
 def _decode_prefix(body: bytes | None) -> str:
-    """Return how a body begins, as text."""
+    """Return the beginning of a body as text."""
     return (body or b"")[:_MAX_ERROR_CHARS].decode(errors="replace").strip()
 
 
 def open_witness(
     folder: Path, name: str | None = None, auditor: "LogAuditor | None" = None
 ) -> "Witness":
-    """Open the witness that lives in a folder, making its key if there is none.
+    """Open the witness in a folder, creating its key if there is none.
 
-    With an auditor, it cosigns only what that finds nothing wrong with.
+    With an auditor, it cosigns only checkpoints whose audit has no findings.
     """
     from forum.backends.state_files import lock_file, read_key, write_key
     from forum.verify import LOCAL_WITNESS
@@ -2356,7 +2428,7 @@ def open_witness(
 
 
 def audit_with(auditor: "LogAuditor") -> "AuditCheckpoint":
-    """Return what an auditing witness asks before it cosigns."""
+    """Return the check that an auditing witness makes before it cosigns."""
     from forum.witness import AuditRefusal
 
     def audit(checkpoint: Checkpoint) -> AuditRefusal | None:
@@ -2395,7 +2467,7 @@ def open_auditor(
 
 
 def bind_sockets(host: str, port: int, option: str = "--port") -> "list[socket]":
-    """Return sockets for a server at an address, not listening yet.  Raises `PortUnusable`."""
+    """Return sockets bound to an address, not listening yet. Raises `PortUnusable`."""
     from forum.backends.sockets import bind_sockets
 
     return bind_sockets(host, port, option)
@@ -2419,7 +2491,7 @@ def serve_witness(
 
 
 def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
-    """Return what a witness remembers of a log."""
+    """Return the file in which a witness remembers its last checkpoint of a log."""
     from forum.backends.state_files import FileCheckpointStore
 
     return FileCheckpointStore(
@@ -2437,8 +2509,9 @@ def trust_log(
 ) -> None:
     """Let a witness cosign the log with this key.
 
-    A second key of a log that is known already has to follow one that the witness knows, or its
-    operator says that the log was `rotated`.  From then on both are trusted, or the new one alone.
+    A further key of a known log must follow a key that the witness knows; otherwise the operator
+    confirms with `rotated` that the log's key was rotated. Afterwards the witness trusts the known
+    keys and the new one, or with `alone` only the new one. Raises `WitnessRefused`.
     """
     from forum.backends.state_files import lock_file, write_durably
 
@@ -2460,7 +2533,7 @@ def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Put files into a folder, for its owner only, in this order; each is there whole or not."""
+    """Write files into a folder in this order, each atomically and readable by its owner only."""
     from forum.backends.state_files import write_durably
 
     for name, data in files.items():
@@ -2468,7 +2541,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _period_at(per: Period, micros: int) -> tuple[str, int]:
-    """Return the day or the month of a moment, in UTC, and when it ends."""
+    """Return the name of the day or month of a time in UTC, and its end in microseconds."""
     from datetime import UTC, datetime, timedelta
 
     moment = datetime.fromtimestamp(micros / 1e6, UTC)
@@ -2480,7 +2553,7 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
 
 
 def _origin_of_note(note: bytes) -> str:
-    """Return which log a note is of; nothing if it is none."""
+    """Return the log that a note belongs to, or an empty string for anything but a checkpoint."""
     try:
         return parse_checkpoint(note).origin
     except Malformed:
@@ -2488,12 +2561,12 @@ def _origin_of_note(note: bytes) -> str:
 
 
 def _pending_write_keys_path(path: Path) -> Path:
-    """Return where the write keys of the next epoch wait until its log is the one in use."""
+    """Return the path of the next epoch's write keys, until the next log is in use."""
     return path.with_name(f"{path.name}.next")
 
 
 def _trust_digest(trust: "Trust") -> str:
-    """Return what tells apart whom readers trust; not what they remember."""
+    """Return a digest of the keys and the policy that a reader trusts, without its checkpoints."""
     keys = "".join(f"{key}\n" for key in sorted(map(str, trust.log_keys)))
     policy = trust.policy.encode() if trust.policy else b""
     return sha256(keys.encode() + policy).hexdigest()

@@ -1,14 +1,14 @@
 """Back up a ledger while writers work, and restore it without forking its log.
 
-A backup holds what the ledger consists of: its rows, its keys, its policy and the project file.
-It does not hold the state directory, whose memories (what this machine has signed, verified and
-cosigned last) must not be restored together with the ledger: they are what tells a restored
-database from a current one.
+A backup contains the rows of the ledger, its keys, its policy and the project file. It does not
+contain the state directory, which remembers what this machine has signed, verified and cosigned
+last. That memory must not be restored together with the ledger, because it is what distinguishes a
+restored database from a current one.
 
-A restored log goes on only where every memory of this machine is continued by it.  Where one is
-not, entries were signed after the backup, and to sign others in their place would make a second
-history of the same log.  Such a log is left for good, and its next epoch names the checkpoint at
-which it was left.
+A restored log continues only if it is consistent with every checkpoint that this machine remembers.
+If it is not, entries were signed after the backup, and signing others in their place would create a
+second history of the same log. Such a log is left for good, and its next epoch names the checkpoint
+at which it was left.
 """
 
 import os
@@ -39,7 +39,7 @@ from forum.tlog import (
 BACKUP_FORMAT = "forum/backup/1"
 MANIFEST, DATA, ROWS, LEDGER, POLICY = "manifest.json", "data", "rows", "ledger.db", "policy"
 _NOT_COPIED = ("ledger.db", "engine.db")
-"""What is copied in another way, and the queues, which every worker can do without."""
+"""The ledger is copied in another way; the queues are not needed by any worker."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -52,42 +52,42 @@ class BackupFile(Struct, frozen=True):
 
 
 class BackupManifest(Struct, frozen=True, kw_only=True):
-    """What a backup says of itself."""
+    """The manifest of a backup."""
 
     v: str
     release: str
     made: int
-    """When it was begun, in microseconds since 1970."""
+    """When the backup was begun, in microseconds since 1970."""
     origin: str
     key: str
-    """The name of the file with the key that signs the log."""
+    """The name of the file with the signing key."""
     size: int
     root: str
-    """Of the tree as far as it goes; it may have been signed only in part."""
+    """The root of the tree at `size`; the last signed checkpoint may be smaller."""
     signed: int
     """The size of the newest signed checkpoint."""
     tables: Mapping[str, list[str]] = {}
-    """The columns of the rows of each table, in a backup of Postgres."""
+    """The columns of each table, in a backup of Postgres."""
     files: tuple[BackupFile, ...] = ()
 
 
 class RestoreResult(Struct, frozen=True, kw_only=True):
-    """What came of a restoration."""
+    """The result of a restoration."""
 
     origin: str
     size: int
     remembered: int
-    """The largest checkpoint that this machine remembers."""
+    """The size of the largest checkpoint that this machine remembers."""
     lost: int
-    """How many entries that checkpoint covers which the backup does not have."""
+    """How many entries of that checkpoint the backup lacks."""
     continued: bool
-    """Whether the backup continues everything that this machine remembers."""
+    """Whether the backup is consistent with every remembered checkpoint."""
     epoch: str = ""
-    """The log that continues this one, if it was left."""
+    """The log that continues this one, if this one was left."""
 
 
 class _LedgerCopy(Struct, frozen=True):
-    """A ledger as it was copied."""
+    """The head, checkpoint and columns of a copied ledger."""
 
     head: TreeHead
     note: bytes | None
@@ -95,8 +95,8 @@ class _LedgerCopy(Struct, frozen=True):
 
 
 def create_backup(forum: Forum, target: Path) -> BackupManifest:
-    """Write a backup of a ledger into a new folder."""
-    begun, key = now(), forum.key  # before a folder is made for nothing
+    """Write a backup of a ledger into a new folder, and return its manifest."""
+    begun, key = now(), forum.key  # read before the folder is created, because it may raise
     target.mkdir(mode=0o700, parents=True, exist_ok=False)
     copied = _copy_ledger(forum.settings, key.name, target)
     _copy_files(forum, target)
@@ -114,13 +114,13 @@ def create_backup(forum: Forum, target: Path) -> BackupManifest:
     )
     for path in _files_in(target):
         _sync(path)
-    # The manifest is last: a backup without one is not finished.
+    # The manifest is written last: a backup without one is incomplete.
     _write(target / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
     return manifest
 
 
 def read_backup(source: Path) -> BackupManifest:
-    """Read the manifest of a backup, and compare every file with it.  Raises `BackupRejected`."""
+    """Read the manifest of a backup, and check every file against it. Raises `BackupRejected`."""
     path = source / MANIFEST
     if not path.is_file():
         raise BackupRejected(f"{source} has no {MANIFEST}: it is no backup, or was not finished")
@@ -134,6 +134,7 @@ def read_backup(source: Path) -> BackupManifest:
         )
     named = {file.path: file for file in manifest.files}
     there = {path.relative_to(source).as_posix() for path in _files_in(source)} - {MANIFEST}
+    # A file that is not in the manifest is refused too: otherwise it would be restored unchecked.
     for name in sorted(named.keys() ^ there):
         raise BackupRejected(f"{name} is {'missing' if name in named else 'not in its manifest'}")
     for name, file in named.items():
@@ -145,11 +146,11 @@ def read_backup(source: Path) -> BackupManifest:
 def restore_backup(
     settings: Settings, source: Path, *, epoch: bool = False, resume: bool = False
 ) -> RestoreResult:
-    """Restore a backup where there is no ledger, and go on with its log or begin its next epoch.
+    """Restore a backup where there is no ledger, then continue its log or begin the next epoch.
 
-    `epoch` leaves the log if it cannot go on.  `resume` lets it go on although this machine
-    remembers nothing of it: whoever says so knows that nothing was signed after the backup.
-    Raises `BackupRejected` and `RestoreRefused`, and then nothing was changed.
+    `epoch` leaves the log if it cannot continue. `resume` lets it continue although this machine
+    remembers nothing of it; the operator thereby asserts that nothing was signed after the backup.
+    Raises `BackupRejected` and `RestoreRefused`; nothing has changed then.
     """
     from forum.backends.state_files import read_key
 
@@ -160,7 +161,8 @@ def restore_backup(
         if forum.key.name != manifest.origin:
             raise BackupRejected(f"its key is that of {forum.key.name}, not of {manifest.origin}")
         memories = forum.remembered_checkpoints()
-        # On Postgres the rows are committed when this block ends well, and gone when it does not.
+        # On Postgres the rows are committed when this block succeeds, and rolled back when it
+        # raises.
         with _open_backup(settings, source, manifest) as reader:
             _check_ledger(reader, forum.key.verifier(), source, manifest)
             found = _compare_with_memory(reader, memories, manifest)
@@ -180,7 +182,7 @@ def restore_backup(
 
 
 def write_project_file(source: Path, folder: Path) -> bool:
-    """Write the project file of a backup into a folder that has none; tell whether it was."""
+    """Write the project file of a backup into a folder without one; return whether it did."""
     saved, target = source / PROJECT_FILE, folder / PROJECT_FILE
     if target.exists() or not saved.is_file():
         return False
@@ -188,11 +190,11 @@ def write_project_file(source: Path, folder: Path) -> bool:
     return True
 
 
-# What is in a backup
+# Creating a backup
 
 
 def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
-    """Copy the rows of a log, with all of its epochs, as of one moment."""
+    """Copy the rows of a log with all of its epochs, as one consistent snapshot."""
     if settings.database:
         with require_extra("postgres"):
             from forum.backends.postgres_backup import copy_rows
@@ -209,7 +211,7 @@ def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
 
 
 def _copy_files(forum: Forum, target: Path) -> None:
-    """Copy keys, policy and project file, for their owner only."""
+    """Copy keys, policy and project file, readable by their owner only."""
     settings = forum.settings
     (target / DATA).mkdir(mode=0o700)
     beside = sorted(settings.data.iterdir()) if settings.data.is_dir() else []
@@ -249,11 +251,11 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# What a backup is held to
+# Checking a backup
 
 
 def _check_absent(settings: Settings) -> None:
-    """Refuse to write over a ledger: it may be newer than the backup."""
+    """Refuse to overwrite a ledger: it may be newer than the backup."""
     for path in (settings.key_file, settings.ledger_file):
         if path.exists():
             raise BackupRejected(f"there is a ledger here already: move {path} away first")
@@ -277,12 +279,12 @@ def _open_backup(
 
 
 def _check_ledger(reader: Reader, key: VerifierKey, source: Path, manifest: BackupManifest) -> None:
-    """Verify the log of a backup, as of the moment in which it was made."""
+    """Verify the log of a backup as of the time of the backup. Raises `BackupRejected`."""
     from forum.verify import Problem, State, Trust, verify_ledger
 
     trust = Trust(keys=(key,), policy=WitnessPolicy.parse((source / POLICY).read_bytes()))
     report = verify_ledger(reader, KINDS, trust, manifest.made)
-    # Rows that were set aside are in no tree: they are no reason to lose the rest.
+    # Quarantined rows are in no tree; they are no reason to reject the rest.
     found = [f for f in report.findings if f.problem is not Problem.ROW_QUARANTINED]
     for answer in (report.intact, report.complete):
         if answer.state is State.NOT_CHECKED or (answer.state is State.FAILS and found):
@@ -309,7 +311,7 @@ def _compare_with_memory(
 
 
 def _is_continued(reader: Reader, head: TreeHead, seen: Checkpoint) -> bool:
-    """Tell whether a tree only grew from a checkpoint that was seen before."""
+    """Tell whether a tree is an append-only extension of a checkpoint."""
     if not seen.size:
         return True
     if seen.size > head.size:
@@ -344,11 +346,14 @@ def _restore_refusal(found: RestoreResult, *, known: bool) -> RestoreRefused:
     return RestoreRefused(found.origin, found.size, why)
 
 
-# What is put back
+# Restoring files
 
 
 def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
-    """Put ledger, policy and keys in their places; the key that makes it a ledger comes last."""
+    """Put ledger, policy and keys in their places; the signing key is written last.
+
+    Without it no command treats the folder as a ledger.
+    """
     from forum.backends.state_files import make_private_folder
 
     settings = forum.settings
@@ -356,6 +361,8 @@ def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
     _write(settings.data / ".gitignore", b"*\n")
     if not manifest.tables:
         draft = settings.ledger_file.with_name(f"{LEDGER}.restoring")
+        # Created with private permissions before the content is copied, and renamed when it is
+        # durable: a crash leaves no partial ledger under the final name.
         draft.touch(mode=0o600)
         shutil.copyfile(source / LEDGER, draft)
         _sync(draft)
@@ -369,7 +376,7 @@ def _place_files(forum: Forum, source: Path, manifest: BackupManifest) -> None:
 
 
 def _place_policy(forum: Forum, source: Path) -> None:
-    """Put the policy back, unless it needs the local witness of a machine that is gone."""
+    """Restore the policy, unless it requires the local witness of another machine."""
     from forum.backends.state_files import make_private_folder
     from forum.verify import LOCAL_WITNESS
 

@@ -1,14 +1,14 @@
-"""Settings as one frozen value, read once and passed on.  It imports no room.
+"""Settings as one frozen value, read once and passed on. This module imports only `errors`.
 
-The nearest `forum.toml` upward names the project, and its data live in `.forum/` beside it; without
-one they live in the user's data directory.  What must not be restored or stolen together with the
-ledger (the guard, the local witness, the reader's memory) lives in the user's state directory.
+The nearest `forum.toml` upward marks the project, and its data live in `.forum/` beside it; without
+one they live in the user's data directory. The guard, the local witness and the reader's memory
+live in the user's state directory, because they must not be restored or stolen together with the
+ledger.
 
-What holds for all projects of a user stands in `config.toml` in the user's configuration directory,
-in the same sections.  An option of a command wins over a variable of the environment, that over the
-project file, that over the user's, and that over the default: setting by setting.  An agent, a
-tool, a server or the issuer of tokens is one setting: half of it from each of two files would be
-one that nobody wrote.
+`config.toml` in the user's configuration directory has the same sections and applies to all
+projects of the user. Precedence, setting by setting: command option, environment variable, project
+file, user's file, default. An agent, a tool, a server or the token issuer counts as one setting,
+because half of it from each of two files would be a combination that nobody wrote.
 """
 
 import os
@@ -39,14 +39,15 @@ _KNOWN_SETTINGS = {
     },
 }  # fmt: skip
 _NAMED_SECTIONS = ("models", "tools", "servers", "gates", "budgets")
-"""Sections of sections, under names that the user chooses."""
+"""Sections with subsections, whose names the user chooses."""
 _TEAM_SECTIONS = (*_NAMED_SECTIONS, "roles", "roster", "clients")
-"""Who does the work.  What these sections mean is not known here: they are handed on as they are,
-with numbers as exact as they were written."""
+"""Sections about agents, tools and limits. They are not interpreted here but passed on unchanged,
+with numbers as exact as they were written.
+"""
 _SURFACE_SECTIONS = ("server", "oidc", "webhooks")
-"""How others come in and are told; handed on as they are, too."""
+"""Sections about the server, its clients and webhooks; also passed on unchanged."""
 _UNMERGED_SECTIONS = frozenset({"oidc"})
-"""Sections that come from one file."""
+"""Sections that are taken from one file only, never merged."""
 _PATH_SETTINGS = frozenset({("roster", "file"), ("server", "tls_cert"), ("server", "tls_key")})
 _VARIABLES = {
     "database.url": "FORUM_DATABASE_URL",
@@ -67,22 +68,22 @@ _NUMBERS = re.compile(r"[0-9.]+").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class AgentSandboxRules:
-    """What programs of agents may use, as `[agents]` says."""
+    """The sandbox of agents' programs, from the section `[agents]`."""
 
     confine: bool = False
     read: tuple[Path, ...] = ()
-    """Files and folders that confined programs see, beside the project's folder."""
+    """Files and folders that confined programs can read, beside the project's folder."""
     write: tuple[Path, ...] = ()
-    """Those that they may change."""
+    """Files and folders that they can write."""
     connect: tuple[tuple[str, int], ...] = ()
-    """Hosts and ports that they may connect to."""
+    """Hosts and ports that they can connect to."""
     env: tuple[str, ...] = ()
-    """Variables that they are given."""
+    """Environment variables that they receive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where everything is."""
+    """The effective settings of a process: paths, addresses and sections."""
 
     data: Path
     state: Path
@@ -93,25 +94,25 @@ class Settings:
     file: Path | None = None
     """The project file, if there is one."""
     team: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The sections that say who does the work."""
+    """The sections about agents, tools and limits."""
     doors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The sections about how others come in and are told."""
+    """The sections about the server, its clients and webhooks."""
     user_file: Path | None = None
     """The user's own file, if there is one."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Where settings were said, by names like `database.url`; what is not in it is a default."""
+    """The source of each setting, by names like `database.url`; defaults are left out."""
     public_key: Path | None = None
     write_key: Path | None = None
     agents: AgentSandboxRules = AgentSandboxRules()
 
     @property
     def public_key_file(self) -> Path:
-        """The public half of the log's key: all that a machine needs which does not sign."""
+        """The log's public key: the only key file of the log that a reading machine needs."""
         return self.public_key or self.data / "log.pub"
 
     @property
     def write_key_file(self) -> Path:
-        """The keys by which the signer knows entries of this log's writers."""
+        """The write keys, by whose tags the signer recognises entries of this log's writers."""
         return self.write_key or self.data / "write.key"
 
     @property
@@ -127,31 +128,35 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCapacity:
-    """How much one worker does at once, unless told otherwise."""
+    """How much one worker does at the same time."""
 
     runs: int = 500
     tasks: int = 64
-    """Of all runs together; roles and turns of panels are among them."""
+    """For all runs together, including roles and turns of panels."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RawSetting:
-    """One setting as somebody wrote it."""
+    """One setting as written in its source."""
 
     value: Any
     where: str
     folder: Path
-    """What a path in it is relative to."""
+    """The folder to which paths in it are relative."""
 
 
 def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
-    """Read the settings that hold in a folder: environment, project file, user's file, default."""
+    """Read the settings for a folder: environment, project file, user's file, default.
+
+    Raises `BadSettings`.
+    """
     project = _find_project(start)
     named = user_settings_path(environ)
     user = named if named.is_file() else None
     home = project.parent if project else start
     said = _read_environment(environ, home)
     for file in filter(None, (project, user)):
+        # A section that is not merged comes from the first source that has any part of it.
         whole = {_section(name) for name in said} & _UNMERGED_SECTIONS
         said |= {
             name: one
@@ -179,7 +184,7 @@ def load_settings(start: Path, environ: Mapping[str, str]) -> Settings:
 
 
 def list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
-    """Yield the files with secrets of others that settings name, and what each holds."""
+    """Yield the files with keys and secrets that the settings name, and what each holds."""
     named = [
         (model, "key_file", f"the key of the model {name}")
         for name, model in settings.team.get("models", {}).items()
@@ -196,7 +201,10 @@ def list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
 
 
 def _find_project(start: Path) -> Path | None:
-    """Return the nearest project file upward.  It names programs that are run as whoever asks."""
+    """Return the nearest project file upward. Raises `BadSettings` for another user's file.
+
+    The file names programs, which would run with the rights of the current user.
+    """
     project = next(
         (p / PROJECT_FILE for p in (start, *start.parents) if (p / PROJECT_FILE).is_file()), None
     )
@@ -207,14 +215,19 @@ def _find_project(start: Path) -> Path | None:
 
 
 def _is_trusted_file(project: Path, start: Path) -> bool:
-    """Tell whether a file is ours or root's, or in a folder of its owner into which we went."""
+    """Tell whether a project file may be trusted.
+
+    It must belong to this user or root, or be in the current folder if others cannot write there.
+    """
+    # Another user could put a forum.toml into a shared parent folder such as /tmp, and have its
+    # programs run with the rights of everyone who works below it.
     folder, owner = project.parent, project.stat().st_uid
     entered = folder == start and not folder.stat().st_mode & stat.S_IWOTH
     return owner in (os.geteuid(), 0) or entered
 
 
 def user_settings_path(environ: Mapping[str, str]) -> Path:
-    """Return where the settings for all projects of this user are, or would be."""
+    """Return the path of the settings for all projects of this user; the file need not exist."""
     return _user_folder(environ, "config") / USER_FILE
 
 
@@ -255,6 +268,7 @@ def _read_file(path: Path) -> dict[str, _RawSetting]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        # Decimal keeps prices and amounts exactly as they were written.
         table = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
     except (OSError, ValueError, RecursionError) as error:
         raise BadSettings(str(path), str(error)) from None
@@ -314,7 +328,7 @@ def _texts(said: Mapping[str, _RawSetting], name: str) -> tuple[str, ...]:
 
 
 def _address(said: Mapping[str, _RawSetting], text: str) -> tuple[str, int]:
-    """Read HOST:PORT, where HOST is a name, or an address of this machine itself."""
+    """Parse HOST:PORT, where HOST is a name, or a loopback address."""
     host, _, port = text.rpartition(":")
     is_name = _HOST(host) is not None and (not _NUMBERS(host) or host.startswith("127."))
     if not is_name or not port.isdecimal() or not 0 < int(port) < 1 << 16:
@@ -339,7 +353,7 @@ def _collect_sections(
 
 
 def _resolve_paths(section: str, key: str, one: _RawSetting) -> Any:  # noqa: ANN401  what a file holds
-    """Return a setting whose paths are those that its own file means."""
+    """Return a setting whose relative paths are resolved against the folder of its own file."""
     if (section, key) in _PATH_SETTINGS and isinstance(one.value, str) and one.value:
         return str(one.folder / one.value)
     if section in ("models", "webhooks"):

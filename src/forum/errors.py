@@ -1,69 +1,70 @@
-"""Every error that Forum raises on purpose, in one tree.
+"""All errors that Forum raises on purpose, in one tree.
 
     ForumError
-    ├── Malformed            bytes or text that no formatter of ours would have written
-    ├── ProofRejected        a Merkle proof does not lead to the root that it was given
+    ├── Malformed            bytes or text that are not in the canonical form
+    ├── ProofRejected        a Merkle proof does not lead to the given root
     ├── SignatureRejected    a note is not signed by a key that the reader trusts
-    ├── TokenRejected        a bearer token does not show who is calling
-    │   └── TokenExpired     it did, and its time is over
-    ├── IssuerUnreachable    the keys that tokens are checked with cannot be had
+    ├── TokenRejected        a bearer token does not authenticate the caller
+    │   └── TokenExpired     a valid bearer token has expired
+    ├── IssuerUnreachable    the keys for checking tokens cannot be fetched
     ├── PositionTaken        another writer has recorded this position of the strand
-    ├── BudgetExceeded       what was asked for would pass the cap of a run
+    ├── BudgetExceeded       a reservation would exceed the cap of a run
     ├── BudgetSliceExhausted  a process has spent its part of a cap over many runs
-    ├── CapReached           what was asked for would pass a cap over many runs
-    ├── IdempotencyKeyUsed   the same was asked for before, under the same name
-    ├── ConcurrentUpdate     somebody else has moved on what we were about to move
-    ├── StepMismatch         the record has another step than the one asked for
+    ├── CapReached           a request would exceed a cap over many runs
+    ├── IdempotencyKeyUsed   the idempotency key was used before
+    ├── ConcurrentUpdate     another process has made the same update first
+    ├── StepMismatch         the record has another step than the requested one
     ├── BacklogFull          too many entries wait for an index
-    ├── RollbackDetected     the database does not continue what was signed before
-    ├── GuardMissing         signed checkpoints, but no memory of them on this machine
-    ├── BackupRejected       a backup that is altered, incomplete, or does not fit here
-    ├── RestoreRefused       to go on from a backup would fork what was signed after it
+    ├── RollbackDetected     the database does not continue the signed checkpoint
+    ├── GuardMissing         there are signed checkpoints, but no guard on this machine
+    ├── BackupRejected       a backup is altered, incomplete, or does not fit here
+    ├── RestoreRefused       continuing from a backup would fork the log
     ├── NoSuchEntry          the log has no such entry
     ├── NoSuchRun            the log has no such run
     ├── NoSuchKey            no such API key was ever granted
-    ├── RunAlreadyEnded      the run is closed: nothing can be asked of it
-    ├── RunNotEnded          what a run that goes on has yet to read cannot be erased
-    ├── NoSuchGate           nothing waits there for a decision
-    ├── GateAlreadyDecided   somebody, or the deadline, has decided already
-    ├── GateChanged          what waits for approval is not what was looked at
-    ├── BodyGone             a body that is needed was erased, or is missing
-    ├── ReplayMiss           the record has no reply to a call that is played again
-    ├── EntryLost            the database no longer has an entry that was acknowledged
-    ├── TamperDetected       the database holds something else than what was recorded
+    ├── RunAlreadyEnded      the run is closed and accepts no further requests
+    ├── RunNotEnded          a body cannot be erased while its run may still read it
+    ├── NoSuchGate           no gate with this subject exists
+    ├── GateAlreadyDecided   a person or the deadline has decided already
+    ├── GateChanged          the content was edited after the approver read it
+    ├── BodyGone             a required body was erased, or is missing
+    ├── ReplayMiss           the record has no reply to a call that is replayed
+    ├── EntryLost            the database no longer has an acknowledged entry
+    ├── TamperDetected       the database differs from what was recorded
     ├── WrongWriteKey        this machine's write key is not one of the log's
     ├── NoSuchLog            the database does not hold this log
     ├── AmbiguousEntry       a shortened id fits several entries
-    ├── AmbiguousRun         the beginning of a run's name fits several runs
+    ├── AmbiguousRun         a prefix of a run id fits several runs
     ├── NotYetSigned         durable, but in no signed checkpoint yet
-    ├── StoreFailed          the database refused: full, read-only, locked or gone
+    ├── StoreFailed          the database failed: full, read-only, locked or gone
     │   ├── StoreConnectionLost  the connection broke: a commit may or may not have happened
-    │   └── StateFileFailed  a file beside the database refused: guard, witness, keys
+    │   └── StateFileFailed  a file beside the database failed: guard, witness, keys
     ├── SchemaTooOld         the database has to be upgraded first
-    ├── DurabilityDisabled   the database is set up to lose what it acknowledged
+    ├── DurabilityDisabled   the database is configured to lose acknowledged entries
     ├── SchemaTooNew         the database was written by a newer release
-    ├── BadPlan              a plan, or the policy for it, that could never be carried out
-    ├── CheckTooExpensive    a request that takes too long to check
-    ├── BadRoster            a roster from which no router could be made
-    ├── BadSettings          forum.toml cannot be read as settings
-    ├── MissingExtra         an optional part is not installed
-    ├── NotConfined          programs of agents cannot be confined here
-    ├── UnknownPrice         nobody says what a model costs
-    ├── AgentUnusable        an agent that could not be asked is named for a run
-    ├── NotServing           a model of our own does not run
-    ├── ServerUnusable       an MCP server does not say what it offers
+    ├── BadPlan              a plan, or its policy, could never be executed
+    ├── CheckTooExpensive    a request takes too long to check
+    ├── BadRoster            no router can be made from a roster
+    ├── BadSettings          a settings file is invalid
+    ├── MissingExtra         an optional dependency is not installed
+    ├── NotConfined          the sandbox for agents' programs does not work here
+    ├── UnknownPrice         the price of a model is not known
+    ├── AgentUnusable        an agent of a run cannot be called
+    ├── NotServing           a local model did not start
+    ├── ServerUnusable       the tools of an MCP server cannot be listed or used
+    ├── PortUnusable         a server cannot listen at its address
     ├── NoLedger             there is no ledger here yet
     ├── LogKeyMissing        the signing key of a log that this machine remembers is gone
-    ├── LogKeyChanged        the signing key is not that of the log which belongs here
-    ├── LogKeyRetired        the log has another signing key since this process started
+    ├── LogKeyChanged        the signing key is not that of this project's log
+    ├── LogKeyRetired        the log's signing key was replaced after this process started
     ├── RotationRefused      the signing key of a log cannot be rotated here
     ├── KeyUnreadable        a key file is missing, unreadable or damaged
-    ├── WitnessRefused       a witness looked, and did not cosign
-    │   └── CosignatureRefused  it cosigned, with a time that cannot be right
+    ├── WitnessRefused       a witness received a checkpoint and did not cosign it
+    │   └── CosignatureRefused  the cosignature's time cannot be right
     └── WitnessUnreachable   a witness did not answer
 
-An error is named for what happened, carries facts, and says in its text what to do next
-where there is something to do.
+An error is named after its cause, carries facts as attributes, and its text names the remedy if
+there is one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -71,11 +72,11 @@ from contextlib import contextmanager
 
 
 class ForumError(Exception):
-    """What all of Forum's own errors have in common."""
+    """Base class of all errors that Forum raises on purpose."""
 
 
 class Malformed(ForumError):
-    """Something could not be read, because it is not in the only form that we write."""
+    """Bytes or text are not in the one canonical form."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(what, why)
@@ -86,7 +87,7 @@ class Malformed(ForumError):
 
 
 class ProofRejected(ForumError):
-    """A Merkle proof does not lead where it claims to lead."""
+    """A Merkle proof does not lead to the claimed root."""
 
     def __init__(self, claim: str) -> None:
         super().__init__(claim)
@@ -97,7 +98,7 @@ class ProofRejected(ForumError):
 
 
 class SignatureRejected(ForumError):
-    """A note is not signed by a trusted key, or a trusted key's signature does not hold."""
+    """A note is not signed by a trusted key, or a trusted key's signature is invalid."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(key, why)
@@ -108,7 +109,7 @@ class SignatureRejected(ForumError):
 
 
 class TokenRejected(ForumError):
-    """A bearer token does not show who is calling.  What it holds is never quoted."""
+    """A bearer token does not authenticate the caller. Its content is never quoted."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -119,11 +120,11 @@ class TokenRejected(ForumError):
 
 
 class TokenExpired(TokenRejected):
-    """A bearer token was good, and its time is over."""
+    """A valid bearer token has expired."""
 
 
 class IssuerUnreachable(ForumError):
-    """The issuer of tokens did not give us its keys: no token can be checked."""
+    """The keys of the token issuer cannot be fetched, so no token can be checked."""
 
     def __init__(self, address: str, why: str) -> None:
         super().__init__(address, why)
@@ -145,7 +146,7 @@ class PositionTaken(ForumError):
 
 
 class BudgetExceeded(ForumError):
-    """A reservation would pass the cap of its run; nothing was recorded."""
+    """A reservation would exceed the cap of its run; nothing was recorded."""
 
     def __init__(self, run: str, limit: str, asked: int, used: int, cap: int) -> None:
         super().__init__(run, limit, asked, used, cap)
@@ -159,7 +160,7 @@ class BudgetExceeded(ForumError):
 
 
 class BudgetSliceExhausted(ForumError):
-    """A slice of a shared cap does not hold what was asked for; nothing was recorded."""
+    """A process's slice of a shared cap is too small for the amount; nothing was recorded."""
 
     def __init__(self, scope: str, period: str) -> None:
         super().__init__(scope, period)
@@ -170,7 +171,7 @@ class BudgetSliceExhausted(ForumError):
 
 
 class CapReached(ForumError):
-    """What was asked for would pass a cap over many runs; nothing was recorded."""
+    """A request would exceed a cap over many runs; nothing was recorded."""
 
     def __init__(
         self, scope: str, per: str, limit: str, amounts: tuple[int, int, int], seconds: int
@@ -199,7 +200,7 @@ class CapReached(ForumError):
 
 
 class IdempotencyKeyUsed(ForumError):
-    """Something was asked for under a name that was used before; nothing was recorded."""
+    """An idempotency key was used before; nothing was recorded."""
 
     def __init__(self, run: str, digest: str, tag: bytes | None = None) -> None:
         super().__init__(run, digest, tag)
@@ -210,7 +211,7 @@ class IdempotencyKeyUsed(ForumError):
 
 
 class ConcurrentUpdate(ForumError):
-    """Somebody else has moved on what this process was about to move."""
+    """Another process changed a value after this one had read it."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -221,7 +222,7 @@ class ConcurrentUpdate(ForumError):
 
 
 class StepMismatch(ForumError):
-    """The record has another step at this position than the one asked for."""
+    """The record has another step at this position than the requested one."""
 
     def __init__(self, position: str, recorded: str, asked: str) -> None:
         super().__init__(position, recorded, asked)
@@ -249,7 +250,7 @@ class BacklogFull(ForumError):
 
 
 class RollbackDetected(ForumError):
-    """The database does not continue what was signed before."""
+    """The database does not continue the last signed checkpoint."""
 
     def __init__(self, origin: str, signed: int, found: int) -> None:
         super().__init__(origin, signed, found)
@@ -264,7 +265,7 @@ class RollbackDetected(ForumError):
 
 
 class GuardMissing(ForumError):
-    """There are signed checkpoints, but no memory of the last one on this machine."""
+    """There are signed checkpoints, but this machine does not remember the last one."""
 
     def __init__(self, origin: str, size: int) -> None:
         super().__init__(origin, size)
@@ -290,7 +291,7 @@ class BackupRejected(ForumError):
 
 
 class RestoreRefused(ForumError):
-    """To go on signing from a backup could make a second history of the same log."""
+    """Signing on from a backup could create a second history of the same log."""
 
     def __init__(self, origin: str, size: int, why: str) -> None:
         super().__init__(origin, size, why)
@@ -334,7 +335,7 @@ class NoSuchKey(ForumError):
 
 
 class RunNotEnded(ForumError):
-    """A run has not ended: whoever drives it reads what it has recorded."""
+    """A run has not ended, and its driver still reads what it has recorded."""
 
     def __init__(self, run: str) -> None:
         super().__init__(run)
@@ -356,7 +357,7 @@ class RunAlreadyEnded(ForumError):
 
 
 class NoSuchGate(ForumError):
-    """Nothing waits for a decision there."""
+    """The run has no gate with this subject."""
 
     def __init__(self, run: str, subject: str) -> None:
         super().__init__(run, subject)
@@ -378,7 +379,7 @@ class GateAlreadyDecided(ForumError):
 
 
 class GateChanged(ForumError):
-    """What waits for approval is not what was looked at."""
+    """The content of a gate was edited after the approver read it."""
 
     def __init__(self, run: str, subject: str, digest: str) -> None:
         super().__init__(run, subject, digest)
@@ -392,7 +393,7 @@ class GateChanged(ForumError):
 
 
 class BodyGone(ForumError):
-    """A body that is needed was erased, or is missing."""
+    """A required body was erased, or is missing."""
 
     def __init__(self, position: str, name: str) -> None:
         super().__init__(position, name)
@@ -403,7 +404,7 @@ class BodyGone(ForumError):
 
 
 class ReplayMiss(ForumError):
-    """The record has no reply to a call that is played again."""
+    """The record has no reply to a call that is replayed."""
 
     def __init__(self, task: str, step: str) -> None:
         super().__init__(task, step)
@@ -416,7 +417,7 @@ class ReplayMiss(ForumError):
 
 
 class EntryLost(ForumError):
-    """An entry that was acknowledged is not in the database any more."""
+    """An acknowledged entry is no longer in the database."""
 
     def __init__(self, origin: str, which: str) -> None:
         super().__init__(origin, which)
@@ -427,7 +428,7 @@ class EntryLost(ForumError):
 
 
 class TamperDetected(ForumError):
-    """The database holds something else than what was recorded there; it is not used."""
+    """The database differs from what was recorded; the altered data are not used."""
 
     def __init__(self, what: str, why: str) -> None:
         super().__init__(what, why)
@@ -441,7 +442,7 @@ class TamperDetected(ForumError):
 
 
 class WrongWriteKey(ForumError):
-    """Entries written with this write key would be refused by the sequencer."""
+    """The sequencer would refuse entries that are tagged with this write key."""
 
     def __init__(self, origin: str, key: str, why: str) -> None:
         super().__init__(origin, key, why)
@@ -477,7 +478,7 @@ class AmbiguousEntry(ForumError):
 
 
 class AmbiguousRun(ForumError):
-    """The beginning of a run's name fits more than one run."""
+    """A prefix of a run id fits more than one run."""
 
     MAX_NAMED = 3
 
@@ -485,7 +486,7 @@ class AmbiguousRun(ForumError):
         super().__init__(prefix, runs)
         self.prefix, self.runs = prefix, tuple(runs)
         self.more = more
-        """Whether there are more of them than these."""
+        """Whether further runs fit the prefix."""
 
     def __str__(self) -> str:
         count = f"{len(self.runs)}{' or more' if self.more else ''}"
@@ -506,11 +507,11 @@ class NotYetSigned(ForumError):
 
 
 class StoreFailed(ForumError):
-    """The database refused or failed: the disk is full, read-only, locked or gone."""
+    """The database failed: the disk is full, read-only, locked or gone."""
 
     def __init__(self, doing: str, why: str, remedy: str = "") -> None:
         super().__init__(doing, why, remedy)
-        # Drivers put their explanations on several lines.
+        # Drivers explain errors on several lines; messages have one.
         self.doing, self.why, self.remedy = doing, " ".join(why.split()), remedy
 
     def __str__(self) -> str:
@@ -521,7 +522,7 @@ class StoreFailed(ForumError):
 
 
 class StoreConnectionLost(StoreFailed):
-    """The connection broke: whether the last commit took place is not known."""
+    """The connection broke: it is unknown whether the last commit took place."""
 
 
 class StateFileFailed(StoreFailed):
@@ -554,7 +555,7 @@ class SchemaTooOld(ForumError):
 
 
 class DurabilityDisabled(ForumError):
-    """The database is set up to lose what it acknowledged."""
+    """The database is configured so that it may lose acknowledged entries."""
 
     def __init__(self, setting: str) -> None:
         super().__init__(setting)
@@ -576,7 +577,7 @@ class SchemaTooNew(ForumError):
 
 
 class BadPlan(ForumError, ValueError):
-    """A plan, or the policy for it, could never be carried out."""
+    """A plan, or the policy for it, could never be executed."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -587,7 +588,7 @@ class BadPlan(ForumError, ValueError):
 
 
 class CheckTooExpensive(ForumError):
-    """What somebody asked for takes too long to check."""
+    """A request takes too long to check."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -601,7 +602,7 @@ class CheckTooExpensive(ForumError):
 
 
 class BadRoster(ForumError, ValueError):
-    """A roster cannot be read, or no router could be made from it."""
+    """A roster cannot be read, or no router can be made from it."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(where, why)
@@ -612,7 +613,7 @@ class BadRoster(ForumError, ValueError):
 
 
 class BadSettings(ForumError):
-    """A settings file cannot be read, or says something that we do not know."""
+    """A settings file cannot be read, or has an unknown or invalid setting."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path, why)
@@ -623,7 +624,7 @@ class BadSettings(ForumError):
 
 
 class MissingExtra(ForumError):
-    """A command needs a part that is not installed."""
+    """A command needs an optional dependency that is not installed."""
 
     def __init__(self, extra: str, why: str) -> None:
         super().__init__(extra, why)
@@ -635,7 +636,7 @@ class MissingExtra(ForumError):
 
 @contextmanager
 def require_extra(name: str) -> Iterator[None]:
-    """Say what to install when a part that is optional is not there."""
+    """Raise `MissingExtra`, which names the extra to install, for a failed import in the block."""
     try:
         yield
     except ImportError as error:
@@ -643,7 +644,7 @@ def require_extra(name: str) -> Iterator[None]:
 
 
 class NotConfined(ForumError):
-    """Programs of agents are to be confined, and cannot be."""
+    """The programs of agents must run in a sandbox, and cannot."""
 
     def __init__(self, why: str, step: str) -> None:
         super().__init__(why, step)
@@ -654,7 +655,7 @@ class NotConfined(ForumError):
 
 
 class UnknownPrice(ForumError):
-    """What a model costs is not known, and it is not taken for free."""
+    """The price of a model is not known; it is not assumed to be zero."""
 
     def __init__(self, model: str, why: str) -> None:
         super().__init__(model, why)
@@ -669,7 +670,7 @@ class UnknownPrice(ForumError):
 
 
 class AgentUnusable(ForumError):
-    """An agent could not be asked, as it is configured."""
+    """An agent cannot be called as it is configured."""
 
     def __init__(self, agent: str, why: str) -> None:
         super().__init__(agent, why)
@@ -681,7 +682,7 @@ class AgentUnusable(ForumError):
 
 
 class NotServing(ForumError):
-    """A model that we serve ourselves did not start."""
+    """A model served by Forum itself did not start."""
 
     def __init__(self, model: str, why: str) -> None:
         super().__init__(model, why)
@@ -692,7 +693,7 @@ class NotServing(ForumError):
 
 
 class ServerUnusable(ForumError):
-    """An MCP server could not be asked what it offers, or offers what nobody can use."""
+    """An MCP server cannot list its tools, or lists tools that cannot be used."""
 
     def __init__(self, server: str, why: str) -> None:
         super().__init__(server, why)
@@ -732,7 +733,7 @@ _REMEDIES = (
 
 
 class LogKeyMissing(ForumError):
-    """The signing key of the log that belongs to this project is gone."""
+    """The signing key of this project's log is gone."""
 
     def __init__(self, origin: str, path: str) -> None:
         super().__init__(origin, path)
@@ -743,7 +744,7 @@ class LogKeyMissing(ForumError):
 
 
 class LogKeyChanged(ForumError):
-    """The signing key in place is not that of the log which belongs to this project."""
+    """The signing key is not that of this project's log."""
 
     def __init__(self, origin: str, path: str, found: str) -> None:
         super().__init__(origin, path, found)
@@ -758,7 +759,7 @@ class LogKeyChanged(ForumError):
 
 
 class LogKeyRetired(ForumError):
-    """The log was handed over to another signing key; this process holds the old one."""
+    """The log has a new signing key; this process holds the old one."""
 
     def __init__(self, origin: str) -> None:
         super().__init__(origin)
@@ -783,7 +784,7 @@ class RotationRefused(ForumError):
 
 
 class KeyUnreadable(ForumError):
-    """A private key could not be read."""
+    """A key file cannot be read."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(path, why)
@@ -794,7 +795,7 @@ class KeyUnreadable(ForumError):
 
 
 class WitnessRefused(ForumError):
-    """A witness looked at the checkpoint and did not cosign it."""
+    """A witness received a checkpoint and did not cosign it."""
 
     def __init__(self, witness: str, why: str) -> None:
         super().__init__(witness, why)
@@ -805,14 +806,14 @@ class WitnessRefused(ForumError):
 
 
 class CosignatureRefused(WitnessRefused):
-    """A witness cosigned, and its cosignature was not accepted."""
+    """A witness cosigned, but its cosignature was not accepted."""
 
     def __str__(self) -> str:
         return f"the cosignature of witness {self.witness} is not accepted: {self.why}"
 
 
 class WitnessUnreachable(ForumError):
-    """A witness did not answer in time, or not in the protocol."""
+    """A witness did not answer in time, or did not follow the protocol."""
 
     def __init__(self, witness: str, why: str) -> None:
         super().__init__(witness, why)

@@ -1,8 +1,8 @@
-"""What a process counts of a ledger and measures in its store, as Prometheus reads it.
+"""Metrics of a process and a ledger, in the Prometheus text format.
 
-Counters begin at zero with the process, and count what this process has recorded: every entry is
-recorded by one process, so the sum over all of them is what happened.  Gauges are read from the
-store when they are asked for, by statements whose cost does not grow with the log.
+Counters start at zero with the process and count the entries that it appended. Every entry is
+appended by one process, so the sum over all processes is the total. Gauges are read from the store
+on request, with statements whose cost does not grow with the log.
 """
 
 from collections import OrderedDict, defaultdict
@@ -37,11 +37,11 @@ from forum.tlog import (
 from forum.work import AcceptedFacts, CallFacts, ReplyFacts, ReplyOrigin, StopFacts
 
 METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
-"""Any of these scopes lets a key read metrics."""
+"""Scopes of which any one allows a key to read metrics."""
 MAX_COUNTED_GATES: Final = 10_000
-"""Up to how many waiting gates are counted."""
+"""Counting limit for open gates."""
 _MAX_MODELS: Final = 100
-"""How many names of models are told apart: each is a series in every database of metrics."""
+"""Limit of distinct model labels: each is a time series in every metrics database."""
 _MAX_OPEN_CALLS: Final = 10_000
 _OTHER_MODEL: Final = "other"
 _NANO: Final = 1e9
@@ -57,7 +57,7 @@ class MetricType(StrEnum):
 
 
 class Metric(Struct, frozen=True):
-    """A metric: what it is called and what it means."""
+    """The name, type and help text of a metric."""
 
     name: str
     type: MetricType
@@ -65,7 +65,7 @@ class Metric(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """A value of a metric."""
+    """One value of a metric."""
 
     metric: Metric
     value: float
@@ -140,30 +140,31 @@ LEDGER_METRICS: Final = (
     QUARANTINED,
     WORKERS,
 )
-"""What is told of a ledger, by servers and by workers."""
+"""The metrics of a ledger, exposed by servers and by workers."""
 
 
-# Counting
+# Counters
 
 
 class EntryCounters:
-    """Counts what the entries say that this process has recorded."""
+    """Counts runs, calls and costs in the entries that this process appended."""
 
     def __init__(self, kinds: Kinds) -> None:
         self._kinds, self._lock = kinds, Lock()
         self._counts: defaultdict[_Series, float] = defaultdict(float)
         self._models: OrderedDict[tuple[str, str], str] = OrderedDict()
-        """Who was called in a strand whose reply is not here yet."""
+        """The model of each call without a reply, by run and strand."""
         self._known: set[str] = set()
 
     def count(self, records: Sequence[EntryWrite]) -> None:
         """Count entries that have become durable."""
         for record in records:
+            # Peeking at the kind avoids decoding the entries that are not counted.
             if peek_kind(record.data) in _COUNTED_KINDS:
                 self._count(record)
 
     def samples(self) -> list[Sample]:
-        """Return everything that was counted."""
+        """Return all counters."""
         with self._lock:
             return [
                 Sample(metric, value, labels) for (metric, labels), value in self._counts.items()
@@ -182,6 +183,7 @@ class EntryCounters:
                     self._add(RUN_STOPS, reason=facts.reason)
                 case CallFacts():
                     self._models[place] = facts.model
+                    # Forget the oldest call: its reply may never be appended by this process.
                     if len(self._models) > _MAX_OPEN_CALLS:
                         self._models.popitem(last=False)
                 case ReplyFacts():
@@ -191,7 +193,7 @@ class EntryCounters:
 
     def _count_reply(self, reply: ReplyFacts, model: str) -> None:
         if reply.source is ReplyOrigin.RECORDED:
-            return  # it was made, and paid, in another run
+            return  # another run made the call and paid for it
         if model not in self._known and len(self._known) >= _MAX_MODELS:
             model = _OTHER_MODEL
         self._known.add(model)
@@ -206,25 +208,25 @@ class EntryCounters:
 _COUNTED_KINDS: Final = frozenset({b"accepted/1", b"run.close/1", b"stop/1", b"call/1", b"reply/1"})
 
 
-# Measuring
+# Gauges
 
 
 class _EntryTime(Struct):
-    """When an entry was written, and nothing else of it."""
+    """The timestamp of an entry; the other members are not decoded."""
 
     ts: int
 
 
 class LedgerGauges:
-    """Measures a store, remembering what cannot change any more."""
+    """Measures a store, and remembers results that cannot change any more."""
 
     def __init__(self, store: Store, policy: WitnessPolicy | None) -> None:
         self._store, self._policy = store, policy
         self._witnessed: dict[str, bytes] = {}
-        """The newest checkpoint that was found with a cosignature, by whose."""
+        """The newest checkpoint cosigned by each witness; under "" the newest one with a quorum."""
 
     def samples(self) -> Iterator[Sample]:
-        """Measure everything.  Raises `StoreFailed`."""
+        """Measure everything. Raises `StoreFailed`."""
         store = self._store
         now, size = store.now(), store.head().size
         yield Sample(ENTRIES, size)
@@ -238,7 +240,7 @@ class LedgerGauges:
             yield from self._witness_samples(self._policy, now, size)
 
     def _due_age(self, now: int) -> float:
-        """Return for how long nobody has looked after the run that is due for the longest time."""
+        """Return how long the oldest due timer has been due, in seconds."""
         due = self._store.timers(None, 1, due=True)
         if not due or due[0].at is None:
             return 0.0
@@ -251,7 +253,7 @@ class LedgerGauges:
         try:
             written = json.decode(rows[0].data, type=_EntryTime).ts
         except MsgspecError:
-            return 0.0  # no writer of ours wrote it: the sequencer sets it aside
+            return 0.0  # not written by a writer of this log; the sequencer will quarantine it
         return max(0.0, (now - written) / _MICRO)
 
     def _witness_samples(self, policy: WitnessPolicy, now: int, size: int) -> Iterator[Sample]:
@@ -273,11 +275,11 @@ class LedgerGauges:
 def find_newest_checkpoint(
     store: Store, holds: Callable[[bytes], bool], known: bytes | None = None
 ) -> bytes | None:
-    """Return the newest checkpoint of which something holds, or nothing.
+    """Return the newest checkpoint that satisfies a predicate, or None.
 
-    It looks back in steps that double, and then halves the last one: some forty look-ups in the
-    longest log.  Where it held of single checkpoints in between, an older one may be returned,
-    never a newer one.  `known` is one of which it held before.
+    The search goes back in doubling steps, then bisects the last one: about forty lookups in the
+    longest log. If the predicate holds for isolated checkpoints only, an older one may be returned,
+    never a newer one. `known` is a checkpoint that satisfied it before.
     """
     newest = store.checkpoint()
     if newest is None or holds(newest):
@@ -295,9 +297,10 @@ def find_newest_checkpoint(
 def _search_between(
     store: Store, holds: Callable[[bytes], bool], found: bytes | None, below: int, above: int
 ) -> bytes | None:
-    """Return the newest checkpoint of which something holds, between two sizes.
+    """Return the newest checkpoint between two sizes that satisfies a predicate.
 
-    `found` is the newest one up to the lower size; at the upper size it does not hold.
+    `found` is the newest one up to the lower size; the checkpoint at the upper size does not
+    satisfy the predicate.
     """
     while above - below > 1:
         middle = (above + below) // 2
@@ -332,11 +335,11 @@ def _is_witnessed(note: bytes, policy: WitnessPolicy) -> bool:
         return False
 
 
-# Telling
+# Output
 
 
 def with_labels(samples: Iterable[Sample], **labels: str) -> list[Sample]:
-    """Return samples with labels before those that they have."""
+    """Return samples with further labels before their own."""
     added = tuple(labels.items())
     return [Sample(sample.metric, sample.value, added + sample.labels) for sample in samples]
 
@@ -353,12 +356,12 @@ def render_metrics(metrics: Iterable[Metric], samples: Iterable[Sample]) -> Iter
 
 
 def render_header(metric: Metric) -> tuple[str, str]:
-    """Return the lines that stand above the samples of a metric."""
+    """Return the HELP and TYPE lines of a metric."""
     return f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"
 
 
 def render_labels(labels: Mapping[str, str]) -> str:
-    """Return labels as they stand behind a name; their values may be anything."""
+    """Return labels in braces, with escaped values."""
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
@@ -369,7 +372,7 @@ def _escape(value: str) -> str:
 
 
 def render_value(value: float) -> str:
-    """Return a number as Prometheus reads it."""
+    """Return a number in the Prometheus text format."""
     if value == inf:
         return "+Inf"
     return str(int(value)) if float(value).is_integer() else repr(float(value))

@@ -1,7 +1,7 @@
-"""Who does the work: the roster and its router, the agents of the project file, their tools.
+"""Turn requests into run requests: the roster and its router, configured agents and tools.
 
-Beside `forum.app` the only module that chooses model adapters.  It imports them inside functions,
-so that a command loads only what it uses.
+Beside `forum.app` this is the only module that chooses model adapters. It imports them inside
+functions, so that a command loads only the modules that it uses.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,18 +67,19 @@ if TYPE_CHECKING:
     from forum.engine import CallReply, RunRequest
 
 _TOOLS_TTL_S = 60.0
-"""For how long it is believed that MCP servers offer what they offered."""
+"""How long a list of tools from the MCP servers is used before they are asked again."""
 _RETRY_DELAY_S = 5.0
-"""For how long one that could not be asked is left alone."""
+"""Delay before MCP servers that could not be asked are asked again."""
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import: two threads in which msgspec inspects a type at the same time crash the
+# process.
 _roster = msgspec.json.Decoder(Roster)
 _SAMPLE_REQUEST = "Summarise this page in three sentences."
 
 
 @contextmanager
 def serve_demo_model() -> Iterator[tuple[str, str]]:
-    """Serve a real model on this machine, and give its address and its name."""
+    """Serve a real model on this machine, and yield its URL and its name."""
     from forum.models.smollm2 import MODEL, start_smollm2
 
     with start_smollm2() as url:
@@ -86,7 +87,7 @@ def serve_demo_model() -> Iterator[tuple[str, str]]:
 
 
 def load_roster(path: Path | None = None) -> Roster:
-    """Read a roster; without a path, the one that comes with Forum.  Raises `BadRoster`."""
+    """Read a roster; without a path, the one shipped with Forum. Raises `BadRoster`."""
     if path is None:
         return _read_cached_roster(files("forum.work").joinpath("roster.toml").read_bytes())
     try:
@@ -97,21 +98,21 @@ def load_roster(path: Path | None = None) -> Roster:
 
 
 def _read_cached_roster(content: bytes) -> Roster:
-    """Read a roster, and keep it as JSON: TOML takes twenty times as long to read."""
+    """Read a roster and cache it as JSON, which loads twenty times as fast as TOML."""
     from forum.models.user_cache import cache_folder, read_cached, write_cached
 
     file = cache_folder() / f"roster-{sha256(content).hexdigest()[:32]}.json"
     try:
         return _roster.decode(read_cached(file) or b"")
     except msgspec.MsgspecError:
-        pass  # not kept yet, or by another release
+        pass  # not cached yet, or written by another release
     roster = read_roster(content)
     write_cached(file, msgspec.json.encode(roster))
     return roster
 
 
 def build_router(roster: Roster, semantic: RoutingStage | None = None) -> Router:
-    """Return the router of a roster; how often it has which feature is counted once, and kept."""
+    """Return the router of a roster; its feature counts are computed once and cached."""
     from forum.models.user_cache import cache_folder, read_cached, write_cached
 
     file = cache_folder() / f"features-{roster.digest[:32]}"
@@ -127,9 +128,11 @@ def build_router(roster: Roster, semantic: RoutingStage | None = None) -> Router
 def make_router(
     roster: Roster, rung: str = "auto", tell: Callable[[str], None] = lambda _: None
 ) -> Router:
-    """Return a router by one of the RUNGS; what is fitted to a roster is kept for next time.
+    """Return a router of the given stage: `lexical`, `semantic` or `auto`.
 
-    Nobody waits for what was not asked for: `auto` takes meaning only where it is fitted already.
+    Fitting the semantic stage to a roster takes a while. Only `semantic` does it, and caches the
+    result; `auto` uses a cached one and falls back to the lexical stage. Raises `MissingExtra` for
+    `semantic` without its extra.
     """
     if rung == "lexical":
         return build_router(roster)
@@ -152,7 +155,10 @@ def make_router(
 
 
 def load_team_settings(settings: Settings) -> TeamSettings:
-    """Return what the project file says of agents, tools, servers, roles and the roster."""
+    """Return the project file's agents, tools, servers, roles and roster.
+
+    Relative paths are resolved against the folder of the project file.
+    """
     found = read_team_settings(str(settings.file or settings.user_file), settings.team)
     home = settings.file.parent if settings.file else Path()
     agents: dict[str, Agent] = {
@@ -166,9 +172,10 @@ def load_team_settings(settings: Settings) -> TeamSettings:
 
 
 def pin_tools(policy: Policy, settings: Settings) -> Policy:
-    """Ask the MCP servers of a policy what they offer: the tools of a run do not change under it.
+    """Ask the MCP servers of a policy for their tools, and return the policy with these tools.
 
-    Raises `ServerUnusable`, and `MissingExtra`.
+    They are recorded with the policy, so that a run's tools do not change while it runs. Raises
+    `ServerUnusable`, and `MissingExtra`.
     """
     import asyncio
 
@@ -190,10 +197,10 @@ def route_request(
     router: Router | None = None,
     rung: str = "auto",
 ) -> "RunRequest":
-    """Return an order with the lane of its request; to be done by one agent or by a team.
+    """Return a request with its lane, to be carried out by one agent or by a team.
 
-    For one agent there is a plan of one task, in the lane if there is one.  A team makes its plan,
-    and if the lane could not be told, its Classifier chooses among the nearest.
+    For one agent the plan is a single task, in the lane if there is one. A team makes its own plan;
+    if no lane is certain, its Classifier chooses among the nearest ones.
     """
     from forum.engine import RouteDecision
 
@@ -213,7 +220,8 @@ def route_request(
     plan = single_task_plan(order.request, lane)
     if not lane:
         worker = agent_for(Tier.CAPABLE, policy.agents)
-        # Where nobody could tell whose work it is, nobody has said which tools it may use.
+        # Tools belong to lanes. Without a certain lane nobody has granted any tools, so a
+        # placeholder lane without tools keeps `tools_of` from returning all of them.
         if policy.tools and not policy.lanes:
             policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: LaneBrief(agent=worker)})
         plan = Plan((Task("answer", order.request, agent=worker),))
@@ -221,15 +229,15 @@ def route_request(
 
 
 class ClientRequest(msgspec.Struct, frozen=True):
-    """What somebody who does not configure anything may say of what is to be done."""
+    """The part of a run that a client may choose; agents and tools are the operator's choice."""
 
     request: str
     tasks: tuple[Task, ...] = ()
-    """The plan, if there is one already."""
+    """The plan, if the client has one."""
     lane: str = ""
     team: bool | None = None
     route: bool | None = None
-    """Whether its lane is looked for; done by itself where agents are configured."""
+    """Whether to route the request; None routes it if agents are configured."""
     budget: RunBudget = RunBudget()
     gates: tuple[str, ...] = ()
     gate_milliseconds: int | None = None
@@ -237,65 +245,68 @@ class ClientRequest(msgspec.Struct, frozen=True):
     parallel: int | None = None
     retries: int | None = None
     panel: Panel | None = None
-    """Who deliberates on it, instead of carrying out a plan; empty seats are given to agents."""
+    """The panel that deliberates on the request instead of a plan; empty seats are filled."""
 
 
 class AgentRegistry:
-    """Those who work for one ledger, kept ready for many requests.
+    """The agents and tools of one ledger, kept ready for many requests.
 
-    Who they are says the operator alone: whoever asks can choose among them, and name nobody else.
-    Raises `BadRoster`.
+    Only the operator configures them: a client can choose among them, and name no others. Raises
+    `BadRoster`.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self.team_settings = settings, load_team_settings(settings)
         if self.team_settings.roster:
-            _ = self.roster  # or whoever asks would be the first to find that it cannot be read
+            _ = self.roster  # report an unreadable roster at start, not at the first request
         self._lock = Lock()
         self._policy_or_error: Policy | ServerUnusable = ServerUnusable("", "")
         self._refresh_at = -inf
 
     @cached_property
     def roster(self) -> Roster:
-        """The lanes that there are."""
+        """The roster with all lanes."""
         return load_roster(Path(self.team_settings.roster) if self.team_settings.roster else None)
 
     @cached_property
     def router(self) -> Router:
-        """What tells the lane of a request."""
+        """The router that finds the lane of a request."""
         return make_router(self.roster, self.team_settings.rung)
 
     @cached_property
     def base_policy(self) -> Policy:
-        """The policy with everybody in it."""
+        """The policy with all configured agents, tools, servers and roles."""
         known = self.team_settings
         policy = Policy(tools=known.tools, servers=known.servers, roles=known.roles)
         return msgspec.structs.replace(policy, agents=known.agents) if known.agents else policy
 
     def warm_up(self) -> None:
-        """Load what the first request would have to wait for.
+        """Load everything that the first request would have to wait for.
 
-        Some models are loaded only when they are asked: so a request is routed, and then dropped.
+        Some models are loaded at their first use, so a sample request is routed and dropped.
         """
         from forum.engine import RunRequest
 
         if self.team_settings.agents:
             order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
             routed = route_request(order, self.roster, router=self.router)
-            with suppress(AgentUnusable):  # that is for whoever wants this agent
+            with suppress(AgentUnusable):  # reported to the client that needs this agent
                 require_agents(routed.policy, routed.plan, keys=False)
 
     def is_cheap(self, ask: ClientRequest) -> bool:
-        """Tell whether an order is made without asking a router, a model or a server of tools."""
+        """Tell whether a request is prepared without a router, a model or an MCP server."""
         return not self.team_settings.servers and (bool(ask.tasks) or not self._is_routed(ask))
 
     def refresh_server_tools(self) -> None:
-        """Learn which tools the servers offer now.  Raises `ServerUnusable`."""
+        """Update the tools that the MCP servers offer. Raises `ServerUnusable`."""
         if self.team_settings.servers:
             self._current_policy()
 
     def make_run_request(self, ask: ClientRequest) -> "RunRequest":
-        """Return what is to be carried out.  Raises `BadPlan`, `Malformed`, `AgentUnusable`."""
+        """Return the run request for a client's request, under the operator's limits.
+
+        Raises `BadPlan`, `Malformed`, `AgentUnusable`, `ServerUnusable`.
+        """
         from forum.engine import RunRequest
 
         budget = ask.budget.capped_by(self.team_settings.ceiling)
@@ -314,7 +325,7 @@ class AgentRegistry:
             plan = single_task_plan(ask.request)
             order = self._with_lanes(replace(order, plan=plan), team=False)
         order.policy.check(order.plan)
-        # Whether the keys are here does not matter: the work is done by workers.
+        # Keys are not checked here: workers make the calls, possibly on another machine.
         require_agents(order.policy, order.plan, keys=False)
         return order
 
@@ -324,7 +335,10 @@ class AgentRegistry:
         return bool(ask.lane or ask.team or self.team_settings.agents)
 
     def _with_lanes(self, order: "RunRequest", *, team: bool) -> "RunRequest":
-        """Return an order with the lanes of the roster that its tasks name."""
+        """Return a request whose policy holds the roster lanes that its tasks name.
+
+        Raises `BadPlan`.
+        """
         tasks = order.plan.all_tasks if order.plan else ()
         lanes = sorted({task.lane for task in tasks} - {""})
         policy = order.policy
@@ -334,6 +348,8 @@ class AgentRegistry:
                     raise BadPlan(f"the roster has no lane {lane!r}")
             policy = build_team_policy(policy, self.roster, lanes, roles=team)
         plan = order.plan and seat_task_panels(order.plan, policy)
+        # Without any lane a task could use all tools. The placeholder lane grants none, so that a
+        # client's plan gets only the tools of the lanes it names.
         if policy.tools and not policy.lanes:
             policy = msgspec.structs.replace(policy, lanes={ELSEWHERE: LaneBrief()})
         check_tool_permissions(tasks, policy)
@@ -351,9 +367,9 @@ class AgentRegistry:
         return msgspec.structs.replace(self._current_policy(), **given)
 
     def _current_policy(self) -> Policy:
-        """Return the policy with everybody in it, and the tools that servers now offer."""
+        """Return the policy with all agents and the current tools. Raises `ServerUnusable`."""
         before = self._policy_or_error
-        # One asks the servers.  Whoever has what they offered before does not wait for it.
+        # One thread asks the servers. Threads that have an earlier list use it instead of waiting.
         if not self._lock.acquire(blocking=not isinstance(before, Policy)):
             assert isinstance(before, Policy)  # noqa: S101  or it would have waited
             return before
@@ -368,17 +384,18 @@ class AgentRegistry:
         raise ServerUnusable(*found.args)
 
     def _refresh_tools(self) -> None:
-        """Ask the servers what they offer, and remember it: also that they could not be asked."""
+        """Ask the servers for their tools, and keep the list or the error."""
         try:
             self._policy_or_error = pin_tools(self.base_policy, self._settings)
             self._refresh_at = monotonic() + _TOOLS_TTL_S
+        # The error is kept as well, so that not every request waits for a server that is down.
         except ServerUnusable as error:
             self._policy_or_error = error
             self._refresh_at = monotonic() + _RETRY_DELAY_S
 
 
 def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
-    """Return an order on which a panel deliberates, all seats at the same time.
+    """Return a request on which a panel deliberates, all seats of a council in parallel.
 
     Raises `BadPlan`, `Malformed`.
     """
@@ -399,12 +416,12 @@ def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
         panel = fill_seats(panel, _agent_names(policy))
         policy = msgspec.structs.replace(policy, parallel=max(policy.parallel, len(panel.seats)))
     policy = policy.for_panel(panel, order.request)
-    # What planning needs is of no use to a panel.
+    # A panel neither plans nor routes, so lanes and roles are dropped.
     return replace(order, policy=msgspec.structs.replace(policy, lanes={}, roles={}))
 
 
 def seat_task_panels(plan: Plan, policy: Policy) -> Plan:
-    """Return a plan in which the panels of its tasks are seated."""
+    """Return a plan in which the empty seats of its tasks' panels are filled."""
     agents = _agent_names(policy)
     return Plan(tuple(_seat_task_panel(task, agents) for task in plan.tasks))
 
@@ -420,9 +437,10 @@ def _seat_task_panel(task: Task, agents: Sequence[str]) -> Task:
 
 
 def check_tool_permissions(tasks: Iterable[Task], policy: Policy) -> None:
-    """Refuse checks by which somebody from outside would use more than the lane of a task may.
+    """Refuse acceptance criteria that would use more than the lane of a task permits.
 
-    A check runs its tool, and one of a file tells what is in the files of the worker.
+    A criterion runs its tool, and a file criterion reveals the content of the worker's files, so a
+    client could use both to get around the tool permissions. Raises `BadPlan`.
     """
     for task in tasks:
         wanted = [task.panel.check] if task.panel and task.panel.check else []
@@ -438,9 +456,10 @@ def check_tool_permissions(tasks: Iterable[Task], policy: Policy) -> None:
 
 
 def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:
-    """Refuse a run whose agents could not be asked.  Raises `AgentUnusable`.
+    """Check that the agents of a run can be called. Raises `AgentUnusable`.
 
-    Whether keys are here counts only if the work is done here.
+    `keys` tells whether API keys must be present, which matters only if this process makes the
+    calls.
     """
     from forum.models import make_model
     from forum.models.agent_inspection import require_agent
@@ -452,14 +471,14 @@ def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:
 
 
 def inspect_agent(agent: Agent) -> AgentInspection:
-    """Tell what is known of an agent, without asking it anything."""
+    """Describe an agent from its configuration, without calling it."""
     from forum.models.agent_inspection import describe_agent
 
     return describe_agent(agent)
 
 
 def probe_agent(agent: Agent, seconds: float, settings: Settings) -> "CallReply":
-    """Ask an agent for a word, outside of every run.  Nothing of it is recorded."""
+    """Send an agent a short prompt outside of every run; nothing is recorded."""
     import asyncio
 
     from forum.models import make_model
@@ -470,7 +489,7 @@ def probe_agent(agent: Agent, seconds: float, settings: Settings) -> "CallReply"
 
 
 def check_confinement(settings: Settings) -> bool:
-    """Tell whether programs of agents are confined.  Raises `NotConfined` if they cannot be."""
+    """Tell whether the programs of agents run in a sandbox. Raises `NotConfined` if unusable."""
     from forum.models.sandbox import make_sandbox
 
     sandbox = make_sandbox(settings)

@@ -1,7 +1,7 @@
-"""Where a deployment keeps its memory: a ledger file on a laptop, Postgres on servers.
+"""Adapters for the ports of `forum.ledger`: stores, queues, files and sockets.
 
-Adapters for the ports of `forum.ledger`.  `sqlite` and `postgres` do not know each other; an
-installation without Postgres never loads its driver, so each is imported by its own name.
+`sqlite` and `postgres` are independent of each other, and each is imported by its own module name:
+an installation without Postgres never loads the driver of Postgres.
 """
 
 __all__: list[str] = []

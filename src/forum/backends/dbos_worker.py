@@ -1,8 +1,9 @@
-"""The runner over DBOS: durable queues that call the engine, here or in another process.
+"""Workers on DBOS: durable queues that call the engine, in this process or in another.
 
-DBOS says who works on what, and hands it on when a worker is gone.  What was done says the ledger
-alone: a workflow has no steps, its arguments are names, and it returns nothing.  So the rows of
-DBOS hold no content, can be deleted at any time, and a run goes on even if all of them are lost.
+DBOS assigns runs and tasks to workers, and reassigns them when a worker dies.  Only the ledger
+records what was done: a workflow has no steps, its arguments are names, and it returns nothing.
+Therefore the rows of DBOS hold no content and can be deleted at any time, and a run continues even
+if all of them are lost.
 """
 
 import asyncio
@@ -33,13 +34,13 @@ from forum.errors import DurabilityDisabled, StateFileFailed, StoreConnectionLos
 from forum.ledger import Store
 from forum.metrics import TAKEOVERS, Sample
 
-# DBOS leaves what it was about to begin when it is closed in that moment: nothing of it has begun,
-# and its timer rings again.
+# DBOS drops the coroutine of a workflow unawaited if it is closed while it dequeues the workflow.
+# That is harmless: the workflow has not started, and its timer becomes due again.
 warnings.filterwarnings("ignore", "coroutine 'execute_dequeued_workflow", RuntimeWarning)
 
 PROTOCOL_VERSION = "1"
-"""The version of what workflows expect of each other: not that of the package, or a deploy would
-strand every run that was begun before it."""
+"""The version of the contract between workflows.  It is not the package version: DBOS hands a
+workflow only to workers of its own version, and each deploy would strand all earlier runs."""
 
 LEASE_S = 2.5
 _RENEW_INTERVAL_S = 0.5
@@ -50,31 +51,35 @@ _DRAIN_POLL_INTERVAL_S = 0.02
 _QUEUE_POLL_INTERVAL_S = 0.1
 _POLL_SHARING_INTERVAL_S = 1.0
 _MAX_POLL_FACTOR = 10
-"""By how much the polling interval grows at most: a queue must not wait for one slow worker."""
+"""The maximum factor of the polling interval, so that no queue depends on one slow worker."""
 RETENTION_S = 86_400.0
-"""How long DBOS remembers what has ended: of use to nobody but those who debug it."""
+"""How long DBOS keeps the rows of ended workflows; they serve only debugging."""
 _CLEANUP_INTERVAL_S = 600
 _CLEANUP_BATCH = 1000
 
 
 class JsonSerializer(Serializer):
-    """Lets nothing but JSON into the database: what can be read is never code."""
+    """A serializer that stores JSON only, so that reading a row can never execute code."""
 
-    def serialize(self, data: Any) -> str:  # noqa: ANN401  whatever DBOS keeps
-        """Write a value; what JSON cannot say raises."""
+    def serialize(self, data: Any) -> str:  # noqa: ANN401  any value that DBOS stores
+        """Encode a value; raise if JSON cannot represent it."""
         return msgspec.json.encode(data).decode()
 
     def deserialize(self, serialized_data: str) -> Any:  # noqa: ANN401
-        """Read a value."""
+        """Decode a value."""
         return msgspec.json.decode(serialized_data)
 
     def name(self) -> str:
-        """Return under which name rows say how they are written."""
+        """Return the name of this serialization, which DBOS stores in each row."""
         return "forum_json"
 
 
 class Worker:
-    """One process's share of the work on one ledger."""
+    """The worker of one process: drives runs and tasks of one ledger that it takes from queues.
+
+    A worker holds a lease while it lives.  When the lease expires, other workers take over its
+    runs and tasks.
+    """
 
     def __init__(
         self,
@@ -87,32 +92,32 @@ class Worker:
         self._capacity = capacity or WorkerCapacity()
         engine.limit_tasks(self._capacity.tasks)
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(4).hex()}"
-        # Several ledgers may share a database: each has queues of its own.
+        # Several ledgers may share a database; each has its own queues.
         self.name = f"forum-{sha256(store.origin.encode()).hexdigest()[:16]}"
         self._version = f"{self.name}-{PROTOCOL_VERSION}"
         self._stop, self._gone = Event(), Event()
         self._threads: list[Thread] = []
         self._queues: list[Queue] = []
         self._looks = self._workers = 0
-        """How many workers the queues were last told that poll them."""
+        """The number of workers for which the polling interval of the queues was last set."""
         self._closing = False
         self._sure = -inf
-        """Since when the lease has been held without a gap, on the clock of this process."""
+        """When this worker last renewed an expired lease, on the clock of this process."""
         self._takeovers = 0
         self.last_error: Exception | None = None
-        """What went wrong last; it is tried again all the time."""
+        """The last error; the failed operation is retried."""
 
     def can_drive(self, run: str) -> bool:
-        """Tell whether a run is carried out here, or would be: no other worker lives."""
+        """Return whether this worker drives a run, or would drive it as the only live worker."""
         others = set(self._store.workers()) - {*self._store.expired_workers(), self.id}
         return not others or self._engine.is_driving_run(run)
 
     async def enqueue_run(self, run: str) -> None:
-        """Have a run driven, unless that is going on somewhere."""
+        """Enqueue a run, unless it is already enqueued or driven."""
         await self._enqueue("runs", run, run)
 
     async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
-        """Have tasks driven, but for those that are being driven somewhere."""
+        """Enqueue tasks, except those that are already enqueued or driven."""
         await asyncio.gather(*(self._enqueue("tasks", f"{run}/{t}", run, t) for t in tasks))
 
     async def _enqueue(self, queue: str, key: str, *names: str) -> None:
@@ -120,7 +125,8 @@ class Worker:
             "workflow_name": f"forum-{queue}",
             "queue_name": f"{self.name}-{queue}",
             "deduplication_id": key,
-            # Without this, DBOS would write its refusal down as an exception, which is no JSON.
+            # By default, DBOS stores the refusal of a duplicate as an exception, which JSON
+            # cannot represent.
             "duplication_policy": "return-existing",
             "app_version": self._version,
         }
@@ -128,24 +134,24 @@ class Worker:
         def enqueue() -> None:
             DBOS.enqueue_workflow_with_options(options, *names)
 
-        # An executor, not asyncio.to_thread: that one would take the context of the workflow
-        # along, and DBOS would count this as one of its steps.
+        # Not asyncio.to_thread: it would copy the context of the workflow, and DBOS would record
+        # this call as a step of the workflow.
         await asyncio.get_running_loop().run_in_executor(None, enqueue)
 
     async def drive_run(self, run: str) -> None:
-        """Drive a run; what goes wrong is tried again when its alarm rings."""
+        """Drive a run; after an error, it is driven again when its timer is due."""
 
         async def drive() -> None:
             if self._workers > 1:
-                # Before anything is read: what is recorded later rings here, and not at a worker
-                # that could tell nobody.
+                # Before the run is read: entries recorded later make a timer due that this worker
+                # claims.  Another worker that claimed it could not signal the driver.
                 await asyncio.to_thread(self._store.mark_driver, run, self.id)
             await self._engine.drive_run(run, self)
 
         await self._drive(drive)
 
     async def drive_task(self, run: str, task: str) -> None:
-        """Drive a task: it may cost money, so closing waits for it."""
+        """Drive a task.  `close` waits for it, because its model calls may cost money."""
         await self._drive(lambda: self._engine.drive_task(run, task))
 
     async def _drive(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -154,25 +160,26 @@ class Worker:
                 return await work()
             except (
                 StoreConnectionLost
-            ) as error:  # the server is coming back, and the work is still ours
+            ) as error:  # the server is restarting, and this worker still owns the work
                 self._report_error(error)
                 await asyncio.sleep(_RETRY_DELAY_S)
-            except Exception as error:  # noqa: BLE001  told, and nothing of it reaches DBOS
+            except Exception as error:  # noqa: BLE001  reported, and kept from DBOS
                 return self._report_error(error)
 
     def _report_error(self, error: Exception) -> None:
-        # DBOS talks to the same database through another library.
+        # DBOS accesses the same database through SQLAlchemy, whose errors are translated here.
         told = translate_queue_error("working on the queues", error)
         self.last_error = told
         self._report(told)
 
-    # Serving
+    # Start and stop
 
     def start(self, url: str) -> None:
-        """Take part in the work until closed."""
+        """Take runs and tasks from the queues at a database URL until `close` is called."""
         self._store.renew_lease(self.id, LEASE_S)
         _serving.append(self)
-        # Before there is any work: what is taken by one without a lease is seen by nobody.
+        # Hold the lease before any work is taken: the work of a worker that dies without a lease
+        # is not found by the check for expired leases.
         self._start_thread("lease", self._renew_lease, _RENEW_INTERVAL_S, self._gone)
         try:
             with _lock_queue_database(url):
@@ -208,10 +215,10 @@ class Worker:
         self._threads.append(thread)
 
     def close(self, patience: float = 0) -> None:
-        """Stop, having waited some seconds for calls and effects; others take over the rest.
+        """Stop, after waiting up to `patience` seconds for running calls and tools.
 
-        The lease is held until the last moment: whoever thought us dead while we wait would pay
-        for the same calls again.
+        Other workers take over the rest.  The lease is held until the end: if it expired while
+        this worker waits, another worker would pay for the same calls again.
         """
         self._closing = True
         self._engine.stop_starting_tasks()
@@ -219,16 +226,20 @@ class Worker:
         while self._engine.is_working and monotonic() < deadline:
             sleep(_DRAIN_POLL_INTERVAL_S)
         self._stop.set()
+        # The first thread renews the lease; it ends last, after DBOS has stopped.
         for thread in self._threads[1:]:
             thread.join()
-        # On a full disk it fails to say that it is gone; its lease runs out, and says the same.
+        # On a full disk DBOS fails to record its shutdown.  Other workers do not need that record:
+        # they take over when the lease of this worker expires.
         with suppress(SQLAlchemyError):
             DBOS.destroy(workflow_completion_timeout_sec=0)
         self._gone.set()
         for thread in self._threads[:1]:
             thread.join()
         _serving.remove(self)
-        with suppress(StoreFailed):  # then it runs out by itself
+        # Expire the lease at once.  It is not deleted: an expired lease tells the other workers to
+        # take over.
+        with suppress(StoreFailed):  # then the lease expires by itself
             self._store.renew_lease(self.id, 0)
 
     def _config(self, url: str) -> DBOSConfig:
@@ -246,25 +257,29 @@ class Worker:
         while not stop.is_set():
             try:
                 step()
-            except Exception as error:  # noqa: BLE001  told; a database that restarts comes back
+            except Exception as error:  # noqa: BLE001  reported; a restarting database recovers
                 self._report_error(error)
             stop.wait(pause)
 
-    # Looking after runs, and after each other
+    # Background threads: lease, polling interval, takeover, timers, cleanup
 
     def _renew_lease(self) -> None:
-        """Say that this worker lives, and do nothing else that could come in between."""
+        """Renew the lease of this worker.
+
+        This has its own thread, so that no other work can delay the renewal.
+        """
         lost = self._store.expired_workers()
         self._store.renew_lease(self.id, LEASE_S)
         if self.id in lost:
-            # We were away ourselves: the machine slept, or the database was gone.  So may the
-            # others have been, and they need a moment to say that they are back.
+            # This worker itself was away: the machine slept, or the database was unavailable.
+            # That may have hit the other workers too; give them time to renew their leases.
             self._sure = monotonic()
 
     def _share_polling(self) -> None:
-        """Poll less often the more workers there are: together, they look as often as one does.
+        """Multiply the polling interval by the number of workers, up to a maximum factor.
 
-        The interval is kept with the queues, so that all workers follow it.
+        All workers together then poll about as often as a single one.  The interval is stored with
+        the queues, so all workers use the same.
         """
         workers = max(1, len(self._store.workers()))
         if workers != self._workers:
@@ -275,8 +290,9 @@ class Worker:
             self._workers = workers
 
     def _take_over_expired_workers(self) -> None:
-        """Hand on what those left behind who live no more."""
+        """Take over the pending workflows of workers whose lease has expired."""
         lost = self._store.expired_workers()
+        # Not while this worker itself was just away: the others get the time of a lease to renew.
         if self.id not in lost and monotonic() - self._sure > LEASE_S:
             for worker in lost:
                 self._take_over_worker(worker)
@@ -284,17 +300,18 @@ class Worker:
     def _take_over_worker(self, worker: str) -> None:
         if self._closing:
             return
-        taken = DBOS._recover_pending_workflows([worker])  # noqa: SLF001  the open way to do it
+        taken = DBOS._recover_pending_workflows([worker])  # noqa: SLF001  no public function
         self._takeovers += len(taken)
-        # DBOS keeps what went wrong to itself.  As long as anything is left, so is the lease.
+        # DBOS does not report failed recoveries.  Keep the expired lease while any workflow is
+        # left, so that the takeover is tried again.
         if not self._pending(executor_id=worker, limit=1):
             self._store.release_lease(worker)
 
     def _take_over_orphans(self) -> None:
-        """Hand on what is held by one without any lease.
+        """Take over the pending workflows of workers that have no lease at all.
 
-        Whoever was away for so long that others dropped its lease may take work just before it
-        has a new one, and die.
+        This happens to a worker that was away until others released its lease, and that then took
+        work and died before it renewed the lease.
         """
         holders = {workflow.executor_id for workflow in self._pending()}
         for worker in holders.difference(self._store.workers()):
@@ -311,13 +328,14 @@ class Worker:
         )
 
     def samples(self) -> list[Sample]:
-        """Return what this worker has taken over, and how long work waits for a free place."""
+        """Return the metrics of this worker: takeovers, and the age of waiting queue items."""
         return [Sample(TAKEOVERS, self._takeovers), *queue_ages(self.name, self._store.now())]
 
     def _claim_due_runs(self) -> None:
         self._engine.check_for_stops()
         self._looks += 1
-        # Runs that are driven here are told by nobody else.
+        # Idle workers share the polling: each looks only every n-th time.  A worker that drives
+        # runs always looks, because no other worker claims the timers of its runs.
         share = 1 if self._engine.is_driving else min(max(self._workers, 1), _MAX_POLL_FACTOR)
         full = self._looks % share == 0
         while full and not self._stop.is_set():
@@ -327,7 +345,7 @@ class Worker:
                 asyncio.run(self._engine.dispatch_timers(claimed, self))
 
     def _delete_old_workflows(self) -> None:
-        """Delete what DBOS remembers of work that ended long ago."""
+        """Delete the rows of workflows that ended longer than the retention period ago."""
         before = datetime.fromtimestamp(self._store.now() / 1e6 - RETENTION_S, UTC).isoformat()
         while old := DBOS.list_workflows(
             status=["SUCCESS", "ERROR", "CANCELLED"],
@@ -340,7 +358,7 @@ class Worker:
 
 
 _serving: list[Worker] = []
-"""The worker of this process, while it serves: DBOS is one per process."""
+"""The running worker of this process; DBOS allows one instance per process."""
 
 
 @DBOS.workflow(name="forum-runs", max_recovery_attempts=None)
@@ -354,22 +372,25 @@ async def _drive_task(run: str, task: str) -> None:
 
 
 def prepare_sqlite_queue(path: Path) -> str:
-    """Prepare the file in which DBOS keeps its queues, and return its address."""
+    """Create or open the SQLite file of the DBOS queues, and return its URL.
+
+    Raises `DurabilityDisabled` if SQLite does not sync every commit.
+    """
     with lock_file(path), _translate_file_errors(path):
         if not _has_tables(path):
             _make_tables(path)
         with closing(sqlite3.connect(path)) as db:
-            db.execute("PRAGMA journal_mode = WAL")  # it stays with the file
+            db.execute("PRAGMA journal_mode = WAL")  # persistent: stored in the file
             level = db.execute("PRAGMA synchronous").fetchone()[0]
     if level < _FULL:
-        # DBOS leaves it at the default of the library: with less, a queue could lose what was
-        # handed to it.
+        # DBOS uses the default of the SQLite library.  With a lower level, a queue could lose
+        # workflows that were enqueued before a power failure.
         raise DurabilityDisabled(f"{path.name}: synchronous is {level}")
     return f"{_SQLITE}{path}"
 
 
 def _has_tables(path: Path) -> bool:
-    """Tell whether DBOS has once made all of its tables in a file."""
+    """Return whether DBOS has completed the creation of its tables in a file."""
     if not path.exists():
         return False
     with closing(sqlite3.connect(path)) as db:
@@ -380,18 +401,19 @@ def _has_tables(path: Path) -> bool:
 
 
 def _make_tables(path: Path) -> None:
-    """Let DBOS make its tables in a file beside, and put that in place.
+    """Let DBOS create its tables in a temporary file, then move that file into place.
 
-    DBOS makes them one by one.  Stopped in between, or on a full disk, it leaves a file that it can
-    never use again; nobody has worked with such a file, and it is replaced.
+    DBOS creates the tables one by one.  If it is interrupted or the disk is full, it leaves a file
+    that it can never use again.  No work was enqueued in such a file, so it can be replaced.
     """
     draft = path.with_name(f"{path.name}.new")
     for stale in (draft, draft.with_name(f"{draft.name}-journal")):
         stale.unlink(missing_ok=True)
     draft.touch(mode=0o600)
     DBOS.migrate(f"{_SQLITE}{draft}")
-    # The file before its logs: stopped in between, there is none, and this is done again.  A log
-    # that is left belongs to another file than the one that is put in place.
+    # Delete the main file before its journals: after a crash in between there is no main file, and
+    # the next start repeats this.  A journal must not be left behind, because SQLite would apply
+    # it to the new file.
     for ending in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
     draft.replace(path)
@@ -399,7 +421,7 @@ def _make_tables(path: Path) -> None:
 
 @contextmanager
 def _translate_file_errors(path: Path) -> Iterator[None]:
-    """Say which file failed, whoever was about to read or write it."""
+    """Turn errors of DBOS, SQLite and the system into a `StateFileFailed` that names the file."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
@@ -409,7 +431,7 @@ def _translate_file_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _translate_queue_errors(doing: str) -> Iterator[None]:
-    """Turn what SQLAlchemy says of a database into an error of ours."""
+    """Turn errors of SQLAlchemy into errors of the store."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -418,7 +440,10 @@ def _translate_queue_errors(doing: str) -> Iterator[None]:
 
 @contextmanager
 def _lock_queue_database(url: str) -> Iterator[None]:
-    """Let one process at a time prepare a file: DBOS makes its tables whoever else is at it."""
+    """Lock the queue file of SQLite: DBOS does not guard the creation of its tables itself.
+
+    With another database, only translate the errors.
+    """
     if url.startswith(_SQLITE):
         path = Path(url.removeprefix(_SQLITE))
         with lock_file(path), _translate_file_errors(path):

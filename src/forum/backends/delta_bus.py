@@ -1,8 +1,8 @@
-"""Who listens to models while they speak: within one process.
+"""A bus for the text deltas of running model calls, within one process.
 
-Whispers are recorded nowhere and may be lost; what they tell of a call, its reply will tell again.
-They are told as they leave the engine: without secrets, and never too much at once.  They bear the
-step of the reply that is to come; where it is recorded already, they have come late.
+Deltas are not recorded and may be lost: the reply, which is recorded, contains the same text.  The
+engine redacts secrets and limits the size of a delta before it publishes it.  A delta carries the
+step of the reply to come; if that reply is already recorded, the delta is late.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,63 +13,63 @@ from typing import Protocol
 from forum.engine import DeltaSink
 
 DeltaListener = Callable[[str, str, str, str], None]
-"""Is told run, task, step and some more text, by a thread that must not be held up.
+"""A callback for run, task, step and a piece of text; it must not block the calling thread.
 
-One that raises is told no more.
+A listener that raises is unsubscribed.
 """
 
 
 class DeltaBus(DeltaSink, Protocol):
-    """A way from those who speak to those who listen."""
+    """A bus that carries deltas from the engine to listeners."""
 
     def subscribe(self, listener: DeltaListener) -> AbstractContextManager[None]:
-        """Have somebody told what is said of this log from now on, within the block."""
+        """Subscribe a listener to the deltas of this log until the end of the block."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; nothing is heard any more."""
+        """Release all resources; no more deltas are delivered."""
         ...
 
 
 class DeltaListeners:
-    """Those who listen in this process."""
+    """The listeners of this process.  Threads may add, remove and notify concurrently."""
 
     def __init__(self) -> None:
         self._listeners: tuple[DeltaListener, ...] = ()
         self._lock = Lock()
 
     def add(self, listener: DeltaListener) -> None:
-        """Have somebody told."""
+        """Subscribe a listener."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
     def remove(self, listener: DeltaListener) -> None:
-        """Have somebody told no more."""
+        """Unsubscribe a listener."""
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
 
     def notify(self, run: str, task: str, step: str, text: str) -> None:
-        """Tell all of them."""
+        """Pass a delta to all listeners, and remove those that raise."""
         for listener in self._listeners:
             try:
                 listener(run, task, step, text)
-            except Exception:  # noqa: BLE001  what a listener does must not end a call
+            except Exception:  # noqa: BLE001  a listener must not fail a call
                 self.remove(listener)
 
 
 class LocalDeltaBus:
-    """Whispers between a worker and a server that are one process."""
+    """A bus between a worker and a server in the same process."""
 
     def __init__(self) -> None:
         self._listeners = DeltaListeners()
 
     def publish(self, run: str, task: str, step: str, text: str) -> None:
-        """Tell whoever listens, at once."""
+        """Pass a delta to all listeners immediately."""
         self._listeners.notify(run, task, step, text)
 
     @contextmanager
     def subscribe(self, listener: DeltaListener) -> Iterator[None]:
-        """Have somebody told what is said from now on, within the block."""
+        """Subscribe a listener until the end of the block."""
         self._listeners.add(listener)
         try:
             yield
@@ -77,4 +77,4 @@ class LocalDeltaBus:
             self._listeners.remove(listener)
 
     def close(self) -> None:
-        """Let go of everything: of nothing."""
+        """Do nothing: this bus holds no resources."""

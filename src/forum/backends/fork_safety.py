@@ -1,9 +1,9 @@
-"""What a process does about its connections, threads and locks when it forks.
+"""Fork handling for objects that own connections, threads or locks.
 
-A child has only the thread that forked.  A lock that another thread held stays locked there for
-ever, a thread that is waited for never answers, and a connection would be used by two processes.
-So whoever holds such things is told: before the fork, so that it can let what is under way come to
-an end, and after it, in the parent to go on, in the child to begin anew.
+A forked child has only the thread that forked.  In the child, a lock that another thread held stays
+locked for ever, a thread that is joined never ends, and a connection would be shared with the
+parent.  So objects that own such resources are called before the fork, to let running operations
+end, and after it: in the parent to continue, in the child to start with new resources.
 """
 
 import os
@@ -15,27 +15,27 @@ from weakref import WeakSet
 
 
 class ForkAware(ABC):
-    """Something that does not survive a fork as it is."""
+    """An object that must prepare for a fork and recover after it."""
 
     def before_fork(self) -> None:
-        """Wait until nothing is under way that a child could not do without."""
+        """Wait for operations that must not be interrupted by a fork, and block new ones."""
         return
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Allow operations again in the parent."""
         return
 
     @abstractmethod
     def after_fork_in_child(self) -> None:
-        """Let go of what belongs to the parent, without a word to anybody."""
+        """Drop the resources of the parent in the child, without sending anything."""
 
 
 class _ForkRegistry:
-    """All that has to be told of forks, for as long as anybody uses it."""
+    """The fork-aware objects of this process, held by weak references."""
 
     def __init__(self) -> None:
         self.lock = RLock()
-        """Held while something is made that must be told: no fork comes in between."""
+        """Held while a fork-aware object is created and registered, so that no fork can occur."""
         self._members: WeakSet[ForkAware] = WeakSet()
         self._told: list[ForkAware] = []
 
@@ -45,7 +45,7 @@ class _ForkRegistry:
 
     def before_fork(self) -> None:
         self.lock.acquire()
-        # In one order: two threads that fork at the same time do not wait for each other.
+        # Always in the same order: two threads that fork at the same time cannot deadlock.
         self._told = sorted(self._members, key=id)
         for member in self._told:
             member.before_fork()
@@ -60,7 +60,7 @@ class _ForkRegistry:
         told, self._told = self._told, []
         self.lock = RLock()
         for member in told:
-            with suppress(Exception):  # one that cannot be tidied up must not keep the others
+            with suppress(Exception):  # a failure must not prevent the cleanup of the others
                 member.after_fork_in_child()
 
 
@@ -73,12 +73,12 @@ os.register_at_fork(
 
 
 def register_fork_aware(member: ForkAware) -> None:
-    """Have something told whenever this process forks."""
+    """Register an object, to be called before and after each fork of this process."""
     _registry.add(member)
 
 
 @contextmanager
 def block_forks() -> Iterator[None]:
-    """Let no fork come in between, within the block."""
+    """Block forks by other threads until the end of the block."""
     with _registry.lock:
         yield

@@ -1,4 +1,8 @@
-"""Group commit: what all writers of a process hand in at about the same time is one transaction."""
+"""Group commit: one transaction for the records that all writers of a process submit together.
+
+A submission is committed as a whole or not at all, and its future is resolved only after the
+commit is durable.  A submission that the store refuses does not fail the others in its group.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,21 +27,21 @@ from forum.ledger import EntryWrite, Store
 
 _MAX_BATCH_ENTRIES = 4000
 _MAX_QUEUED = 10_000
-"""How many may wait for their commit: while a database is away, they are kept in memory."""
+"""The maximum number of queued submissions: they stay in memory while a database is down."""
 _RETRY_TIMEOUT_S = 30.0
 _RETRY_DELAY_S = 0.2
 _POLL_INTERVAL_S = 0.25
 
 
 class _CommitRequest(NamedTuple):
-    """Records that were handed in, and the one who waits for them: a thread, or a task."""
+    """Submitted records, and the future of the thread or task that waits for their commit."""
 
     records: Sequence[EntryWrite]
     waiter: "Future[None] | asyncio.Future[None]"
 
 
 class GroupCommitter(ForkAware):
-    """Commits for many writers through one thread.  An append returns when it is durable."""
+    """A committer that serves many writers with one thread and one transaction per group."""
 
     def __init__(self, store: Store, backlog_limit: int = 1_000_000) -> None:
         self._store, self._limit = store, backlog_limit
@@ -52,25 +56,26 @@ class GroupCommitter(ForkAware):
         self._thread: Thread | None = None
 
     def append(self, records: Sequence[EntryWrite]) -> None:
-        """Commit all of these or none, and return when they are durable."""
+        """Commit all records or none, and return when the commit is durable."""
         self.submit(records).result()
 
     def submit(self, records: Sequence[EntryWrite]) -> Future[None]:
-        """Hand these in; the future is done when they are durable, or tells why they are not."""
+        """Submit records, and return a future that resolves when they are durable or refused."""
         waiter: Future[None] = Future()
-        # What was handed in cannot be called back: only waiting for it can be given up.
+        # A submission cannot be withdrawn: mark the future as running, so that it cannot be
+        # cancelled.  A caller can only stop waiting.
         waiter.set_running_or_notify_cancel()
         self._enqueue(_CommitRequest(records, waiter))
         return waiter
 
     async def append_async(self, records: Sequence[EntryWrite]) -> None:
-        """Commit all of these or none; other tasks go on while this one waits."""
+        """Commit all records or none, without blocking the event loop."""
         waiter = asyncio.get_running_loop().create_future()
         self._enqueue(_CommitRequest(records, waiter))
         await waiter
 
     def close(self) -> None:
-        """Commit what was handed in, then stop."""
+        """Commit all submitted records, then stop the thread."""
         with self._door:
             if not self._closed:
                 self._queue.put(None)
@@ -79,16 +84,19 @@ class GroupCommitter(ForkAware):
             self._thread.join()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: what was handed in is the parent's, and so is the thread."""
+        """Start with an empty queue: the parent commits its submissions in its own thread."""
         self._start_thread()
 
     def _enqueue(self, handed: _CommitRequest) -> None:
         if (waiting := self._queue.qsize()) > _MAX_QUEUED:
             raise BacklogFull(waiting, _MAX_QUEUED)
         if self._backlog > self._limit:
+            # The committer thread updates the backlog only after a commit.  Poll here, or refused
+            # writers would never see that the sequencer has caught up.
             self._poll_backlog(0)
             if self._backlog > self._limit:
                 raise BacklogFull(self._backlog, self._limit)
+        # Under the lock: nothing is queued behind the end marker that `close` puts there.
         with self._door:
             if self._closed:
                 raise StoreFailed("appending", "the committer is closed")
@@ -106,7 +114,10 @@ class GroupCommitter(ForkAware):
                 return
 
     def _take_batch(self, first: _CommitRequest) -> tuple[list[_CommitRequest], bool]:
-        """Take what is waiting; nobody waits for a group to fill."""
+        """Take the queued submissions without waiting for more, up to the maximum batch.
+
+        Returns them, and whether the end marker was reached.
+        """
         group, entries = [first], len(first.records)
         while entries < _MAX_BATCH_ENTRIES:
             try:
@@ -126,21 +137,22 @@ class GroupCommitter(ForkAware):
             if len(group) == 1:
                 _notify_waiters(group, error)
                 return
-            # All of the group or none of it: one that comes too late, or asks for too much, must
-            # not cost the others; by halves, it costs them a few commits and not one each.
+            # The store commits the whole group or nothing.  A refused submission must not fail the
+            # others: bisect the group, which costs a few commits and not one per submission.
             middle = len(group) // 2
             self._commit_batch(group[:middle])
             self._commit_batch(group[middle:])
-        except Exception as error:  # noqa: BLE001  it belongs to those who wait for this commit
+        except Exception as error:  # noqa: BLE001  raised in the waiting writers
             _notify_waiters(group, error)
         else:
             _notify_waiters(group, None)
 
     def _append_with_retry(self, records: list[EntryWrite]) -> None:
-        """Commit; where the connection broke, again: the positions tell what became of it.
+        """Commit, and retry for some seconds if the connection is lost.
 
-        If the lost commit did happen, the positions are taken, and the writer finds its own
-        entries there.  The work that led to the entries is never done again.
+        The outcome of a lost commit is unknown.  If it did happen, the retry raises
+        `PositionTaken`, and the writer finds its own entries at the positions.  The work that led
+        to the entries is never repeated.
         """
         deadline = monotonic() + _RETRY_TIMEOUT_S
         while True:
@@ -152,15 +164,15 @@ class GroupCommitter(ForkAware):
                 sleep(_RETRY_DELAY_S)
 
     def _poll_backlog(self, pause: float) -> None:
-        """See now and then how many entries wait for the sequencer."""
+        """Update the number of pending entries, unless that was done less than `pause` ago."""
         if monotonic() - self._looked > pause:
-            with suppress(StoreFailed):  # it is about liveness only: the next commit tells
+            with suppress(StoreFailed):  # only limits the load: the next commit reports the error
                 self._backlog = self._store.backlog()
             self._looked = monotonic()
 
 
 def _notify_waiters(group: list[_CommitRequest], error: Exception | None) -> None:
-    """Wake all who wait: threads one by one, the tasks of a loop all at once."""
+    """Resolve the futures of a group: one call per thread, one call per event loop."""
     tasks: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for _, waiter in group:
         if isinstance(waiter, asyncio.Future):
@@ -168,7 +180,7 @@ def _notify_waiters(group: list[_CommitRequest], error: Exception | None) -> Non
         else:
             _resolve_futures([waiter], error)
     for loop, waiters in tasks.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        with suppress(RuntimeError):  # the loop is closed, so no task waits
             loop.call_soon_threadsafe(_resolve_futures, waiters, error)
 
 
@@ -177,7 +189,7 @@ def _resolve_futures(
 ) -> None:
     for waiter in waiters:
         if waiter.done():
-            continue  # a task that was cancelled no longer waits; its entries are durable
+            continue  # the task was cancelled; its entries were committed or refused all the same
         if error is None:
             waiter.set_result(None)
         else:

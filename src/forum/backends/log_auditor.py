@@ -1,7 +1,7 @@
-"""An auditor of logs that this machine can read: what a witness asks before it cosigns.
+"""An auditor of logs that this machine can read, which a witness calls before it cosigns.
 
-For each log there are two files in the folder of the witness: how far its runs have come at the
-last checkpoint without a finding, and what was found last.
+The folder of the witness has two files for each log: the progress of its runs at the last
+checkpoint without findings, and the last report.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ OnReport = Callable[[AuditReport], None]
 
 
 class LogAuditor:
-    """Audits logs in files or databases, each entry once."""
+    """An auditor of logs in files or databases that checks each entry once."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class LogAuditor:
         self._lock = Lock()
 
     def audit(self, checkpoint: Checkpoint) -> AuditReport:
-        """Check a log up to a checkpoint, and keep what came of it.
+        """Check a log up to a checkpoint, and store and return the report.
 
-        Raises `NoSuchLog` and `StoreFailed` where it cannot be read.
+        Raises `NoSuchLog` or `StoreFailed` if the log cannot be read.
         """
-        # One at a time: whoever comes second finds the work of the first done.
+        # One audit at a time: a second one for the same log reuses the result of the first.
         with self._lock, ExitStack() as stack:
             reader = self._open(checkpoint.origin, stack)
             state = stack.enter_context(open_run_progress(self._path(checkpoint.origin, "db")))
             now, last = self._clock(), state.last(_NO_TRUST)
             if last is not None and last.size > checkpoint.size:
-                # The witness was stopped after an audit, and before it remembered the checkpoint.
-                # What was audited says nothing about a smaller tree, so it begins again.
+                # The witness crashed after an audit and before it stored the checkpoint.  The
+                # audited state is of no use for a smaller tree, so start from the beginning.
                 state.replace(())
                 last = None
             done = audit_growth(reader, KNOWN_KINDS, checkpoint, now, last=last, state=state)
@@ -61,7 +61,7 @@ class LogAuditor:
             return self._save_report(checkpoint, done, now)
 
     def latest_report(self, origin: str) -> bytes | None:
-        """Return the last report about a log, as JSON."""
+        """Return the last report about a log as JSON, or None."""
         path = self._path(origin, "json")
         return path.read_bytes() if path.exists() else None
 

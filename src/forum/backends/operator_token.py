@@ -1,7 +1,7 @@
-"""The token of a project's operator: a secret in a file that only its owner can read.
+"""The operator token of a project: a secret in a file that only its owner can read.
 
-Whoever can read the file may do everything with the project over HTTP, as they may with its keys
-and its database.  Nobody else can: no address, no network and no proxy stands for the operator.
+A user who can read the file has full access to the project over HTTP, just as with its keys and its
+database.  The token is the only proof: no client address, network or proxy counts as the operator.
 """
 
 import os
@@ -16,13 +16,16 @@ from forum.ledger import OPERATOR_TOKEN_PREFIX, is_operator_token
 
 
 class OperatorToken:
-    """The token in a file.  It is read each time, so that a new one holds at once everywhere."""
+    """The token in a file, read on every use, so that a rotation takes effect immediately."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> str | None:
-        """Return the token, or nothing when none was made.  Raises `KeyUnreadable`."""
+        """Return the token, or None if there is no file.
+
+        Raises `KeyUnreadable` if the file is unreadable, not private or malformed.
+        """
         try:
             with self.path.open("rb") as file:
                 mode, data = os.fstat(file.fileno()).st_mode, file.read(1024)
@@ -31,7 +34,8 @@ class OperatorToken:
         except OSError as error:
             raise KeyUnreadable(str(self.path), error.strerror or str(error)) from None
         token = data.decode("ascii", errors="replace").strip()
-        # A secret that others could read is none: it must be replaced, not only hidden.
+        # A token that other users could read may be known to them.  Changing the mode of the file
+        # is not enough: the token must be replaced.
         if stat.S_IMODE(mode) & 0o077:
             why = "other users can read this token; replace it: forum token --rotate"
             raise KeyUnreadable(str(self.path), why)
@@ -40,7 +44,7 @@ class OperatorToken:
         return token
 
     def get_or_create(self) -> str:
-        """Return the token; make one where there is none."""
+        """Return the token, and create it if there is none."""
         token = self.read()
         if token is not None:
             return token
@@ -48,12 +52,12 @@ class OperatorToken:
             return self.read() or self._write()
 
     def rotate(self) -> str:
-        """Replace the token.  The old one opens nothing from now on."""
+        """Replace the token and return the new one; the old one is invalid immediately."""
         with lock_file(self.path):
             return self._write()
 
     def matches(self, shown: str) -> bool:
-        """Tell whether this is the token.  A file that cannot be trusted opens nothing."""
+        """Return whether this is the token; False if the file is missing or not trustworthy."""
         with suppress(KeyUnreadable):
             token = self.read()
             return token is not None and compare_digest(token, shown)

@@ -1,13 +1,13 @@
-"""Segments of a ledger, checked by processes of their own (`forum ledger verify --jobs`).
+"""Checks segments of a ledger in child processes (`forum ledger verify --jobs`).
 
-`python -m forum.backends.parallel_verify` is such a process.  It reads where the ledger is, then
-tasks, from standard input, and writes what came of each to standard output, in their order; every
-message is MessagePack behind its length.  The address of a database can hold a password, so it is
-not an argument, which other users could see.
+`python -m forum.backends.parallel_verify` is such a process.  It reads the address of the ledger
+and then tasks from standard input, and writes the result of each task to standard output in the
+same order.  A message is MessagePack after its length.  The address of a database may contain a
+password; it is not a command-line argument, because other users could see it there.
 
-A process opens a snapshot of its own, after the one of whoever asks.  That is enough: a log only
-grows, so a later snapshot holds all of an earlier one, but for bodies that were erased meanwhile;
-`verify_ledger` looks for these once more.
+A child opens its own snapshot, later than the one of the parent.  That is sufficient: a log only
+grows, so a later snapshot contains all of an earlier one, except bodies that were erased in
+between; `verify_ledger` looks for these again in its own snapshot.
 """
 
 import os
@@ -33,33 +33,33 @@ _LENGTH_BYTES = 8
 
 
 class LedgerAddress(msgspec.Struct, frozen=True, array_like=True):
-    """Where a log can be read: in a file, or in a Postgres database."""
+    """The location of a log: a ledger file, or a Postgres database."""
 
     origin: str
     file: str = ""
     database: str = ""
 
     def open(self) -> AbstractContextManager[Reader]:
-        """Read the log as of one moment."""
+        """Open a reader of one snapshot of the log."""
         if self.database:
             with require_extra("postgres"):
                 from forum.backends.postgres import open_reader as open_database  # noqa: PLC0415
 
             return open_database(self.database, self.origin)
-        from forum.backends.sqlite import open_reader  # noqa: PLC0415  the other one is not loaded
+        from forum.backends.sqlite import open_reader  # noqa: PLC0415  only the one that is needed
 
         return open_reader(Path(self.file), self.origin)
 
 
 class _SegmentTask(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """Check a segment.  The times come with the first task of each process."""
+    """A task to check a segment; the first task of each process carries the times."""
 
     segment: Segment
     times: tuple[tuple[int, str, int], ...] | None
 
 
 class _SessionTask(msgspec.Struct, frozen=True, array_like=True, tag="session"):
-    """Check a deliberation."""
+    """A task to check the session of a run in the tree of a size."""
 
     run: str
     size: int
@@ -73,7 +73,7 @@ _read_session = msgspec.msgpack.Decoder(SessionSummary).decode
 
 
 class SegmentProcesses:
-    """Runs segments in several processes, which end with the block."""
+    """A pool of child processes that check segments and sessions; killed at the block's end."""
 
     def __init__(self, address: LedgerAddress, jobs: int) -> None:
         self._processes = [_Process(address) for _ in range(jobs)]
@@ -88,7 +88,7 @@ class SegmentProcesses:
     def run_segments(
         self, segments: Sequence[Segment], times: dict[tuple[int, str], int]
     ) -> Iterator[SegmentSummary | None]:
-        """Yield what came of each segment, in their order."""
+        """Yield the summary of each segment in the given order; None if a child failed."""
         known = tuple((size, root, time) for (size, root), time in times.items())
         first = len(self._processes)
         tasks = [
@@ -99,12 +99,12 @@ class SegmentProcesses:
             yield _read_segment(answer) if answer else None
 
     def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
-        """Yield what came of each deliberation, in their order."""
+        """Yield the summary of each session in the given order; None if a child failed."""
         for answer in self._run([_SessionTask(run, size) for run in runs]):
             yield _read_session(answer) if answer else None
 
     def _run(self, tasks: Sequence[_Task]) -> Iterator[bytes]:
-        """Hand out tasks in turns, and yield the answers in the same order."""
+        """Distribute tasks in turn over the processes, and yield the answers in task order."""
         count = len(self._processes)
         for number, process in enumerate(self._processes):
             process.send(tasks[number::count])
@@ -113,27 +113,28 @@ class SegmentProcesses:
 
 
 class _Process:
-    """One process, asked through pipes."""
+    """A child process, with pipes for tasks and answers."""
 
     def __init__(self, address: LedgerAddress) -> None:
-        # Without the folder that the command was called in: its modules are not ours.
+        # -P keeps the current directory off the module search path: a file there could otherwise
+        # replace a module that the child imports.
         command = [sys.executable, "-P", "-m", "forum.backends.parallel_verify"]
-        self._process = Popen(command, stdin=PIPE, stdout=PIPE)  # noqa: S603  no word of it is foreign
+        self._process = Popen(command, stdin=PIPE, stdout=PIPE)  # noqa: S603  no user input in the command
         self._writers: list[Thread] = []
         self._start([msgspec.msgpack.encode(address)])
 
     def send(self, tasks: Iterable[_Task]) -> None:
-        """Queue tasks."""
+        """Queue tasks for the process, without waiting."""
         self._start([msgspec.msgpack.encode(task) for task in tasks])
 
     def receive(self) -> bytes:
-        """Return the next answer; nothing if the process cannot give one."""
+        """Return the next answer; empty if the task failed or the process has ended."""
         return _receive(_pipe(self._process.stdout)) or b""
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
-        # Killed, not asked: it has nothing to lose, and may be in the middle of a segment that
-        # nobody waits for any more.
+        """Kill the process and release its pipes."""
+        # Killed without a request to end: it has no state to save, and may be in the middle of a
+        # segment whose result is no longer needed.
         self._process.kill()
         for writer in self._writers:
             writer.join()
@@ -143,14 +144,14 @@ class _Process:
         self._process.wait()
 
     def _start(self, messages: list[bytes]) -> None:
-        # In a thread: a pipe takes little at a time, and whoever waited here for the process to
-        # read its tasks would not read its answers, for which it waits.
+        # In a thread, to prevent a deadlock: pipes have small buffers.  If this thread blocked on
+        # writing tasks, it would not read answers, and the child would block on writing those.
         before = self._writers[-1] if self._writers else None
 
         def write() -> None:
             if before is not None:
                 before.join()
-            with suppress(OSError):  # it has ended, and its answers will be missed
+            with suppress(OSError):  # the child has ended; `receive` then returns nothing
                 for message in messages:
                     _send(_pipe(self._process.stdin), message)
 
@@ -179,7 +180,7 @@ def _receive(pipe: IO[bytes]) -> bytes | None:
 
 
 def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
-    """Do tasks until there are no more."""
+    """Read and carry out tasks, and write their answers, until the input ends."""
     first = _receive(tasks)
     if first is None:
         return
@@ -199,11 +200,11 @@ def _run_task(reader: Reader, task: _Task, times: dict[tuple[int, str], int]) ->
             return msgspec.msgpack.encode(done)
         return msgspec.msgpack.encode(check_session(reader, KNOWN_KINDS, task.run, task.size))
     except ForumError:
-        return b""  # whoever asked looks for himself, and says what is wrong
+        return b""  # the parent checks this task itself, and reports the error
 
 
 if __name__ == "__main__":
     try:
         _serve(sys.stdin.buffer, sys.stdout.buffer)
     except (ForumError, BrokenPipeError, KeyboardInterrupt):
-        os._exit(1)  # nobody reads what a traceback would say
+        os._exit(1)  # without a traceback: the parent checks the rest itself

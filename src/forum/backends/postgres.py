@@ -1,8 +1,9 @@
-"""Ledgers in Postgres: many logs, many writing processes, one row lock only for the sequencer.
+"""The Postgres store: many logs in one database, written by many processes.
 
-Committing an entry takes no lock that another strand waits for; the sequencer's compare-and-set is
-the only statement that changes a shared row of the log.  Beside the log, an account is shared by
-the strands of one run: whoever charges it holds it from then on to the end of the transaction.
+Committing an entry takes no lock that an append to another strand waits for; the compare-and-set of
+the sequencer is the only statement that changes a shared row of the log.  Beside the log, the
+strands of a run share its budget account: a transaction that charges the account holds the lock on
+its row until the transaction ends.
 """
 
 import logging
@@ -60,12 +61,12 @@ _POOL_TIMEOUT_S = 10.0
 _CONNECT_TIMEOUT_S = 10
 _MAX_ATTEMPTS = 5
 _MAX_BUFFERED_BYTES = 1 << 20
-"""How many bytes of bodies are sent at once."""
+"""The number of buffered body bytes above which a batch of body parts is sent."""
 _RETRYABLE_ERRORS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-"""What others can do to a transaction: all of it was taken back, and it can be made again."""
+"""Errors caused by concurrent transactions: Postgres has rolled back, and a retry is safe."""
 
-# The pool warns of every attempt to connect.  Whoever waits for a connection is told in an error,
-# and the operator by `StoreMonitor`, once.
+# The pool logs a warning for every failed connection attempt.  Callers that wait for a connection
+# get an error, and `StoreMonitor` reports the outage to the operator once.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 Connection = psycopg.Connection[TupleRow]
@@ -73,7 +74,7 @@ StrandKey = tuple[str, str]
 
 
 class PendingKey(NamedTuple):
-    """Where a waiting entry is: the commit that it waits in, and its row."""
+    """The key of a pending entry: the sequence number of its commit, its strand and position."""
 
     seq: int
     strand: int
@@ -81,7 +82,7 @@ class PendingKey(NamedTuple):
 
 
 class PostgresReader(SqlReader):
-    """One log, read through one connection: in a transaction, as of one moment."""
+    """A reader of one log in one transaction: all queries see the same snapshot."""
 
     def __init__(self, connection: Connection, origin: str, log: int) -> None:
         super().__init__(origin)
@@ -101,7 +102,7 @@ class PostgresReader(SqlReader):
 
 
 class PostgresStore(SqlStore, ForkAware):
-    """One log in a Postgres database that this process may write."""
+    """A store of one log in a Postgres database; a forked child reconnects on first use."""
 
     def __init__(self, url: str, origin: str, connections: int = _POOL_SIZE) -> None:
         super().__init__(origin)
@@ -110,7 +111,8 @@ class PostgresStore(SqlStore, ForkAware):
         self._reset_connections()
         try:
             with _translate_errors("connecting"):
-                # Once by hand: a pool tries again in silence, and forgets to say why.
+                # Connect once without the pool: the pool retries silently, and its timeout would
+                # not give the reason.
                 _connect(url).close()
                 self._open().wait(timeout=_POOL_TIMEOUT_S)
             self._begin()
@@ -125,8 +127,9 @@ class PostgresStore(SqlStore, ForkAware):
             min_size=1,
             max_size=self._connections,
             timeout=_POOL_TIMEOUT_S,
-            # After this long the pool begins anew with short pauses.  Left as it comes, it would
-            # look for a server that was away for minutes only every two minutes.
+            # The pool doubles its delay between attempts, and restarts with a short delay after
+            # this time.  With the default, it would look for a server that was away for minutes
+            # only every two minutes.
             reconnect_timeout=_POOL_TIMEOUT_S,
             kwargs={"autocommit": True},
             configure=_opened.add,
@@ -138,7 +141,7 @@ class PostgresStore(SqlStore, ForkAware):
         self._lead_lock = Lock()
 
     def _open(self) -> "ConnectionPool[Connection]":
-        """Return the pool; in a forked child it begins with the first call."""
+        """Return the pool, and open it on the first call in this process."""
         if not self._is_open:
             with self._open_lock:
                 if not self._is_open:
@@ -147,16 +150,20 @@ class PostgresStore(SqlStore, ForkAware):
         return self._pool
 
     def after_fork_in_child(self) -> None:
-        """Leave pool and session to the parent, and begin with new ones when they are needed."""
-        # First: what is not used any more would not be found afterwards.
+        """Abandon the pool and the session of the parent; new ones are opened on first use."""
+        # First, while the old pool still refers to its connections: they are found through weak
+        # references, which are empty after the pool is collected.
         _abandon_connections()
-        # Nobody else has this copy of it.  Were it collected as it is, it would wait for threads
-        # that are not here, or for a lock that one of them held.
-        self._pool._closed = True  # noqa: SLF001  there is no other way to say so
+        # Mark the copied pool as closed.  Otherwise its finalizer would wait for threads that do
+        # not exist in the child, or for a lock that one of them held.
+        self._pool._closed = True  # noqa: SLF001  there is no public way
         self._reset_connections()
 
     def append(self, records: Sequence[EntryWrite]) -> None:
-        """Commit all of these or none, durably."""
+        """Commit all records durably, or none of them.
+
+        Raises `PositionTaken`, and the errors of the effects of the records.
+        """
         with self._connection("appending") as db:
             for left in reversed(range(_MAX_ATTEMPTS)):
                 try:
@@ -168,7 +175,10 @@ class PostgresStore(SqlStore, ForkAware):
                     return
 
     def pending_entries(self, limit: int) -> PendingEntries:
-        """Return some entries without an index, in the order of their commits."""
+        """Return the next entries without an index, in the order of their commits.
+
+        Raises `EntryLost` if a pending entry is no longer stored.
+        """
         found = self._fetch_rows("waiting", log=self._log, limit=limit)
         rows = []
         for _, _, run, strand, n, data, tag in found:
@@ -181,16 +191,20 @@ class PostgresStore(SqlStore, ForkAware):
     def advance_head(
         self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
     ) -> None:
-        """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
+        """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
+
+        Raises `ConcurrentUpdate` if the head is not `old` or the batch is no longer pending.
+        """
         keys: Sequence[PendingKey] = batch.keys
         with self._connection("sequencing") as db, db.transaction():
             head = (new.size, new.root, self._log, old.size, old.root)
-            # The row lock is held to the end: whoever waits for it then finds another tree.
+            # The row lock is held until the commit: a second sequencer that waits for it then
+            # finds a different head, and its compare-and-set fails.
             if db.execute(_SQL["swap"], head).rowcount != 1:
                 raise ConcurrentUpdate(f"the tree of {self._origin}")
-            # The tree may be the old one and the entries still not be waiting: another sequencer
-            # gave them their indexes after we had seen them, and before we saw the tree.
-            # Or an entry was set aside since we had seen it.
+            # The head can be the expected one although the batch is no longer pending: another
+            # sequencer may have indexed the entries after this one read them and before it read
+            # the head, or an entry may have been moved to the quarantine.
             seqs = sorted({key.seq for key in keys})
             gone = db.execute(_SQL["remove_pending"], (self._log, seqs)).fetchall()
             places = {(seq, *place) for seq, *arrays in gone for place in zip(*arrays, strict=True)}
@@ -205,7 +219,10 @@ class PostgresStore(SqlStore, ForkAware):
                 )
 
     def move_to_quarantine(self, batch: PendingEntries) -> None:
-        """Move these waiting entries, with their bodies, to the quarantine: all or nothing."""
+        """Move pending entries and their bodies to the quarantine, in one transaction.
+
+        Raises `ConcurrentUpdate` if an entry is no longer pending.
+        """
         keys: Sequence[PendingKey] = batch.keys
         by_commit: dict[int, list[PendingKey]] = {}
         for key in keys:
@@ -221,7 +238,10 @@ class PostgresStore(SqlStore, ForkAware):
                     execute("remove_entry", **place)
 
     def _remove_waiting(self, execute: QueryExecutor, seq: int, gone: Sequence[PendingKey]) -> None:
-        """Take entries out of the commit that they wait in.  Raises `ConcurrentUpdate`."""
+        """Remove entries from their pending commit.
+
+        Raises `ConcurrentUpdate` if one of them is no longer pending.
+        """
         commit = execute("pending_row", log=self._log, seq=seq).fetchall()
         waiting = list(zip(*commit[0], strict=True)) if commit else []
         removed = {(key.strand, key.n) for key in gone}
@@ -235,30 +255,35 @@ class PostgresStore(SqlStore, ForkAware):
         execute("set_pending", log=self._log, seq=seq, strands=strands, ns=ns)
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows that were set aside."""
+        """Delete rows from the quarantine."""
         with self._write_transaction("discarding rows") as execute:
             for row in ids:
                 execute("discard_quarantine", log=self._log, id=row)
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Keep a signed note; one with more cosignatures replaces the one of that size."""
+        """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
         with self._connection("publishing") as db:
             db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
     def erase_body(self, position: Position, name: str) -> None:
         """Erase a body and its salt.
 
-        Postgres frees the space when it vacuums, and overwrites it as it is used again; its
-        write-ahead log and backups keep the row for as long as they are kept.
+        Postgres frees the space at the next vacuum and overwrites it when it is reused.  The
+        write-ahead log and backups contain the row for as long as they are retained.
         """
         key = self._body_key(position, name)
         with self._write_transaction("erasing") as execute:
             execute("erase", **key)
-            # It has no salt: by it, what was asked for could be found by trying.
+            # The digest in the idempotency record is not salted: with it, an attacker could
+            # confirm guesses of the erased request.
             execute("forget_asked", log=self._log, run=position.run)
 
     def try_lead(self) -> bool:
-        """Tell whether this process may sequence: one session of the database at a time."""
+        """Return whether this process holds the sequencer lock; try to take it if not.
+
+        The lock is an advisory lock of one database session, so Postgres frees it when the process
+        or its connection is gone.
+        """
         with self._lead_lock, _translate_errors("asking to lead"):
             if self._session is not None and not _is_alive(self._session):
                 self._session.close()
@@ -273,18 +298,18 @@ class PostgresStore(SqlStore, ForkAware):
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        """Read everything as of one moment, in one transaction of its own."""
+        """Open a reader in a read-only transaction of its own: all its reads see one snapshot."""
         with (
             _translate_errors("reading"),
             _connect(self._url) as db,
         ):
             db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             db.read_only = True
-            db.execute("SELECT 1")  # the moment is that of the first statement
+            db.execute("SELECT 1")  # the first statement takes the snapshot
             yield PostgresReader(db, self._origin, self._log)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._session is not None:
             self._session.close()
         self._pool.close()
@@ -293,7 +318,8 @@ class PostgresStore(SqlStore, ForkAware):
         try:
             return self._fetch(query, parameters)
         except StoreConnectionLost:
-            # The server was restarted: let go of all connections that it closed, and ask again.
+            # The server was restarted: drop the broken connections from the pool and retry once.
+            # A read can always be repeated.
             self._open().check()
             return self._fetch(query, parameters)
 
@@ -329,6 +355,7 @@ class PostgresStore(SqlStore, ForkAware):
         if missing:
             raise SchemaTooOld(version, missing[-1].number)
         fsync, commit = self._fetch_rows("durability")[0]
+        # With these off, the server could acknowledge a commit and lose it in a crash.
         if fsync != "on" or commit == "off":
             raise DurabilityDisabled(f"fsync is {fsync}, synchronous_commit is {commit}")
         with self._connection("opening the log") as db:
@@ -336,7 +363,7 @@ class PostgresStore(SqlStore, ForkAware):
         self._log = self._fetch_one("log", origin=self._origin)
 
     def _append(self, db: Connection, records: Sequence[EntryWrite]) -> None:
-        # Looked up one by one: a process may know a million strands, and appends to one of them.
+        # Look up only the strands of these records: the cache may hold very many strands.
         strands = {(r.position.run, r.position.strand) for r in records}
         known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
         try:
@@ -359,19 +386,20 @@ class PostgresStore(SqlStore, ForkAware):
             ids = known | added
             self._append_entries(db, records, ids)
             self._append_bodies(db, records, ids)
-            # Strands, entries, accounts, alarms: all transactions lock in this order, so that none
-            # waits for another in a circle.  Only entries are locked as they come: of two that
-            # race for the same positions the wrong way round, one is made again by `append`.
+            # All transactions lock in the order strands, entries, accounts, timers, which prevents
+            # deadlocks between these tables.  Entries are inserted in the order of the records: if
+            # two transactions race for the same positions in opposite order, Postgres aborts one
+            # of them, and `append` retries it.
             self._apply_effects(partial(_execute, db), records)
-        # Only now: had the transaction failed, these ids would not exist.
+        # After the commit: if the transaction had failed, these ids would not exist.
         self._cache_strand_keys(added)
 
     def _add_strands(self, db: Connection, wanted: set[StrandKey]) -> dict[StrandKey, int]:
-        # In one order for all: two transactions that add the same strands cannot deadlock.
+        # Sorted: two transactions that add the same strands cannot deadlock.
         runs, names = zip(*sorted(wanted), strict=True)
         parameters = {"log": self._log, "runs": list(runs), "names": list(names)}
         rows = db.execute(_SQL["add_strands"], parameters).fetchall()
-        if len(rows) < len(wanted):  # some were there
+        if len(rows) < len(wanted):  # the statement returns only new strands
             rows = db.execute(_SQL["strand_ids"], parameters).fetchall()
         return {(run, name): strand for run, name, strand in rows}
 
@@ -390,7 +418,7 @@ class PostgresStore(SqlStore, ForkAware):
     def _append_bodies(
         self, db: Connection, records: Sequence[EntryWrite], ids: Mapping[StrandKey, int]
     ) -> None:
-        # Many small parts in one statement, and a long body never whole in memory.
+        # Send many small parts in one statement, but never hold a whole long body in memory.
         rows: list[tuple[int, int, str, int, bytes, bytes]] = []
         held = 0
         for record in records:
@@ -418,7 +446,7 @@ class PostgresStore(SqlStore, ForkAware):
         execute("open_accounts", log=self._log, runs=[a.run for a in accounts], **caps)
 
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
-        # One statement cannot change a row twice: of several, the last one holds.
+        # One statement cannot change a row twice, so keep only the last time of each timer.
         last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
         for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
             some = [(*place, at) for place, at in last.items() if (at is not None) is wanted]
@@ -441,7 +469,7 @@ class PostgresStore(SqlStore, ForkAware):
         return [Timer(*row) for row in rows]
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
-        # In the order of the index: neighbours are written to the same page.
+        # In the order of the index on the prefix, so that neighbours go to the same page.
         rows = sorted((leaf_prefix(leaf), idx) for idx, leaf in enumerate(leaves, first))
         columns = ([row[0] for row in rows], [row[1] for row in rows])
         db.execute(_SQL["add_leaves"], (self._log, *columns))
@@ -454,11 +482,11 @@ def _connect(url: str, *, autocommit: bool = False) -> Connection:
 
 
 def _abandon_connections() -> None:
-    """Take from a forked child the connections of its parent, without a word to the server.
+    """Detach a forked child from the connections of its parent, without sending to the server.
 
-    As long as a child had one open, the server would not notice that the parent is gone, and that
-    another process may lead.  The number of each stays taken: the driver still believes in it, and
-    must not write into another file that would get it.
+    While a child holds a connection open, the server does not notice that the parent is gone, and
+    no other process can become the leader.  Each file descriptor is redirected to /dev/null and not
+    closed: the driver still uses its number, and must not write into a file that reuses it.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
     for connection in list(_opened):
@@ -471,12 +499,12 @@ def _abandon_connections() -> None:
 
 _opened: WeakSet[Connection] = WeakSet()
 _abandoned: list[Connection] = []
-"""What belongs to a parent: kept, so that nothing is done about it when it would be collected."""
+"""Connections of a parent process: kept alive, so that their finalizers never run in the child."""
 
 
 @contextmanager
 def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
-    """Read a log as of one moment, without being able to write.  Raises `NoSuchLog`."""
+    """Open a reader of one snapshot of a log in a read-only transaction.  Raises `NoSuchLog`."""
     check_database_url(url)
     with _translate_errors("reading"), _connect(url) as db:
         db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -488,7 +516,10 @@ def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
 
 
 def check_database_url(url: str) -> None:
-    """Refuse what is no address of a database, without repeating it: it may hold a password."""
+    """Raise `BadSettings` for an invalid database URL.
+
+    The message does not repeat the URL, because it may contain a password.
+    """
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
@@ -497,10 +528,11 @@ def check_database_url(url: str) -> None:
 
 
 def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
-    """Bring the schema up to what this release knows, and return the migrations applied.
+    """Apply the missing migrations of this release, and return their numbers.
 
-    Without `post` only what processes of the release before can live with; `post` is for when
-    they are gone, and keeps them from coming back.
+    Without `post`, apply only migrations with which processes of the previous release keep working.
+    With `post`, apply the others too: all such processes must have ended, and cannot open the
+    database again.
     """
     check_database_url(url)
     with _translate_errors("upgrading the schema"), psycopg.connect(url) as db:
@@ -517,14 +549,14 @@ def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
 
 
 def _missing_migrations(version: int, known: set[int], *, post: bool = False) -> list[Migration]:
-    """Return the migrations that are missing; those that shut out older releases on request."""
+    """Return the missing migrations; those that lock out older releases only with `post`."""
     behind = [m for m in missing_migrations("postgres", version) if m.number not in known]
     return [migration for migration in behind if migration.is_additive or post]
 
 
 def _record_migration(db: Connection, migration: Migration) -> None:
-    # The release before this one refuses a number in forum.migration that it does not know.  So
-    # what it can live with is recorded in a table that it does not look at.
+    # The previous release refuses to start if forum.migration has a number that it does not know.
+    # So migrations that it can work with are recorded in a table that it does not read.
     if migration.number > BASE_SCHEMA_VERSION and migration.is_additive:
         db.execute(_SQL["make_additions"])
         db.execute(_SQL["add_addition"], (migration.number,))
@@ -554,9 +586,9 @@ _REMEDIES = {
     "25006": "This server is read-only: name the primary as the database",
     "42501": "Grant this user the right to do that",
 }
-"""What to do about an error of Postgres, by its SQLSTATE."""
+"""The remedy for an error of Postgres, keyed by SQLSTATE."""
 _UNREACHABLE = "See that the server runs, and that address and password are right"
-"""What to do where the server did not even answer."""
+"""The remedy if the server did not answer."""
 
 
 def _remedy(error: psycopg.Error) -> str:

@@ -1,9 +1,9 @@
-"""Back up the logs of one project from a Postgres database, and put them back into another.
+"""Backup of the logs of one project from a Postgres database, and restore into another.
 
-Rows are copied with COPY in one REPEATABLE READ snapshot, so that the copy is consistent while
-writers work, and holds the rows of this project's logs only: a database may serve many.  It needs
-no `pg_dump` whose version must fit the server's.  Ids of logs and strands belong to a database;
-in the other one they are given anew, and everything that names them follows.
+Rows are copied with COPY in one REPEATABLE READ snapshot, so the copy is consistent while writers
+work.  It contains only the rows of this project's logs, because a database may serve many projects,
+and it needs no `pg_dump` of a version that matches the server.  The ids of logs and strands are
+local to a database: a restore assigns new ids, and rewrites all columns that refer to them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from forum.ledger import Reader
 
 _SCHEMA = "forum"
 _ID_TABLES = ("log", "strand")
-"""Tables whose ids others name, in the order in which they are put back."""
+"""Tables whose ids other tables refer to, in the order of their restore."""
 _CHUNK_BYTES = 1 << 20
 
 Columns = Mapping[str, Sequence[str]]
-"""The columns of each table that was copied, in the order of the copied rows."""
+"""The columns of each copied table, in the order of the fields in the copied rows."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def copy_rows(
             parts = {"names": _list(names), "table": _name(table), "key": key}
             rows = sql.SQL(query).format(logs=sql.Literal(list(logs.values())), **parts)
             path = folder / f"{table}.copy"
-            path.touch(mode=0o600, exist_ok=False)  # bodies hold whatever agents said
+            path.touch(mode=0o600, exist_ok=False)  # bodies are confidential
             with path.open("wb") as file, db.cursor().copy(rows) as copy:
                 for piece in copy:
                     file.write(piece)
@@ -56,9 +56,10 @@ def copy_rows(
 
 @contextmanager
 def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Iterator[Reader]:
-    """Put copied rows into a database, and yield a reader of the log before they are committed.
+    """Restore copied rows into a database, and yield a reader of the log before the commit.
 
-    If the block raises, the database is as it was.
+    If the block raises, the database stays unchanged.  Raises `BackupRejected` if the database has
+    one of the logs already, or lacks a column.
     """
     check_database_url(url)
     with _translate_errors("restoring"), psycopg.connect(url) as db:
@@ -78,7 +79,7 @@ def restore_rows(url: str, origin: str, folder: Path, columns: Columns) -> Itera
 
 
 def _log_ids(db: Connection, base: str) -> dict[str, int]:
-    """Return the ids of a log and of its epochs by their origins."""
+    """Return the ids of a log and its epochs, keyed by origin."""
     rows = db.execute(
         "SELECT origin, id FROM forum.log"
         " WHERE origin = %(base)s OR starts_with(origin, %(epochs)s)",
@@ -88,7 +89,10 @@ def _log_ids(db: Connection, base: str) -> dict[str, int]:
 
 
 def _columns(db: Connection) -> dict[str, list[str]]:
-    """Return the columns of every table that belongs to logs, whatever later releases add."""
+    """Return the columns of every table with rows of logs, read from the database's catalog.
+
+    So tables that later releases add are included.
+    """
     rows = db.execute(
         "SELECT table_name, column_name FROM information_schema.columns"
         " WHERE table_schema = %s ORDER BY table_name, ordinal_position",
@@ -110,7 +114,7 @@ def _check_columns(db: Connection, columns: Columns) -> None:
 
 
 def _load(db: Connection, table: str, names: Sequence[str], path: Path) -> None:
-    """Put copied rows beside the tables: there they can be joined with their new ids."""
+    """Load copied rows into a temporary table, where they can be joined with the new ids."""
     create = "CREATE TEMP TABLE {copied} ON COMMIT DROP AS SELECT {names} FROM {table} WHERE false"
     parts = {"copied": _staging_table(table), "names": _list(names), "table": _name(table)}
     db.execute(sql.SQL(create).format(**parts))
@@ -161,8 +165,8 @@ def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
     given = _generated_columns(db, table)
     kinds = _types(db, table)
     own = [name for name in names if name not in given]
-    # Numbers that a database gives say an order, as that of the commits that wait for an index:
-    # in this order the rows are given new ones.
+    # Generated numbers express an order, for example that of commits that wait for an index.
+    # Insert in the old order, so that the new numbers express the same order.
     order = _list([name for name in names if name in given] or ["log"])
     insert = "INSERT INTO {table} ({own}) SELECT {values} FROM {copied} c ORDER BY {order}"
     values = sql.SQL(", ").join(_value(name, kinds[name]) for name in own)
@@ -171,7 +175,7 @@ def _restore_table(db: Connection, table: str, names: Sequence[str]) -> None:
 
 
 def _value(column: str, kind: str) -> sql.Composable:
-    """Return what a column is restored from: ids of logs and strands are those of this database."""
+    """Return the SQL expression for a restored column; ids of logs and strands are mapped."""
     if column == "log":
         return sql.SQL("(SELECT new FROM new_log WHERE old = c.log)")
     if (column, kind) == ("strand", "bigint"):

@@ -1,8 +1,8 @@
-"""Who listens to models while they speak: between processes, by the notifications of Postgres.
+"""A bus for the text deltas of running model calls, between processes, on Postgres NOTIFY.
 
-A notification is no row: it reaches the sessions that listen at that moment, and is gone.  One
-thread sends, and one listens, each with a connection of its own; both begin when they are needed.
-Where the database cannot be reached, what was to be sent is lost, and nobody waits for it.
+A notification is not stored: it reaches only the sessions that listen at that moment.  One thread
+sends and one thread listens, each with its own connection; both start on first use.  If the
+database is unavailable, deltas are dropped, and no caller waits for them.
 """
 
 from collections import defaultdict
@@ -22,18 +22,19 @@ from forum.backends.fork_safety import ForkAware, register_fork_aware
 
 CHANNEL = "forum_delta"
 MAX_PAYLOAD_BYTES = 7900
-"""Bytes of a notification: Postgres takes less than 8000."""
+"""The maximum size of a notification; Postgres accepts less than 8000 bytes."""
 MAX_QUEUED_CHARS = 1 << 22
-"""Characters that wait to be sent; what comes when there are so many is lost."""
+"""The maximum number of queued characters; further deltas are dropped."""
 
 _BATCH_INTERVAL_S = 0.08
 _RETRY_DELAY_S = 1.0
 _POLL_INTERVAL_S = 0.2
-"""How long a listener may take to see that it is to end."""
+"""The interval at which the listening thread checks whether it is closed."""
 _CONNECT_TIMEOUT_S = 10
 _CLOSE_TIMEOUT_S = 2.0
-"""How long the end of a process may wait for a thread that waits for the database."""
-# What may be lost need not wait for a disk: a notification is a commit like any other.
+"""The time that `close` waits for a thread that may be blocked on the database."""
+# A notification is sent by a commit, which normally waits for the disk.  Deltas may be lost, so
+# they need not wait.
 _ASYNC_COMMIT = "SET synchronous_commit TO off"
 _NOTIFY = "SELECT pg_notify(%s, %s)"
 
@@ -41,7 +42,7 @@ Connection = psycopg.Connection[TupleRow]
 
 
 class DeltaMessage(msgspec.Struct, frozen=True, array_like=True):
-    """A notification."""
+    """The payload of a notification."""
 
     log: str
     run: str
@@ -49,27 +50,28 @@ class DeltaMessage(msgspec.Struct, frozen=True, array_like=True):
     step: str
     text: str
     n: int = 0
-    """Differs between equal texts: Postgres drops what it was told before in a transaction."""
+    """Makes equal texts differ: Postgres drops duplicate notifications of a transaction."""
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created once at import: two threads in which msgspec inspects a type at the same time can crash
+# the process.
 _delta_decoder = msgspec.json.Decoder(DeltaMessage)
 
 
 class PostgresDeltaBus:
-    """Whispers of one log between all processes that use one database."""
+    """A bus for the deltas of one log between all processes that use a database."""
 
     def __init__(self, url: str, origin: str) -> None:
         log = sha256(origin.encode()).hexdigest()[:32]
         self._sender, self._ear = _DeltaSender(url, log), _DeltaReceiver(url, log)
 
     def publish(self, run: str, task: str, step: str, text: str) -> None:
-        """Have a text sent, together with what else is said in the same tenth of a second."""
+        """Queue a delta; all deltas of about a tenth of a second are sent together."""
         self._sender.enqueue((run, task, step), text)
 
     @contextmanager
     def subscribe(self, listener: DeltaListener) -> Iterator[None]:
-        """Have somebody told what is said of this log, once the database is reached."""
+        """Subscribe a listener until the end of the block; delivery starts once connected."""
         self._ear.add(listener)
         try:
             yield
@@ -77,13 +79,13 @@ class PostgresDeltaBus:
             self._ear.remove(listener)
 
     def close(self) -> None:
-        """Send what waits, and let go of both connections."""
+        """Send the queued deltas, and close both connections."""
         self._sender.close()
         self._ear.close()
 
 
 class _DeltaSender(ForkAware):
-    """Gathers what is said, and sends it."""
+    """A queue of deltas with a thread that sends them in batches."""
 
     def __init__(self, url: str, log: str) -> None:
         self._url, self._log = url, log
@@ -91,18 +93,18 @@ class _DeltaSender(ForkAware):
         register_fork_aware(self)
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: what waits is sent by the parent, whose thread it is."""
+        """Start with an empty queue: the thread of the parent sends the queued deltas."""
         self._waiting: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
         self._size = 0
         self._changed, self._closed = Condition(), Event()
         self._thread: Thread | None = None
 
     def enqueue(self, call: tuple[str, str, str], text: str) -> None:
-        """Take in what is to be sent."""
+        """Queue a delta, or drop it if the queue is full or closed."""
         with self._changed:
             if self._closed.is_set() or self._size > MAX_QUEUED_CHARS:
                 return
-            # A lone surrogate is no text, and nobody could send it.
+            # A lone surrogate cannot be encoded as UTF-8, and sending it would fail.
             self._waiting[call].append(text.encode(errors="replace").decode())
             self._size += len(text)
             if self._thread is None:
@@ -111,7 +113,7 @@ class _DeltaSender(ForkAware):
             self._changed.notify()
 
     def close(self) -> None:
-        """End the thread, once it has sent what waits."""
+        """Stop the thread after it has sent the queued deltas, or after a timeout."""
         with self._changed:
             self._closed.set()
             self._changed.notify()
@@ -144,7 +146,7 @@ class _DeltaSender(ForkAware):
                 )
             ]
             if payloads:
-                # One transaction: the server wakes those who listen once.
+                # One transaction, so that the server wakes the listening sessions only once.
                 with db.transaction(), db.cursor() as cursor:
                     cursor.executemany(_NOTIFY, payloads)
 
@@ -156,7 +158,10 @@ class _DeltaSender(ForkAware):
 
 
 def _split_payloads(whisper: DeltaMessage, numbers: Iterator[int]) -> Iterator[str]:
-    """Yield notifications that are short enough; what does not fit beside long names is lost."""
+    """Split a message into payloads within the size limit.
+
+    The text is dropped if the names alone exceed the limit.
+    """
     whisper = replace(whisper, n=next(numbers))
     payload = msgspec.json.encode(whisper)
     if len(payload) <= MAX_PAYLOAD_BYTES:
@@ -167,7 +172,7 @@ def _split_payloads(whisper: DeltaMessage, numbers: Iterator[int]) -> Iterator[s
 
 
 class _DeltaReceiver(ForkAware):
-    """Hears what is sent by whomever, and tells those who listen here."""
+    """A thread that receives the notifications of all processes for the listeners of this one."""
 
     def __init__(self, url: str, log: str) -> None:
         self._url, self._log = url, log
@@ -175,13 +180,13 @@ class _DeltaReceiver(ForkAware):
         register_fork_aware(self)
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: those who listened do so in the parent."""
+        """Start without listeners: the subscriptions belong to the parent."""
         self._listeners = DeltaListeners()
         self._lock, self._closed = Lock(), Event()
         self._thread: Thread | None = None
 
     def add(self, listener: DeltaListener) -> None:
-        """Have somebody told."""
+        """Subscribe a listener, and start the thread if needed."""
         self._listeners.add(listener)
         with self._lock:
             if self._thread is None and not self._closed.is_set():
@@ -189,11 +194,11 @@ class _DeltaReceiver(ForkAware):
                 self._thread.start()
 
     def remove(self, listener: DeltaListener) -> None:
-        """Have somebody told no more."""
+        """Unsubscribe a listener."""
         self._listeners.remove(listener)
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         with self._lock:
             self._closed.set()
         if self._thread is not None:
@@ -219,7 +224,7 @@ class _DeltaReceiver(ForkAware):
         try:
             whisper = _delta_decoder.decode(payload)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return  # anybody who may connect can send anything here
+            return  # any user of the database can send any payload to this channel
         if whisper.log == self._log:
             self._listeners.notify(whisper.run, whisper.task, whisper.step, whisper.text)
 
@@ -230,7 +235,7 @@ def _connect(url: str) -> Connection:
         autocommit=True,
         connect_timeout=_CONNECT_TIMEOUT_S,
         client_encoding="utf8",
-        # A session whose other end is gone without a word is noticed in a minute, not in hours.
+        # Detect a dead peer after a minute (30 s + 3 * 10 s), not after hours.
         keepalives_idle=30,
         keepalives_interval=10,
         keepalives_count=3,

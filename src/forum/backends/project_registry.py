@@ -1,11 +1,12 @@
-"""Which log belongs to which project, remembered outside every ledger.
+"""A registry of the log of each project, stored outside the project folders.
 
-Whoever deletes or exchanges a project's folder takes key, database and policy together; nothing in
-the folder can then tell that another log was there.  So the state directory keeps one small file
-for each project: its log, the keys that signed it, and the logs that it continues.
+The folder of a project holds its key, database and policy together.  If the folder is deleted or
+replaced, nothing in it shows that another log was there.  So the state directory has one small file
+for each project: its log, the keys that signed the log, and the logs that it continues.
 
-The record protects against loss and exchange of the folder.  Whoever can write to the state
-directory can change it, and the guard and the local witness with it.
+The record protects against loss and replacement of the folder.  It does not protect against a user
+who can write to the state directory: that user can change the record, the guard and the local
+witness.
 """
 
 from collections.abc import Iterator
@@ -22,31 +23,31 @@ from forum.errors import Malformed
 
 
 class ProjectEpoch(msgspec.Struct, frozen=True):
-    """One log of a project, with the keys that signed it, the newest last."""
+    """One log of a project, with the keys that signed it, newest last."""
 
     origin: str
     vkeys: tuple[str, ...]
 
 
 class ReplacedLogs(msgspec.Struct, frozen=True):
-    """Logs that the operator has replaced by a new one on purpose, and when."""
+    """Logs that the operator has deliberately replaced by a new one, and the time."""
 
     epochs: tuple[ProjectEpoch, ...]
     at: int
 
 
 class Project(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is remembered of one project."""
+    """The record of one project."""
 
     path: str
     database: str
-    """The address of its Postgres database without user and password; empty for a file."""
+    """The address of its Postgres database without user and password; empty for SQLite."""
     key_file: str
     epochs: tuple[ProjectEpoch, ...]
-    """The oldest first; the last one is the log in use."""
+    """The logs of the project, oldest first; the last one is in use."""
     replaced: tuple[ReplacedLogs, ...] = ()
     pending: ProjectEpoch | None = None
-    """What is about to be in use: a next epoch, or the same log under its next key."""
+    """The epoch or key rotation in progress: the next log, or the same log with its next key."""
 
     @property
     def current(self) -> ProjectEpoch:
@@ -54,16 +55,16 @@ class Project(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.epochs[-1]
 
     def has_key(self, vkey: str) -> bool:
-        """Tell whether this key may sign now.
+        """Return whether this is the current key, or the next key of a change in progress.
 
-        While an epoch or a rotation is under way, the key file holds the old key or the new one:
-        a crash at any point of it leaves a key that is known here.
+        During an epoch change or a key rotation, the key file holds the old or the new key.  Both
+        are accepted, so that a crash at any point leaves a known key.
         """
         pending = self.pending or self.current
         return vkey in (self.current.vkeys[-1], pending.vkeys[-1])
 
     def complete_pending(self) -> "Project":
-        """Return the project with its pending epoch or rotation done."""
+        """Return the project with its pending epoch or rotation completed."""
         if self.pending is None:
             return self
         same = self.pending.origin == self.current.origin
@@ -72,28 +73,28 @@ class Project(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def location_text(self) -> str:
-        """Where the project is, for people."""
+        """The location of the project as text for messages."""
         return f"{self.path} ({self.database})" if self.database else self.path
 
 
 class ProjectLocation(NamedTuple):
-    """Where a project is, as its settings say."""
+    """The location of a project according to its settings."""
 
     path: str
     database: str
     key_file: str
     has_file: bool
-    """Whether a project file names it: such a folder has one ledger, whatever its database."""
+    """Whether the folder has a project file; such a folder has one ledger in any database."""
 
 
 class ProjectRegistry:
-    """The projects of one state directory."""
+    """The records of projects in one state directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def find(self, place: ProjectLocation) -> Project | None:
-        """Return what is remembered of the project in a place."""
+        """Return the record of the project at a location, or None."""
         path = self._file(place.path, place.database)
         if path.exists():
             return _read(path)
@@ -102,9 +103,9 @@ class ProjectRegistry:
         return next((known for known in self._all() if known.path == place.path), None)
 
     def find_with_lost_key(self, place: ProjectLocation) -> Project | None:
-        """Return a project of the same database whose key is gone from where it was.
+        """Return a project with the same database whose key file no longer exists, or None.
 
-        A folder that was moved without its key looks like a new project; only its database tells.
+        A folder that was moved without its key looks like a new project, except for its database.
         """
         if not place.database:
             return None
@@ -112,7 +113,7 @@ class ProjectRegistry:
         return next((known for known in same if _is_missing(known.key_file)), None)
 
     def find_by_log(self, origin: str) -> list[Project]:
-        """Return the projects whose log in use this is."""
+        """Return the projects whose current or pending log this is."""
         return [
             known
             for known in self._all()
@@ -120,25 +121,26 @@ class ProjectRegistry:
         ]
 
     def save(self, project: Project) -> None:
-        """Remember a project durably."""
+        """Store the record of a project durably."""
         path = self._file(project.path, project.database)
         with lock_file(path):
-            # Stopped before this: the old record holds, and the same is found and done again.
+            # After a crash before this line the old record is in force, and the caller repeats
+            # the same change at the next start.
             write_durably(path, msgspec.json.encode(project))
 
     def forget(self, project: Project) -> None:
-        """Forget a project that is remembered in another place now."""
+        """Delete the record of a project that is now registered at another location."""
         path = self._file(project.path, project.database)
         with lock_file(path):
             path.unlink(missing_ok=True)
 
     def token_file(self, place: ProjectLocation) -> Path:
-        """Return where the token of the operator of a project is kept."""
+        """Return the path of the operator token of a project."""
         return self._file(place.path, place.database).with_suffix(".token")
 
     def _all(self) -> Iterator[Project]:
         for path in sorted(self._folder.glob("*.json")):
-            with suppress(FileNotFoundError):  # forgotten by another process at this moment
+            with suppress(FileNotFoundError):  # another process has just deleted it
                 yield _read(path)
 
     def _file(self, path: str, database: str) -> Path:
@@ -147,23 +149,24 @@ class ProjectRegistry:
 
 
 def register_log(registry: ProjectRegistry, place: ProjectLocation, vkey: str, origin: str) -> str:
-    """Remember that a log belongs to the project in this place; return what to tell of it.
+    """Register a log for the project at this location, and return a message for the operator.
 
-    The caller has compared the key with what was remembered.  Nothing is told of a project that
-    is new, or that is where it was.
+    The caller has compared the key with the registered one.  The message is empty if the project is
+    new or has not moved.
     """
     known = registry.find(place)
     here = (place.path, place.database, place.key_file)
     if known is not None and (known.path, known.database, known.key_file) == here:
         if known.pending is not None and known.pending.vkeys[-1] == vkey:
-            registry.save(known.complete_pending())  # it was stopped after its key was put in place
+            registry.save(known.complete_pending())  # a crash came after the new key was in place
         return ""
     others = [known] if known is not None else registry.find_by_log(origin)
     others = [other for other in others if other.has_key(vkey)]
     if not others:
         registry.save(Project(*here, (ProjectEpoch(origin, (vkey,)),)))
         return ""
-    # The new record first: stopped in between, the log is remembered in both places.
+    # Write the new record before the old one is deleted: after a crash in between, the log is
+    # registered at both locations, and never at none.
     moved = [other for other in others if _is_moved_from(other, place)]
     source = (moved or others)[0]
     registry.save(Project(*here, source.epochs, source.replaced, source.pending))
@@ -171,7 +174,7 @@ def register_log(registry: ProjectRegistry, place: ProjectLocation, vkey: str, o
         if (other.path, other.database) != here[:2]:
             registry.forget(other)
     where = registry.find(place) or source
-    if source.location_text == where.location_text:  # only the key file is elsewhere
+    if source.location_text == where.location_text:  # only the key file has moved
         return ""
     if moved:
         move = f"from {source.location_text} to {where.location_text}"
@@ -184,11 +187,11 @@ def register_log(registry: ProjectRegistry, place: ProjectLocation, vkey: str, o
 
 
 def public_address(url: str) -> str:
-    """Return host, port and name of a database: what stays when a user or a password changes."""
+    """Return host, port and name of a database, which do not change with user or password."""
     if "://" in url:
         try:
             parts = urlsplit(url)
-        except ValueError:  # whoever opens the database says what is wrong with it
+        except ValueError:  # opening the database reports what is wrong
             return sha256(url.encode()).hexdigest()[:16]
         named = dict(parse_qsl(parts.query))
         host, _, port = parts.netloc.rpartition("@")[2].partition(":")
@@ -201,12 +204,12 @@ def public_address(url: str) -> str:
 
 
 def _is_moved_from(other: Project, place: ProjectLocation) -> bool:
-    """Tell whether a project is no more where it is remembered."""
+    """Return whether a project is no longer at its registered location."""
     return other.path == place.path or _is_missing(other.key_file)
 
 
 def _is_missing(path: str) -> bool:
-    """Tell whether a file is not there; one in a folder that is closed to us may be."""
+    """Return whether a file does not exist; False if its folder cannot be searched."""
     try:
         Path(path).stat()
     except (FileNotFoundError, NotADirectoryError):

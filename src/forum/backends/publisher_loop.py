@@ -1,4 +1,8 @@
-"""Keeping a log: indexes within a tenth of a second, a signed checkpoint within one."""
+"""Background threads that sequence and publish a log.
+
+While this process leads, a committed entry gets its index within about a tenth of a second and is
+covered by a signed checkpoint within about a second.
+"""
 
 from collections.abc import Callable
 from threading import Event, Thread
@@ -10,15 +14,15 @@ from forum.ledger import Publication, Publisher, Sequencer, Store
 
 SEQUENCE_INTERVAL_S = 0.1
 LEADER_POLL_INTERVAL_S = 1.0
-"""How often a process that does not lead asks whether it may: many workers share one log."""
+"""The interval at which a process that does not lead tries to; many workers share one log."""
 PUBLISH_INTERVAL_S = 0.8
 
 
 class PublisherLoop(ForkAware):
-    """Sequences and publishes one log in the background.
+    """A background service that sequences, signs and publishes one log.
 
-    Three threads: a witness that is slow or gone delays neither signatures nor indexes, and
-    appending needs none of the three.
+    It has three threads, so that a slow or unreachable witness delays neither signatures nor
+    indexes.  Appending does not depend on any of them.
     """
 
     def __init__(
@@ -34,7 +38,7 @@ class PublisherLoop(ForkAware):
         self._signed = self._published = -1
         self._leads = False
         self.failure: Exception | None = None
-        """Why this log is not kept any more, if something is wrong with it."""
+        """The error that stopped the threads for good, if any."""
         self._troubles: dict[str, StoreFailed] = {}
         self._threads = [
             Thread(target=self._run, args=(name, step, pause), name=f"forum-{name}", daemon=True)
@@ -49,13 +53,19 @@ class PublisherLoop(ForkAware):
         register_fork_aware(self)
 
     def after_fork_in_child(self) -> None:
-        """Leave the keeping to the parent; who closes this in a child keeps the log once more."""
+        """Leave sequencing and publishing to the threads of the parent.
+
+        `close` in a child still sequences and publishes once.
+        """
         self._threads = []
         self._stop, self._caught_up = Event(), Event()
         self._troubles = {}
 
     def close(self) -> None:
-        """Stop, having sequenced and published what is there; raise what went wrong."""
+        """Stop the threads, then sequence and publish the rest.
+
+        Raises the error that stopped a thread earlier, if any.
+        """
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -66,13 +76,13 @@ class PublisherLoop(ForkAware):
         self._publish()
 
     def raise_failure(self) -> None:
-        """Raise what stopped the keeping of this log: whoever writes on must know."""
+        """Raise the error that stopped the threads, so that writers learn of it."""
         if self.failure is not None:
             raise self.failure
 
     @property
     def last_error(self) -> StoreFailed | None:
-        """What keeps this log from being kept just now; it is tried again all the time."""
+        """A current error of one of the threads, if any; the thread retries continuously."""
         return next(iter([*self._troubles.values()]), None)
 
     def _run(self, name: str, step: Callable[[], None], pause: float) -> None:
@@ -82,10 +92,10 @@ class PublisherLoop(ForkAware):
                 step()
                 self._troubles.pop(name, None)
             except ConcurrentUpdate:
-                pass  # somebody else sequences: look again
+                pass  # another process sequences too: try again
             except StoreFailed as error:
-                self._troubles[name] = error  # a full disk, a database that restarts: look again
-            except Exception as error:  # noqa: BLE001  raised again by whoever closes
+                self._troubles[name] = error  # a full disk or a restarting database: try again
+            except Exception as error:  # noqa: BLE001  raised again by `close`
                 self.failure = error
                 self._stop.set()
             self._stop.wait(max(0.0, pause - (monotonic() - begun)))
@@ -106,13 +116,14 @@ class PublisherLoop(ForkAware):
             self._signed = size
 
     def _publish(self) -> None:
-        # Entries that a crash left waiting get their indexes first: behind an old checkpoint that
-        # is cosigned only now, they would seem to have been written after that.
+        # Sequence the entries that a crash left pending before anything is published.  If an old
+        # checkpoint were cosigned only now, these entries would come behind it and would seem to
+        # have been written after the time of the cosignature.
         if not self._caught_up.is_set():
             return
         if self._leads and self._store.head().size != self._published:
             publication = self._publisher.publish()
-            # Ask again as long as a witness is missing.
+            # While the cosignature of a witness is missing, publish the same tree again.
             missing = publication.unreachable or publication.refused
             self._published = -1 if missing else publication.checkpoint.size
             self._heard(publication)

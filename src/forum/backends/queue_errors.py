@@ -1,4 +1,4 @@
-"""What SQLAlchemy, through which DBOS keeps its queues, says of a database: as errors of ours."""
+"""Translation of SQLAlchemy errors, which DBOS raises, into errors of the store."""
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
@@ -8,7 +8,7 @@ _DISK_FULL_TEXTS = ("disk is full", "No space left", "disk I/O error")
 
 
 def translate_queue_error(doing: str, error: Exception) -> Exception:
-    """Return the error of ours for one of SQLAlchemy; any other error as it is."""
+    """Return the store error for a database error of SQLAlchemy, and any other error unchanged."""
     if not isinstance(error, DBAPIError):
         return error
     why = str(error.orig or error)

@@ -1,4 +1,4 @@
-"""How long work waits in the queues of DBOS for a worker with a free place."""
+"""Metrics of the DBOS queues: the waiting time of work for a worker with a free slot."""
 
 from collections.abc import Iterator
 
@@ -13,10 +13,13 @@ _MICRO = 1e6
 
 
 def queue_ages(name: str, now: int) -> Iterator[Sample]:
-    """Yield the age of the oldest work in each queue of a ledger.  Raises `StoreFailed`."""
+    """Yield the age of the oldest waiting item of each queue of a ledger.
+
+    Raises `StoreFailed`.
+    """
     for queue in ("runs", "tasks"):
         try:
-            # DBOS has an index over what is in flight, by queue and time.
+            # This query is cheap: DBOS has an index of unfinished workflows by queue and time.
             oldest = DBOS.list_workflows(
                 status="ENQUEUED",
                 queue_name=f"{name}-{queue}",

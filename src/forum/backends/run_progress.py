@@ -1,8 +1,8 @@
-"""How far the runs of a log have come, in a SQLite file: what a later verification begins with.
+"""The progress of the runs of a log, in a SQLite file from which a later verification continues.
 
-It is bound to one checkpoint, and to whom the reader trusted: under any other it is of no use, and
-everything is verified again.  It lies in the state directory of the reader, or in the folder of a
-witness, and is as trustworthy as the other memories there.
+The state is bound to one checkpoint and to the trust settings of the reader; with other settings it
+is ignored, and everything is verified again.  The file is in the state directory of the reader or
+in the folder of a witness, and is as trustworthy as the other files there.
 """
 
 import sqlite3
@@ -38,13 +38,13 @@ _read_last = msgspec.json.Decoder(VerifiedCheckpoint).decode
 
 
 class RunProgressFile:
-    """The state of runs in a file.  What is changed in a transaction is kept by `commit`."""
+    """The state of the runs in a file; changes are stored only by `commit`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
 
     def last(self, trust: str) -> VerifiedCheckpoint | None:
-        """Return the checkpoint whose state this is, if the reader trusted the same then."""
+        """Return the checkpoint of this state, or None if it was stored with other trust."""
         query = "SELECT checkpoint FROM last WHERE format = ? AND trust = ?"
         row = self._db.execute(query, (_FORMAT, trust)).fetchone()
         try:
@@ -53,21 +53,21 @@ class RunProgressFile:
             return None
 
     def commit(self, last: VerifiedCheckpoint, trust: str) -> None:
-        """Keep all changes, as the state at a checkpoint, and begin again."""
+        """Store all changes as the state at a checkpoint, and begin a new transaction."""
         row = (_FORMAT, trust, msgspec.json.encode(last))
         self._db.execute("REPLACE INTO last VALUES (1, ?, ?, ?)", row)
         self._db.execute("COMMIT")
         self._db.execute("BEGIN IMMEDIATE")
 
     def rollback(self) -> None:
-        """Forget all changes since the last commit."""
+        """Discard all changes since the last commit, and begin a new transaction."""
         self._db.execute("ROLLBACK")
         self._db.execute("BEGIN IMMEDIATE")
 
     def replace(self, runs: Iterable[RunSnapshot]) -> None:
-        """Put the state of these runs in place of all that was there."""
+        """Replace the whole state by that of these runs."""
         for table in ("last", "run", "strand"):
-            self._db.execute(f"DELETE FROM {table}")  # noqa: S608  one of three words
+            self._db.execute(f"DELETE FROM {table}")  # noqa: S608  one of three constants
         for run in runs:
             row = (run.run, run.floor, run.closed, run.session)
             self._db.execute("INSERT INTO run VALUES (?, ?, ?, ?)", row)
@@ -75,13 +75,13 @@ class RunProgressFile:
                 self.put_strand(run.run, name, strand)
 
     def find_strand(self, run: str, name: str) -> StrandHead | None:
-        """Return how far an open strand has come."""
+        """Return the state of an open strand, or None."""
         query = "SELECT n, head, floor FROM strand WHERE run = ? AND name = ?"
         row = self._db.execute(query, (run, name)).fetchone()
         return StrandHead(*row) if row else None
 
     def strands_of(self, run: str) -> set[str] | None:
-        """Return the strands of an open run but for `main`; None if the run is not open."""
+        """Return the strands of an open run except `main`; None if the run is not open."""
         query = "SELECT 1 FROM run WHERE run = ? AND NOT closed"
         if self._db.execute(query, (run,)).fetchone() is None:
             return None
@@ -89,47 +89,50 @@ class RunProgressFile:
         return {row[0] for row in rows} - {_MAIN}
 
     def floor_of(self, run: str) -> int:
-        """Return the earliest time that the entries of a run can have."""
+        """Return the earliest possible time of the entries of a run, or 0."""
         row = self._db.execute("SELECT floor FROM run WHERE run = ?", (run,)).fetchone()
         return row[0] if row else 0
 
     def is_closed(self, run: str) -> bool:
-        """Tell whether a run was closed."""
+        """Return whether a run was closed."""
         query = "SELECT 1 FROM run WHERE run = ? AND closed"
         return self._db.execute(query, (run,)).fetchone() is not None
 
     def open_run(self, run: str, floor: int) -> None:
-        """Keep that a run was opened."""
+        """Record that a run was opened."""
         self._db.execute("INSERT INTO run VALUES (?, ?, 0, 0)", (run, floor))
 
     def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
-        """Keep how far a strand of an open run has come."""
+        """Record the state of a strand of an open run."""
         row = (run, name, strand.n, strand.head, strand.floor)
         self._db.execute("REPLACE INTO strand VALUES (?, ?, ?, ?, ?)", row)
 
     def close_run(self, run: str) -> None:
-        """Keep that a run was closed, and forget its strands."""
+        """Record that a run was closed, and delete its strands."""
         self._db.execute("UPDATE run SET closed = 1 WHERE run = ?", (run,))
         self._db.execute("DELETE FROM strand WHERE run = ?", (run,))
 
     def is_session(self, run: str) -> bool:
-        """Tell whether a run is known to hold a deliberation."""
+        """Return whether a run is known to be a session."""
         query = "SELECT 1 FROM run WHERE run = ? AND session"
         return self._db.execute(query, (run,)).fetchone() is not None
 
     def mark_session(self, run: str) -> None:
-        """Keep that a run holds a deliberation."""
+        """Record that a run is a session."""
         self._db.execute("UPDATE run SET session = 1 WHERE run = ?", (run,))
 
     def open_runs(self) -> tuple[str, ...]:
-        """Return the runs that are open, in the order of their names, but for the log's own."""
+        """Return the open runs, except the log's own run, in the order of their names."""
         rows = self._db.execute("SELECT run FROM run WHERE NOT closed ORDER BY run")
         return tuple(row[0] for row in rows if row[0] != "log")
 
 
 @contextmanager
 def open_run_progress(path: Path) -> Iterator[RunProgressFile]:
-    """Open a state for one process at a time; what is not committed at the end is forgotten."""
+    """Open the state for one process at a time; discard uncommitted changes at the end.
+
+    Raises `StoreFailed`.
+    """
     try:
         make_private_folder(path.parent)
         path.touch(mode=0o600)

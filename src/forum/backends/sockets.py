@@ -1,4 +1,4 @@
-"""Sockets of servers: an address that cannot be had is one sentence with the next step in it."""
+"""Listening sockets of servers; an unusable address raises one error that includes a remedy."""
 
 import errno
 import socket
@@ -17,7 +17,7 @@ _REMEDIES = {
 def bind_sockets(host: str, port: int, option: str) -> list[socket.socket]:
     """Return a bound socket for each address of a host.
 
-    `option` names what the user can change the port with.  Raises `PortUnusable`.
+    `option` is the command-line option for the port, for the remedy.  Raises `PortUnusable`.
     """
     with ExitStack() as stack:
         try:
@@ -37,19 +37,23 @@ def bind_sockets(host: str, port: int, option: str) -> list[socket.socket]:
 def _resolve_addresses(
     host: str, port: int
 ) -> Iterator[tuple[socket.AddressFamily, tuple[object, ...]]]:
-    """Yield each address once; where any port will do, only the first one of a host."""
+    """Yield each address of a host once; only the first for port 0.
+
+    With port 0 the system chooses a port, and each address would get a different one.
+    """
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     distinct = dict.fromkeys((family, address) for family, _, _, _, address in found)
     yield from list(distinct)[: 1 if port == 0 else None]
 
 
 def _bind_socket(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
-    # With the protocol named, asyncio sets TCP_NODELAY on each connection: without it, the second
-    # part of an answer waits 40 ms for the client to confirm the first one.
+    # asyncio sets TCP_NODELAY only on sockets with an explicit TCP protocol.  Without TCP_NODELAY,
+    # the second part of a response waits 40 ms for the client to acknowledge the first.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # A server that was stopped leaves connections behind for a minute; they are no obstacle.
+        # Connections of a stopped server stay in TIME_WAIT for a minute; bind in spite of them.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # IPv4 addresses get sockets of their own, which a dual-stack socket would conflict with.
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.bind(address)

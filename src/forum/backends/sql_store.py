@@ -1,7 +1,8 @@
-"""What the SQL backends share: SQL lives in files, and what is done with it is the same in both.
+"""Shared implementation of the SQLite and Postgres stores, on top of named queries.
 
 Each database has numbered migrations, applied once and never edited after their release, and one
-file of named queries.  The queries have the same names and parameters everywhere.
+file of named queries.  The shared code runs the same query names with the same parameters on both
+databases; only the SQL text differs.
 """
 
 import re
@@ -53,56 +54,59 @@ from forum.ledger import (
 from forum.tlog import Hash, TileId, hash_leaf
 
 PAGE_ROWS = 1000
-"""How many rows are read at a time."""
+"""The maximum number of rows per query page."""
 
 MAX_CACHED_STRANDS = 100_000
-"""How many strands a store knows without asking."""
+"""The maximum number of strand keys that a store caches in memory."""
 
 _EARLIEST_TIME = -(2**62)
-"""A time before every alarm."""
+"""A time before the due time of every timer."""
 
 _MAX_SMALL_BODY_BYTES = 8192
-"""Up to how many bytes a body is read together with others."""
+"""The largest body, in bytes, that a batch query returns inline."""
 
 _SAMPLE_ROWS = 1000
-"""How many waiting commits are counted at each end: between them, a backlog is estimated."""
+"""The number of pending rows counted at each end of the queue; the rest is extrapolated."""
 
 _SLICE_DIVISOR = 8
-"""A process takes what it needs of a shared cap, and up to one of so many parts of the rest."""
+"""A process takes what it needs of a shared cap, plus the remainder divided by this number."""
 
 _MAX_CHARGE_ATTEMPTS = 5
-"""How often a charge is tried while others give back what it needs."""
+"""The number of attempts of a guarded charge while concurrent refunds change the account."""
 
 
 BASE_SCHEMA_VERSION = 3
-"""The schema of release 0.1.0.  What is added to it later is recorded beside its version."""
+"""The schema of release 0.1.0.  Later additive migrations are recorded in a separate table."""
 
 
 class Migration(NamedTuple):
-    """One step of a schema."""
+    """A numbered SQL script that brings a schema one version forward."""
 
     number: int
     sql: str
     is_additive: bool
-    """Whether processes of the release before can go on beside it."""
+    """Whether processes of the previous release keep working after this migration."""
 
 
 def load_queries(database: str, name: str = "queries") -> dict[str, str]:
-    """Return the queries of a database by their names."""
+    """Return the SQL text of each query of a database, keyed by query name."""
     text = (files("forum.backends") / "sql" / database / f"{name}.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def load_migrations(database: str) -> list[Migration]:
-    """Return every step of a schema, in order."""
+    """Return all migrations of a database in numerical order."""
     folder = files("forum.backends") / "sql" / database
     names = sorted(f.name for f in folder.iterdir() if f.name[:4].isdecimal())
     return [Migration(int(n[:4]), (folder / n).read_text(), "_post_" not in n) for n in names]
 
 
 def missing_migrations(database: str, version: int) -> list[Migration]:
-    """Return what lies behind a version; a schema newer than this release is refused."""
+    """Return the migrations after a version.
+
+    Raises `SchemaTooNew` if the version is newer than this release knows.
+    """
     known = load_migrations(database)
     if version > known[-1].number:
         raise SchemaTooNew(version, known[-1].number)
@@ -110,12 +114,12 @@ def missing_migrations(database: str, version: int) -> list[Migration]:
 
 
 def leaf_prefix(leaf: bytes) -> int:
-    """Return the number under which a leaf can be found: its first eight bytes, signed."""
+    """Return the lookup key of a leaf: its first eight bytes as a signed integer."""
     return int.from_bytes(leaf[:8], "big", signed=True)
 
 
 class _PendingSample(NamedTuple):
-    """Some neighbouring rows of what waits for an index: how many, and from where to where."""
+    """A sample of consecutive pending rows: counts of rows and entries, first and last number."""
 
     rows: int
     entries: int
@@ -124,11 +128,12 @@ class _PendingSample(NamedTuple):
 
 
 def _estimate_pending(oldest: _PendingSample, newest: _PendingSample) -> int:
-    """Return about how many entries wait, from both ends of them.
+    """Estimate the number of pending entries from samples of the oldest and newest rows.
 
-    Numbers are given out to all logs of a database in turn: how many of them are this log's, the
-    ends show.  The committer asks four times a second, so counting all would cost more the later
-    the sequencer is.
+    All logs of a database draw their sequence numbers from one counter, so the distance between
+    two numbers says little about one log; the samples give this log's share of them.  The
+    committer asks up to four times a second, and an exact count would become slower the further
+    the sequencer falls behind.
     """
     sampled = oldest.entries + newest.entries
     span = oldest.last - oldest.first + newest.last - newest.first + 2
@@ -136,7 +141,7 @@ def _estimate_pending(oldest: _PendingSample, newest: _PendingSample) -> int:
 
 
 class _Periods(NamedTuple):
-    """The day and the month that it is in UTC, by the clock of the database."""
+    """The current day and month in UTC, and their ends, by the clock of the database."""
 
     day: str
     month: str
@@ -145,12 +150,12 @@ class _Periods(NamedTuple):
     now: int
 
     def find(self, per: str) -> tuple[str, int]:
-        """Return the period that it is now, and when it ends."""
+        """Return the name of the current day or month, and the time at which it ends."""
         return (self.day, self.day_until) if per == "day" else (self.month, self.month_until)
 
 
 class _SliceRow(NamedTuple):
-    """A slice as it is stored."""
+    """A budget slice as stored: its owner, the amount it holds and the amount used of it."""
 
     owner: str
     held: Spend
@@ -158,7 +163,7 @@ class _SliceRow(NamedTuple):
 
 
 class _StrandRow(NamedTuple):
-    """A strand of a run, by its key and its name, and how many entries it has."""
+    """A strand of a run: its database key, its name and its number of entries."""
 
     key: int
     name: str
@@ -166,7 +171,7 @@ class _StrandRow(NamedTuple):
 
 
 def _group_into_pages(strands: Sequence[_StrandRow]) -> Iterator[list[_StrandRow]]:
-    """Yield strands in groups of at most a page of entries; a longer strand stands alone."""
+    """Yield groups of strands with at most a page of entries; a longer strand forms its own."""
     page: list[_StrandRow] = []
     entries = 0
     for strand in strands:
@@ -184,7 +189,7 @@ def _single_chunk(data: bytes) -> Iterator[bytes]:
 
 
 class SqlReader(ABC):
-    """One log, read with the named queries of some database."""
+    """A reader of one log that runs the named queries of a database."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -206,7 +211,7 @@ class SqlReader(ABC):
         return self._origin
 
     def head(self) -> TreeHead:
-        """Return the tree that was last committed to."""
+        """Return the size and the root of the tree that the sequencer committed last."""
         size, root = self._fetch_rows("head", log=self._log)[0]
         return TreeHead(size, Hash(root))
 
@@ -218,17 +223,18 @@ class SqlReader(ABC):
         return hashes or b""
 
     def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
-        """Yield the entry of each of these indexes, in order; nothing where one is not there."""
+        """Yield the checked entry at each index from `start` to `stop`; None if it is missing."""
         for row in self.rows(start, stop):
             if row is not None:
                 self.check.check_row(row)
             yield None if row is None else row.data
 
     def rows(self, start: int, stop: int) -> Iterator[EntryRow | None]:
-        """Yield the row of each of these indexes, unchecked; nothing where one is not there."""
+        """Yield the unchecked row at each index from `start` to `stop`; None if it is missing."""
         for low in range(start, stop, PAGE_ROWS):
             high = min(low + PAGE_ROWS, stop)
             page = self._fetch_rows("entries", log=self._log, start=low, stop=high)
+            # Fast path: no index is missing, and every row has its entry and its strand.
             if len(page) == high - low and all(row[4] and row[1] for row in page):
                 yield from map(EntryRow._make, map(_WITHOUT_INDEX, page))
             else:
@@ -237,12 +243,13 @@ class SqlReader(ABC):
 
     def find_by_prefix(self, prefix: bytes) -> list[int]:
         """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
-        # Big-endian and signed keeps the order within one prefix: its first bit is the same.
+        # All leaves with one prefix share the sign bit, so the signed keys keep their order and
+        # one range query finds them.
         low, high = (leaf_prefix(prefix[:8].ljust(8, end)) for end in (b"\0", b"\xff"))
         return [row[0] for row in self._fetch_rows("find", log=self._log, low=low, high=high)]
 
     def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
-        """Return the index of each of these entries, or nothing for one that has none yet."""
+        """Return the index of each leaf, or None for a leaf that has no index yet."""
         found: dict[int, list[int]] = {}
         for low in range(0, len(leaves), PAGE_ROWS):
             prefixes = [leaf_prefix(leaf) for leaf in leaves[low : low + PAGE_ROWS]]
@@ -253,12 +260,15 @@ class SqlReader(ABC):
         return [self._match_leaf(leaf, found.get(leaf_prefix(leaf), [])) for leaf in leaves]
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
-        """Return the indexes of those consecutive leaves that are not found by their ids."""
+        """Return those indexes, from `start` on, whose leaf the id lookup does not find there."""
         found = self.indexes([Hash(leaf) for leaf in leaves])
         return [index for index, other in enumerate(found, start) if index != other]
 
     def _match_leaf(self, leaf: Hash, indexes: list[int]) -> int | None:
-        """Return the index of a leaf among those that begin alike: nearly always the only one."""
+        """Return the index of a leaf among the indexes that share its eight-byte prefix.
+
+        A single candidate is returned without reading its entry; several are told apart by hashing.
+        """
         if len(indexes) < 2:
             return indexes[0] if indexes else None
         same = (i for i in indexes if hash_leaf(next(self.entries(i, i + 1)) or b"") == leaf)
@@ -266,10 +276,13 @@ class SqlReader(ABC):
 
     @abstractmethod
     def _list(self, values: list[int] | list[str]) -> object:
-        """Return numbers or names as a parameter of a query."""
+        """Return a list of integers or strings in the form that a query parameter needs."""
 
     def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
-        """Yield the entries of a strand from position `start`, sequenced or not."""
+        """Yield the checked entries of a strand from position `start`, sequenced or not.
+
+        Raises `TamperDetected` at a gap in the positions.
+        """
         for row in self._strand_rows(run, strand, start):
             self.check.check_row(row)
             if row.n != start:
@@ -280,11 +293,11 @@ class SqlReader(ABC):
             yield row.data
 
     def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
-        """Yield the rows of a strand, unchecked."""
+        """Yield the rows of a strand without checking them."""
         return self._strand_rows(run, strand, 0)
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
-        """Return the last entry of a strand."""
+        """Return the last entry of a strand, or None if the strand has no entries."""
         key = self._strand_key(run, strand)
         found = [] if key is None else self._fetch_rows("last", log=self._log, strand=key)
         if not found:
@@ -305,11 +318,14 @@ class SqlReader(ABC):
         return [row[0] for row in self._fetch_rows("strands", log=self._log, run=run)]
 
     def strand_lengths(self, run: str) -> dict[str, int]:
-        """Return how many entries each strand of a run has, by the names of the strands."""
+        """Return the number of entries of each strand of a run, keyed by strand name."""
         return {strand.name: strand.length for strand in self._strands_of(run)}
 
     def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
-        """Yield all entries of a run where they stand, strand by strand, sequenced or not."""
+        """Yield all entries of a run with their positions, strand by strand, sequenced or not.
+
+        Raises `TamperDetected` if an entry of a strand is missing.
+        """
         for strands in _group_into_pages(self._strands_of(run)):
             if len(strands) == 1:
                 name = strands[0].name
@@ -327,6 +343,7 @@ class SqlReader(ABC):
         for key, *found in self._fetch_rows("entries_of_strands", log=self._log, strands=keys):
             rows[key].append(EntryRow(run, names[key], *found))
         for strand in strands:
+            # The length is the highest position plus one: fewer rows mean a gap.
             if len(rows[strand.key]) < strand.length:
                 raise TamperDetected(
                     f"strand {run}/{strand.name}", "some of its entries are not there"
@@ -334,7 +351,7 @@ class SqlReader(ABC):
             yield from rows[strand.key]
 
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
-        """Return the entries at these strands and positions of a run; nothing where none is."""
+        """Return the checked entry at each (strand, position) of a run; None if it is missing."""
         keyed = [(self._strand_key(run, strand), n) for strand, n in places]
         found: list[Any] = []
         for low in range(0, len(keyed), PAGE_ROWS):
@@ -348,15 +365,15 @@ class SqlReader(ABC):
 
     @abstractmethod
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
-        """Return bytes and tag for each of these keys of strands and positions, in their order."""
+        """Return bytes and tag for each (strand key, position), in the order of the request."""
 
     def bodies_of_run(self, run: str) -> Iterator[tuple[Position, str, StoredBody]]:
-        """Yield the bodies of a run that are there, with where their entries stand."""
+        """Yield the stored bodies of a run, each with the position of its entry and its name."""
         for strands in _group_into_pages(self._strands_of(run)):
             names = {strand.key: strand.name for strand in strands}
             keys = self._list(list(names))
-            # The small ones come along, so that many of them are one look; a large one is read
-            # by whoever wants it, piece by piece.
+            # One query returns all small bodies of the page.  A large body is read part by part,
+            # and only when its reader asks for it.
             for key, n, name, salt, data in self._fetch_rows(
                 "bodies_of_strands", log=self._log, strands=keys, size=_MAX_SMALL_BODY_BYTES
             ):
@@ -376,16 +393,16 @@ class SqlReader(ABC):
         return strands
 
     def runs(self, after: str, limit: int) -> list[str]:
-        """Return the next runs in the order of their names."""
+        """Return up to `limit` runs after `after`, in the order of their names."""
         return [row[0] for row in self._fetch_rows("runs", log=self._log, run=after, limit=limit)]
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
-        """Return runs in the opposite order, beginning before one of them, or with the last."""
+        """Return up to `limit` runs in descending order, from before `before` or from the last."""
         query = "last_runs" if before is None else "runs_before"
         return [row[0] for row in self._fetch_rows(query, log=self._log, run=before, limit=limit)]
 
     def body(self, position: Position, name: str) -> StoredBody | None:
-        """Return a body, or nothing when it is not there."""
+        """Return a body of an entry, or None if it is not stored."""
         key = self._body_key(position, name)
         salt = self._fetch_one("body_salt", **key)
         return None if salt is None else StoredBody(salt, lambda: self._read_body_chunks(key))
@@ -395,50 +412,53 @@ class SqlReader(ABC):
         yield from (note for _, note in self.checkpoint_rows(start))
 
     def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the same, each with the size under which it is found."""
+        """Yield the signed notes like `checkpoints`, each with the tree size it is stored under."""
         yield from self._fetch_pages("checkpoints", "size", start, log=self._log)
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
-        """Return the signed note of the largest tree, or of the largest up to a size."""
+        """Return the signed note of the largest tree of at most `most` leaves, or None."""
         size = 2**62 if most is None else most
         found: bytes | None = self._fetch_one("checkpoint", log=self._log, size=size)
         return found
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
-        """Yield the entries that have no index yet; nothing where one is not there."""
+        """Yield the entries that have no index yet, unchecked; None for a missing entry."""
         yield from (row.data if row else None for row in self.unsequenced_rows())
 
     def unsequenced_rows(self) -> Iterator[EntryRow | None]:
-        """Yield the rows that have no index yet, unchecked; nothing where one is not there."""
+        """Yield the rows that have no index yet, unchecked; None for a missing entry."""
         yield from (_row(row) for row in self._fetch_rows("unsequenced", log=self._log))
 
     def count_entries(self) -> int:
-        """Count the entries that are stored, whether or not the log knows them."""
+        """Count the stored entries, whether or not they are sequenced or pending."""
         return int(self._fetch_one("stored", log=self._log))
 
     def strand_head(self, strand: str) -> TaggedHead | None:
-        """Return what is stored as the head of one of the log's own strands."""
+        """Return the stored head of one of the log's own strands, unchecked, or None."""
         rows = self._fetch_rows("strand_head", log=self._log, strand=strand)
         return TaggedHead(strand, rows[0][0], Hash(rows[0][1]), rows[0][2]) if rows else None
 
     def count_rows(self) -> TableCounts:
-        """Count the rows of every table, whether or not the log knows them."""
+        """Count the rows of this log in every table, including rows that the log does not use."""
         return TableCounts(*self._fetch_rows("count_rows", log=self._log)[0])
 
     def accounts(self, runs: Sequence[str]) -> dict[str, BudgetAccount]:
-        """Return the accounts that these runs have."""
+        """Return the budget accounts of these runs; a run without an account is left out."""
         rows = self._fetch_rows("accounts", log=self._log, runs=self._list(list(runs)))
         return {row[0]: _account(row[1:]) for row in rows}
 
     def account_runs(self, after: str, limit: int) -> list[str]:
-        """Return the next runs that have an account, in the order of their names."""
+        """Return up to `limit` runs after `after` that have an account, in name order."""
         return [
             row[0]
             for row in self._fetch_rows("account_runs", log=self._log, run=after, limit=limit)
         ]
 
     def timers(self, after: Timer | None, limit: int, *, due: bool) -> list[Timer]:
-        """Return alarms, beginning behind one of them: by run and strand, or the longest due."""
+        """Return up to `limit` timers after `after`, ordered by run and strand.
+
+        With `due`, return only due timers, the longest due first.
+        """
         run, strand, at = after or Timer("", "", None)
         place = {"run": run, "strand": strand, "limit": limit}
         if due:
@@ -450,17 +470,17 @@ class SqlReader(ABC):
         return [Timer(*row) for row in rows]
 
     def interrupted_runs(self, after: str, limit: int) -> list[str]:
-        """Return the next runs that are listed as interrupted, in the order of their names."""
+        """Return up to `limit` interrupted runs after `after`, in the order of their names."""
         rows = self._fetch_rows("interrupted_runs", log=self._log, run=after, limit=limit)
         return [row[0] for row in rows]
 
     def idempotency_rows(self, after: str, limit: int) -> list[IdempotencyRecord]:
-        """Return what was asked for under names, in the order of the names."""
+        """Return up to `limit` idempotency records after the key `after`, in key order."""
         rows = self._fetch_rows("idempotency_rows", log=self._log, name=after, limit=limit)
         return [IdempotencyRecord(*row) for row in rows]
 
     def budget_use(self) -> list[BudgetUse]:
-        """Return what was used of shared caps in the day and the month that it is now."""
+        """Return the use of each shared cap in the current day and the current month."""
         clock = _Periods(*self._fetch_rows("periods")[0])
         rows = [
             row
@@ -472,16 +492,16 @@ class SqlReader(ABC):
         ]
 
     def count_quarantined(self) -> int:
-        """Count the rows that were set aside."""
+        """Count the rows in the quarantine."""
         return int(self._fetch_one("quarantined", log=self._log))
 
     def quarantined_rows(self) -> list[QuarantinedRow]:
-        """Return the rows that were set aside, oldest first."""
+        """Return the rows in the quarantine, oldest first."""
         rows = self._fetch_rows("quarantine", log=self._log)
         return [QuarantinedRow(row[0], EntryRow(*row[1:6]), row[6]) for row in rows]
 
     def backlog(self) -> int:
-        """Return how many entries wait for an index: about, where they are many."""
+        """Return the number of entries without an index; an estimate if there are many."""
         oldest = _PendingSample(
             *self._fetch_rows("oldest_pending", log=self._log, limit=_SAMPLE_ROWS)[0]
         )
@@ -493,11 +513,11 @@ class SqlReader(ABC):
         return _estimate_pending(oldest, newest)
 
     def _fetch_pages(self, query: str, name: str, start: int, **place: object) -> Iterator[Any]:
-        """Yield what a query finds from a number on, page by page."""
+        """Yield the rows of a query from the number `start` on, fetched page by page."""
         while page := self._fetch_rows(query, **place, **{name: start}, limit=PAGE_ROWS):
             yield from page
             if page[-1][0] < start:
-                return  # a row that lies about its number would be found for ever
+                return  # a tampered row whose number is too small would make this loop endless
             start = page[-1][0] + 1
 
     def _strand_key(self, run: str, name: str) -> int | None:
@@ -509,7 +529,7 @@ class SqlReader(ABC):
         )
 
     def _cache_strand_keys(self, strands: dict[tuple[str, str], int]) -> None:
-        """Remember the keys of strands that were committed; a process may see very many."""
+        """Cache the keys of committed strands, and clear the cache when it grows too large."""
         if len(self._strand_ids) > MAX_CACHED_STRANDS:
             self._strand_ids.clear()
         self._strand_ids.update(strands)
@@ -526,50 +546,59 @@ class SqlReader(ABC):
 
 
 class QueryResult(Protocol):
-    """What a statement found or changed."""
+    """The result of a statement: a database cursor."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows."""
+        """The number of rows found or changed."""
         ...
 
     def fetchall(self) -> list[Any]:
-        """Return the rows."""
+        """Return all rows of the result."""
         ...
 
 
 class QueryExecutor(Protocol):
-    """Runs a named query in a transaction that is under way."""
+    """A function that runs a named query in an open transaction."""
 
     def __call__(self, query: str, **parameters: object) -> QueryResult:
-        """Run it and return what came of it."""
+        """Run the query and return its result."""
         ...
 
 
 class SqlStore(SqlReader):
-    """What stands beside a log, kept with the named queries of some database."""
+    """The writable state beside a log: accounts, budget slices, timers, leases, idempotency keys.
+
+    Effects of entries are applied in the transaction that commits the entries.
+    """
 
     @abstractmethod
     def _write_transaction(self, doing: str) -> AbstractContextManager[QueryExecutor]:
-        """Begin a transaction; it is committed at the end, unless something was raised."""
+        """Open a transaction: commit at the end of the block, roll back if the block raises."""
 
     def account(self, run: str) -> BudgetAccount | None:
-        """Return what a run may spend and has used."""
+        """Return the budget account of a run, or None."""
         return _first_account(self._fetch_rows("account", log=self._log, run=run))
 
     def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
-        """Take enough of a shared cap that a process can spend so much now, in its own commit."""
+        """Allocate at least `need` of a shared cap to a process, and commit the allocation.
+
+        Raises `CapReached` if the cap has too little left, even after the unused part of all
+        other slices has been reclaimed.
+        """
         with self._write_transaction("taking a slice") as execute:
             clock = _Periods(*execute("periods").fetchall()[0])
             period, until = clock.find(per)
             place = {"log": self._log, "period": period, "scope": scope}
             for name in ("", owner):
                 execute("add_slice", **place, owner=name, until=until)
+            # From here on, slices of this scope and period are allocated one at a time: two
+            # processes cannot both be given the same remainder of the cap.
             execute("lock_budget", **place)
             held = _allocate_slice(_read_slices(execute, place), owner, need, cap)
             if held is None:
-                # Nothing is left to give.  What others hold and have not spent is taken back: a
-                # process that is gone leaves it behind, and one that lives takes another slice.
+                # The cap is fully allocated.  Reclaim the unused part of all other slices: a
+                # crashed process cannot return its own, and a live one takes another slice.
                 execute("take_back", **place, owner=owner)
                 rows = _read_slices(execute, place)
                 held = _allocate_slice(rows, owner, need, cap)
@@ -579,21 +608,22 @@ class SqlStore(SqlReader):
         return BudgetSlice(scope, period, owner)
 
     def return_slice(self, taken: BudgetSlice) -> None:
-        """Give back what a process has not spent of a slice; what it has spent stays counted."""
+        """Return the unused part of a slice; the used part stays counted against the cap."""
         with self._write_transaction("returning a slice") as execute:
             place = {"log": self._log, "period": taken.period, "scope": taken.scope}
             execute("lock_budget", **place)
             for row in execute("remove_slice", **place, owner=taken.owner).fetchall():
+                # The row with the empty owner counts the use of slices that were returned.
                 used = Spend(*row)._asdict()
                 execute("charge_slice", **place, owner="", guarded=False, **used)
 
     def timer(self, run: str, strand: str) -> Timer | None:
-        """Return one alarm."""
+        """Return the timer of a strand, or None if none is set."""
         rows = self._fetch_rows("alarm", log=self._log, run=run, strand=strand)
         return Timer(*rows[0]) if rows else None
 
     def count_pending_gates(self, limit: int) -> int:
-        """Count the gates that wait for a decision, up to a limit."""
+        """Count the gates that wait for a decision, but at most `limit`."""
         return int(self._fetch_one("gates_waiting", log=self._log, limit=limit))
 
     def now(self) -> int:
@@ -601,28 +631,34 @@ class SqlStore(SqlReader):
         return int(self._fetch_one("now"))
 
     def pending_span(self) -> tuple[int, int] | None:
-        """Return the first and the last place in the order in which entries wait for an index."""
+        """Return the sequence numbers of the oldest and the newest pending entry, or None."""
         first, last = self._fetch_rows("pending_span", log=self._log)[0]
         return None if first is None else (first, last)
 
     def claim_due_timers(self, claim: TimerClaim) -> list[Timer]:
-        """Return timers whose time has come, longest due first, each put off for a while."""
-        # Where nothing is due nothing is locked: idle workers look ten times a second.
+        """Claim due timers: postpone each, so that no other worker gets it, and return them.
+
+        The longest due timer comes first.
+        """
+        # If no timer is due, nothing is locked: idle workers poll up to ten times a second.
         pauses = {"shortest": _micros(claim.shortest), "longest": _micros(claim.longest)}
         claimed = self._claim_due_timers(claim, pauses)
         return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
 
     @abstractmethod
     def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
-        """Claim timers with these pauses, in any order."""
+        """Claim due timers, postpone each within these pauses (in microseconds), in any order."""
 
     def mark_driver(self, run: str, worker: str) -> None:
-        """Leave the timer of a run to the worker that drives it, for as long as that one lives."""
+        """Reserve the timer of a run for the worker that drives it, while its lease is valid."""
         with self._write_transaction("marking a driver") as execute:
             execute("mark_driver", log=self._log, run=run, strand=MAIN_STRAND, worker=worker)
 
     def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
-        """Let these ring after some seconds, or never, unless they were changed since then."""
+        """Make timers due after some seconds, or delete them if `seconds` is None.
+
+        A timer that was set to another time since it was read is left unchanged.
+        """
         micros = None if seconds is None else _micros(seconds)
         query = "silence" if micros is None else "snooze"
         with self._write_transaction("snoozing") as execute:
@@ -630,39 +666,39 @@ class SqlStore(SqlReader):
                 execute(query, log=self._log, micros=micros, **alarm._asdict())
 
     def renew_lease(self, worker: str, seconds: float) -> None:
-        """Let others know, for some seconds, that this worker lives."""
+        """Renew the lease of a worker for some seconds from now, by the store's own clock."""
         with self._write_transaction("holding a lease") as execute:
             execute("hold_lease", log=self._log, worker=worker, micros=_micros(seconds))
 
     def release_lease(self, worker: str) -> None:
-        """Let others know that this worker is gone."""
+        """Delete the lease of a worker."""
         with self._write_transaction("dropping a lease") as execute:
             execute("drop_lease", log=self._log, worker=worker)
 
     def expired_workers(self) -> list[str]:
-        """Return those whose lease has run out, by the store's own clock, and was not dropped."""
+        """Return the workers with an expired lease (by the store's clock) not yet released."""
         return [row[0] for row in self._fetch_rows("lost_workers", log=self._log)]
 
     def workers(self) -> list[str]:
-        """Return those who have a lease, run out or not."""
+        """Return the workers that have a lease, expired or not."""
         return [row[0] for row in self._fetch_rows("workers", log=self._log)]
 
     def tag_idempotency(self, row: IdempotencyRecord) -> None:
-        """Give a row that ties a name to a run the tag of its writer."""
+        """Store the writer's tag of an idempotency record."""
         with self._write_transaction("tagging") as execute:
             execute("tag_idempotency", log=self._log, name=row.name, tag=row.tag)
 
     def save_strand_head(self, head: TaggedHead) -> None:
-        """Keep the head of one of the log's own strands."""
+        """Store the head of one of the log's own strands."""
         with self._write_transaction("keeping a head") as execute:
             execute("set_strand_head", log=self._log, **head._asdict())
 
     def _apply_effects(self, execute: QueryExecutor, records: Sequence[EntryWrite]) -> None:
-        # After the entries: a commit that is made again, because nobody knows what became of it,
-        # finds its positions taken before it could charge twice.
+        # Called after the entries are inserted: when a commit with an unknown outcome is retried,
+        # it fails on the taken positions before it can charge an account twice.
         effects = [effect for record in records for effect in record.effects]
-        # In one order for all, accounts before alarms, each by run and strand: two transactions
-        # that change the same rows cannot deadlock.
+        # All transactions lock in the same order (accounts before timers, each by run and strand),
+        # so two transactions that change the same rows cannot deadlock.
         for kind, alike in groupby(sorted(effects, key=_effect_order), type):
             if kind is OpenBudgetAccount:
                 self._open_accounts(execute, [e for e in alike if isinstance(e, OpenBudgetAccount)])
@@ -674,11 +710,11 @@ class SqlStore(SqlReader):
 
     @abstractmethod
     def _open_accounts(self, execute: QueryExecutor, accounts: Sequence[OpenBudgetAccount]) -> None:
-        """Give runs their accounts, where they have none."""
+        """Open accounts for runs; an account that exists stays unchanged."""
 
     @abstractmethod
     def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
-        """Set these alarms, or put them out, in this order."""
+        """Set these timers, or clear those without a time, in the given order."""
 
     def _apply_effect(self, execute: QueryExecutor, effect: Effect) -> None:
         if isinstance(effect, BudgetCharge):
@@ -699,7 +735,8 @@ class SqlStore(SqlReader):
         for _ in range(_MAX_CHARGE_ATTEMPTS):
             if execute("charge", **account, **amount, guarded=charge.guarded).rowcount == 1:
                 return
-            # Where the refusal took no lock, others may have given back what was missing.
+            # On Postgres a refused update holds no row lock.  A concurrent refund may have made
+            # room since then: if the account now has enough, try again.
             _check_within_cap(_first_account(execute("account", **account).fetchall()), charge)
         raise StoreFailed("charging", f"the account of run {charge.run} does not hold still")
 
@@ -709,7 +746,8 @@ class SqlStore(SqlReader):
             return
         if charge.guarded:
             raise BudgetSliceExhausted(charge.slice.scope, charge.slice.period)
-        # Its process has given the slice back meanwhile: it is counted where that is counted.
+        # The slice was returned in the meantime.  Count the amount in the row with the empty
+        # owner, where the use of returned slices is counted.
         execute("charge_slice", **(parameters | {"owner": ""}), guarded=False)
 
     def _record_idempotency(self, execute: QueryExecutor, once: IdempotencyRecord) -> None:
@@ -720,7 +758,7 @@ class SqlStore(SqlReader):
 
 
 def _effect_order(effect: Effect) -> tuple[int, str, str, bool]:
-    """Return where an effect stands among others; charges of one account stay as they came."""
+    """Return the sort key of an effect; charges of one account keep their order."""
     match effect:
         case OpenBudgetAccount(run, _) | BudgetCharge(run, _, _):
             return 0, run, "", isinstance(effect, BudgetCharge)
@@ -740,9 +778,10 @@ def _read_slices(execute: QueryExecutor, place: dict[str, object]) -> list[_Slic
 
 
 def _allocate_slice(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) -> Spend | None:
-    """Return what a process holds when it has taken enough, or nothing where that is too much.
+    """Return the new amount held by a process, or None if the cap has too little left.
 
-    All slices together never hold more than the cap; an overrun counts as if it were held.
+    All slices together never hold more than the cap.  A slice that has used more than it holds
+    counts with what it has used.
     """
     own = next(row for row in rows if row.owner == owner)
     held = []
@@ -754,6 +793,7 @@ def _allocate_slice(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) 
         elif not wanted or mine >= least:
             held.append(mine)
         elif least <= left:
+            # More than requested, so that the next charges need no new allocation.
             held.append(least + (left - least) // _SLICE_DIVISOR)
         else:
             return None
@@ -763,11 +803,12 @@ def _allocate_slice(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) 
 def _cap_reached(
     scope: str, per: str, need: Spend, cap: Spend, rows: list[_SliceRow], micros: int
 ) -> CapReached:
-    """Name the first limit that would be passed."""
+    """Return the error that names the first limit that the request would exceed."""
     seconds = max(1, -(-micros // 1_000_000))
     totals = [sum(row.used[at] for row in rows) for at in range(len(need))]
     asked = [part for part in zip(Spend._fields, need, totals, cap, strict=True) if part[1]]
-    # What was given back a moment ago may leave room by now: then whatever was asked for is named.
+    # A concurrent refund lowers what is used, but not what is held.  Then the use alone may exceed
+    # no limit, and the first limit that was requested is named.
     limit, more, used, most = next((a for a in asked if a[1] + a[2] > a[3]), asked[0])
     return CapReached(scope, per, limit, (more, used, most), seconds)
 
@@ -776,9 +817,9 @@ _WITHOUT_INDEX = itemgetter(slice(1, None))
 
 
 def _row(columns: Sequence[Any]) -> EntryRow | None:
-    """Return a row, or nothing where the join found no entry."""
+    """Return a row, or None if the join found no entry."""
     run, strand, n, data, tag = columns
-    # A strand without its own row belongs to no run: it stands under a name that none has.
+    # An entry whose strand row is missing gets the empty name, which no run and no strand has.
     return None if data is None else EntryRow(run or "", strand or "", n, data, tag)
 
 
@@ -791,12 +832,15 @@ def _account(columns: Sequence[int]) -> BudgetAccount:
 
 
 def _check_within_cap(account: BudgetAccount | None, charge: BudgetCharge) -> None:
-    """Name the first limit that a refused charge would pass, or let it try again."""
+    """Raise `BudgetExceeded` for the first limit that a charge would exceed.
+
+    Returns if no limit would be exceeded: then the refused charge can be tried again.
+    """
     if account is None:
         raise BudgetExceeded(charge.run, "calls", charge.amount.calls, 0, 0)
     limits = zip(Amount._fields, charge.amount, account.used, account.cap, strict=True)
     for limit, asked, used, cap in limits:
-        # What is given back must not be refused because of an overrun.
+        # A refund (zero or less) must not be refused because the account is overdrawn.
         if asked > 0 and used + asked > cap:
             raise BudgetExceeded(charge.run, limit, asked, used, cap)
 

@@ -1,4 +1,8 @@
-"""A ledger in one SQLite file: WAL, `synchronous=FULL`, any number of processes."""
+"""The SQLite store: a ledger in one file, shared by any number of processes.
+
+Every connection that writes uses the write-ahead log with `synchronous=FULL`, so that a commit is
+durable when it returns, and `secure_delete`, so that erased bodies are overwritten.
+"""
 
 import os
 import sqlite3
@@ -42,10 +46,10 @@ from forum.tlog import EMPTY_ROOT, TileId
 _SQL = load_queries("sqlite")
 _BUSY_TIMEOUT_S = 20.0
 _MAX_INSERT_ROWS = 240
-"""How many rows one statement inserts: four parameters each, and every SQLite takes 999."""
+"""Rows per insert statement: four parameters each, and every SQLite accepts 999 parameters."""
 _RETRY_DELAY_S = 0.01
 _TAGS_MIGRATION = 6
-"""The migration after which every entry has a tag."""
+"""The number of the migration that requires a tag on every entry."""
 
 _OLD_SCHEMA_VIEWS = """
 CREATE TEMP VIEW entry AS SELECT *, NULL AS tag FROM main.entry;
@@ -57,48 +61,48 @@ WHERE 0;
 CREATE TEMP VIEW budget AS
 SELECT 0 AS log, '' AS period, '' AS scope, 0 AS until, 0 AS usd, 0 AS tokens, 0 AS runs WHERE 0;
 """
-"""How a reader that may not write sees a file of release 0.1.0: nothing is in what is new.
+"""Views for a read-only reader of a file of release 0.1.0: new tables and columns appear empty.
 
-Names in the temporary schema come before those of the file.
+SQLite resolves names in the temporary schema before names in the file.
 """
 
 
 class _SharedConnection(sqlite3.Connection, ForkAware):
-    """A connection that serves all threads of a process, one at a time, and no other process.
+    """A connection for all threads of one process, one thread at a time; a fork closes it.
 
-    SQLite keeps what is locked in memory, for the whole process and not for a connection.  A child
-    inherits that, but not the locks themselves: with an inherited connection open, even a new one
-    would read and write without them.  So all of them are closed in a child at once.  That takes
-    nothing from the parent, whose locks are its own, as long as no transaction was under way: so
-    a fork waits for those.
+    SQLite tracks its file locks in memory per process, not per connection.  A forked child inherits
+    this table, but not the locks themselves: while an inherited connection is open, even a new
+    connection would read and write without locks.  So a child closes all inherited connections at
+    once.  Closing them does not affect the parent, which keeps its own locks, provided that no
+    transaction was open; therefore a fork waits for open transactions.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  as sqlite3 has it
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401  as in sqlite3
         super().__init__(*arguments, **options)
         self.lock = RLock()
         register_fork_aware(self)
 
     def close(self) -> None:
-        """Close it, once nobody uses it."""
+        """Close the connection, after waiting for the thread that uses it."""
         with self.lock:
             super().close()
 
     def before_fork(self) -> None:
-        """Wait for the statement or transaction that is under way."""
+        """Wait for the running statement or transaction, and block new ones."""
         self.lock.acquire()
 
     def after_fork_in_parent(self) -> None:
-        """Let others go on."""
+        """Let the threads of the parent continue."""
         self.lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Make SQLite forget what the parent has locked."""
+        """Close the connection, so that SQLite drops its inherited table of locks."""
         self.lock = RLock()
         self.close()
 
 
 class SqliteReader(SqlReader):
-    """One log of a ledger file, read through one connection."""
+    """A reader of one log of a ledger file through one connection."""
 
     def __init__(self, connection: _SharedConnection, origin: str) -> None:
         super().__init__(origin)
@@ -114,9 +118,10 @@ class SqliteReader(SqlReader):
         return self._fetch_rows("entries_at", places=str([[key or 0, n] for key, n in places]))
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
-        """Return the indexes of those consecutive leaves that are not found by their ids.
+        """Return those indexes, from `start` on, whose leaf the id lookup does not find there.
 
-        The column is read in the order of the log: SQLite itself keeps the index over it.
+        Compares the column in log order first, which is faster: SQLite itself keeps the index
+        over the column consistent with it.
         """
         stop = start + len(leaves)
         rows = self._fetch_rows("prefixes", log=self._log, start=start, stop=stop)
@@ -131,14 +136,14 @@ class SqliteReader(SqlReader):
             return db.execute(_SQL[query], parameters).fetchall()
 
     def _current(self) -> _SharedConnection:
-        """Return the connection, in the process that has opened it."""
+        """Return the connection; raise `StoreFailed` in a forked child."""
         if self._process != os.getpid():
             raise StoreFailed("reading", "this moment was opened before a fork; open it again")
         return self._db
 
 
 class SqliteStore(SqliteReader, SqlStore):
-    """One log of a ledger file that this process may write."""
+    """A store of one log in a ledger file; a forked child reconnects on first use."""
 
     def __init__(self, path: Path, origin: str) -> None:
         self._path = path
@@ -154,7 +159,10 @@ class SqliteStore(SqliteReader, SqlStore):
             raise
 
     def append(self, records: Sequence[EntryWrite]) -> None:
-        """Commit all of these or none, durably."""
+        """Commit all records durably, or none of them.
+
+        Raises `PositionTaken`, and the errors of the effects of the records.
+        """
         found: dict[tuple[str, str], int] = {}
         with self._write_transaction("appending") as execute:
             rows = [
@@ -176,26 +184,33 @@ class SqliteStore(SqliteReader, SqlStore):
                         row = (strand, n, body.name, part, body.salt, data)
                         self._db.execute(_SQL["add_body"], row)
             self._apply_effects(execute, records)
+        # After the commit: if the transaction had failed, these keys would not exist.
         self._cache_strand_keys(found)
 
     def pending_entries(self, limit: int) -> PendingEntries:
-        """Return the next entries without an index; commits are serial, so ids follow them."""
+        """Return the next entries without an index, in the order of their commits.
+
+        SQLite serializes commits, so the row ids give this order.
+        """
         rows = self._fetch_rows("waiting", log=self._log, limit=limit)
         return PendingEntries([EntryRow(*row[1:]) for row in rows], [row[0] for row in rows])
 
     def advance_head(
         self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
     ) -> None:
-        """Give the batch its indexes, store the tiles, replace old by new: all or nothing."""
+        """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
+
+        Raises `ConcurrentUpdate` if the head is not `old` or the batch is no longer pending.
+        """
         ids = batch.keys
         leaves = zip(range(old.size, new.size), ids, batch.leaves, strict=True)
         with self._write_transaction("sequencing"):
-            # The ids take part in the comparison: the tree may be the old one only if these
-            # entries are still waiting.
+            # The compare-and-set includes the first id: the head can be the expected one although
+            # another sequencer has already indexed these entries.
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
             if self._db.execute(_SQL["swap"], head).rowcount != 1:
                 raise ConcurrentUpdate(f"the tree of {self._origin}")
-            # One of them may have been set aside since it was seen: then it waits no more.
+            # An entry may have been moved to the quarantine since the batch was read.
             waited = self._db.execute(_SQL["remove_pending"], (self._log, ids[0], ids[-1]))
             if waited.rowcount != len(ids):
                 raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
@@ -207,7 +222,10 @@ class SqliteStore(SqliteReader, SqlStore):
             )
 
     def move_to_quarantine(self, batch: PendingEntries) -> None:
-        """Move these waiting entries, with their bodies, to the quarantine: all or nothing."""
+        """Move pending entries and their bodies to the quarantine, in one transaction.
+
+        Raises `ConcurrentUpdate` if an entry has been removed or changed since it was read.
+        """
         with self._write_transaction("setting rows aside") as execute:
             for key, row in zip(batch.keys, batch.rows, strict=True):
                 self._db.execute(_SQL["add_quarantine"], {"id": key})
@@ -220,17 +238,18 @@ class SqliteStore(SqliteReader, SqlStore):
                 execute("remove_waiting", id=key, log=self._log)
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows that were set aside."""
+        """Delete rows from the quarantine."""
         with self._write_transaction("discarding rows") as execute:
             for row in ids:
                 execute("discard_quarantine_bodies", log=self._log, id=row)
                 execute("discard_quarantine", log=self._log, id=row)
 
     def enforce_tags(self) -> bool:
-        """Refuse entries without a tag from now on, if no other process has the ledger open.
+        """Apply the migration that requires a tag on every entry, if no other process is connected.
 
-        Returns whether they are refused now.  A process of an older release would go on writing
-        entries that nobody sequences; so it must be gone, and it must not come back.
+        Returns whether tags are required now.  A process of an older release would keep writing
+        entries without tags, which are never sequenced: so none may be connected now, and the
+        migration keeps older releases from opening the file again.
         """
         with self._current().lock, _translate_errors("upgrading the schema"):
             if _version(self._db) >= _TAGS_MIGRATION:
@@ -238,48 +257,50 @@ class SqliteStore(SqliteReader, SqlStore):
             if not _is_only_connection(self._db):
                 return False
             _apply(self._db, [m for m in load_migrations("sqlite") if m.number <= _TAGS_MIGRATION])
+            # The check above has left the file in rollback mode.
             _use_wal(self._db)
             return True
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Keep a signed note; one with more cosignatures replaces the one of that size."""
+        """Store a signed checkpoint; one with more cosignatures replaces one of the same size."""
         with self._write_transaction("publishing"):
             self._db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
     def erase_body(self, position: Position, name: str) -> None:
-        """Erase a body and its salt, from the write-ahead log too.
+        """Erase a body and its salt, also from the write-ahead log.
 
-        Raises `StoreFailed` when somebody goes on reading a moment at which the body was there.
+        Raises `StoreFailed` while a reader holds a snapshot that contains the body.
         """
         with self._current().lock, _translate_errors("erasing"):
-            # Before the erasure too: if it cannot be made complete now, it is not begun, and
-            # whoever asks again still finds the body.
+            # Truncate before the erasure too: if a reader prevents it, nothing has been erased
+            # yet, and a retry still finds the body.
             self._truncate_wal()
             with _transaction(self._db):
                 self._db.execute(_SQL["erase"], self._body_key(position, name))
-                # It has no salt: by it, what was asked for could be found by trying.
+                # The digest in the idempotency record is not salted: with it, an attacker could
+                # confirm guesses of the erased request.
                 self._execute("forget_asked", log=self._log, run=position.run)
-            # The freed pages were overwritten (secure_delete); the log of their writing remains.
+            # secure_delete has overwritten the freed pages; now clear the write-ahead log.
             self._truncate_wal()
 
     def try_lead(self) -> bool:
-        """Tell whether this process may sequence: any may, and the swap sorts them out."""
+        """Return True: any process may sequence, and the compare-and-set detects conflicts."""
         return True
 
     @contextmanager
     def snapshot(self) -> Iterator[Reader]:
-        """Read everything as of one moment, through a connection of its own."""
+        """Open a reader of one snapshot of the log, on a connection of its own."""
         with open_reader(self._path, self._origin) as reader:
             yield reader
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection to the file."""
         self._db.close()
 
     def _current(self) -> _SharedConnection:
-        """Return the connection of this process, which a forked child has to open first."""
+        """Return the connection of this process; open a new one in a forked child."""
         if self._process != os.getpid():
-            with self._db.lock:  # that of the closed one, for all threads of this child
+            with self._db.lock:  # the closed connection's lock, shared by all threads of the child
                 if self._process != os.getpid():
                     self._db, self._process = _connect(self._path), os.getpid()
         return self._db
@@ -303,7 +324,7 @@ class SqliteStore(SqliteReader, SqlStore):
 
     def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
         look = {"log": self._log, "worker": claim.worker, "limit": claim.limit}
-        # Looked at first without the lock that writers wait for.
+        # Check first without a write lock: idle workers poll often, and writers would wait.
         if not self._fetch_rows("claimable", **look):
             return []
         own = frozenset(claim.own)
@@ -318,13 +339,16 @@ class SqliteStore(SqliteReader, SqlStore):
         return self._db.execute(_SQL[query], parameters)
 
     def _truncate_wal(self) -> None:
-        """Move all of the write-ahead log into the file, and make it empty."""
+        """Move the whole write-ahead log into the file and truncate it.
+
+        Raises `StoreFailed` if a reader prevents it.
+        """
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
             raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
     def _insert_rows(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
-        # Many rows in one statement: between statements the interpreter lets other threads run,
-        # and the writers behind this commit would each make it wait.
+        # Insert many rows per statement: between statements the interpreter may switch to another
+        # thread, and every waiting writer would delay this commit.
         for start in range(0, len(rows), _MAX_INSERT_ROWS):
             part = rows[start : start + _MAX_INSERT_ROWS]
             marks = f"({','.join('?' * len(part[0]))})"
@@ -342,7 +366,7 @@ class SqliteStore(SqliteReader, SqlStore):
 
 @contextmanager
 def open_reader(path: Path, origin: str) -> Iterator[SqliteReader]:
-    """Read a log as of one moment, without being able to write; also from a read-only disk."""
+    """Open a read-only reader of one snapshot of a log; this works on a read-only disk too."""
     with closing(_connect(path, read_only=True)) as connection:
         with connection.lock, _translate_errors("reading"):
             if _missing(connection):
@@ -358,7 +382,7 @@ def list_origins(path: Path) -> list[str]:
 
 
 def copy_ledger(path: Path, target: Path) -> None:
-    """Copy a ledger file as of one moment, while other processes go on writing it.
+    """Copy a snapshot of a ledger file while other processes keep writing to the file.
 
     The copy is one file without a write-ahead log beside it.
     """
@@ -369,21 +393,21 @@ def copy_ledger(path: Path, target: Path) -> None:
         source.lock,
         closing(sqlite3.connect(target, isolation_level=None)) as copy,
     ):
-        # All pages in one step: the read lock of that step is the one moment of the copy.
+        # All pages in one step: its read lock covers the whole copy, which makes it a snapshot.
         source.backup(copy, pages=-1)
         copy.execute("PRAGMA journal_mode = DELETE")
 
 
 @contextmanager
 def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
-    """Read a log in a copy that nobody writes, leaving no file beside it."""
+    """Open a reader of a log in a copy that no process writes to; create no files beside it."""
     with _translate_errors(f"opening {path}"), block_forks():
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         connection = _SharedConnection(uri, uri=True, isolation_level=None, check_same_thread=False)
     with closing(connection), _translate_errors("reading"):
         missing_migrations(
             "sqlite", _version(connection)
-        )  # refuses a schema that is newer than we are
+        )  # raises if the schema is newer than this release
         yield SqliteReader(connection, origin)
 
 
@@ -391,6 +415,7 @@ def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
     with _translate_errors(f"opening {path}"):
         if not read_only:
             _make_private(path)
+        # No fork between opening and registration: a child would not close this connection.
         with block_forks():
             connection = _SharedConnection(
                 _uri(path, read_only=read_only),
@@ -401,7 +426,7 @@ def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
             )
         try:
             with connection.lock:
-                missing_migrations("sqlite", _version(connection))  # refuses one newer than we are
+                missing_migrations("sqlite", _version(connection))  # raises if it is newer
                 if not read_only:
                     _make_durable(connection)
         except BaseException:
@@ -415,8 +440,9 @@ def _uri(path: Path, *, read_only: bool) -> str:
         return f"{path.absolute().as_uri()}?mode=rwc"
     if not path.exists():
         raise StoreFailed("opening", f"there is no ledger at {path}")
-    # A closed ledger on a read-only disk can be read only as a file that nobody changes; with a
-    # write-ahead log beside it that would show an older state, so then it is left to fail.
+    # On a read-only disk SQLite can open a WAL database only as immutable.  That ignores the
+    # write-ahead log: with a log that is not empty, it would show an older state, so the normal
+    # mode is used, which fails.
     log = path.with_name(path.name + "-wal")
     closed = not log.exists() or log.stat().st_size == 0
     frozen = closed and not _can_create_beside(path)
@@ -433,8 +459,8 @@ def _can_create_beside(path: Path) -> bool:
 
 
 def _use_wal(connection: sqlite3.Connection) -> str:
-    # SQLite does not wait for the lock that this statement needs on a new file: of several
-    # processes that make a ledger at the same time, all but one would fail.
+    # The busy timeout does not cover the lock that this statement needs on a new file.  Without
+    # this loop, all but one of several processes that create a ledger at once would fail.
     deadline = monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
@@ -448,7 +474,8 @@ def _use_wal(connection: sqlite3.Connection) -> str:
 
 
 def _make_private(path: Path) -> None:
-    # Bodies hold whatever agents said; SQLite gives its other files the mode of this one.
+    # Bodies hold confidential replies of agents, so only the owner may read the file.  SQLite
+    # creates its journal files with the same mode.
     try:
         if not path.exists():
             path.touch(mode=0o600)
@@ -462,7 +489,7 @@ def _make_durable(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
     level = connection.execute("PRAGMA synchronous").fetchone()[0]
-    if journal != "wal" or level < 2:
+    if journal != "wal" or level < 2:  # 2 is FULL
         raise DurabilityDisabled(f"journal_mode is {journal}, synchronous is {level}")
 
 
@@ -474,7 +501,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _missing(connection: sqlite3.Connection) -> list[Migration]:
-    """Return the migrations that may be applied beside older releases, and were not."""
+    """Return the missing migrations with which older releases keep working."""
     known = _additions(connection)
     return [
         migration
@@ -484,8 +511,8 @@ def _missing(connection: sqlite3.Connection) -> list[Migration]:
 
 
 def _additions(connection: sqlite3.Connection) -> set[int]:
-    # The release before this one refuses a file whose user_version it does not know.  So what it
-    # can live with is kept in a table that it does not look at.
+    # The previous release refuses a file whose user_version it does not know.  So migrations that
+    # it can work with are recorded in a table that it does not read.
     if not connection.execute(_SQL["has_additions"]).fetchone():
         return set()
     return {row[0] for row in connection.execute(_SQL["additions"])}
@@ -494,7 +521,7 @@ def _additions(connection: sqlite3.Connection) -> set[int]:
 def _apply(
     connection: sqlite3.Connection, migrations: Sequence[Migration], *, additive: bool = False
 ) -> None:
-    """Apply what was not applied; with `additive` only what older releases can live with."""
+    """Apply missing migrations in one transaction; with `additive`, only additive ones."""
     with _transaction(connection):
         connection.execute(_SQL["make_additions"])
         known, version = _additions(connection), _version(connection)
@@ -510,9 +537,9 @@ def _apply(
 
 
 def _is_only_connection(connection: sqlite3.Connection) -> bool:
-    """Tell whether no other connection is open, and leave the file in rollback mode if so.
+    """Return whether no other connection is open; if so, leave the file in rollback mode.
 
-    SQLite lets a file leave the write-ahead log only for the last connection that it has.
+    SQLite allows a file to leave WAL mode only if a single connection has it open.
     """
     connection.execute("PRAGMA busy_timeout = 0")
     try:
@@ -538,7 +565,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # A failed COMMIT (a full disk) may or may not have ended the transaction.
+        # A failed COMMIT (for example on a full disk) may or may not have ended the transaction.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
@@ -546,7 +573,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "Free some space on its disk, then try again",
-    # Also what SQLite says where there is not even room for its smallest file.
+    # SQLite also reports this if a full disk has no room even for its smallest file.
     sqlite3.SQLITE_IOERR: "See that its disk has free space and no faults, then try again",
     sqlite3.SQLITE_READONLY: "Let this user write the file and its folder",
     sqlite3.SQLITE_PERM: "Let this user write the file and its folder",
@@ -555,7 +582,7 @@ _REMEDIES = {
     sqlite3.SQLITE_CORRUPT: "Restore a backup of it: forum restore",
     sqlite3.SQLITE_NOTADB: "Restore a backup of it: forum restore",
 }
-"""What to do about an error of SQLite, by its primary code."""
+"""The remedy for an error of SQLite, keyed by primary result code."""
 
 
 @contextmanager

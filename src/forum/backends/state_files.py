@@ -1,4 +1,7 @@
-"""Small files that must survive a crash: remembered notes and keys."""
+"""Small files that must survive a crash: checkpoints, strand heads and keys.
+
+Each file is replaced as a whole and synced to disk before the write returns.
+"""
 
 import fcntl
 import os
@@ -16,18 +19,21 @@ _DEFAULT_WHAT = "a file beside the ledger"
 
 
 class FileCheckpointStore:
-    """One signed note in a file: replaced whole, fsynced before anyone hears of it."""
+    """A signed checkpoint in a file, replaced by compare-and-set and durable on return."""
 
     def __init__(self, path: Path, what: str = "a memory") -> None:
         self._path, self._what = path, what
 
     def latest(self) -> bytes | None:
-        """Return the note, or nothing when there never was one."""
+        """Return the note, or None if none was stored."""
         with _translate_errors("reading", self._path, self._what):
             return self._path.read_bytes() if self._path.exists() else None
 
     def advance(self, old: bytes | None, new: bytes) -> None:
-        """Replace old by new durably, whatever other processes try at the same time."""
+        """Replace the note `old` by `new` durably.
+
+        Raises `ConcurrentUpdate` if another process has replaced `old`.
+        """
         with lock_file(self._path, self._what):
             if self.latest() != old:
                 raise ConcurrentUpdate(f"what {self._path.name} remembers")
@@ -35,17 +41,17 @@ class FileCheckpointStore:
 
 
 class StrandHeadFile:
-    """The heads of strands that this machine has seen, in a file; none of them goes back."""
+    """The last entries of strands that this machine has seen, in a file; they only advance."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def latest(self, strand: str) -> tuple[int, str] | None:
-        """Return position and id of the last entry seen of a strand, if any was."""
+        """Return position and id of the last entry seen of a strand, or None."""
         return self._read().get(strand)
 
     def advance(self, strand: str, n: int, leaf: str) -> None:
-        """Remember the last entry of a strand, unless a later one is remembered."""
+        """Store the last entry of a strand, unless a later one is stored."""
         if self._read().get(strand, (-1, ""))[0] >= n:
             return
         with lock_file(self._path):
@@ -66,7 +72,7 @@ class StrandHeadFile:
 
 
 class FileByteSource:
-    """A file whose bytes are read in pieces, each when it is needed, and never kept."""
+    """A file that is read on demand, slice by slice, without caching."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -82,10 +88,10 @@ class FileByteSource:
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _DEFAULT_WHAT) -> None:
-    """Put a file in place whole: a crash leaves the old one or the new one."""
+    """Replace a file atomically and durably: a crash leaves the old or the new content."""
     draft = _sibling_path(path, ".new")
     with _translate_errors("writing", path, what):
-        # Not through a link that somebody has put there: it would be the file that it leads to.
+        # O_NOFOLLOW: if an attacker places a symbolic link here, its target must not be written.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         descriptor = os.open(draft, flags, mode)
         try:
@@ -94,9 +100,10 @@ def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _DEFAU
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
-        except OSError:  # a full disk, on which half a draft is in the way
+        except OSError:  # for example a full disk: remove the partial draft
             draft.unlink(missing_ok=True)
             raise
+        # The rename is durable only after the folder is synced too.
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -105,16 +112,16 @@ def write_durably(path: Path, data: bytes, mode: int = 0o600, what: str = _DEFAU
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder that only its owner can enter, with the folders above it that are missing.
+    """Create a folder, and its missing parents, that only the owner can access.
 
-    `Path.mkdir` gives its mode to the last folder alone; those above it would be open to others.
+    `Path.mkdir` applies its mode only to the last folder; other users could enter the parents.
     """
     for missing in reversed([f for f in (folder, *folder.parents) if not f.exists()]):
         missing.mkdir(exist_ok=True, mode=0o700)
 
 
 def write_key(path: Path, key: SigningKey) -> None:
-    """Keep a private key, readable by its owner only."""
+    """Write a private key to a file that only its owner can read."""
     make_private_folder(path.parent)
     material = b64encode(bytes([key.algorithm]) + key.seed).decode()
     text = f"{_PRIVATE_KEY_HEADER}+{key.name}+{key.verifier().key_id.hex()}+{material}\n"
@@ -122,7 +129,7 @@ def write_key(path: Path, key: SigningKey) -> None:
 
 
 def read_key(path: Path) -> SigningKey:
-    """Read a private key in the form that Go's note package writes too."""
+    """Read a private key in the format of Go's note package.  Raises `KeyUnreadable`."""
     try:
         text = path.read_bytes().decode()
     except OSError as error:
@@ -141,13 +148,13 @@ def read_key(path: Path) -> SigningKey:
 
 
 def write_write_keys(path: Path, keys: WriteKeys) -> None:
-    """Keep the write keys of a log, readable by their owner only."""
+    """Write the write keys of a log to a file that only its owner can read."""
     make_private_folder(path.parent)
     write_durably(path, keys.encode())
 
 
 def read_write_keys(path: Path) -> WriteKeys:
-    """Read the write keys of a log."""
+    """Read the write keys of a log.  Raises `KeyUnreadable`."""
     try:
         return WriteKeys.parse(path.read_bytes())
     except OSError as error:
@@ -157,13 +164,13 @@ def read_write_keys(path: Path) -> WriteKeys:
 
 
 def _sibling_path(path: Path, ending: str) -> Path:
-    # Added to the whole name: example.com and example.org are two files, not two endings of one.
+    # Append to the whole name: with_suffix would map example.com and example.org to one file.
     return path.with_name(path.name + ending)
 
 
 @contextmanager
 def lock_file(path: Path, what: str = _DEFAULT_WHAT) -> Iterator[None]:
-    """Let one process at a time do something about a file; the folder is made if need be."""
+    """Hold an exclusive lock for a file until the end of the block; create its folder if needed."""
     with _translate_errors("locking", path, what):
         make_private_folder(path.parent)
         file = _sibling_path(path, ".lock").open("ab")
@@ -172,8 +179,8 @@ def lock_file(path: Path, what: str = _DEFAULT_WHAT) -> Iterator[None]:
         try:
             yield
         finally:
-            # By name: a child that was forked meanwhile has the file open too, and closing ours
-            # would leave it locked for as long as that child lives.
+            # Unlock explicitly: a child that was forked meanwhile shares the open file, and closing
+            # it here would leave the lock in force for as long as the child lives.
             fcntl.flock(file, fcntl.LOCK_UN)
 
 

@@ -1,4 +1,4 @@
-"""Watching whether a store answers: for probes, which must not wait, and for the log."""
+"""Monitors whether a store responds, for health probes, which must not block, and for the log."""
 
 import logging
 from collections.abc import Iterator
@@ -10,51 +10,51 @@ from forum.errors import StoreFailed
 from forum.ledger import Store
 
 POLL_INTERVAL_S = 0.25
-"""How often the store is asked."""
+"""The interval between two queries to the store."""
 READY_WITHIN_S = 0.6
-"""How long an answer may take before probes are told that there is none."""
+"""The response time above which health probes report the store as unavailable."""
 LOST_AFTER_S = 5.0
-"""How long an answer may take before the operator is told: a busy machine is no lost database."""
+"""The response time above which the outage is logged; long enough for a busy machine."""
 
 
 LOG = logging.getLogger("forum")
 
 
 class StoreMonitor:
-    """Asks a store again and again; the log gets one line when it is gone, and one when it is back.
+    """A monitor that polls a store, and logs one line per outage and one per recovery.
 
-    One thread asks.  It may have to wait for as long as a driver waits for its server, so another
-    one watches the time, and neither is ever waited for.
+    One thread queries the store.  It may block for as long as the database driver waits for its
+    server, so a second thread watches the time.  No caller ever waits for either of them.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock, self._stop, self._hurry = Lock(), Event(), Event()
         self._asked: float | None = None
-        """When the question was asked that has no answer yet."""
+        """The start time of the query that has no response yet."""
         self._lost: float | None = None
-        """Since when the store does not answer."""
+        """The start time of the outage, if there is one."""
         self._told = False
-        """Whether the log has it."""
+        """Whether the outage was logged."""
         self._hint = ""
-        """What somebody else has met, about which the store was not asked yet."""
+        """A connection error that was reported since the last query."""
 
     @property
     def is_available(self) -> bool:
-        """Whether the store answers, known without asking it."""
+        """Whether the store responded lately; does not query it."""
         with self._lock:
             late = self._asked is not None and monotonic() - self._asked > READY_WITHIN_S
             return self._lost is None and not late
 
     def report_failure(self, error: StoreFailed) -> None:
-        """Take the word of somebody whose connection broke, and ask the store at once."""
+        """Record the error of a caller whose connection broke, and query the store at once."""
         with self._lock:
             self._hint = str(error)
         self._hurry.set()
 
     @contextmanager
     def run_in_background(self) -> Iterator[None]:
-        """Watch until the end of the block."""
+        """Monitor the store until the end of the block."""
         threads = [
             Thread(target=target, name=f"forum-{name}", daemon=True)
             for name, target in (("ping", self._probe_store), ("monitor", self._watch_probe))
@@ -88,7 +88,7 @@ class StoreMonitor:
                 self._mark_lost(asked, "the database does not answer")
 
     def _handle_probe_result(self, why: str | None) -> None:
-        """Take an answer in, or why there is none."""
+        """Record a response (None), or the reason why there was none, and log a change."""
         with self._lock:
             asked, self._asked = self._asked, None
         if why is not None:
@@ -98,7 +98,7 @@ class StoreMonitor:
             lost, told, hint = self._lost, self._told, self._hint
             self._lost, self._told, self._hint = None, False, ""
         if self._stop.is_set():
-            return  # a store that is closed says nothing of its database
+            return  # the store is being closed: its errors say nothing about the database
         if lost is not None and told:
             LOG.info("the database is back after %.1f s", monotonic() - lost)
         elif hint:

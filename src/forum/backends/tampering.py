@@ -1,6 +1,7 @@
-"""What somebody who holds the database can do to it.  For demonstrations and tests only.
+"""Attacks by a user with write access to the database.  For demonstrations and tests only.
 
-Each method is what one would type into the database's own shell; none of them asks the ledger.
+Most methods run a statement as it could be typed into the database's own shell, without any of the
+checks of the ledger.
 """
 
 import sqlite3
@@ -14,7 +15,7 @@ from forum.tlog import EMPTY_ROOT
 
 
 class DatabaseTamperer(ABC):
-    """Changes the rows of one log behind the ledger's back."""
+    """An attacker who changes rows of one log directly in the database."""
 
     def __init__(self, database: str, store: Store) -> None:
         self._store = store
@@ -26,31 +27,31 @@ class DatabaseTamperer(ABC):
         """Run one statement and commit it."""
 
     def overwrite(self, index: int, data: bytes) -> None:
-        """Put other bytes where an entry was."""
+        """Replace the bytes of an entry."""
         self._run("overwrite", log=self._log, idx=index, bytes=data)
 
     def delete(self, index: int) -> None:
-        """Remove an entry."""
+        """Delete an entry."""
         self._run("delete", log=self._log, idx=index)
 
     def swap_entries(self, one: int, two: int) -> None:
-        """Let two entries change places."""
+        """Exchange the places of two entries."""
         self._run("exchange", log=self._log, one=one, two=two)
 
     def set_body(self, position: Position, name: str, data: bytes) -> None:
-        """Put other content where a body was."""
+        """Replace the content of a body."""
         self._run("set_body", **self._place(position), name=name, data=data)
 
     def remove_body(self, position: Position, name: str) -> None:
-        """Remove a body and its salt."""
+        """Delete a body and its salt."""
         self._run("erase", **self._place(position), name=name)
 
     def delete_pending(self, position: Position) -> None:
-        """Remove an entry that has no index yet."""
+        """Delete an entry that has no index yet."""
         self._run("unsequenced_delete", **self._place(position))
 
     def replace_history(self, entries: Sequence[bytes], keep_checkpoints: int = 0) -> None:
-        """Put another history in place of the whole log: entries, indexes, tiles and root."""
+        """Replace the history of the whole log: entries, indexes, tiles and root."""
         for query in ("wipe_entries", "wipe_leaves", "wipe_tiles"):
             self._run(query, log=self._log)
         self._run("wipe_checkpoints", log=self._log, size=keep_checkpoints)
@@ -60,7 +61,7 @@ class DatabaseTamperer(ABC):
         Sequencer(self._store).drain()
 
     def insert(self, data: bytes, tag: bytes = b"") -> None:
-        """Add an entry with any bytes, under a row of its own if its position is taken."""
+        """Insert an entry with any bytes, under another strand name if its position is taken."""
         entry = LEDGER_KINDS.read(data)
         taken = entry.n < sum(1 for _ in self._store.strand_rows(entry.run, entry.strand))
         strand = f"{entry.strand}-too" if taken else entry.strand
@@ -68,31 +69,31 @@ class DatabaseTamperer(ABC):
         self._store.append([EntryWrite(position, data, leaf_of(data), tag=tag)])
 
     def move(self, position: Position, strand: str) -> None:
-        """Put an entry under another strand of its run."""
+        """Move an entry to another strand of its run."""
         self._run("move_entry", **self._place(position), other=strand)
 
     def rename_run(self, run: str, name: str) -> None:
-        """Let all strands of a run stand under another name."""
+        """Assign all strands of a run to another run name."""
         self._run("rename_run", log=self._log, run=run, name=name)
 
     def hide_row(self, position: Position) -> None:
-        """Let an entry that waits for its index never get one."""
+        """Make the sequencer skip a pending entry, so that it never gets an index."""
         self._run("hide_row", **self._place(position))
 
     def set_prefix(self, leaf: bytes, prefix: int) -> None:
-        """Let an entry not be found by its id."""
+        """Change the lookup key of an entry, so that it is not found by its id."""
         self._run("set_prefix", log=self._log, prefix=leaf_prefix(leaf), other=prefix)
 
     def set_cap(self, run: str, usd: int) -> None:
-        """Let a run spend as much as this."""
+        """Change the dollar cap of a run."""
         self._run("set_cap", log=self._log, run=run, usd=usd)
 
     def clear_timers(self, run: str) -> None:
-        """Let nobody look after a run any more."""
+        """Delete the timers of a run, so that no worker continues it."""
         self._run("clear_timers", log=self._log, run=run)
 
     def redirect_idempotency_key(self, run: str, other: str) -> None:
-        """Answer whoever asks again for a run with another one."""
+        """Make the idempotency key of a run lead to another run."""
         self._run("redirect", log=self._log, run=run, other=other)
 
     def _place(self, position: Position) -> dict[str, object]:
@@ -101,7 +102,7 @@ class DatabaseTamperer(ABC):
 
 
 class SqliteTamperer(DatabaseTamperer):
-    """Somebody with the ledger file."""
+    """An attacker who can write to the ledger file."""
 
     def __init__(self, path: Path, store: Store) -> None:
         super().__init__("sqlite", store)
@@ -116,7 +117,7 @@ class SqliteTamperer(DatabaseTamperer):
 
 
 class PostgresTamperer(DatabaseTamperer):
-    """Somebody with the right to write to the tables."""
+    """An attacker with the right to write to the tables."""
 
     def __init__(self, url: str, store: Store) -> None:
         super().__init__("postgres", store)

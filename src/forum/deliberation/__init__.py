@@ -1,18 +1,18 @@
-"""Deliberation as a state machine: the transcript so far goes in, the next turn comes out.
+"""Deliberation protocols as pure state machines: turn results go in, the next step comes out.
 
-It decides who speaks, what they may see and when the question is settled, and it declares the
-kinds of entry that a deliberation leaves behind.  The room may import `forum.work`,
-`forum.ledger` and what lies beneath them; `forum.verify`, `forum.engine` and the rooms above them
-may import it.  It is pure: it calls no model, and a transcript read back from the ledger leads to
-the same turns.
+The package decides which seat speaks, what it may see and when the question is settled, and it
+declares the entry kinds that a deliberation records. It may import `forum.work`, `forum.ledger` and
+the packages below them; `forum.verify`, `forum.engine` and the packages above them may import it.
+It calls no model and reads no clock, so replaying a transcript from the ledger yields the same
+turns.
 
-    steps      what every protocol consists of
-    council    sealed ballots, an anonymous exchange, a vote: ours, the default
-    counting   what its ballots come to
-    report     what a council leaves to its readers
-    symposium  the open protocol of that name, with its forms and laws
-    seating    who sits on a panel
-    auditing   whether a recorded session follows from what was said in it
+    steps          the types that every protocol is built from
+    council        sealed ballots, an anonymous exchange, a vote: the default protocol
+    tally          counts the ballots of a council
+    council_report the report that a council leaves to its readers
+    symposium      the open protocol of that name, with its schemas and invariants
+    seating        assigns personas and agents to the seats of a panel
+    session_audit  checks that a recorded session follows from its replies
 """
 
 from forum.deliberation.ballots import TurnId, parse_ballot_turn

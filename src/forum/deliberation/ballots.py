@@ -1,4 +1,4 @@
-"""What a seat says: its ballot, in the form in which it is asked for, read and recorded."""
+"""The ballot of a seat: its JSON schema, its parsing and its recorded form."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from forum.work import (
 )
 
 MAX_CLAIMS = 3
-"""How many claims a seat may make in one ballot."""
+"""Maximum number of claims in one ballot."""
 MAX_CONFIDENCE = 100
 
 _MAX_LINE_LENGTH = 300
@@ -24,7 +24,7 @@ _MAX_ANSWER_LENGTH = 4000
 _MIN_LINE_LENGTH = 60
 _TURN = re.compile(r"ballot\.(\d+)\.(\d+)").fullmatch
 _NOTHING = frozenset({"", "-", "n/a", "none", "null"})
-"""What models write where they were asked to leave something empty."""
+"""What models write in members that they were asked to leave empty."""
 
 
 class TurnId(NamedTuple):
@@ -40,68 +40,72 @@ class TurnId(NamedTuple):
 
 
 def parse_ballot_turn(turn: str) -> TurnId | None:
-    """Return where a ballot is cast, if one is in the turn of this name."""
+    """Return the round and seat of a ballot turn, or None if the name is that of another turn."""
     found = _TURN(turn)
     return TurnId(int(found[1]), int(found[2])) if found else None
 
 
 class StatedClaim(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A claim, and where to look in order to check it."""
+    """A claim and where to check it."""
 
     text: str
     evidence: str = ""
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """Why a claim does not hold."""
+    """An objection to a claim."""
 
     claim: str
     why: str
 
 
 class PeerAnswer(msgspec.Struct, frozen=True):
-    """What a seat says to another one's question."""
+    """A reply to another seat's question."""
 
     to: str
     text: str
 
 
 class Ballot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An answer, and what it rests on."""
+    """A seat's answer and its grounds."""
 
     answer: str
     confidence: int | float
-    """In per cent."""
+    """In percent."""
     claims: tuple[StatedClaim, ...] = ()
     because: tuple[str, ...] = ()
-    """The claims for which it has changed its answer."""
+    """The claims that made the seat change its answer."""
     evidence: str = ""
-    """What else it has changed its answer for."""
+    """Other evidence that made the seat change its answer."""
     supports: tuple[str, ...] = ()
     attacks: tuple[Attack, ...] = ()
     question: str = ""
-    """What it wants to know from the others."""
+    """A question to the other seats."""
     replies: tuple[PeerAnswer, ...] = ()
     decides: str = ""
-    """What evidence would change its mind."""
+    """The evidence that would change the seat's mind."""
     blocker: str = ""
-    """An objection that must be answered before anything is called agreed."""
+    """An objection that must be answered before the council may agree."""
 
 
 class BallotRules(msgspec.Struct, frozen=True):
-    """What a ballot may say."""
+    """The values that a ballot may contain."""
 
     options: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
-    """The claims that can be referred to."""
+    """The claims that the ballot can refer to."""
     peers: tuple[str, ...] = ()
-    """Those whose questions can be answered."""
+    """The labels of the seats whose questions can be answered."""
     room: int = 20_000
-    """How many characters its author can surely say."""
+    """How many characters fit into a reply of the agent."""
 
 
 def ballot_schema(rules: BallotRules, *, first: bool) -> bytes:
-    """Return the form of a ballot: reasons before the answer, so that they can lead to it."""
+    """Return the JSON schema of a ballot.
+
+    Reasons come before the answer: a model writes in this order, so its reasons can lead to the
+    answer.
+    """
     line, answer, items = _length_limits(rules.room)
     words = text_schema(line)
     claim = object_schema({"text": words, "evidence": words})
@@ -130,7 +134,7 @@ def ballot_schema(rules: BallotRules, *, first: bool) -> bytes:
 
 
 def read_ballot(said: bytes, rules: BallotRules) -> Ballot:
-    """Read what a seat has said.  Raises `ValueError` with words for its author."""
+    """Parse a seat's reply. Raises `ValueError` with a message for its author."""
     ballot = parse_structured(said, _ballot)
     answer = _match_option(ballot.answer, rules.options)
     if not normalize_answer(answer):
@@ -138,7 +142,7 @@ def read_ballot(said: bytes, rules: BallotRules) -> Ballot:
     claims = (
         StatedClaim(_to_line(claim.text), _to_line(claim.evidence)) for claim in ballot.claims
     )
-    # One word on each claim, and one to each other seat: who repeats himself is heard once.
+    # One attack per claim and one reply per peer: the last one replaces earlier ones.
     attacks = {
         attack.claim: Attack(attack.claim, _to_line(attack.why)) for attack in ballot.attacks
     }
@@ -176,7 +180,7 @@ def _match_option(answer: str, options: Sequence[str]) -> str:
 
 
 def _to_percent(said: float) -> int:
-    """Return a confidence in per cent: some say 0.8 where they were asked for 80."""
+    """Return a confidence in percent: some models write 0.8 when asked for 80."""
     percent = round(100 * said) if type(said) is float and said <= 1 else round(said)
     if not 0 <= percent <= MAX_CONFIDENCE:
         raise ValueError(f"confidence: a number from 0 to {MAX_CONFIDENCE}")
@@ -184,7 +188,7 @@ def _to_percent(said: float) -> int:
 
 
 def _keep_known_claims(names: Sequence[str], claims: Sequence[str]) -> tuple[str, ...]:
-    """Return the claims that are there: what a seat has made up is nothing to refer to."""
+    """Return the names of existing claims, dropping names that the model made up."""
     return tuple(dict.fromkeys(name for name in names if name in claims))[:MAX_CLAIMS]
 
 
@@ -197,9 +201,10 @@ def _truncate(words: str, most: int) -> str:
 
 
 def _length_limits(room: int) -> tuple[int, int, int]:
-    """Return how long a line and an answer may be, and a list: all of it has to fit into a reply.
+    """Return the maximum length of a line, of the answer and of a list, so that a reply fits.
 
-    An exchange has four lists, of which two have two lines for an item, and four lines beside them.
+    A ballot of the exchange has four lists, two of them with two lines per item, and four more
+    lines.
     """
     items = max(1, min(MAX_CLAIMS, room // 600))
     line = max(_MIN_LINE_LENGTH, min(_MAX_LINE_LENGTH, room // 40))

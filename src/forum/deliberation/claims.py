@@ -1,4 +1,4 @@
-"""The claims that were made in a council, and what the others made of them."""
+"""The claims made in a council, with their support and the attacks on them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from forum.deliberation.ballots import Ballot, StatedClaim
 from forum.work import normalize_answer
 
 MAX_ATTACKS = 3
-"""How many of the attacks on a claim are shown, the newest."""
+"""How many attacks on a claim are shown: the newest ones."""
 
 
 class ClaimStatus(StrEnum):
@@ -20,36 +20,39 @@ class ClaimStatus(StrEnum):
 
     OPEN = "open"
     SUPPORTED = "supported"
-    """Others rest on it, too, and nobody attacks it."""
+    """Other seats support it, and none attacks it."""
     CONTESTED = "contested"
 
 
 class CouncilClaim(msgspec.Struct, frozen=True):
-    """Something that a seat has claimed."""
+    """A claim made by a seat."""
 
     name: str
     seat: int
     text: str
     evidence: str = ""
     answer: str = ""
-    """The position that it was made for."""
+    """The position that the claim was made for."""
     authors: frozenset[int] = frozenset()
-    """Who has made it, in whatever order: to none of them is it news."""
+    """All seats that made the claim. It can be no reason for any of them to change the answer."""
     support: frozenset[int] = frozenset()
-    """Who else rests on it."""
+    """The other seats that support it."""
     attacks: tuple[tuple[int, str], ...] = ()
-    """Who attacks it, and why: nobody stands here twice, nor among its support."""
+    """(seat, reason) of each attack.
+
+    A seat appears here at most once, and then not in `support`.
+    """
 
     @property
     def status(self) -> ClaimStatus:
-        """How it stands."""
+        """Contested if attacked, else supported if another seat supports it, else open."""
         if self.attacks:
             return ClaimStatus.CONTESTED
         return ClaimStatus.SUPPORTED if self.support else ClaimStatus.OPEN
 
 
 class ShownClaim(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A claim as others are shown it: who made it is not said."""
+    """A claim as it is shown to other seats, without its author."""
 
     id: str
     claim: str
@@ -64,15 +67,16 @@ class ClaimRegister(msgspec.Struct):
 
     claims: dict[str, CouncilClaim] = {}
     names: dict[str, str] = {}
-    """Of each claim, by what it says."""
+    """Name of each claim by its normalized text."""
 
     def add_ballots(self, ballots: Mapping[int, Ballot], seed: str) -> int:
-        """Take in the ballots of a round, and return how many claims were new.
+        """Add the ballots of a round and return the number of new claims.
 
-        The same claim made again is support for it.  What a seat has said last of a claim holds.
+        Repeating a claim of another seat supports it. A seat's last statement about a claim
+        replaces its earlier ones.
         """
         known = len(self.claims)
-        # No order that readers see may tell who sits where.
+        # The numbering of claims is visible to readers and must not reveal the seats.
         order = shuffle_by_seed(ballots, seed, "claims")
         for seat in order:
             for stated in ballots[seat].claims:
@@ -85,9 +89,10 @@ class ClaimRegister(msgspec.Struct):
         return len(self.claims) - known
 
     def select_shown(self, counts: Mapping[str, int], most: int) -> tuple[ShownClaim, ...]:
-        """Return the claims as they are shown, those of the smallest minority first.
+        """Return at most `most` claims as they are shown, those of the smallest minority first.
 
-        Where there are too many, every position has its turn, with its newest claims.
+        If there are more, each position contributes its newest claim, then its second newest, and
+        so on.
         """
         ages: Counter[str] = Counter()
         turns: dict[str, int] = {}
@@ -116,6 +121,7 @@ class ClaimRegister(msgspec.Struct):
         self.claims[same] = replace(claim, evidence=evidence, authors=authors)
         self._add_support(seat, same)
 
+    # A seat can neither support nor attack a claim of which it is the first author.
     def _add_support(self, seat: int, name: str) -> None:
         claim = self.claims[name]
         if claim.seat != seat:
@@ -142,7 +148,7 @@ def _shown(claim: CouncilClaim) -> ShownClaim:
 
 
 def shuffle_by_seed(items: Iterable[int], seed: str, reader: str) -> list[int]:
-    """Return items in an order that nobody could choose, another one for each reader."""
+    """Return items in an order that no seat can choose and that differs between readers."""
 
     def key(item: int) -> bytes:
         return sha256(f"{seed}/{reader}/{item}".encode()).digest()

@@ -1,7 +1,7 @@
-"""What a session has used by what its calls say, and whether a turn could be refused another one.
+"""Bounds on the spending of a session, to check whether a turn was rightly refused budget.
 
-Turns of one step are taken at the same time, so nobody can tell from the record what those beside
-it had used when one was refused: between nothing, and all that was reserved or billed.
+Turns of one step run concurrently, so the record does not show how much the other turns had used
+when one was refused: at least nothing, at most everything that was reserved or billed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,16 +26,16 @@ _tables = msgspec.json.Decoder(dict[str, Amount])
 
 
 class SpendBounds(msgspec.Struct):
-    """What turns have used that are over, at least and at most."""
+    """Lower and upper bounds on the spending of finished turns."""
 
     cap: Amount
     least: Amount = ZERO_AMOUNT
     most: Amount = ZERO_AMOUNT
     overrun: Amount = ZERO_AMOUNT
-    """What was billed above what was reserved: it is spent, even beyond the cap."""
+    """Amounts billed beyond their reservation: they are spent even if that exceeds the cap."""
 
     def find_wrong_refusals(self, turns: Sequence[TaskRun]) -> list[TaskRun]:
-        """Return those turns of a step that were stopped by a budget which was not used up."""
+        """Return the turns of a step that were stopped by a budget that was not used up."""
         stopped = ((turn, turn.stopped) for turn in turns if turn.stopped)
         return [
             turn
@@ -44,19 +44,19 @@ class SpendBounds(msgspec.Struct):
         ]
 
     def add_turns(self, turns: Iterable[TaskRun]) -> None:
-        """Count turns that are over."""
+        """Add finished turns."""
         calls = [call for turn in turns for call in turn.calls]
         self.least = self.least.plus(sum_amounts(map(_least, calls)))
         self.most = self.most.plus(sum_amounts(call.spent for call in calls))
         self.overrun = self.overrun.plus(sum_amounts(map(_overrun, calls)))
 
     def is_exceeded(self) -> bool:
-        """Tell whether more was used than any reservation could have allowed."""
+        """Return whether more was spent than any order of reservations could have allowed."""
         return self.least.exceeds(self.cap.plus(self.overrun))
 
     def _is_due(self, turn: TaskRun, stop: StopFacts, turns: Sequence[TaskRun]) -> bool:
         if read_limit_name(stop.limit) is not None:
-            # A cap over many runs: what the others have used is not in the record of this one.
+            # A cap shared by many runs: this record does not contain the spending of the others.
             return stop.used + stop.asked > stop.cap
         if stop.limit not in Amount._fields:
             return False
@@ -72,10 +72,10 @@ class SpendBounds(msgspec.Struct):
 def is_consistent_spend_table(
     data: bytes, over: Sequence[TaskRun], last: Sequence[TaskRun]
 ) -> bool:
-    """Tell whether a table may say what agents had spent when some turns were over, others not.
+    """Return whether a spending table is possible with `over` finished and `last` running.
 
-    Of these nobody can tell how far they were: a call costs nothing before it is made, what is
-    reserved for it while it is under way, and what was billed for it once it is answered.
+    The progress of running turns is unknown: a call costs nothing before it is made, its
+    reservation while it runs, and its bill once it is answered.
     """
     try:
         table = _tables.decode(data)
@@ -89,7 +89,7 @@ def is_consistent_spend_table(
     for call in (call for turn in last for call in turn.calls):
         _add(most, call, _most(call))
     if {"", UNNAMED_AGENT} <= {call.called.agent for turn in (*over, *last) for call in turn.calls}:
-        least.pop(UNNAMED_AGENT, None)  # one of the two hides the other
+        least.pop(UNNAMED_AGENT, None)  # in the table one replaces the other
     return msgspec.json.encode(table) == data and all(
         agent in most
         and not spent.exceeds(most[agent])
@@ -109,7 +109,7 @@ def _overrun(call: CallRecord) -> Amount:
 
 
 def _least(call: CallRecord) -> Amount:
-    """Return what a call has surely cost its run: what a fork takes over was paid elsewhere."""
+    """Return the certain cost of a call to its run; a forked run's reply was paid elsewhere."""
     reply = call.replied
     lost_for_free = reply is not None and reply.why is Why.LOST and not any(call.spent[:2])
     if lost_for_free or (reply is not None and reply.source is ReplyOrigin.RECORDED):
@@ -118,5 +118,5 @@ def _least(call: CallRecord) -> Amount:
 
 
 def _most(call: CallRecord) -> Amount:
-    """Return the most that a call has cost while it was under way, or since."""
+    """Return the highest cost of a call at any time, while it ran or since."""
     return Amount(*map(max, call.called.reserved, call.spent))

@@ -1,8 +1,8 @@
-"""A council: sealed ballots, an anonymous exchange, and code that counts the votes.
+"""The council protocol: sealed ballots, an anonymous exchange, and a vote counted by code.
 
-Nobody sees anything of another seat before all ballots of a round are sealed.  A change of answer
-has to name its reason, or it is not weighed.  Who is asked, what they are told, when it ends and
-what the answer is follow from the ballots alone.
+No seat sees anything of another seat before all ballots of a round are sealed. A change of answer
+must name its reason, or it does not count. The turns, the prompts, the end and the answer follow
+from the ballots alone.
 """
 
 from collections import Counter
@@ -69,67 +69,66 @@ from forum.tlog import Hash
 from forum.work import Council, Quotation, normalize_answer
 
 MAX_COMPARED = 4
-"""How many answers a judge, or a tool, is shown."""
+"""Maximum number of answers that a judge compares or a tool checks."""
 PER_MILLE = 1000
 
 _LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def run_council(session: Session) -> ProtocolSteps:
-    """Deliberate."""
+    """Start a council for a session."""
     return _CouncilState(session).steps()
 
 
 class _SessionStopped(Exception):
-    """The session was stopped."""
+    """Raised when the session was stopped by a limit or a cancellation."""
 
 
 class _CouncilState(msgspec.Struct):
-    """A council as far as it has come."""
+    """The state of a council."""
 
     session: Session
     casts: list[CastBallot] = []
     changes: list[AnswerChange] = []
     claims: ClaimRegister = msgspec.field(default_factory=ClaimRegister)
     weighed: dict[int, Ballot] = {}
-    """The ballot of each seat that counts: the last one that it had a reason for."""
+    """The counted ballot of each seat; `_weigh` decides which one counts."""
     stated: dict[int, Ballot] = {}
-    """What each seat has said last."""
+    """The last ballot of each seat, whether it counts or not."""
     stands: dict[int, str] = {}
-    """Its position."""
+    """The normalized answer of each seat's last ballot."""
     answered: dict[int, AnsweredQuestion] = {}
-    """What seats have asked that others have answered in this round."""
+    """Questions of seats that others answered in this round."""
     labels: dict[int, dict[str, int]] = {}
-    """How each reader has called the others in this round."""
+    """For each reader, the letters that stood for the other seats in this round."""
     baseline: BaselineFacts | None = None
     baseline_answer: str = ""
     spent: Amount = ZERO_AMOUNT
     seed: str = ""
     round: int = 0
     news: int = 0
-    """How many claims were new in this round."""
+    """Number of claims that were new in this round."""
 
     @property
     def council(self) -> Council:
-        """Its rules."""
+        """The rules of the council."""
         panel = self.session.policy.panel
-        assert isinstance(panel, Council)  # noqa: S101  `deliberate` has looked
+        assert isinstance(panel, Council)  # noqa: S101  `start_protocol` checked the type
         return panel
 
     @property
     def question(self) -> Quotation:
-        """What is deliberated on."""
+        """The question as it is quoted in prompts, cut to the input limit of the policy."""
         whole = self.session.problem.encode(errors="replace")
         return Quotation("the question", whole[: self.session.policy.input_bytes], len(whole))
 
-    # The course of it
-
     def steps(self) -> ProtocolSteps:
-        """Go through all of it."""
+        """Run the council from the first ballots to the close."""
         try:
             end = yield from self._deliberate()
             answer, ground = yield from self._choose(end)
         except _SessionStopped:
+            # The votes that are already in still yield an answer, and the close is still recorded.
             end, answer, ground = End.STOPPED, self._leader(), Ground.VOTE
         return (yield from self._close(end, answer, ground))
 
@@ -141,6 +140,7 @@ class _CouncilState(msgspec.Struct):
             CouncilFacts(len(council.seats), len(agents), council.baseline, council.rounds),
         )
         seats = range(1, len(council.seats) + 1)
+        # Without a baseline all seats are asked at once, and there is no gate.
         first = council.baseline or len(seats)
         yield from self._collect_ballots(seats[:first])
         if (yield from self._check_baseline(len(seats[:first]))):
@@ -152,11 +152,12 @@ class _CouncilState(msgspec.Struct):
             if end is not None:
                 return end
             self.round += 1
+            # Only seats that have cast a ballot before take part in the exchange.
             yield from self._collect_ballots([seat for seat in seats if seat in self.weighed])
             yield from self._reveal()
 
     def _collect_ballots(self, seats: Iterable[int]) -> ProtocolPart[None]:
-        """Have seats cast their ballots, all at the same time."""
+        """Ask seats for their ballots, all concurrently."""
         turns = tuple(self._ballot_turn(seat) for seat in seats)
         if not turns:
             return
@@ -175,7 +176,7 @@ class _CouncilState(msgspec.Struct):
         return heard
 
     def _ballot_turn(self, seat: int) -> AgentTurn:
-        """Return what a seat is asked."""
+        """Return the turn in which a seat casts its ballot of this round."""
         chair, options = self.council.seats[seat - 1], self.council.options
         room = self.session.policy.max_reply_chars(chair.agent)
         if self.round == 0:
@@ -200,10 +201,8 @@ class _CouncilState(msgspec.Struct):
             ),
         )
 
-    # The gate
-
     def _check_baseline(self, asked: int) -> ProtocolPart[bool]:
-        """Record what the first seats have answered, and tell whether that is all."""
+        """Record the answer of the first seats and return whether it ends the council."""
         council = self.council
         self.baseline_answer, votes = most_frequent_answer(self.casts)
         passage, agreement = BaselineDecision.OPEN, PER_MILLE * votes // asked
@@ -213,6 +212,7 @@ class _CouncilState(msgspec.Struct):
             passage = (
                 BaselineDecision.AGREED if agreed and not blocked else BaselineDecision.DELIBERATE
             )
+        # Agreement alone is not enough if a tool can check the answer.
         if passage is BaselineDecision.AGREED and council.check:
             holds = yield from self._check_answers([normalize_answer(self.baseline_answer)])
             passage = BaselineDecision.AGREED if holds else BaselineDecision.DELIBERATE
@@ -224,12 +224,12 @@ class _CouncilState(msgspec.Struct):
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
         return passage is BaselineDecision.AGREED
 
-    # The exchange
-
     def _reveal(self) -> ProtocolPart[None]:
-        """Take in the ballots of a round, now that all are sealed."""
+        """Process the ballots of a round, which are all sealed by now."""
         casts = [cast for cast in self.casts if cast.round == self.round]
         ballots = {cast.seat: cast.ballot for cast in casts}
+        # The seed depends on the question and on every ballot, so no seat can choose the order in
+        # which readers see the others.
         sealed = [self.session.problem.encode(errors="replace")]
         sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
         self.seed = sha256(b"".join(sha256(one).digest() for one in sealed)).hexdigest()
@@ -243,24 +243,29 @@ class _CouncilState(msgspec.Struct):
         self.stands |= {seat: normalize_answer(ballot.answer) for seat, ballot in ballots.items()}
 
     def _weigh(self, seat: int, ballot: Ballot) -> None:
-        """Let a ballot count, unless it leaves what counts so far without a reason."""
+        """Count a ballot, unless it changes the counted answer without a reason."""
         counted, stated = self.weighed.get(seat), self.stated.get(seat)
         if counted is None or stated is None:
             self.weighed[seat] = ballot
             return
         claims, stand = self.claims.claims, normalize_answer(ballot.answer)
+        # A seat's own claim is no reason: it was no news to that seat.
         reasons = tuple(name for name in ballot.because if seat not in claims[name].authors)
         change = AnswerChange(
             seat, self.round, stated.answer, ballot.answer, reasons, ballot.evidence
         )
         if self.stands[seat] != stand:
             self.changes.append(change)
-        # Against what counts, not against what was said last: to say it twice is no reason.
+        # Compare with the counted answer, not with the last one: repeating an unreasoned change is
+        # not a reason for it.
         if change.reasoned or normalize_answer(counted.answer) == stand:
             self.weighed[seat] = ballot
 
     def _collect_peer_answers(self, ballots: dict[int, Ballot]) -> dict[int, AnsweredQuestion]:
-        """Return what seats have answered to those who asked; nobody can write to anybody else."""
+        """Return the replies to each seat's question.
+
+        A seat can only reply to the peers it was shown: a reply is addressed by their labels.
+        """
         found: dict[int, list[str]] = {}
         for seat in shuffle_by_seed(ballots, self.seed, "replies"):
             for reply in ballots[seat].replies:
@@ -272,14 +277,15 @@ class _CouncilState(msgspec.Struct):
         }
 
     def _seat_view(self, reader: int) -> SeatView:
-        """Return what a seat may see: a few others, those of other opinions and the fewest first.
+        """Return the view of one seat: a few peers, differing and rare opinions first.
 
-        Names are letters, given anew for every reader and round.
+        Peers are named by letters, assigned anew for every reader and round, so a seat cannot be
+        tracked.
         """
         counts, heard = Counter(self.stands.values()), Counter[str]()
         others = shuffle_by_seed((s for s in self.stated if s != reader), self.seed, f"{reader}")
         strangeness: dict[int, tuple[int, bool, int]] = {}
-        for seat in others:  # one voice of each opinion first, then their second voices
+        for seat in others:  # one seat of each opinion first, then their second seats
             stand = self.stands[seat]
             strangeness[seat] = heard[stand], stand == self.stands[reader], counts[stand]
             heard[stand] += 1
@@ -291,7 +297,7 @@ class _CouncilState(msgspec.Struct):
         return SeatView(self.stated[reader], peers, claims, self.answered.get(reader))
 
     def _find_end(self) -> End | None:
-        """Tell whether nobody is to be asked again, and why."""
+        """Return why no further round is held, or None if another one follows."""
         if not self.stated:
             return End.SILENT
         if self._is_unanimous() and not self._blockers():
@@ -302,8 +308,6 @@ class _CouncilState(msgspec.Struct):
             return End.EXHAUSTED
         return End.ROUNDS if self.round >= self.council.rounds else None
 
-    # The answer
-
     def _tally(self) -> Tally:
         return Tally(self.weighed.values())
 
@@ -311,12 +315,15 @@ class _CouncilState(msgspec.Struct):
         return self._tally().rank_positions(normalize_answer(self.baseline_answer))
 
     def _leader(self) -> str:
-        if not self.weighed:  # stopped before the first reveal: what is in is counted
+        if not self.weighed:  # stopped before the first reveal: count the ballots that are in
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
         return next(iter(self._ranking()), "")
 
     def _choose(self, end: End) -> ProtocolPart[tuple[str, Ground]]:
-        """Return the answer: by a tool where there is one, by vote, by a judge as a last resort."""
+        """Return the answer and its ground: a tool's check, else the vote, else a judge.
+
+        The judge only decides between free texts none of which has a majority.
+        """
         if end is End.GATE:
             return normalize_answer(self.baseline_answer), Ground.GATE
         ranking = self._ranking()
@@ -326,13 +333,14 @@ class _CouncilState(msgspec.Struct):
             holding = yield from self._check_answers(ranking[:MAX_COMPARED])
             if holding:
                 return holding[0], Ground.CHECK
+        # Fixed options are decided by the vote alone; a judge only compares free texts.
         open_texts = not self.council.options and self.council.judge is not None
         if open_texts and not self._tally().has_majority(ranking[0]) and len(ranking) > 1:
             return (yield from self._judge_answers(ranking[:MAX_COMPARED]))
         return ranking[0], Ground.VOTE
 
     def _check_answers(self, stands: list[str]) -> ProtocolPart[list[str]]:
-        """Return the positions that a tool finds to hold."""
+        """Return the positions whose answer passes the tool's check."""
         given = (
             _ProbeInput(self.session.problem, best_wording(self.casts, stand)) for stand in stands
         )
@@ -348,7 +356,11 @@ class _CouncilState(msgspec.Struct):
         return [stand for stand, said in results if said.fate is TurnStatus.SAID]
 
     def _judge_answers(self, ranking: list[str]) -> ProtocolPart[tuple[str, Ground]]:
-        """Compare answers, each pair in both orders: who prefers whatever comes first is found."""
+        """Compare answers pairwise, each pair in both orders.
+
+        A judge that always prefers the first answer contradicts itself, and its preference is
+        ignored.
+        """
         best, ground = ranking[0], Ground.VOTE
         for number, rival in enumerate(ranking[1:], 1):
             pair = (best_wording(self.casts, best), best_wording(self.casts, rival))
@@ -372,20 +384,18 @@ class _CouncilState(msgspec.Struct):
         agent = self.council.judge or ""
         return AgentTurn(name, agent, prompt, judge_schema(), read_preference)
 
-    # The end
-
     def _blockers(self) -> list[tuple[int, str]]:
         stated = self.stated or self.weighed
         return [(seat, b.blocker) for seat, b in sorted(stated.items()) if b.blocker]
 
     def _is_unanimous(self) -> bool:
-        """Tell whether all say the same, also those whose last word is not weighed."""
+        """Return whether all seats agree, including seats whose last ballot does not count."""
         return len({*self._tally().seats, *self.stands.values()}) == 1
 
     def _accord(self, end: End, stand: str) -> Accord:
         if self._blockers():
             return Accord.BLOCKED
-        # Who was asked and has said nothing agrees with nobody.
+        # A seat that was asked and cast no ballot agrees with nobody.
         asked = len(self.council.seats)
         if end is End.GATE:
             asked = min(asked, self.council.baseline)
@@ -394,7 +404,7 @@ class _CouncilState(msgspec.Struct):
         return Accord.MAJORITY if 2 * self._tally().seats[stand] > asked else Accord.SPLIT
 
     def _close(self, end: End, stand: str, ground: Ground) -> ProtocolSteps:
-        """Record how it ended, with the report, and return the answer."""
+        """Record the close with its report and return the result of the session."""
         answer = best_wording(self.casts, stand) if self.casts else ""
         conformed = sum(1 for change in self.changes if not change.reasoned)
         usd, tokens, _ = self.spent
@@ -424,7 +434,7 @@ class _CouncilState(msgspec.Struct):
         body = NoteBody("report", encode_report(outline, self.council))
         latest = [cast for cast in self.casts if cast.round == self.round]
         yield SessionNote("council.close", facts, (body,), _entries(latest))
-        # Where a tool tells what holds, an answer that does not is none.
+        # If a tool checks answers, an answer that did not pass is not a success.
         unheld = self.council.check and ground in (Ground.VOTE, Ground.JUDGE)
         good = answer and end is not End.STOPPED and not unheld
         ended = Outcome.OK if good else Outcome.FAILED
@@ -432,14 +442,14 @@ class _CouncilState(msgspec.Struct):
 
 
 class _ProbeInput(msgspec.Struct, frozen=True):
-    """What a tool is given that checks an answer."""
+    """The input of a tool that checks an answer."""
 
     request: str
     answer: str
 
 
 def _parse_result(turn: AgentTurn, said: TurnResult) -> object:
-    """Return what was said, in its form; nothing where it failed, or was erased since."""
+    """Return the parsed reply, or None if the turn failed or its output was erased since."""
     if said.fate is TurnStatus.SAID:
         with suppress(ValueError):
             return turn.read(said.output)

@@ -1,6 +1,6 @@
-"""The kinds of entries that a council leaves behind, each with its facts.
+"""Entry kinds of a council, with their facts.
 
-What was voted stands in bodies, which can be erased; how it was voted stands in facts.
+Contents of the vote are in bodies, which can be erased; its counts and outcome are in facts.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ class CouncilFacts(Facts, frozen=True):
 
     seats: Count
     models: Count
-    """How many different agents sit on it: one alone agrees with itself."""
+    """Number of different agents; a single agent in all seats only agrees with itself."""
     baseline: Count
     rounds: Count
 
@@ -32,18 +32,18 @@ class BaselineDecision(StrEnum):
     """What follows from the first answers."""
 
     AGREED = "agreed"
-    """They agree: nobody else is asked."""
+    """They agree, so no further seat is asked."""
     DELIBERATE = "deliberate"
     OPEN = "open"
-    """There is no gate."""
+    """The council has no gate."""
 
 
 class BaselineFacts(Facts, frozen=True):
-    """What the first seats answered, independently of each other.  Body: their answer."""
+    """The answers that the first seats gave independently.  Body: the most frequent one."""
 
     answers: Count
     agreement: Count
-    """The share of the most frequent answer, in thousandths."""
+    """Share of the most frequent answer, in thousandths."""
     passage: BaselineDecision
     usd: Count
     tokens: Count
@@ -58,8 +58,10 @@ class RevealFacts(Facts, frozen=True):
     round: Count
     ballots: Count
     seed: str
-    """By which the others are named and put in order for each reader; it follows from the
-    ballots, so nobody could choose it."""
+    """Determines the labels and the order of the other seats for each reader.
+
+    It is computed from the ballots, so no seat can choose it.
+    """
 
 
 class End(StrEnum):
@@ -69,14 +71,14 @@ class End(StrEnum):
     """The first answers agreed."""
     UNANIMOUS = "unanimous"
     STABLE = "stable"
-    """Nobody has changed his answer."""
+    """No seat changed its answer."""
     EXHAUSTED = "exhausted"
-    """Nobody had a new claim."""
+    """No seat made a new claim."""
     ROUNDS = "rounds"
     STOPPED = "stopped"
-    """By a limit, or by somebody."""
+    """By a limit or a cancellation."""
     SILENT = "silent"
-    """Nobody has cast a ballot."""
+    """No seat cast a ballot."""
 
 
 class Ground(StrEnum):
@@ -85,9 +87,9 @@ class Ground(StrEnum):
     GATE = "gate"
     VOTE = "vote"
     CHECK = "check"
-    """A tool has found it to hold."""
+    """A tool's check passed."""
     JUDGE = "judge"
-    """A model has preferred it, whichever it was shown first."""
+    """A model preferred it in both orders."""
     NONE = "none"
 
 
@@ -98,7 +100,7 @@ class Accord(StrEnum):
     MAJORITY = "majority"
     SPLIT = "split"
     BLOCKED = "blocked"
-    """Somebody has an objection that must be answered first."""
+    """A seat has an objection that must be answered first."""
 
 
 class CouncilCloseFacts(Facts, frozen=True):
@@ -110,9 +112,9 @@ class CouncilCloseFacts(Facts, frozen=True):
     rounds: Count
     ballots: Count
     changed: Count
-    """How often a seat has changed its answer."""
+    """Number of changes of answer."""
     conformed: Count
-    """How often without a reason: such a change is not weighed."""
+    """Number of changes without a reason, which do not count."""
     blockers: Count
     usd: Count
     tokens: Count

@@ -1,7 +1,7 @@
-"""What the seats and the judge of a council are told.
+"""Prompts for the seats and the judge of a council.
 
-Everything that others have said is quoted so that its author cannot end the quotation, or, within
-a list, written as JSON: nobody can forge another one's words.
+Text from other seats is quoted so that its author cannot end the quotation, or encoded as JSON
+within a list: no seat can forge the words of another.
 """
 
 from collections.abc import Sequence
@@ -13,39 +13,39 @@ from forum.deliberation.claims import ShownClaim
 from forum.work import Quotation, build_schema, compose_prompt, parse_structured, text_schema
 
 MAX_SHOWN_CLAIMS = 24
-"""How many claims a seat is shown."""
+"""Maximum number of claims shown to a seat."""
 
 _MAX_ANSWER_SHOWN = 2000
-"""How much of another one's answer is shown."""
+"""Maximum number of characters shown of another seat's answer."""
 _MAX_REASON_LENGTH = 300
 
 
 class PeerBallot(msgspec.Struct, frozen=True):
-    """Another seat, as a reader sees it."""
+    """Another seat's ballot under the label that a reader sees."""
 
     label: str
     ballot: Ballot
 
 
 class AnsweredQuestion(msgspec.Struct, frozen=True):
-    """What a seat has asked, and what others have answered."""
+    """A seat's question and the replies to it."""
 
     question: str
     replies: tuple[str, ...]
 
 
 class SeatView(msgspec.Struct, frozen=True):
-    """What a seat may see in a round of exchange."""
+    """The information that a seat may see in a round of exchange."""
 
     own: Ballot
     peers: tuple[PeerBallot, ...]
     claims: tuple[ShownClaim, ...]
     asked: AnsweredQuestion | None = None
-    """What it asked before, where that was answered."""
+    """The seat's question of the round before, if it was answered."""
 
 
 class Preference(msgspec.Struct, frozen=True):
-    """What a judge says of two answers."""
+    """A judge's preference between two answers."""
 
     better: str
     reason: str = ""
@@ -55,7 +55,7 @@ FIRST, SECOND, SAME = "first", "second", "same"
 
 
 def ballot_prompt(question: Quotation, options: Sequence[str]) -> bytes:
-    """Ask for an answer of one's own."""
+    """Return the prompt for the first ballot, given without sight of others."""
     return compose_prompt(
         "Answer the question below on your own. Others answer it too, and nobody sees another's "
         f"answer before all are in. First state up to {MAX_CLAIMS} claims on which your answer "
@@ -70,7 +70,7 @@ def ballot_prompt(question: Quotation, options: Sequence[str]) -> bytes:
 
 
 def exchange_prompt(question: Quotation, options: Sequence[str], view: SeatView) -> bytes:
-    """Ask again, after what others have said."""
+    """Return the prompt for a ballot of the exchange, with what the seat may see."""
     own = msgspec.json.encode(view.own)
     quoted = [question, Quotation("your last ballot", own, len(own))]
     quoted += [_peer(peer) for peer in view.peers]
@@ -96,7 +96,7 @@ def exchange_prompt(question: Quotation, options: Sequence[str], view: SeatView)
 
 
 def judge_prompt(question: Quotation, first: str, second: str) -> bytes:
-    """Ask which of two answers is better."""
+    """Return the prompt to compare two answers."""
     return compose_prompt(
         "Two answers to the question below are given. Judge which is better: right, complete, and "
         "borne out by what it says. Their order means nothing.",
@@ -106,14 +106,14 @@ def judge_prompt(question: Quotation, first: str, second: str) -> bytes:
 
 
 def judge_schema() -> bytes:
-    """Return the form of a preference."""
+    """Return the JSON schema of a preference."""
     return build_schema(
         {"better": {"enum": [FIRST, SECOND, SAME]}, "reason": text_schema(_MAX_REASON_LENGTH)}
     )
 
 
 def read_preference(said: bytes) -> Preference:
-    """Return what a judge says.  Raises `ValueError`."""
+    """Parse a judge's reply. Raises `ValueError`."""
     preference = parse_structured(said, _preference)
     if preference.better not in (FIRST, SECOND, SAME):
         raise ValueError(f"better: one of {FIRST}, {SECOND}, {SAME}")
@@ -125,7 +125,7 @@ def _choices(options: Sequence[str]) -> str:
 
 
 def _peer(peer: PeerBallot) -> Quotation:
-    # Its claims, and what it makes of those of others, stand in the list of all claims.
+    # The claims, support and attacks of the peer are already in the common list of claims.
     said = peer.ballot
     ballot = Ballot(
         said.answer

@@ -1,4 +1,4 @@
-"""What a council leaves to its readers: the minority, who changed and why, what would decide."""
+"""The report of a council: the answer, the minority, changes of answer, and decisive evidence."""
 
 from collections.abc import Mapping
 
@@ -17,24 +17,24 @@ SINGLE_AGENT_WARNING = (
 
 
 class AnswerChange(msgspec.Struct, frozen=True):
-    """A seat has changed its answer."""
+    """A seat's change of answer."""
 
     seat: int
     round: int
     before: str
     after: str
     because: tuple[str, ...]
-    """Claims of others that it names as its reason."""
+    """Names of the other seats' claims given as the reason."""
     evidence: str
 
     @property
     def reasoned(self) -> bool:
-        """Whether there is a reason; without one it is conformity."""
+        """Whether a reason was given; a change without one is conformity."""
         return bool(self.because or self.evidence)
 
 
 class ReportInput(msgspec.Struct, frozen=True):
-    """All that a report is made of."""
+    """The data that a report is built from."""
 
     answer: str
     concluded: CouncilCloseFacts
@@ -48,11 +48,11 @@ class ReportInput(msgspec.Struct, frozen=True):
 
 
 class _ReportPart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A part of a report."""
+    """Base of the parts of a report."""
 
 
 class Vote(_ReportPart, frozen=True):
-    """What a seat said in one round."""
+    """The ballot of a seat in one round."""
 
     round: int
     answer: str
@@ -67,7 +67,7 @@ class SeatReport(_ReportPart, frozen=True):
     model: str
     votes: tuple[Vote, ...]
     weighed: str
-    """The answer by which it was counted."""
+    """The answer that was counted for the seat."""
 
 
 class ReportedChange(_ReportPart, frozen=True):
@@ -78,13 +78,13 @@ class ReportedChange(_ReportPart, frozen=True):
     before: str
     after: str
     conformity: bool
-    """Whether it named no reason: then it was not weighed."""
+    """Whether no reason was given; such a change does not count."""
     because: tuple[str, ...] = ()
     evidence: str = ""
 
 
 class Argument(_ReportPart, frozen=True):
-    """A claim, and how it stands."""
+    """A claim with its support and the attacks on it."""
 
     claim: str
     status: ClaimStatus
@@ -100,7 +100,7 @@ class MinorityPosition(_ReportPart, frozen=True):
     seats: tuple[int, ...]
     weight: int
     argument: Argument | None = None
-    """The best that was said for it."""
+    """The strongest claim for it."""
 
 
 class Blocker(_ReportPart, frozen=True):
@@ -111,7 +111,7 @@ class Blocker(_ReportPart, frozen=True):
 
 
 class ReportedCost(_ReportPart, frozen=True):
-    """What something has cost."""
+    """A cost."""
 
     usd: int
     """In nano-dollars."""
@@ -119,14 +119,14 @@ class ReportedCost(_ReportPart, frozen=True):
 
 
 class BaselineReport(_ReportPart, frozen=True):
-    """What the first answers alone would have come to."""
+    """The result of the first answers alone, for comparison."""
 
     answer: str
     answers: int
     agreement: int
     """In thousandths."""
     changed: bool
-    """Whether deliberation has led to another answer."""
+    """Whether deliberation led to another answer."""
     spent: ReportedCost
 
 
@@ -146,10 +146,10 @@ class CouncilReport(_ReportPart, frozen=True):
     """Changes without a reason, in thousandths of all changes."""
     minority: tuple[MinorityPosition, ...] = ()
     decisive: tuple[str, ...] = ()
-    """What evidence would decide, as the seats see it; then claims that stay contested."""
+    """Evidence that would decide, according to the seats; then claims that stay contested."""
     blockers: tuple[Blocker, ...] = ()
     absent: tuple[int, ...] = ()
-    """Seats that cast no ballot."""
+    """Seats that were asked and cast no ballot."""
     warnings: tuple[str, ...] = ()
 
 
@@ -159,7 +159,7 @@ def encode_report(outline: ReportInput, council: Council) -> bytes:
 
 
 def read_report(data: bytes) -> CouncilReport:
-    """Read a report that was recorded."""
+    """Decode a recorded report."""
     return _reports.decode(data)
 
 
@@ -226,7 +226,7 @@ def _build_change(change: AnswerChange, claims: Mapping[str, CouncilClaim]) -> R
 
 
 def _minority(outline: ReportInput) -> tuple[MinorityPosition, ...]:
-    """Return the positions that lost, the heaviest first."""
+    """Return the positions that lost, heaviest first."""
     held: dict[str, list[int]] = {}
     for seat, ballot in sorted(outline.weighed.items()):
         if normalize_answer(ballot.answer) != normalize_answer(outline.answer):
@@ -243,7 +243,7 @@ def _minority(outline: ReportInput) -> tuple[MinorityPosition, ...]:
 
 
 def _best_claim(stand: str, outline: ReportInput) -> Argument | None:
-    """Return the claim for a position with the most support and the fewest attacks."""
+    """Return the claim for a position with the most support minus attacks."""
     claims = [claim for claim in outline.claims if claim.answer == stand]
     if not claims:
         return None

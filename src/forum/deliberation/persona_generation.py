@@ -1,4 +1,4 @@
-"""Personas for a question: how a model is asked to make them up, and reading what it says."""
+"""Generating personas for a question: the task for a model, and parsing its reply."""
 
 import re
 from enum import StrEnum
@@ -22,7 +22,7 @@ from forum.work import (
 )
 
 MAX_PERSONAS = 9
-"""How many are asked for at once."""
+"""Maximum number of personas per request."""
 
 _MAX_WORD_LENGTH, _MAX_LINE_LENGTH, _MAX_LISTED = 60, 300, 5
 
@@ -31,20 +31,23 @@ class PersonaClass(StrEnum):
     """What a persona is for."""
 
     HORIZONTAL = "horizontal"
-    """Any subject."""
+    """For any subject."""
     DOMAIN = "domain"
-    """Some subjects, beyond which it does not go."""
+    """For the subjects in its scope only."""
 
 
 class _Delegation(msgspec.Struct, frozen=True):
-    """What a persona leaves to others."""
+    """A subject that a persona delegates, and to whom."""
 
     subject: str
     to: str
 
 
 class _GeneratedPersona(msgspec.Struct, frozen=True):
-    """A persona as a model says it: many can write no object whose members are not known."""
+    """A persona in the form that models return.
+
+    It differs from `Persona` because many models cannot write objects with arbitrary members.
+    """
 
     id: str
     reasoning_scope: str
@@ -58,13 +61,13 @@ class _GeneratedPersona(msgspec.Struct, frozen=True):
 
 
 class _GeneratedPersonas(msgspec.Struct, frozen=True):
-    """All personas that were asked for."""
+    """All generated personas."""
 
     personas: tuple[_GeneratedPersona, ...]
 
 
 def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str = "") -> Task:
-    """Return the task to make personas up who have something to say about a question."""
+    """Return the task that generates personas with differing views of a question."""
     said = about.encode(errors="replace")
     limits = (
         "Each knows one subject that the question needs, says in `domain_scope` what belongs to "
@@ -89,7 +92,7 @@ def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str =
 
 
 def parse_personas(said: bytes, kind: PersonaClass) -> tuple[Persona, ...]:
-    """Return the personas that a model has made up.  Raises `Malformed`."""
+    """Return the personas that a model generated. Raises `Malformed`."""
     try:
         invented = parse_structured(said, _invention).personas
     except ValueError as error:
@@ -118,7 +121,7 @@ def _to_persona(said: _GeneratedPersona, kind: PersonaClass) -> Persona:
 
 
 def _normalize_name(said: str) -> str:
-    """Return a name that can stand wherever the protocol has one."""
+    """Return a name that is valid wherever the protocol uses one."""
     return re.sub(r"[^a-z0-9]+", "-", said.casefold())[:_MAX_WORD_LENGTH].strip("-") or "persona"
 
 

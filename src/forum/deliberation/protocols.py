@@ -1,4 +1,4 @@
-"""Which protocol a session follows."""
+"""Selection of the protocol that a session follows."""
 
 from typing import assert_never
 
@@ -9,7 +9,7 @@ from forum.work import Council, Symposium
 
 
 def start_protocol(session: Session) -> ProtocolSteps:
-    """Begin a session, by the rules of its panel."""
+    """Start the protocol of a session's panel. Raises `ValueError` if the policy has no panel."""
     match session.policy.panel:
         case Council():
             return run_council(session)

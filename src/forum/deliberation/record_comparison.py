@@ -1,4 +1,4 @@
-"""Comparing what is recorded of a session with what its protocol comes to."""
+"""Comparison of recorded entries with those that the protocol leads to."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from forum.work import (
 )
 
 WRITER = "engine"
-"""Who writes what no seat has said."""
+"""The actor of entries that no seat wrote."""
 _TEXT, _JSON, _BYTES = "text/plain", "application/json", "application/octet-stream"
 BODY_MEDIA_TYPES: dict[type[Facts], dict[str, str]] = {
     AcceptedFacts: {"request": _TEXT, "policy": _JSON},
@@ -36,44 +36,44 @@ BODY_MEDIA_TYPES: dict[type[Facts], dict[str, str]] = {
     AnswerFacts: {"answer": _TEXT, "claims": _JSON},
     RunCloseFacts: {"strands": _JSON},
 }
-"""Of which types the bodies of a session are that are no notes."""
+"""Expected media types of bodies, for entries that are not notes."""
 SECRET_MARK = re.compile(rb"\[secret(?: [A-Za-z0-9_.-]*)?\]")
-"""What stands in a body for a secret."""
+"""The mark that replaces a secret in a body."""
 
 
 class Breach(StrEnum):
     """All that can be wrong with the record of a session."""
 
     ASKED = "asked"
-    """Something else was asked than the protocol asks, or somebody else was."""
+    """The recorded question or agent is not the one of the protocol."""
     RECORDED = "recorded"
-    """What is recorded of a reply is not what it says."""
+    """The note of a reply does not match the reply."""
     COUNTED = "counted"
-    """What code has made of what was said does not follow from it."""
+    """A note derived by code does not follow from the replies."""
     ORDER = "order"
-    """Something came before what it follows from, or does not name it."""
+    """An entry precedes one that it follows from, or does not name it as a parent."""
     COURSE = "course"
-    """A turn, or the session, took a course that the protocol does not have."""
+    """A turn or the session took a course that the protocol does not allow."""
     SURPLUS = "surplus"
-    """Something is there that the protocol has not asked for."""
+    """An entry exists that the protocol did not ask for."""
     ANSWER = "answer"
-    """The run has another answer than the session, or ended in another way."""
+    """The run's answer or outcome differs from that of the session."""
     MISSING = "missing"
-    """Something is not there that the protocol asks for."""
+    """An entry is missing that the protocol asks for."""
 
 
 class AuditFault(msgspec.Struct, frozen=True):
-    """One thing that is wrong with a session, and where."""
+    """A fault in the record of a session, and its position."""
 
     breach: Breach
     detail: str
     index: int | None = None
     entry: str | None = None
-    """Where the entry stands: run/strand/n."""
+    """Position of the entry: run/strand/n."""
 
 
 class IndexedEntry(msgspec.Struct, frozen=True):
-    """An entry, its id and its place in the log."""
+    """An entry with its id and its index in the log."""
 
     index: int
     leaf: Hash
@@ -81,31 +81,31 @@ class IndexedEntry(msgspec.Struct, frozen=True):
 
 
 class SessionEntries(msgspec.Struct, frozen=True):
-    """All that is recorded of the run of a session, in the order of the log."""
+    """All entries of a session's run, in the order of the log."""
 
     run: str
     entries: Sequence[IndexedEntry]
     body: Callable[[IndexedEntry, str], StoredBody | None]
-    """Returns a body that is the one that its entry has committed to, or nothing."""
+    """Returns a body that matches its entry's commitment, or None."""
 
 
 class RecordDiverged(Exception):
-    """The record goes another way from here on: there is nothing left to compare with."""
+    """Raised when the record leaves the protocol, so that nothing after it can be compared."""
 
 
 class BodyMissing(Exception):
-    """A body is not there without which nobody knows how it went on."""
+    """Raised when a body is missing that the replay needs in order to continue."""
 
 
 class RecordComparer(msgspec.Struct):
-    """Compares what is recorded with what should be, and remembers what it found."""
+    """Compares recorded entries with expected ones and collects the differences."""
 
     minutes: SessionEntries
     faults: list[AuditFault] = []
     not_checked: list[str] = []
 
     def report_fault(self, breach: Breach, detail: str, where: IndexedEntry | None = None) -> None:
-        """Take note of something that is wrong."""
+        """Record a fault."""
         if where is None:
             self.faults.append(AuditFault(breach, detail))
         else:
@@ -114,11 +114,11 @@ class RecordComparer(msgspec.Struct):
             )
 
     def report_unchecked(self, what: str) -> None:
-        """Take note of something that cannot be checked."""
+        """Record something that could not be checked."""
         self.not_checked.append(f"the deliberation of run {self.minutes.run}: {what}")
 
     def read_body(self, where: IndexedEntry, name: str, most: int = MAX_READ_BYTES) -> bytes:
-        """Return the beginning of a body; none was recorded where the entry names none."""
+        """Return the beginning of a body, or b"" if the entry names none. Raises `BodyMissing`."""
         if name not in where.entry.bodies:
             return b""
         body = self.minutes.body(where, name)
@@ -134,7 +134,7 @@ class RecordComparer(msgspec.Struct):
     def read_body_or_skip(
         self, where: IndexedEntry, name: str, most: int = MAX_READ_BYTES
     ) -> bytes | None:
-        """Return the beginning of a body, or nothing if it is gone, which is told."""
+        """Return the beginning of a body, or None if it is missing, which is reported."""
         try:
             return self.read_body(where, name, most)
         except BodyMissing as gone:
@@ -142,7 +142,7 @@ class RecordComparer(msgspec.Struct):
             return None
 
     def compare_facts(self, breach: Breach, where: IndexedEntry, expected: Facts) -> None:
-        """Compare facts, member by member."""
+        """Compare facts member by member."""
         found = where.entry.facts
         if type(found) is not type(expected):
             self.report_fault(
@@ -160,7 +160,7 @@ class RecordComparer(msgspec.Struct):
     def compare_bodies(
         self, breach: Breach, where: IndexedEntry, expected: Iterable[tuple[str, bytes]]
     ) -> None:
-        """Compare bodies, byte for byte; none may be there that is not expected."""
+        """Compare bodies byte for byte; report bodies that are not expected."""
         bodies = dict(expected)
         for name in sorted(where.entry.bodies.keys() - bodies.keys()):
             self.report_fault(breach, f"{where.entry.step}: it has no {name}", where)
@@ -176,7 +176,8 @@ class RecordComparer(msgspec.Struct):
         if found is None or found == expected:
             return
         if _is_masked(found, expected):
-            # A secret that was escaped in a reply is masked where it stands in plain words.
+            # A secret may be escaped in a reply, where masking misses it, and masked where it is
+            # decoded.
             self.report_unchecked(
                 f"what stands for secrets in body {name!r} of {_format_position(where.entry)}"
             )
@@ -184,7 +185,7 @@ class RecordComparer(msgspec.Struct):
             self.report_fault(breach, f"{where.entry.step}: {name} is not what it comes to", where)
 
     def compare_parents(self, where: IndexedEntry, expected: Sequence[Hash]) -> None:
-        """Compare the entries that one names as its causes."""
+        """Compare the parents of an entry."""
         if where.entry.parents != tuple(cause.hex() for cause in expected):
             detail = f"{where.entry.step}: it does not name the {len(expected)} entries before it"
             self.report_fault(Breach.ORDER, detail, where)
@@ -192,7 +193,7 @@ class RecordComparer(msgspec.Struct):
     def compare_step(
         self, breach: Breach, where: IndexedEntry, step: str, actor: str = WRITER
     ) -> None:
-        """Compare the step of an entry, and who has written it."""
+        """Compare the step and the actor of an entry."""
         found = where.entry
         if (found.step, found.actor) != (step, actor):
             detail = f"{found.step} by {found.actor}, and not {step} by {actor}"
@@ -210,7 +211,7 @@ class RecordComparer(msgspec.Struct):
     def compare_media_types(
         self, breach: Breach, where: IndexedEntry, expected: Mapping[str, str]
     ) -> None:
-        """Compare of which types bodies are said to be."""
+        """Compare the media types of bodies."""
         for name, committed in where.entry.bodies.items():
             media = expected.get(name, committed.type)
             if committed.type != media:
@@ -218,7 +219,7 @@ class RecordComparer(msgspec.Struct):
 
 
 def _is_masked(found: bytes, expected: bytes) -> bool:
-    """Tell whether two texts differ in nothing but what marks of secrets may stand for."""
+    """Return whether `found` equals `expected` apart from marks that replace secrets."""
     first, *rest = SECRET_MARK.split(found)
     if not rest or not expected.startswith(first):
         return False

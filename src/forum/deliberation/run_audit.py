@@ -1,7 +1,7 @@
-"""Checking the frame of a session: request and route, its stop, the wish for its end, its close.
+"""Auditing the frame of a session: request, route, stop, cancellation and close.
 
-Every run has one.  Whoever asks writes the beginning of it in one commit; the engine writes the
-rest, and nobody else can add to the run once it has closed.
+Every run has this frame. Its beginning is written in one commit when the request is accepted; the
+engine writes the rest, and nothing can be added to the run once it is closed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ _CLOSING_STEPS: dict[type[Facts], str] = {
     RunCloseFacts: "run/close",
 }
 SINGLE_ENTRY_FACTS = (*_OPENING_STEPS, *_CLOSING_STEPS)
-"""What stands in the main strand besides notes: once, or not at all."""
+"""Facts of entries in the main strand other than notes: each occurs at most once."""
 
 _MAX_CLOCK_SKEW_US = 300 * 1_000_000
-"""How far, in microseconds, the clocks of those may be apart who have worked on a session."""
+"""Largest tolerated difference between the clocks of the workers of a session, in microseconds."""
 
 
 class RunAuditor:
-    """What every run consists of, in one that is a session."""
+    """The audit of the entries that every run has, in a run that is a session."""
 
     def __init__(
         self, look: RecordComparer, strands: Mapping[str, Sequence[IndexedEntry]], state: Run
@@ -54,18 +54,18 @@ class RunAuditor:
         )
         self._parts = {type(one.entry.facts): one for one in own}
         self.last_note = 0
-        """Where the last note stands."""
+        """Position of the last note."""
         self._begun = 0
-        """Where the note stands on which somebody was asked for the last time."""
+        """Position of the note before the last turns that made calls."""
         self._last: Sequence[TaskRun] = ()
         self._over: list[TaskRun] = []
-        """The turns that were taken then, and those before."""
+        """`_last`: turns of the last batch that made calls; `_over`: those of earlier batches."""
         self._stop_reported_at: int | None = None
-        """Where the first note stands that tells of turns that were cut off, or the answer."""
+        """Position of the first note, or the answer, that follows from turns that were cut off."""
         self._is_cut = False
 
     def check(self) -> None:
-        """Check who has written each part, as which step, and for which cause."""
+        """Check the writer, the step and the parents of each entry."""
         for place, (kind, step) in enumerate(_OPENING_STEPS.items()):
             part = self._parts.get(kind)
             if part is None:
@@ -81,7 +81,11 @@ class RunAuditor:
         self._check_stop()
 
     def _check_control(self) -> None:
-        """Check that the place was taken in which somebody could wish for the end."""
+        """Check the control strand: its first entry is a cancellation or the close.
+
+        A closed run must have that entry: it takes the position that a later cancellation would
+        need.
+        """
         if not self._control:
             if RunCloseFacts in self._parts:
                 self._comparer.report_fault(
@@ -90,36 +94,34 @@ class RunAuditor:
             return
         first = self._control[0]
         match first.entry.facts:
-            case CancelFacts():  # by anybody
+            case CancelFacts():  # any client may cancel
                 self._comparer.compare_step(Breach.COURSE, first, "cancel", first.entry.actor)
             case ControlCloseFacts():
                 self._comparer.compare_step(Breach.COURSE, first, "close")
             case _:
-                return  # surplus, like all that follows
+                return  # the session audit reports it as surplus, with all that follows
         self._comparer.compare_parents(first, (self._parts[AcceptedFacts].leaf,))
 
-    # How far the session has come
-
     def record_note(self, note: IndexedEntry) -> None:
-        """Hear of the next note."""
+        """Update the progress with the next note."""
         self.last_note = note.entry.n
         if self._is_cut and self._stop_reported_at is None:
             self._stop_reported_at = self.last_note
 
     def record_turns(self, turns: Sequence[TaskRun]) -> None:
-        """Hear of turns that are taken at the same time."""
+        """Update the progress with a batch of turns."""
         if any(turn.calls or turn.uses for turn in turns):
             self._over += self._last
             self._last, self._begun = turns, self.last_note
         self._is_cut = any(turn_status(turn) is TurnStatus.CUT for turn in turns)
 
     def record_answer(self, given: IndexedEntry) -> None:
-        """Hear of the answer."""
+        """Update the progress with the answer."""
         if self._stop_reported_at is None:
             self._stop_reported_at = given.entry.n
 
     def check_stop_position(self) -> None:
-        """Check that the run was stopped where turns were cut off, and at the price of those."""
+        """Check that the stop is where turns were cut off, with a possible spending table."""
         where = self._parts.get(StopFacts)
         if where is None:
             return
@@ -135,10 +137,8 @@ class RunAuditor:
             detail = f"{where.entry.step}: spent is not what calls have cost"
             self._comparer.report_fault(Breach.COURSE, detail, where)
 
-    # The stop
-
     def _check_stop(self) -> None:
-        """Check that what has stopped the run was there: a wish, or a limit that was met."""
+        """Check that the stop had its reason: a cancellation, or a limit reached."""
         where = self._parts.get(StopFacts)
         if where is None:
             return
@@ -156,7 +156,7 @@ class RunAuditor:
             case StopReason.CANCELLED:
                 return self._state.cancelled and stopped == StopFacts(StopReason.CANCELLED)
             case StopReason.BUDGET:
-                # A turn has met it: whether it could, is checked where that was to be taken.
+                # A turn reached the limit; `SpendBounds` checks whether it could.
                 return met
             case StopReason.DEADLINE:
                 most = accepted.milliseconds

@@ -1,4 +1,4 @@
-"""Who sits where: personas for seats, and agents of a policy for those that a config names."""
+"""Seating of a panel: personas for seats, and agents of the policy for the ids of a config."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, cycle
@@ -26,18 +26,18 @@ from forum.ledger import NO_LIMIT
 from forum.work import NANO_USD, Agent, Chat, Library, RunBudget, Symposium
 
 DEFAULT_ROUNDS = 5
-"""How many rounds a symposium has at most, where nobody says otherwise."""
+"""Default maximum number of rounds of a symposium."""
 DEFAULT_BUDGET = RunBudget(5 * NANO_USD, 500_000, milliseconds=1_800_000)
-"""What it may use then."""
+"""Default budget of a symposium."""
 COORDINATOR, ORIGINATOR = "coordinator", "originator"
 DEFAULT_PERSONAS = tuple(persona for name, persona in PERSONAS.items() if name != COORDINATOR)
-"""The personas that sit on a panel, where nobody says which."""
+"""The personas of a panel that names none."""
 
 _OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
 
 
 def resolve_persona(persona: str | Persona) -> Persona:
-    """Return the persona that is brought along, or has this name.  Raises `BadPlan`."""
+    """Return the given persona, or the built-in one of this name. Raises `BadPlan`."""
     if isinstance(persona, Persona):
         return persona
     if persona not in PERSONAS:
@@ -53,9 +53,10 @@ def draft_symposium(
     rounds: int = DEFAULT_ROUNDS,
     budget: RunBudget | None = None,
 ) -> Symposium:
-    """Return a session on a problem, with the defaults of the protocol for what nobody says.
+    """Return a session on a problem, with the defaults of the protocol for omitted values.
 
-    Each persona has a seat.  Agents take the seats in turn; without any, whoever there is will.
+    Each persona has a seat. Agents take the seats in rotation; without agents, the seats are left
+    unassigned until `seat_symposium`.
     """
     sitting = personas or DEFAULT_PERSONAS
     names = list(_unique_names(one.id for one in sitting))
@@ -79,7 +80,7 @@ def draft_symposium(
 
 
 def _unique_names(names: Iterable[str]) -> Iterator[str]:
-    """Yield names under which nobody is taken for another one, nor for who leads the session."""
+    """Yield unique names that also differ from the coordinator, the originator and the runtime."""
     taken = {COORDINATOR, ORIGINATOR, RUNTIME}
     for name in names:
         others = (f"{name}-{number}" for number in count(2))
@@ -89,7 +90,7 @@ def _unique_names(names: Iterable[str]) -> Iterator[str]:
 
 
 def _session_budget(budget: RunBudget, rounds: int) -> Caps:
-    """Return the caps of a session: what was asked for, else the usual ones."""
+    """Return the caps of a session: the requested ones, else the defaults."""
     usd, tokens, milliseconds = (
         usual if wished == NO_LIMIT else wished
         for wished, usual in (
@@ -107,7 +108,7 @@ def _session_budget(budget: RunBudget, rounds: int) -> Caps:
 
 
 def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
-    """Return a panel in which an agent speaks for each id of its config.  Raises `BadPlan`."""
+    """Return a panel in which every id of the config has an agent. Raises `BadPlan`."""
     config = read_config(panel.config)
     sitting = (*config.agents, config.coordinator)
     for one in sitting:
@@ -120,7 +121,7 @@ def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
         else (next(anybody) if _is_unassigned(one) else _find_agent(one, agents))
         for one in sitting
     }
-    # Whoever reads the artifact should see who spoke.
+    # Readers of the artifact should see which model spoke.
     told = msgspec.structs.replace(
         config,
         agents=tuple(_assign_model(one, speaking) for one in config.agents),
@@ -145,7 +146,7 @@ def _model(agent: str) -> str:
 
 
 def budget_from_panel(panel: Symposium) -> RunBudget:
-    """Return the hard caps of a config as a budget: what is reserved before each call."""
+    """Return the hard caps of a config as a run budget, so that each call reserves from them."""
     caps = read_config(panel.config).budget
     return RunBudget(
         usd_to_nano(caps.max_total_cost_usd),
@@ -155,7 +156,10 @@ def budget_from_panel(panel: Symposium) -> RunBudget:
 
 
 def _find_agent(wanted: AgentConfig, agents: Mapping[str, Agent]) -> str:
-    """Return the agent that is meant: by its name, by its model, or that of its provider."""
+    """Return the agent for a config entry: by its name, by its model, or by its provider.
+
+    Raises `BadPlan` if there is none.
+    """
     names = (
         wanted.model,
         f"{wanted.provider}/{wanted.model}",

@@ -1,10 +1,10 @@
-"""Checking a session: its record is played through its protocol, and must be what that leads to.
+"""Auditing a session: replay its replies through its protocol and compare with the record.
 
-A protocol knows nothing but what was said, so a stranger who plays the replies of a session through
-it comes to the same prompts, notes and answer, byte for byte.  Whoever holds the keys of the log
-can write whatever he likes into it, but not make a vote follow from ballots that were not cast.
+A protocol depends on nothing but the replies, so any auditor that replays the replies of a session
+computes the same prompts, notes and answer, byte for byte. A holder of the log's keys can write
+anything into the log, but cannot make a vote follow from ballots that were not cast.
 
-What was erased cannot be compared.  That is told too, and never taken for checked.
+Erased bodies cannot be compared. They are reported as not checked, never as correct.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,43 +73,47 @@ from forum.work import (
 
 
 class SessionAudit(msgspec.Struct, frozen=True):
-    """What came of checking a session."""
+    """The result of auditing a session."""
 
     is_session: bool
-    """Whether anybody was to deliberate at all."""
+    """Whether the run has a panel at all."""
     faults: tuple[AuditFault, ...]
     not_checked: tuple[str, ...]
 
 
 def audit_session(minutes: SessionEntries) -> SessionAudit:
-    """Play a session through its protocol, and compare every step with its record."""
+    """Replay a session through its protocol and compare every step with its record.
+
+    Raises nothing: a record that cannot be replayed is reported as a fault.
+    """
     look = RecordComparer(minutes)
     is_session = True
     try:
         is_session = _SessionAuditor(look).check()
     except RecordDiverged:
-        pass  # where, is among the faults
+        pass  # the fault was reported where it was raised
     except BodyMissing as gone:
         look.report_unchecked(f"from {gone} on, which is not there")
-    except Exception as error:  # noqa: BLE001  told: a forged record may be of any form
+    except Exception as error:  # noqa: BLE001  reported: a forged record may have any form
         look.report_fault(Breach.COURSE, f"it cannot be played: {type(error).__name__}")
     return SessionAudit(is_session, tuple(look.faults), tuple(look.not_checked))
 
 
 def is_turn_strand(strand: str) -> bool:
-    """Tell whether a strand is that of a turn: a run with one of them is a session."""
+    """Return whether a strand belongs to a turn; a run with such a strand is a session."""
     return strand.startswith(task_strand(TURN_PREFIX))
 
 
 def is_session_facts(facts: Facts) -> bool:
-    """Tell whether only a session has such facts: whoever reads them takes the run for one."""
+    """Return whether only sessions record such facts: readers then treat the run as one."""
     return isinstance(facts, _SESSION_FACTS)
 
 
 def may_have_panel(policy: bytes) -> bool:
-    """Tell whether the recorded form of a policy may have a panel.
+    """Return whether the recorded form of a policy may contain a panel.
 
-    With escapes any name can be spelled so that nobody finds it: whoever plays it reads it all.
+    JSON escapes can spell the member's name in other ways, so a policy with escapes counts as a
+    possible session and is parsed in full.
     """
     return b'"panel"' in policy or b"\\u" in policy
 
@@ -118,7 +122,7 @@ _SESSION_FACTS = tuple(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS)
 
 
 class _SessionAuditor:
-    """A session while it is checked."""
+    """The state of one audit."""
 
     def __init__(self, look: RecordComparer) -> None:
         entries = look.minutes.entries
@@ -149,10 +153,10 @@ class _SessionAuditor:
         self._accepted = self._state.accepted or AcceptedFacts()
         self._spending = SpendBounds(self._accepted.cap)
         self._last_index = -1
-        """The index behind which everything has to be that comes next."""
+        """Index in the log after which all entries of the next step must lie."""
 
     def check(self) -> bool:
-        """Check all of it, and tell whether it is one."""
+        """Run the audit and return whether the run is a session."""
         requests = [one for one in self._main if isinstance(one.entry.facts, AcceptedFacts)]
         accepted = requests[0] if requests else None
         if accepted is None or not {"policy", "request"} <= accepted.entry.bodies.keys():
@@ -162,7 +166,7 @@ class _SessionAuditor:
             return True
         policy = read_policy(self._read_whole(accepted, "policy"))
         if policy.panel is None:
-            for one in requests[1:]:  # others may read the last one, and take it for a session
+            for one in requests[1:]:  # a reader may use the last one and see a session
                 self._comparer.report_fault(
                     Breach.SURPLUS, f"{one.entry.step}: it was asked for already", one
                 )
@@ -193,7 +197,7 @@ class _SessionAuditor:
         return self._comparer.read_body(where, name, where.entry.bodies[name].size)
 
     def _replay_protocol(self, steps: ProtocolSteps, policy: Policy) -> SessionResult | None:
-        """Go through the session, as far as it has come."""
+        """Replay what is recorded; return the result, or None if the session is not over."""
         heard: BatchResult | None = None
         while True:
             step = advance_protocol(steps, heard)
@@ -207,16 +211,14 @@ class _SessionAuditor:
                 return None
 
     def _report_missing(self, what: str) -> None:
-        """Take note of something that is not there, or not yet."""
+        """Report a missing entry, unless the run is still open and may yet record it."""
         if self._is_over():
             self._comparer.report_fault(Breach.MISSING, what, self._main[-1])
             raise RecordDiverged
 
     def _is_over(self) -> bool:
-        """Tell whether the session has closed: an answer follows from all of it."""
+        """Return whether the session has ended: the answer follows from all of it."""
         return self._state.outcome is not None or self._state.answered is not None
-
-    # Notes
 
     def _check_note(self, note: SessionNote) -> BatchResult | None:
         steps = [one.entry.step for one in self._notes]
@@ -238,13 +240,14 @@ class _SessionAuditor:
         return BatchResult()
 
     def _compare_causes(self, where: IndexedEntry, causes: Sequence[Hash], place: str) -> None:
-        """Compare causes, or what stands for them."""
+        """Compare the parents of an entry with its causes, or the joins for them."""
         self._comparer.compare_parents(where, self._take_joins(causes, place))
 
     def _take_joins(self, causes: Sequence[Hash], place: str) -> list[Hash]:
-        """Return what stands for causes: where there are many, entries for sixteen of them each.
+        """Return the parents for causes; more than `MAX_PARENTS` are grouped by join entries.
 
-        They are committed one by one, before what they are for: the last may not be there yet.
+        Joins are committed one by one before the entry that they are for, so the last ones may
+        still be missing in an open run.
         """
         left, number = list(dict.fromkeys(causes)), 0
         while len(left) > MAX_PARENTS:
@@ -261,14 +264,12 @@ class _SessionAuditor:
         return left
 
     def _check_order(self, entries: Sequence[IndexedEntry]) -> None:
-        """Check that entries lie behind all that they follow from."""
+        """Check that entries come later in the log than everything that they follow from."""
         early = [one for one in entries if one.index <= self._last_index]
         if early:
             detail = f"{early[0].entry.step}: it came before what it follows from was there"
             self._comparer.report_fault(Breach.ORDER, detail, early[0])
         self._last_index = max([self._last_index, *(one.index for one in entries)])
-
-    # Turns
 
     def _check_turns(self, step: TurnBatch, policy: Policy) -> BatchResult | None:
         strands = {turn.name: task_strand(TURN_PREFIX + turn.name) for turn in step.turns}
@@ -295,7 +296,7 @@ class _SessionAuditor:
         return collect_results(over, self._state.stopped.reason if self._state.stopped else None)
 
     def _check_spending(self, turns: Sequence[TaskRun]) -> None:
-        """Check that nobody was refused money that there was."""
+        """Check that no turn was refused budget that was available, and that the cap held."""
         for turn in self._spending.find_wrong_refusals(turns):
             where = self._strands[task_strand(turn.id)][-1]
             self._comparer.report_fault(
@@ -313,10 +314,8 @@ class _SessionAuditor:
 
         return build_turn_result(self._state.task(TURN_PREFIX + turn), read)
 
-    # The end
-
     def _check_answer(self, closing: SessionResult) -> None:
-        """Compare what the run has answered with how the session closed."""
+        """Compare the recorded answer with the result of the session."""
         answers = [one for one in self._main if isinstance(one.entry.facts, AnswerFacts)]
         if not answers:
             self._report_missing("there is no answer")
@@ -340,7 +339,7 @@ class _SessionAuditor:
             )
 
     def _check_claims(self, given: IndexedEntry) -> None:
-        """Check what the answer is said to claim: effects of this run show it, or nothing does."""
+        """Check the answer's claims: each receipt must be a successful effect of this run."""
         listed = self._comparer.read_body_or_skip(given, "claims")
         if listed is None:
             return
@@ -354,13 +353,15 @@ class _SessionAuditor:
             self._comparer.report_fault(Breach.ANSWER, "what it claims is shown by nothing", given)
 
     def _check_main(self) -> None:
-        """Find what is left in the strands that every run has, or stands there twice."""
+        """Report leftover and duplicate entries in the main strand and the control strand."""
         plumbing = [one for one in self._main if isinstance(one.entry.facts, SINGLE_ENTRY_FACTS)]
         first = {type(one.entry.facts): one for one in reversed(plumbing)}
         again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
         control = self._strands.get(CONTROL, [])
         wishes = (CancelFacts, ControlCloseFacts)
+        # Only the first entry of the control strand may be a cancellation or a close.
         beside = [o for n, o in enumerate(control) if n or not isinstance(o.entry.facts, wishes)]
+        # Interruptions and resumptions must alternate, beginning with an interruption.
         pauses = [
             one
             for n, one in enumerate(self._pauses)
@@ -372,7 +373,7 @@ class _SessionAuditor:
             )
 
     def _check_no_session_facts(self) -> None:
-        """Find what is recorded of a session where there was none."""
+        """Report entries of a session in a run that is none."""
         for one in self._comparer.minutes.entries:
             if is_session_facts(one.entry.facts) and not is_turn_strand(one.entry.strand):
                 self._comparer.report_fault(
@@ -380,7 +381,7 @@ class _SessionAuditor:
                 )
 
     def _check_strands(self, strands: Iterable[str]) -> None:
-        """Find the strands that nobody has asked for."""
+        """Report strands that no step of the protocol asked for."""
         for name in sorted(set(strands) - self._expected_strands):
             self._comparer.report_fault(
                 Breach.SURPLUS, f"{name}: nothing leads to it", self._strands[name][0]

@@ -1,8 +1,8 @@
-"""What every deliberation consists of: turns that are asked for, notes that are taken, a closing.
+"""The building blocks of every protocol: turns to take, notes to record, a result.
 
-A protocol is a generator: it yields the next step and is sent what came of it.  It knows nothing
-but that, so whoever plays a record through it, to go on with a session or to check one, comes to
-the same steps, the same prompts and the same closing.
+A protocol is a generator: it yields the next step and is sent the result of that step. It has no
+other input, so replaying a record through it, to resume a session or to audit one, yields the same
+steps, the same prompts and the same result.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -19,21 +19,21 @@ from forum.work import Policy, StopReason, Why
 JSON = "application/json"
 ZERO_AMOUNT = Amount()
 CUT_OFF_REASONS = frozenset({Why.DEADLINE, Why.CANCELLED})
-"""How a call ends when all of the session does; a call may have a deadline of its own, too."""
+"""Why a call ends when the whole session does. A deadline may also be that of the call alone."""
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What is deliberated on, and how."""
+    """The question of a deliberation and the policy that it runs under."""
 
     problem: str
     policy: Policy
-    """Holds the panel, and the agents that sit on it."""
+    """Contains the panel and the agents that sit on it."""
     begun: int
-    """When it was taken on, in microseconds since 1970."""
+    """When the run was accepted, in microseconds since 1970."""
 
 
 class NoteBody(msgspec.Struct, frozen=True):
-    """Something that is recorded with a note."""
+    """A body that is recorded with a note."""
 
     name: str
     data: bytes
@@ -41,42 +41,42 @@ class NoteBody(msgspec.Struct, frozen=True):
 
 
 class SessionNote(msgspec.Struct, frozen=True):
-    """What code has made of what was said: an entry of its own."""
+    """An entry that code derives from replies, such as a tally."""
 
     step: str
-    """Its place in the record: no two notes of a session share one."""
+    """Its step in the record, unique among the notes of a session."""
     facts: Facts
     bodies: tuple[NoteBody, ...] = ()
     causes: tuple[Hash, ...] = ()
-    """The entries that it follows from."""
+    """The entries that this note follows from."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTurn:
-    """One turn: a question to one agent."""
+    """A turn: one question to one agent, with its retries."""
 
     name: str
     agent: str
-    """As the policy calls it."""
+    """The agent's name in the policy."""
     prompt: bytes
     schema: bytes
-    """The form of the reply: a JSON schema."""
+    """JSON schema of the reply."""
     read: Callable[[bytes], object] = field(compare=False)
-    """Raises `ValueError` where a reply has not the right form; its words are for the author."""
+    """Raises `ValueError` for an invalid reply; the message is shown to the agent."""
     briefing: str = ""
-    """What it is told about itself."""
+    """Instructions to the agent about its own role."""
     retries: int = 2
-    """How often it is asked again, after errors and after replies without the right form."""
+    """How often the agent is asked again after errors and invalid replies."""
     hopeless: Callable[["TurnResult"], bool] = field(default=lambda _: False, compare=False)
-    """Whether asking again after this failure is of no use."""
+    """Returns True if asking again after this failure is useless."""
     allowance: Amount = UNLIMITED
-    """What all its calls may use: who has used more is not asked again."""
+    """Limit on all calls of the turn together; once exceeded, the agent is not asked again."""
     note: Callable[[bytes], SessionNote] | None = field(default=None, compare=False)
-    """What is recorded of a reply in the right form, in one commit with it."""
+    """Builds the note for a valid reply; both are committed in one transaction."""
 
 
 class ToolProbe(msgspec.Struct, frozen=True):
-    """One question to a tool: what it is given, and whether that holds is all it tells."""
+    """A check by a tool: it is given input and reports only whether the input passes."""
 
     name: str
     tool: str
@@ -84,7 +84,7 @@ class ToolProbe(msgspec.Struct, frozen=True):
 
 
 class TurnBatch(msgspec.Struct, frozen=True):
-    """What may be done at the same time."""
+    """Turns that may be taken concurrently."""
 
     turns: tuple[AgentTurn | ToolProbe, ...]
 
@@ -94,46 +94,46 @@ class TurnStatus(StrEnum):
 
     SAID = "said"
     FAILED = "failed"
-    """No reply, or none in the right form."""
+    """No reply, or no valid one."""
     CUT = "cut"
     """The session was stopped first."""
 
 
 class TurnResult(msgspec.Struct, frozen=True):
-    """What came of a turn."""
+    """The result of a turn."""
 
     turn: str
     fate: TurnStatus
     output: bytes = b""
     """The last reply."""
     outcome: Outcome = Outcome.OK
-    """Of the last call: a reply without the right form is one that came."""
+    """Outcome of the last call; a reply that fails validation still counts as received."""
     why: Why = Why.NONE
     code: str = ""
     error: bytes = b""
-    """What was said of an error."""
+    """The provider's error text."""
     model: str = ""
-    """Who answered."""
+    """The model that answered."""
     spent: Amount = ZERO_AMOUNT
-    """All its calls together."""
+    """Cost of all calls of the turn."""
     input_tokens: int = 0
     milliseconds: int = 0
     at: int = 0
-    """When it was over, in microseconds since 1970."""
+    """When the turn ended, in microseconds since 1970."""
     entry: Hash | None = None
-    """The last entry of it."""
+    """The last entry of the turn."""
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """What came of turns, in their order."""
+    """The results of a batch, in the order of its turns."""
 
     said: tuple[TurnResult, ...] = ()
     stopped: StopReason | None = None
-    """Why the session was stopped, where that has cut off one of them."""
+    """Why the session was stopped, if that cut off one of the turns."""
 
 
 class SessionResult(msgspec.Struct, frozen=True):
-    """How a session ends."""
+    """The result of a session."""
 
     outcome: Outcome
     answer: str
@@ -141,22 +141,25 @@ class SessionResult(msgspec.Struct, frozen=True):
 
 
 def collect_results(said: Sequence[TurnResult], stopped: StopReason | None) -> BatchResult:
-    """Return what a protocol is told of turns that are over."""
+    """Return the results of finished turns in the form that a protocol is sent."""
     cut = any(one.fate is TurnStatus.CUT for one in said)
     return BatchResult(tuple(said), (stopped or StopReason.ERROR) if cut else None)
 
 
 T = TypeVar("T")
 ProtocolPart = Generator[TurnBatch | SessionNote, BatchResult, T]
-"""A part of a protocol at work, and what it comes to: a note is answered by `BatchResult()`."""
+"""A running part of a protocol that returns T; a yielded note is answered by `BatchResult()`."""
 ProtocolSteps = ProtocolPart[SessionResult]
-"""A protocol at work."""
+"""A running protocol."""
 
 
 def advance_protocol(
     steps: ProtocolSteps, heard: BatchResult | None
 ) -> TurnBatch | SessionNote | SessionResult:
-    """Tell a protocol what came of its last step, or nothing at first; return what follows."""
+    """Send a protocol the result of its last step and return its next step.
+
+    `heard` is None at the start, before the first step.
+    """
     try:
         return next(steps) if heard is None else steps.send(heard)
     except StopIteration as end:

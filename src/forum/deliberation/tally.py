@@ -1,4 +1,4 @@
-"""Counting: what the ballots of a council come to, whoever has cast them and when."""
+"""Counting the ballots of a council. Results do not depend on the order in which they were cast."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from forum.work import normalize_answer
 
 
 class CastBallot(msgspec.Struct, frozen=True):
-    """A ballot that was cast."""
+    """A ballot with its seat, its round and the result of its turn."""
 
     seat: int
     round: int
@@ -20,29 +20,32 @@ class CastBallot(msgspec.Struct, frozen=True):
 
     @property
     def position(self) -> str:
-        """Its position."""
+        """The normalized answer."""
         return normalize_answer(self.ballot.answer)
 
     @property
     def order(self) -> tuple[int, int]:
-        """By which of two casts that are alike in all else the earlier one is taken."""
+        """Sort key that prefers the earlier ballot when all else is equal."""
         return self.round, self.seat
 
 
 class Tally:
-    """The weight of each position, and how many seats hold it."""
+    """The weight of each position and the number of seats that hold it."""
 
     def __init__(self, ballots: Iterable[Ballot]) -> None:
         self.weights: Counter[str] = Counter()
         self.seats: Counter[str] = Counter()
         for ballot in ballots:
             stand = normalize_answer(ballot.answer)
-            # Whoever is not sure at all has a vote all the same.
+            # Zero confidence still counts as a vote.
             self.weights[stand] += max(1, int(ballot.confidence))
             self.seats[stand] += 1
 
     def rank_positions(self, baseline: str) -> list[str]:
-        """Return the positions, the heaviest first; of two alike, that of the baseline."""
+        """Return the positions, heaviest first; the baseline's position wins a tie.
+
+        Remaining ties are broken by the text of the position, so the ranking is deterministic.
+        """
 
         def rank(stand: str) -> tuple[int, int, bool, str]:
             return -self.weights[stand], -self.seats[stand], stand != baseline, stand
@@ -50,12 +53,12 @@ class Tally:
         return sorted(self.weights, key=rank)
 
     def has_majority(self, stand: str) -> bool:
-        """Tell whether a position weighs more than all others together."""
+        """Return whether a position outweighs all others together."""
         return 2 * self.weights[stand] > self.weights.total()
 
 
 def most_frequent_answer(casts: Sequence[CastBallot]) -> tuple[str, int]:
-    """Return the answer that most have given, as it was given first, and how many they are."""
+    """Return the most frequent answer, in its first wording, and its number of votes."""
     if not casts:
         return "", 0
     votes = Counter(cast.position for cast in casts)
@@ -64,6 +67,6 @@ def most_frequent_answer(casts: Sequence[CastBallot]) -> tuple[str, int]:
 
 
 def best_wording(casts: Iterable[CastBallot], stand: str) -> str:
-    """Return a position in the words of whoever is surest of it."""
+    """Return a position in the wording of the seat with the highest confidence in it."""
     holders = [cast for cast in casts if cast.position == stand]
     return min(holders, key=lambda cast: (-cast.ballot.confidence, cast.order)).ballot.answer

@@ -1,4 +1,4 @@
-"""Checking one turn: calls and their replies, what is recorded of them, and the verdict."""
+"""Auditing one turn: its calls and replies, the note of the reply, and the verdict."""
 
 from collections.abc import Sequence
 
@@ -49,11 +49,11 @@ from forum.work import (
 
 _VERDICT = "attempt/1/verdict"
 _END_FACTS = (StopFacts, SkipFacts)
-"""By what a turn ends without a verdict."""
+"""Facts that end a turn without a verdict."""
 
 
 class TurnAuditor:
-    """One turn while it is checked: calls and their replies, what is recorded of it, a verdict."""
+    """The audit of one turn: calls and replies, the note of the reply, and the verdict."""
 
     def __init__(
         self,
@@ -67,18 +67,18 @@ class TurnAuditor:
         self._policy, self._accepted = policy, accepted
         self._causes: tuple[Hash, ...] = (cause,)
         self._next_causes: tuple[Hash, ...] = self._causes
-        """What the next call names as its cause."""
+        """Parents that the next call must name."""
         self._failed = 0
-        """How often it was asked in vain."""
+        """Number of calls that ended without a valid reply."""
         self._spent = ZERO_AMOUNT
         self._lost = self._throttled = 0
-        """How often in a row a call was lost, or turned away."""
+        """Consecutive calls that were lost, or throttled by the provider."""
         self._calls = 0
         self._rejected_replies: list[tuple[str, bytes]] = []
-        """What was said by whom, in vain."""
+        """(agent, output) of replies that failed validation."""
 
     def check(self, turn: AgentTurn | ToolProbe) -> None:
-        """Check the turn as far as it has come."""
+        """Check the turn as far as it is recorded."""
         if isinstance(turn, ToolProbe):
             self._check_probe(turn)
         else:
@@ -88,17 +88,17 @@ class TurnAuditor:
             self._comparer.report_fault(Breach.COURSE, detail, one)
 
     def _take_next(self, *kinds: type[Facts]) -> IndexedEntry | None:
-        """Take the next entry, if it is of one of these kinds."""
+        """Take the next entry if its facts have one of these types, else return None."""
         if self._remaining and isinstance(self._remaining[0].entry.facts, kinds):
             return self._remaining.pop(0)
         return None
 
     def _has_stopped(self) -> bool:
-        """Tell whether the turn ended here, or goes on later."""
+        """Return whether the turn ended here, or its record stops here."""
         return self._take_end() or not self._remaining
 
     def _take_end(self) -> bool:
-        """Take what ends the turn without a verdict, if that is what comes next."""
+        """Consume an entry that ends the turn without a verdict; return whether there was one."""
         end = self._take_next(*_END_FACTS)
         if end is None:
             return False
@@ -115,7 +115,7 @@ class TurnAuditor:
         return True
 
     def _check_stopped(self, end: IndexedEntry) -> None:
-        """Check that the turn has met the limit that has stopped it."""
+        """Check that the turn reached the limit that stopped it."""
         expected = self._expected_stop(end.entry.facts, task_of_strand(end.entry.strand) or "")
         if expected is None:
             detail = f"{end.entry.step}: it has met no limit of its own"
@@ -124,11 +124,11 @@ class TurnAuditor:
             self._comparer.compare_facts(Breach.COURSE, end, expected)
 
     def _expected_stop(self, stopped: StopFacts, by: str) -> StopFacts | None:
-        """Return what the stop of this turn has to say, or nothing if it could not be stopped."""
+        """Return the facts that the stop must have, or None if no stop was possible."""
         most = self._accepted.milliseconds
         match stopped.reason:
             case StopReason.BUDGET:
-                # What it says of that is checked by those who know what all turns have used.
+                # `SpendBounds` checks the amounts: it knows the spending of all turns.
                 return replace(stopped, by=by)
             case StopReason.DEADLINE:
                 return StopFacts(StopReason.DEADLINE, "milliseconds", 0, most, most, by)
@@ -140,7 +140,7 @@ class TurnAuditor:
                 return self._expected_limit_stop(by)
 
     def _expected_limit_stop(self, by: str) -> StopFacts | None:
-        """Return by which limit of its own a turn was stopped."""
+        """Return the stop for the turn's own limit that was reached, or None."""
         turns, repeats = self._policy.turns, self._policy.repeats
         if self._lost > MAX_LOST_CALLS:
             return StopFacts(StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, by)
@@ -172,7 +172,7 @@ class TurnAuditor:
             self._next_causes = self._causes
 
     def _check_exchange(self, turn: AgentTurn, prompt: bytes) -> IndexedEntry | None:
-        """Check a call, and return its reply."""
+        """Check a call and return its reply."""
         call = self._take_next(CallFacts)
         if call is None:
             return None
@@ -190,7 +190,7 @@ class TurnAuditor:
         return reply
 
     def _check_unanswered(self) -> None:
-        """Check a turn whose last call is open: it goes on later, or its record was unreadable."""
+        """Check a turn whose last call has no reply: it is open, or ended with an error."""
         end = self._remaining[0] if self._remaining else None
         if end is None or not self._take_end():
             return
@@ -200,7 +200,7 @@ class TurnAuditor:
             self._comparer.report_fault(Breach.COURSE, detail, end)
 
     def _check_lost(self, call: IndexedEntry, reply: IndexedEntry) -> None:
-        """Check a call that nobody heard the end of: it has cost all of it, and said nothing."""
+        """Check a lost call: its whole reservation counts as spent, and it has no output."""
         called: CallFacts = call.entry.facts
         if reply.entry.facts.why is Why.LOST:
             lost = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
@@ -208,7 +208,7 @@ class TurnAuditor:
             self._comparer.compare_bodies(Breach.COURSE, reply, ())
 
     def _check_bill(self, call: IndexedEntry, reply: IndexedEntry) -> None:
-        """Check that what was paid in another run, or not reserved, is told apart."""
+        """Check that overruns are recorded, and that only a fork has replies for free."""
         called: CallFacts = call.entry.facts
         facts: ReplyFacts = reply.entry.facts
         over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
@@ -216,12 +216,13 @@ class TurnAuditor:
             detail = f"{reply.entry.step}: it has passed what was reserved by {over}"
             self._comparer.report_fault(Breach.COURSE, detail, reply)
         cost = (called.usd, called.tokens, facts.usd, facts.tokens)
+        # Only a fork takes over replies, and then reserves and pays nothing.
         if facts.source is ReplyOrigin.RECORDED and (any(cost) or not self._accepted.fork_run):
             detail = f"{reply.entry.step}: no other run has paid for it"
             self._comparer.report_fault(Breach.COURSE, detail, reply)
 
     def _is_made_again(self, turn: AgentTurn, reply: IndexedEntry) -> bool:
-        """Tell whether a call is made again as it was: it was lost, or turned away."""
+        """Return whether the same call is repeated because it was lost or throttled."""
         facts: ReplyFacts = reply.entry.facts
         if self._spent.exceeds(turn.allowance):
             return False
@@ -233,7 +234,7 @@ class TurnAuditor:
         if facts.why is not Why.THROTTLED or self._throttled == MAX_THROTTLED_CALLS:
             return False
         if facts.outcome is Outcome.OK:
-            # Else whoever likes another reply better says that there was none.
+            # Otherwise a writer could discard an unwelcome reply by calling it throttled.
             self._comparer.report_fault(
                 Breach.COURSE, f"{reply.entry.step}: it was not turned away", reply
             )
@@ -241,7 +242,10 @@ class TurnAuditor:
         return True
 
     def _check_reply(self, turn: AgentTurn, reply: IndexedEntry) -> str | None:
-        """Return what was wrong with a reply for which it is asked again; nothing at the end."""
+        """Return the fault for which the agent is asked again, or None if the turn ends here.
+
+        The fault is empty if the call itself failed: then the same prompt is sent again.
+        """
         facts: ReplyFacts = reply.entry.facts
         output, fault = self._comparer.read_body(reply, "output"), ""
         self._failed += 1
@@ -259,7 +263,7 @@ class TurnAuditor:
         failed = TurnResult("", TurnStatus.FAILED, output, facts.outcome, facts.why, facts.code)
         denied, dear = facts.outcome is Outcome.DENIED, self._spent.exceeds(turn.allowance)
         if self._failed > turn.retries or denied or dear or turn.hopeless(failed):
-            # Nobody has failed who was cut off when all of the session was to end.
+            # A call cut off by the end of the session is not a failure of the turn.
             if facts.why not in CUT_OFF_REASONS or not self._take_end():
                 self._check_failed(facts.outcome)
             return None
@@ -289,13 +293,13 @@ class TurnAuditor:
         told = [("prompt", prompt), *([("schema", turn.schema)] if turn.schema else [])]
         self._comparer.compare_bodies(Breach.ASKED, call, told)
         self._comparer.compare_parents(call, self._next_causes)
-        self._next_causes = ()  # one that is made again, as it was, follows from this one
+        self._next_causes = ()  # a repeated call follows its predecessor in the strand
 
     def _check_step(self, where: IndexedEntry, step: str, agent: str) -> None:
         self._comparer.compare_step(Breach.COURSE, where, step, agent or WRITER)
 
     def _check_accepted_reply(self, turn: AgentTurn, output: bytes) -> None:
-        """Check what is recorded of a reply in the right form."""
+        """Check the note and the verdict that follow a valid reply."""
         note = turn.note(output) if turn.note else None
         if note is not None and self._remaining:
             if not isinstance(self._remaining[0].entry.facts, type(note.facts)):
@@ -306,7 +310,7 @@ class TurnAuditor:
         self._check_verdict(VerdictFacts(1, Outcome.OK, Check.FORM, Next.ACCEPT))
 
     def _check_failed(self, outcome: Outcome) -> None:
-        """Check the end of a turn that has come to nothing."""
+        """Check the end of a turn that failed."""
         if outcome is Outcome.OK:
             self._check_verdict(VerdictFacts(1, Outcome.FAILED, Check.FORM, Next.GIVE_UP, "form"))
         else:
@@ -314,7 +318,10 @@ class TurnAuditor:
             self._check_verdict(verdict)
 
     def _check_verdict(self, expected: VerdictFacts) -> None:
-        """Check the verdict, which is all that follows: it is in one commit with the reply."""
+        """Check the verdict, which must be the last entry of the turn.
+
+        It is committed in one transaction with the reply.
+        """
         if not self._remaining:
             return
         verdict = self._take_next(VerdictFacts)
@@ -329,7 +336,7 @@ class TurnAuditor:
             raise RecordDiverged
 
     def _diverge(self, detail: str) -> None:
-        """Tell where the record parts from all that the protocol could have led to."""
+        """Report the next entry as impossible under the protocol. Raises `RecordDiverged`."""
         self._comparer.report_fault(Breach.COURSE, detail, self._remaining[0])
         raise RecordDiverged
 
@@ -345,7 +352,7 @@ class TurnAuditor:
                 return
 
     def _check_probe_call(self, probe: ToolProbe, step: str) -> OutcomeFacts | None:
-        """Check one look of a tool, and return what came of it."""
+        """Check one call of the tool and return its outcome, or None if there is none."""
         intent = self._take_next(IntentFacts)
         if intent is None:
             return None
@@ -372,9 +379,9 @@ class TurnAuditor:
         return facts
 
     def _check_probe_result(self, facts: OutcomeFacts) -> None:
-        """Check the end of a turn in which a tool was asked."""
+        """Check the end of a tool check."""
         if facts.outcome is Outcome.INDETERMINATE and self._take_end():
-            return  # cut off when all of the session was to end
+            return  # cut off by the end of the session
         held = facts.outcome is Outcome.OK
         following = Next.ACCEPT if held else Next.GIVE_UP
         reason = "" if held else facts.outcome.value

@@ -1,4 +1,4 @@
-"""What is recorded of a turn, as a protocol hears it: one reading for those who go on and check."""
+"""Reads the result of a turn from its record. The engine and the auditor share this function."""
 
 from collections.abc import Callable
 
@@ -7,14 +7,14 @@ from forum.ledger import Outcome, Position
 from forum.work import TURN_PREFIX, StopReason, TaskRun, TaskState
 
 ReadBody = Callable[[Position, str], bytes]
-"""Returns the beginning of a body, and nothing of one that is not there."""
+"""Returns the beginning of a body, or b"" if the body is missing."""
 
 _STOPS = frozenset({StopReason.BUDGET, StopReason.DEADLINE, StopReason.CANCELLED})
-"""What ends a whole session, and not only the turn that met it."""
+"""Reasons that end the whole session, not only the turn that met them."""
 
 
 def build_turn_result(task: TaskRun, read: ReadBody) -> TurnResult | None:
-    """Return what came of a turn, once it is over."""
+    """Return the result of a turn, or None while it is not over."""
     if not task.state.is_end:
         return None
     turn, fate = task.id.removeprefix(TURN_PREFIX), turn_status(task)
@@ -41,7 +41,7 @@ def build_turn_result(task: TaskRun, read: ReadBody) -> TurnResult | None:
 
 
 def turn_status(task: TaskRun) -> TurnStatus:
-    """Return what has become of a turn that is over."""
+    """Return the status of a turn that is over."""
     if task.state is TaskState.PASSED:
         return TurnStatus.SAID
     reason = task.stopped.reason if task.stopped else None

@@ -1,4 +1,4 @@
-"""Drives a run through its ports, recording each step before the next begins."""
+"""The engine: drives runs through its ports, and records each step before the next begins."""
 
 from forum.engine.accept import (
     IdempotencyKey,

@@ -1,4 +1,8 @@
-"""Taking a request on, and asking a run to end: what anybody may do who can write the ledger."""
+"""Accept and cancel runs.
+
+Both only append entries and set timers, so they need a ledger but no engine: a worker that finds
+the timer does the rest.
+"""
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,12 +44,12 @@ from forum.work import (
 )
 
 PLAN_STEP = "plan"
-"""The step of a plan that came with the request."""
+"""The step of a plan that was submitted with the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouteDecision:
-    """The lane that a request was given when it was taken on, and why."""
+    """The lane chosen for a request at acceptance, and the evidence for the choice."""
 
     facts: RouteFacts
     evidence: bytes = b""
@@ -53,16 +57,16 @@ class RouteDecision:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """The name under which a client asks, so that asking again is harmless."""
+    """A client's key for a request, so that sending the request again starts no second run."""
 
     name: str
     digest: str
-    """Of what is asked for: the same name for something else is a mistake."""
+    """The digest of the request: the same key with another digest is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What somebody wants done; without a plan, one is made."""
+    """A request with its policy and budget; without a plan, the engine makes one."""
 
     request: str
     plan: Plan | None = None
@@ -72,7 +76,7 @@ class RunRequest:
 
     @property
     def lanes(self) -> frozenset[str]:
-        """The lanes that it is known to be for."""
+        """The lanes of the plan's tasks and of the route, as far as they are known."""
         tasks = self.plan.all_tasks if self.plan else ()
         routed = {self.route.facts.lane} if self.route else set()
         return frozenset({task.lane for task in tasks} | routed)
@@ -88,12 +92,12 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     *,
     charges: tuple[BudgetSliceCharge, ...] = (),
 ) -> str:
-    """Take a request on: when this returns, the run will be carried out, whatever happens.
+    """Accept a request and return the id of its run, which will be driven even after a crash.
 
-    Request, policy, route, plan, account and the alarm that has it begun are one commit.  What was
-    asked for with the same ticket before is not taken on again: that run is returned, or
-    `IdempotencyKeyUsed` raised if it was something else.  Raises `BudgetSliceExhausted` where a
-    charge is refused.
+    Request, policy, route, plan, budget account and the timer that starts the run are one commit.
+    If the idempotency key was used before, no run is opened: the id of the earlier run is returned,
+    or `IdempotencyKeyUsed` raised if that was another request.  Raises `BudgetSliceExhausted` where
+    a charge is refused.
     """
     drafts = _opening_drafts(ledger, run, order, actor, origin or AcceptedFacts(), ticket, charges)
     try:
@@ -113,7 +117,10 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
     *,
     charges: tuple[BudgetSliceCharge, ...] = (),
 ) -> str:
-    """Do the same for a task that knows a checkpoint and must not wait for the store to read."""
+    """Accept a request like `accept_run`, without blocking the event loop.
+
+    The caller passes the checkpoint that the run's opening names, so that the store is not read.
+    """
     drafts = _opening_drafts(ledger, run, order, actor, AcceptedFacts(), ticket, charges)
     try:
         await ledger.open_new_run_async(run, actor, past, *drafts)
@@ -123,8 +130,10 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
 
 
 def _existing_run(ledger: Ledger, asked: IdempotencyKeyUsed, ticket: IdempotencyKey | None) -> str:
+    """Return the run that the key was used for; raise `asked` if that was another request."""
     if ticket is None or asked.digest != ticket.digest:
         raise asked
+    # The row is outside the log: whoever can write the database could point the key at any run.
     ledger.check_idempotency_row(ticket.name, asked)
     return asked.run
 
@@ -138,7 +147,8 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     ticket: IdempotencyKey | None,
     charges: tuple[BudgetSliceCharge, ...],
 ) -> list[Draft]:
-    """Return the first steps of a run."""
+    """Return the drafts of a run's first commit.  Raises `BadPlan`."""
+    # The check is of the masked request, because that is what the engine will read.
     order = _mask_request(ledger, order)
     order.policy.check(order.plan or _default_plan(order))
     budget = order.budget
@@ -155,6 +165,8 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     )
     request = Attachment("request", text_content(order.request))
     policy = Attachment("policy", BytesContent(write_policy(order.policy)), "application/json")
+    # Effects are part of the commit: a crash leaves either no run, or one with an account and a
+    # timer by which a worker finds it.
     effects: tuple[Effect, ...] = (
         OpenBudgetAccount(run, budget.cap),
         due_now(run, MAIN_STRAND, ledger.now()),
@@ -174,14 +186,17 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
 
 
 def _default_plan(order: RunRequest) -> Plan | None:
-    """Return the plan that will be made, where nobody is there to divide the request."""
+    """Return the single-task plan that the engine will make, or None if a role or panel plans."""
     if Role.COORDINATOR in order.policy.roles or order.policy.panel is not None:
         return None
     return single_task_plan(order.request, order.route.facts.lane if order.route else "")
 
 
 def _mask_request(ledger: Ledger, order: RunRequest) -> RunRequest:
-    """Return an order as it will be read again: a plan may be none once its secrets are masked."""
+    """Return a request with secrets masked, as the engine will read it.
+
+    Raises if the masked plan or policy cannot be read any more.
+    """
     if not ledger.mask:
         return order
     plan = order.plan and read_plan(_mask_bytes(ledger, write_plan(order.plan)))
@@ -194,9 +209,9 @@ def _mask_bytes(ledger: Ledger, data: bytes) -> bytes:
 
 
 def cancel_run(ledger: Ledger, run: str, actor: str) -> None:
-    """Ask a run to end.  Its calls are ended wherever they are made.
+    """Request the end of a run; its calls are aborted on whichever workers make them.
 
-    Where somebody has asked already, that holds; where it has ended, `RunAlreadyEnded` is raised.
+    Does nothing if the run is cancelled already.  Raises `RunAlreadyEnded` if it has ended.
     """
     control = ledger.open_strand_at_end(run, CONTROL)
     cause = _find_accepted_entry(ledger, run)
@@ -205,9 +220,10 @@ def cancel_run(ledger: Ledger, run: str, actor: str) -> None:
     if control.length == 0:
         with suppress(ConcurrentUpdate):
             control.append_exclusive(draft)
-            # Nobody would bring an interrupted run to its end.
+            # No driver would bring an interrupted run to its end.
             resume_run(ledger, run, actor)
             return
+    # `control` is taken: by an earlier cancellation, or by the close of the run.
     ends = (ledger.store.last_entry(run, strand) for strand in (CONTROL, MAIN_STRAND))
     if any(
         isinstance(ledger.kinds.read(end).facts, ControlCloseFacts | RunCloseFacts)

@@ -1,6 +1,7 @@
-"""From the results of a run to its one answer: what is made of them, and who looks at it first.
+"""Assemble the one answer of a run from its results: synthesis, checks, revision, verification.
 
-Everything here follows from what is recorded, so whoever drives the run comes to the same.
+Everything here is a function of recorded entries, so every driver of the run comes to the same
+answer.
 """
 
 from collections.abc import Generator
@@ -44,16 +45,16 @@ from forum.work import (
 
 INTENT, DELIVERY = "intent", "delivery"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND})
-"""A run fails by these; an answer that could not be shortened is given as it was."""
+"""Checks that fail the run.  A failed revision is not among them: the long answer is kept."""
 VERIFIER = "@verifier"
 
 _PART_SEPARATOR = "\n\n"
-"""What stands between two results of an answer."""
+"""The text between two results of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task has come to that nobody has made more of."""
+    """The result of a passed task that no other passed task has used."""
 
     task: str
     content: Content
@@ -63,36 +64,36 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class RoleNeed:
-    """A role that is to be played, and the answer as it is by then."""
+    """A role that is needed next, and the answer that it is to work on."""
 
     task: str
     answer: str = ""
     missing: str = ""
-    """What was found wanting in an earlier answer."""
+    """The intent check's reason for rejecting the first answer, for the second synthesis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """How a run ends."""
+    """The outcome and the answer of a run."""
 
     outcome: Outcome
     answer: Content
     causes: list[Hash]
     checks: list[tuple[CheckFacts, str]] = field(default_factory=list)
-    """How the answer was looked at, and what was said of it."""
+    """The checks of the answer, each with its detail text."""
     stopped: StopFacts | None = None
-    """Why there is no answer, where a role has failed."""
+    """The stop to record if a role has failed, so that there is no answer."""
 
 
 class AnswerAssembler:
-    """The way from results to the answer, as far as a run has come."""
+    """Derives the next role needed for the answer, or the answer, from the state of a run."""
 
     def __init__(self, ledger: Ledger, case: RunContext, state: Run) -> None:
         self._ledger, self._case, self._state = ledger, case, state
         self._roles = case.policy.roles
 
     def next_step(self) -> str | Conclusion:
-        """Return the role that has to do its part now, or how the run ends."""
+        """Return the name of the role task to run now, or the conclusion of the run."""
         steps = self._role_needs()
         while True:
             try:
@@ -104,14 +105,17 @@ class AnswerAssembler:
                 return need.task
 
     def need_of(self, task: str) -> RoleNeed:
-        """Return what a role is needed for."""
+        """Return the need that a role task serves.  Raises `TaskHalted` if there is none."""
         for need in self._role_needs():
             if need.task == task:
                 return need
         raise TaskHalted(StopFacts(StopReason.ERROR, "not needed any more", by=task))
 
     def results(self) -> list[TaskResult]:
-        """Return the results that nobody has made more of; those of a failed run are kept."""
+        """Return the results of passed tasks that no other passed task has used.
+
+        If the run failed, these are the results that it leaves.
+        """
         plan, found = self._case.plan, []
         passed = {t.id for t in plan.tasks if self._state.task(t.id).state is TaskState.PASSED}
         for task in plan.tasks:
@@ -123,20 +127,20 @@ class AnswerAssembler:
             try:
                 content = open_body(self._ledger, call.reply_at, "output")
             except BodyGone:
-                continue  # it was erased meanwhile, which is no reason not to end
+                continue  # erased meanwhile: the run ends without this result
             model = call.replied.model or call.called.model
             found.append(TaskResult(task.id, content, run.last or self._case.plan_entry, model))
         return found
 
     def request(self) -> Quotation:
-        """Return what was asked for, in order to quote it."""
+        """Return the request as a quotation, cut to the policy's input limit."""
         whole = b""
         with suppress(BodyGone):
             whole = read_request(self._ledger, self._case.run)
         return Quotation("the request", whole[: self._case.policy.input_bytes], len(whole))
 
     def quoted_results(self) -> list[Quotation]:
-        """Return the results, in order to quote them, as much of each as is given on."""
+        """Return the results as quotations, each cut to the policy's input limit."""
         limit, found = self._case.policy.input_bytes, []
         for result in self.results():
             head = read_prefix(result.content.chunks(), limit)
@@ -144,7 +148,11 @@ class AnswerAssembler:
         return found
 
     def _role_needs(self) -> Generator[RoleNeed, None, Conclusion]:
-        """Yield the roles that are needed, in their order, and return how the run then ends."""
+        """Yield the needed roles in order, and return the conclusion of the run.
+
+        The output of a role is read right after its yield, so a caller may resume the generator
+        only when that role has ended.  A second synthesis follows a failed intent check.
+        """
         outcome, results = self._outcome(), self.results()
         causes, content = [result.entry for result in results], _concatenate_results(results)
         if outcome is not Outcome.OK or not results:
@@ -159,11 +167,12 @@ class AnswerAssembler:
                 yield RoleNeed(task, missing=missing)
                 said = self._role_output(task)
                 if said is None and missing:
-                    break  # the first answer stays, and what was found wanting in it
+                    break  # the second synthesis failed: keep the first answer and its check
                 if said is None:
                     stopped = StopFacts(StopReason.ROLE, by=task)
                     return Conclusion(Outcome.FAILED, content, causes, [], stopped)
-                # Of all tasks: the result of one that it quotes may be erased by now.
+                # Allow the names of all tasks: a result that the answer quotes may have been erased
+                # since, and is missing from `results` then.
                 answer = read_parts(said, [task.id for task in self._case.plan.tasks])
                 draft = _AnswerDraft(
                     text_content(answer), answer, [self._last_entry(task)], self._model(task)
@@ -184,7 +193,10 @@ class AnswerAssembler:
     def _check_intent(
         self, number: int, draft: "_AnswerDraft"
     ) -> Generator[RoleNeed, None, tuple[CheckFacts | None, str]]:
-        """Check whether the answer answers: by its words first, by a judge where those flag it."""
+        """Check whether the answer meets the request, by a judge only if term coverage is low.
+
+        Return the check, or None if there is no such role, and the reason of a rejection.
+        """
         if Role.INTENT not in self._roles:
             return None, ""
         request = self.request().text.decode(errors="replace")
@@ -206,8 +218,9 @@ class AnswerAssembler:
     def _shorten_answer(
         self, draft: "_AnswerDraft", checks: list[tuple[CheckFacts, str]]
     ) -> Generator[RoleNeed, None, "_AnswerDraft"]:
-        """Have a long answer shortened; what has lost anything is not taken."""
-        whole = draft.content.size <= self._case.policy.input_bytes  # else it is seen in part
+        """Return a shortened answer, or the draft if that is not shorter or has lost facts."""
+        # The reviser sees at most `input_bytes`, and must not shorten an answer it sees in part.
+        whole = draft.content.size <= self._case.policy.input_bytes
         if Role.REVISER not in self._roles or not whole or not is_long(draft.words):
             return draft
         task, judge = task_of_role(Role.REVISER), self._roles[Role.REVISER]
@@ -231,7 +244,7 @@ class AnswerAssembler:
     def _verify_answer(
         self, draft: "_AnswerDraft", checks: list[tuple[CheckFacts, str]]
     ) -> Generator[RoleNeed, None, None]:
-        """Have the answer checked from outside."""
+        """Check the answer with each external verifier of the policy."""
         for number, tool in enumerate(self._case.policy.verifiers, 1):
             task = f"{VERIFIER}.{number}"
             yield RoleNeed(task, draft.words)
@@ -242,12 +255,12 @@ class AnswerAssembler:
             checks.append((CheckFacts(tool, outcome, Check.COMMAND, reason), ""))
 
     def _role_output(self, task: str) -> bytes | None:
-        """Return what a role has said in the right form, if it has."""
+        """Return the well-formed output of a role, or None if it failed or was erased."""
         run = self._state.task(task)
         call = run.calls[-1] if run.state is TaskState.PASSED and run.calls else None
         if call is None or call.reply_at is None:
             return None
-        with suppress(BodyGone):  # erased meanwhile: it has said nothing
+        with suppress(BodyGone):  # erased meanwhile: treat the role as failed
             return read_body(self._ledger, call.reply_at, "output", MAX_READ_BYTES)
         return None
 
@@ -268,24 +281,24 @@ class AnswerAssembler:
 
 @dataclass(frozen=True)
 class _AnswerDraft:
-    """An answer that is not given yet."""
+    """An answer that is not final yet."""
 
     content: Content
     text: str | None
     causes: list[Hash]
     models: str
-    """Who has written it, separated by commas."""
+    """The models that wrote the answer, separated by commas."""
 
     @cached_property
     def words(self) -> str:
-        """The answer, or its beginning, as text."""
+        """The answer as text, cut to `MAX_READ_BYTES`."""
         if self.text is not None:
             return self.text
         return read_prefix(self.content.chunks(), MAX_READ_BYTES).decode(errors="replace")
 
 
 def _concatenate_results(results: list[TaskResult]) -> Content:
-    """Put results together as they are."""
+    """Return the results one after another under headings, or a single result as it is."""
     if len(results) == 1:
         return results[0].content
     heads = [f"{_PART_SEPARATOR if n else ''}## {one.task}\n\n" for n, one in enumerate(results)]

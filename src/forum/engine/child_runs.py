@@ -1,7 +1,7 @@
-"""Runs within runs: a task that has a plan of its own gets a run of its own for it.
+"""Child runs: a task with its own plan or panel is carried out by a run of its own.
 
-The run gets an allotment, which its parent has reserved, and gives back what it leaves.  It wakes
-its parent when it ends; nobody waits for it meanwhile.
+The parent reserves an allotment for the child run; what the child does not spend is returned when
+the reply is settled.  The child wakes its parent when it ends; no process waits for it meanwhile.
 """
 
 from contextlib import suppress
@@ -33,15 +33,16 @@ _WHYS: dict[StopReason | None, Why] = {
     StopReason.CANCELLED: Why.CANCELLED,
 }
 CHILD_RUN = "run"
-"""Who answers for a plan within a plan."""
+"""The agent and model name in the recorded call of a child run, and the actor that accepts it."""
 
 
 def allot_budget(
     run: str, task: Task, account: BudgetAccount | None, sharers: int
 ) -> DelegationFacts:
-    """Return which run carries out the plan within a task, and the most that it may use.
+    """Return the id and the allotment of the child run of a task.
 
-    Without a budget of its own it gets an equal share of what is left: other tasks need some too.
+    A task without a budget of its own gets an equal share of what is left in the parent's account,
+    so that the other unfinished tasks keep theirs.
     """
     cap, used = account or BudgetAccount(NO_COST, NO_COST)
     members = (
@@ -56,14 +57,14 @@ def _share_of(wish: int, left: int, sharers: int) -> int:
 
 
 def reservation_of(delegated: DelegationFacts) -> Amount:
-    """Return what the parent has to set aside: what has no limit is charged when it is known."""
+    """Return the amount that the parent reserves; an unlimited member is charged when settled."""
     return Amount(*(0 if most == NO_LIMIT else most for most in delegated.allotment))
 
 
 def start_child_run(
     ledger: Ledger, case: RunContext, task: Task, delegated: DelegationFacts, prompt: str
 ) -> None:
-    """Have the plan within carried out, or the panel sit, unless that was begun."""
+    """Accept the child run that carries out a task's plan or panel, unless it exists already."""
     if ledger.store.strands(delegated.run):
         return
     plan = Plan(task.tasks) if task.tasks else None
@@ -79,13 +80,13 @@ def start_child_run(
 
 
 def read_child_reply(ledger: Ledger, delegated: DelegationFacts) -> CallReply | None:
-    """Return what came of the run, once it has ended."""
+    """Return the answer of a child run as a reply, or None while it has not ended."""
     state = read_run(ledger, delegated.run)
     if state.outcome is None:
         return None
     account = ledger.store.account(delegated.run)
     output = open_body(ledger, state.answer_at, "answer") if state.answer_at else EMPTY_CONTENT
-    # The caller of the outer run has to learn that a cap was reached, however deep within.
+    # The parent's client must learn that a cap was reached, however deeply runs are nested.
     reason = None if state.outcome is Outcome.OK else stop_reason(state)
     why = Why.NONE if state.outcome is Outcome.OK else _WHYS.get(reason, Why.ERROR)
     return CallReply(
@@ -101,7 +102,7 @@ def read_child_reply(ledger: Ledger, delegated: DelegationFacts) -> CallReply | 
 
 
 def _stop_of(ledger: Ledger, state: Run) -> Content:
-    """Return the facts of the stop of a run, or of the run within that stopped it."""
+    """Return the stop facts of a run, or those of the child run that made it fail."""
     if state.stopped is not None:
         return BytesContent(msgspec.json.encode(state.stopped))
     stopped = (task for task in state.tasks.values() if inner_stop_reason(task))
@@ -113,7 +114,10 @@ def _stop_of(ledger: Ledger, state: Run) -> Content:
 
 
 def models_in_run(run: Run) -> str:
-    """Return every model that has worked in a run, so that none of them judges it unnoticed."""
+    """Return the names of all models that produced results in a run, separated by commas.
+
+    The independence check compares them with the judge of the run's answer.
+    """
     calls = (call for task in run.tasks.values() for call in task.calls if not call.called.role)
     named = {(call.replied.model if call.replied else "") or call.called.model for call in calls}
     return ",".join(sorted(named))
@@ -132,6 +136,10 @@ def _child_policy(policy: Policy, task: Task, prompt: str) -> Policy:
 
 
 def _child_run_id(run: str, task: str) -> str:
-    """Name a run within a run: the same for everybody, and in order right behind its parent."""
+    """Return the id of a child run, which sorts right after its parent's.
+
+    The id depends on parent and task only, so two workers that both open the child open one run.
+    """
+    # Laid out as a UUID: version 8 (custom) and variant `a` (RFC 9562).
     digest = sha256(f"{run}/{task}".encode()).hexdigest()
     return f"{run[:13]}-8{digest[:3]}-a{digest[3:6]}-{digest[6:18]}"

@@ -1,4 +1,7 @@
-"""What everybody who works on a run has to know of it: read once, the same for all."""
+"""Read a run from the ledger: its request, policy, plan, state and bodies.
+
+Everything here follows from recorded entries, so every worker reads the same.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,12 +37,12 @@ from forum.work import (
 )
 
 ENGINE = "engine"
-"""Who writes what nobody else has said."""
+"""The actor of entries that the engine itself writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """What was taken on: a request, and how it may be answered."""
+    """An accepted run before it has a plan: its limits, policy and route."""
 
     run: str
     accepted: AcceptedFacts
@@ -48,20 +51,20 @@ class RunInput:
     policy: Policy
     routed: RouteFacts | None
     cause: Hash
-    """The last entry before the plan: the request, or its route."""
+    """The entry that causes the plan: the route if there is one, else the accepted request."""
 
     @property
     def deadline(self) -> int | None:
-        """When its time is over, in microseconds since 1970."""
+        """The deadline in microseconds since 1970, or None."""
         return Run(self.accepted, self.begun).deadline
 
     @property
     def lane(self) -> str:
-        """The lane that the request belongs to, as far as it is known."""
+        """The lane of the request, or an empty string if it was not routed."""
         return self.routed.lane if self.routed else ""
 
     def with_plan(self, plan: Plan, entry: Hash) -> "RunContext":
-        """Return the case with this plan."""
+        """Return the context of the run with this plan, which `entry` records."""
         return RunContext(
             self.run,
             self.accepted,
@@ -77,14 +80,17 @@ class RunInput:
 
 @dataclass(frozen=True, slots=True)
 class RunContext(RunInput):
-    """One run: what was asked for, how it may be done, and the plan."""
+    """An accepted run with its plan."""
 
     plan: Plan
     plan_entry: Hash
 
 
 def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
-    """Read what was recorded when a run was accepted, and the plan that holds now, if any."""
+    """Read an accepted run: a `RunContext` with the current plan if there is one.
+
+    Raises `NoSuchEntry` if no run was accepted under this id.
+    """
     accepted = route = plan = None
     for leaf, entry in read_strand_entries(ledger, run, MAIN_STRAND):
         match entry.facts:
@@ -95,7 +101,7 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
             case PlanFacts():
                 plan = RecordedEntry(
                     leaf, entry
-                )  # the last one: an approved plan may have been edited
+                )  # the last plan counts: approval may have edited the first
             case _:
                 pass
     if accepted is None:
@@ -116,7 +122,7 @@ def read_run_input(ledger: Ledger, run: str) -> RunInput | RunContext:
 
 
 def read_run_context(ledger: Ledger, run: str) -> RunContext:
-    """Read what was recorded when a run was accepted, and the plan that holds now."""
+    """Read an accepted run with its current plan.  Raises `NoSuchEntry` if it has none."""
     case = read_run_input(ledger, run)
     if not isinstance(case, RunContext):
         raise NoSuchEntry(f"run {run} has no plan yet")
@@ -124,7 +130,10 @@ def read_run_context(ledger: Ledger, run: str) -> RunContext:
 
 
 def submitter_of(ledger: Ledger, run: str) -> str:
-    """Return who has submitted a run; of a run within a run, who has submitted the outermost."""
+    """Return the actor that submitted a run.
+
+    For a child run, that is the actor that submitted the outermost parent.
+    """
     for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
         if isinstance(entry.facts, AcceptedFacts):
             parent = entry.facts.parent_run
@@ -133,7 +142,7 @@ def submitter_of(ledger: Ledger, run: str) -> str:
 
 
 def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
-    """Return what was asked for, or its beginning."""
+    """Return the request, or its first `most` bytes."""
     for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
         if isinstance(entry.facts, AcceptedFacts):
             return read_body(ledger, Position(run, MAIN_STRAND, entry.n), "request", most)
@@ -141,18 +150,19 @@ def read_request(ledger: Ledger, run: str, most: int | None = None) -> bytes:
 
 
 def read_run(ledger: Ledger, run: str) -> Run:
-    """Fold all that is recorded of a run."""
+    """Return the state of a run, folded from all its strands."""
+    # Sorted, so that the order of tasks in the state does not depend on the store.
     return fold_new_entries(ledger, run, Run(), sorted(ledger.store.strands(run)))
 
 
 def read_last_facts(ledger: Ledger, run: str) -> Facts | None:
-    """Return what was said last of a run, if anything."""
+    """Return the facts of the last entry of `main`, or None if the run does not exist."""
     last = ledger.store.last_entry(run, MAIN_STRAND)
     return ledger.kinds.read(last).facts if last else None
 
 
 def fold_new_entries(ledger: Ledger, run: str, state: Run, strands: Iterable[str]) -> Run:
-    """Take in what was added to some strands of a run."""
+    """Return the state with the new entries of some strands folded into it."""
     fresh = [
         told
         for strand in strands
@@ -162,7 +172,7 @@ def fold_new_entries(ledger: Ledger, run: str, state: Run, strands: Iterable[str
 
 
 def read_body(ledger: Ledger, position: Position, name: str, most: int | None = None) -> bytes:
-    """Return a body, or its beginning.  Raises `BodyGone` when it was erased."""
+    """Return a body, or its first `most` bytes.  Raises `BodyGone` when it was erased."""
     body = open_body(ledger, position, name).body
     if most is None:
         return b"".join(body.read())
@@ -170,7 +180,7 @@ def read_body(ledger: Ledger, position: Position, name: str, most: int | None = 
 
 
 def read_prefix(chunks: Iterable[bytes], most: int) -> bytes:
-    """Return the beginning of a content, reading no more of it than that."""
+    """Return the first `most` bytes, reading no more chunks than needed."""
     head = b""
     for chunk in chunks:
         head += chunk
@@ -181,19 +191,19 @@ def read_prefix(chunks: Iterable[bytes], most: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """A body of the ledger as content."""
+    """A body that is stored in the ledger, as content that is read in chunks."""
 
     size: int
     body: StoredBody
 
     def chunks(self) -> Iterator[bytes]:
-        """Read it piece by piece."""
+        """Read the body in chunks."""
         return iter(self.body.read())
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedContent:
-    """Contents one after another; none at all is one empty piece, like all that is empty."""
+    """The concatenation of several contents; without any, one empty chunk."""
 
     parts: tuple[Content, ...]
 
@@ -203,13 +213,13 @@ class JoinedContent:
         return sum(part.size for part in self.parts)
 
     def chunks(self) -> Iterator[bytes]:
-        """Read them piece by piece."""
+        """Read all parts in chunks, one part after another."""
         for part in self.parts or (BytesContent(b""),):
             yield from part.chunks()
 
 
 def open_body(ledger: Ledger, position: Position, name: str) -> StoredContent:
-    """Return a body that its entry commits to.  Raises `BodyGone` when it was erased."""
+    """Return a body that its entry commits to.  Raises `BodyGone` if it is absent or erased."""
     _, entry = next(read_strand_entries(ledger, position.run, position.strand, position.n))
     body = stored_body(ledger.store, entry, name) if name in entry.bodies else None
     if body is None:
@@ -223,9 +233,10 @@ async def join_causes(
     place: str = "join",
     known: Mapping[str, Hash] | None = None,
 ) -> tuple[Hash, ...]:
-    """Return what stands for these causes: one entry can name sixteen of them.
+    """Return at most `MAX_PARENTS` entries that stand for these causes, recording joins if needed.
 
-    Whoever holds no more than the end of the strand tells what it knows of it, by steps.
+    A join is an entry that names sixteen causes and takes their place.  A caller whose strand was
+    opened at its end cannot replay earlier joins, and passes them as `known`, by step.
     """
     left, number = list(dict.fromkeys(causes)), 0
     while len(left) > MAX_PARENTS:
@@ -244,10 +255,10 @@ async def join_causes(
 
 
 def leaves_by_step(ledger: Ledger, run: str, strand: str) -> dict[str, Hash]:
-    """Return what is recorded in a strand, by its steps."""
+    """Return the leaf hashes of a strand's entries, by step."""
     return {entry.step: leaf for leaf, entry in read_strand_entries(ledger, run, strand)}
 
 
 def position_of(recorded: RecordedEntry) -> Position:
-    """Return where an entry stands."""
+    """Return the position of an entry."""
     return Position(recorded.entry.run, recorded.entry.strand, recorded.entry.n)

@@ -1,4 +1,8 @@
-"""The engine: takes requests on, and carries runs and tasks out when its runner calls."""
+"""The engine of one process: drives runs and tasks whenever its runner calls.
+
+All durable state is in the ledger.  The signals, slots and cached contexts held here can be lost at
+any time: the next driver folds the entries and continues from there.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -41,19 +45,22 @@ from forum.work import (
 )
 
 _MAX_CACHED_CONTEXTS = 1000
-"""How many cases are known without reading them again."""
+"""The number of run contexts kept in memory; the oldest is dropped first and read again."""
 
 HEARTBEAT_S = 15.0
-"""How long a run that is being driven may go without anybody looking whether it still is."""
+"""The longest delay, in seconds, before the claimed timer of a run becomes due again."""
 
 _MIN_REDELIVERY_S = 1.0
 MAX_CLAIMED_TIMERS = 50
-"""How many timers are claimed at once: they are handed on before the first rings again, and a
-worker that has to stop does not first hand on a whole backlog."""
+"""The number of timers claimed at once.
+
+Small enough that all are dispatched before the first becomes due again, and that a worker that is
+shutting down does not dispatch a whole backlog first.
+"""
 
 
 class Engine:
-    """Carries out runs and tasks of one ledger, in one process."""
+    """Drives the runs and tasks of one ledger in one process."""
 
     def __init__(  # noqa: PLR0913  what it works with, and the operator's rules
         self,
@@ -85,18 +92,19 @@ class Engine:
         self._is_draining, self._active_tasks = False, 0
 
     def limit_tasks(self, most: int) -> None:
-        """Carry out at most so many tasks at once; to be said before the first one begins."""
+        """Set the number of tasks driven at once; call this before the first task starts."""
+        # Tasks that already wait would keep the old semaphore.
         self._slots = asyncio.Semaphore(most)
 
     def _fork_source(self, intake: RunInput) -> ReplySource | None:
-        """Return what a fork takes from the run that it forks."""
+        """Return the replies that a fork reuses, or None if the run is not a fork."""
         origin = intake.accepted
         if not origin.fork_run:
             return None
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
     async def drive_run(self, run: str, runner: Runner) -> None:
-        """Go on with a run until it has ended, or waits for somebody."""
+        """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
         missed = True
         while missed:
             with self._signals.listen(run) as attention:
@@ -107,21 +115,25 @@ class Engine:
                 try:
                     await driver.drive(run)
                 except ConcurrentUpdate:
-                    return  # somebody else drives it now
+                    return  # another driver took the next position, or the run was interrupted
                 finally:
+                    # Turns that were started here must not outlive their driver.
                     await here.cancel_all()
-            # Whoever came too late to be heard was told that somebody listens.
+            # A signal that arrived after the driver's last look was still reported as delivered,
+            # so its sender did not enqueue the run.  Drive the run once more.
             missed = attention.has_missed_signal
 
     async def drive_task(self, run: str, task: str) -> None:
-        """Go on with a task until it has ended, or waits for somebody."""
-        # A task that was left because of an interruption goes on if the run was resumed since.
+        """Drive a task until it has ended or waits for a decision or a child run."""
+        # A task that was left because of an interruption continues if the run was resumed since.
         while await self._drive_task(run, task):
             pass
 
     async def _drive_task(self, run: str, task: str) -> bool:
-        """Go on with a task; return True if it was left, and may have to go on."""
+        """Drive a task once; return True if it was left unfinished and may have to continue."""
         with self._signals.register_task(run, self._slots) as stop:
+            # A queued task of an interrupted run does nothing: after the resumption, the driver of
+            # the run starts it again.
             if isinstance(await asyncio.to_thread(self._check_for_stop, run), InterruptionFacts):
                 return False
             left = False
@@ -132,6 +144,7 @@ class Engine:
                 except ConcurrentUpdate:
                     left = stop.left
                 finally:
+                    # Also after a failure, so that the driver does not wait for its next poll.
                     self._signals.notify(run, task)
             if left and self._is_draining:
                 await _never()
@@ -139,9 +152,10 @@ class Engine:
 
     @asynccontextmanager
     async def _hold_slot(self, place: WorkerSlot) -> AsyncIterator[None]:
-        """Work at a place, once it is free."""
+        """Hold a worker slot, waiting until one is free."""
         try:
             await place.acquire()
+            # Draining may have begun during the wait: a task that starts now would delay shutdown.
             if self._is_draining:
                 place.release()
                 await _never()
@@ -156,7 +170,7 @@ class Engine:
     def _driver_of(
         self, run: str, task: str, stop: CancelToken
     ) -> TaskDriver | RoleDriver | TurnDriver:
-        """Return who carries out a task, a role, or a turn."""
+        """Return the driver for a task, a role or a turn, chosen by the prefix of its name."""
         if task.startswith(TURN_PREFIX):
             return TurnDriver(self._services, self._pending_turns.find(run, task), task, stop)
         if task.startswith(ROLE_PREFIX):
@@ -169,32 +183,33 @@ class Engine:
         return bool(self._signals.driven_runs())
 
     def is_driving_run(self, run: str) -> bool:
-        """Tell whether a run is driven in this process."""
+        """Return whether a run is driven in this process."""
         return run in self._signals.driven_runs()
 
     def stop_starting_tasks(self) -> None:
-        """Begin no more calls or effects here: the worker that takes over begins them."""
+        """Start no more calls or effects here; the worker that takes over starts them."""
         self._is_draining = True
         self._signals.leave_tasks()
 
     @property
     def is_working(self) -> bool:
-        """Whether a task, a role or a turn is being carried out here."""
+        """Whether a task, a role or a turn is being driven in this process."""
         return self._active_tasks > 0
 
     def check_for_stops(self) -> None:
-        """See whether runs that are worked on here were stopped elsewhere; to be called often."""
+        """Stop the work on runs that another process has stopped; call this periodically."""
         for run in self._signals.active_runs():
             self._check_for_stop(run)
 
     def _check_for_stop(self, run: str) -> Facts | None:
-        """Stop what is done here for a run that was stopped, and return the last entry of `main`.
+        """Stop local work on a run that was stopped; return the facts of the last `main` entry.
 
-        Nothing new is begun for an interrupted run.  Calls and effects that are under way are
-        finished and recorded: they are paid for, and need not be made again.
+        Nothing new is started for an interrupted run.  Its calls and effects under way are finished
+        and recorded: they are paid for, and need not be made again.
         """
         last = read_last_facts(self._ledger, run)
         if self._ledger.store.last_entry(run, CONTROL) is not None:
+            # The first entry of `control` asks for an end or closes the run: abort open calls too.
             self._signals.stop_run(run, cut=True)
         elif isinstance(last, InterruptionFacts):
             self._signals.interrupt(run)
@@ -205,34 +220,38 @@ class Engine:
         return last
 
     def _is_stopped(self, run: str) -> bool:
-        """Tell whether a run was stopped before it was interrupted and resumed."""
+        """Return whether a run was stopped before it was interrupted and resumed.
+
+        Its last entry is the resumption then, so the stop is found only by folding `main`.
+        """
         return fold_new_entries(self._ledger, run, Run(), [MAIN_STRAND]).stopped is not None
 
     def _run_context(self, run: str) -> RunContext:
-        """Read a case, or remember it: tasks run only after their plan was settled."""
+        """Return the context of a run, cached: no task starts before the plan is final."""
         with self._lock:
             known = self._contexts.get(run)
         if known is None:
             known = read_run_context(self._ledger, run)
             with self._lock:
+                # Two threads may both have read the context: both read the same entries.
                 self._contexts[run] = known
                 while len(self._contexts) > _MAX_CACHED_CONTEXTS:
                     self._contexts.popitem(last=False)
         return known
 
     async def dispatch_due_runs(self, runner: Runner) -> bool:
-        """Look after some of the runs whose time has come, and tell whether there may be more."""
+        """Dispatch one batch of due timers, and return whether more may be due."""
         claimed = await asyncio.to_thread(self.claim_due)
         await self.dispatch_timers(claimed, runner)
         return len(claimed) == MAX_CLAIMED_TIMERS
 
     def claim_due(self, worker: str = "") -> list[Timer]:
-        """Claim timers whose time has come: no other worker gets them for a while.
+        """Claim due timers, so that no other worker gets them until they become due again.
 
-        A timer is put off in the commit that claims it.  It rings again, soon where the driver of
-        its run may not have heard it, and later each time: a run may wait in a queue for long,
-        behind many others, and handing it on again and again would keep everybody from working.
-        Only the driver of a run clears its timer.
+        The commit that claims a timer also reschedules it, so a worker that dies after the claim
+        only delays the run.  The delay starts short, in case the run's driver missed the wake-up,
+        and grows each time: a run may wait long in a queue, and dispatching it again and again
+        would cost the workers their time.  Only the driver of a run clears its timer.
         """
         claim = TimerClaim(
             worker=worker,
@@ -245,9 +264,9 @@ class Engine:
         return self._ledger.store.claim_due_timers(claim)
 
     async def dispatch_timers(self, claimed: Sequence[Timer], runner: Runner) -> None:
-        """Tell the drivers of runs that are driven here, and hand all others to the runner.
+        """Notify the drivers of runs driven here, and hand all other runs to the runner.
 
-        The runner drops what is going on elsewhere.
+        The runner ignores a run that is already being driven elsewhere.
         """
         for run in dict.fromkeys(alarm.run for alarm in claimed):
             if not self._signals.notify(run):
@@ -255,9 +274,9 @@ class Engine:
 
 
 async def _never() -> NoReturn:
-    """Wait until this process ends, so that the queue hands the task to another worker then.
+    """Wait until this process ends, so that the queue then gives the task to another worker.
 
-    Returning would tell the queue that the task is done.
+    Returning would report the task to the queue as done.
     """
     while True:
         await asyncio.Event().wait()

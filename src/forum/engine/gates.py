@@ -1,8 +1,8 @@
-"""Gates: what waits for a person, and what the person said.
+"""Gates: human approval of plans, tasks and tool calls, and questions about lost effects.
 
-A gate is a strand of its own: opened by the engine, edited by people, and decided once, by whoever
-takes the position of the decision first.  A decision names the digest of what was shown; one about
-anything else is refused.  What waits at a gate is rows: no process waits with it.
+A gate is a strand of its own: the engine opens it, people edit it, and the first decision appended
+to it counts.  A decision names the digest of the content that was shown; a decision about any other
+content is refused.  A waiting gate is only rows in the database: no process waits with it.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ from forum.work import (
 )
 
 _DEADLINE_MARGIN_US = 10_000
-"""Microseconds in which an entry is surely made."""
+"""Microseconds within which an entry is expected to be committed after its draft was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided, about what."""
+    """The answer at a gate, the content it is about, and the entry that records it."""
 
     answer: Answer
     shown: bytes
@@ -56,16 +56,16 @@ class Decision:
 
 
 def with_operator_rules(policy: Policy, rules: Iterable[GateRule]) -> Policy:
-    """Return a policy under all rules that hold: those of its acceptance, and those of today.
+    """Return a policy with the gate rules recorded at acceptance and the operator's current ones.
 
-    A rule that an operator adds holds for runs that are under way, and one that was removed still
-    holds for runs that were accepted under it.
+    A rule that an operator adds applies to runs under way, and a removed rule still applies to runs
+    that were accepted under it.
     """
     return policy.with_gate_rules(dict.fromkeys((*policy.gate_rules, *rules)))
 
 
 def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
-    """Return a gate as it stands."""
+    """Return the state of a gate.  Raises `NoSuchGate`."""
     strand = gate_strand(subject)
     gate = fold(read_strand_entries(ledger, run, strand)).gates.get(strand)
     if gate is None:
@@ -81,15 +81,15 @@ async def pass_gate(
     policy: Policy,
     *causes: Hash,
 ) -> Decision | None:
-    """Return what was decided; nothing as long as nobody has.  Opens the gate if it is new."""
+    """Return the decision at a gate, or None while it is pending.  Open the gate if it is new."""
     strand = await asyncio.to_thread(ledger.open_strand_at_end, run, gate_strand(subject))
     if strand.length == 0:
         now = ledger.now()
         facts = GateOpenFacts(subject, policy.gate_milliseconds, policy.gate_default)
         body = Attachment("shown", BytesContent(shown), "application/octet-stream")
         alarms = (
-            # The time runs from the entry, which is about to be made: whoever looks must not be
-            # too early, for the next look is much later.
+            # The deadline counts from the entry's own time, slightly after `now`.  A timer that is
+            # due before it would find the gate open, and the next look is much later.
             Timer(run, strand.name, now + 1000 * policy.gate_milliseconds + _DEADLINE_MARGIN_US),
             due_now(run, MAIN_STRAND, now),
         )
@@ -114,14 +114,16 @@ def decide_gate(
     actor: str,
     identity: bytes | None = None,
 ) -> None:
-    """Record the first decision about what has its digest.
+    """Record a decision about the content with its digest, and wake the run.
 
-    What is not decided by the deadline, or by the end of the run, must come in time.
+    Raises `GateAlreadyDecided`, or `GateChanged` if the content has another digest.  A decision by
+    a person is refused after the gate's deadline: the default is recorded first.
     """
     if decided.by not in (Decider.DEADLINE, Decider.END):
         expire_gate(ledger, run, find_gate(ledger, run, subject))
     strand = _open_undecided_gate(ledger, run, subject, decided.digest)
     effects = [Timer(run, strand.name, None)]
+    # An interrupted run has no timers; its resumption sets them.
     if not isinstance(read_last_facts(ledger, run), InterruptionFacts):
         effects.append(due_now(run, MAIN_STRAND, ledger.now()))
     bodies = [Attachment(IDENTITY, BytesContent(identity), "application/json")] if identity else []
@@ -130,9 +132,13 @@ def decide_gate(
 
 
 def edit_gate(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes, actor: str) -> str:
-    """Replace what waits for approval, and return its new digest."""
+    """Replace the content that waits for approval, and return its new digest.
+
+    Raises `GateAlreadyDecided`, `GateChanged`, and `BadPlan` or `Malformed` if the new content
+    could not be carried out.
+    """
     strand = _open_undecided_gate(ledger, run, subject, digest)
-    # As it will be read again: a plan may be none once its secrets are masked.
+    # Mask before checking: a plan may be invalid once its secrets are masked.
     shown = b"".join(ledger.mask.mask_content(BytesContent(shown)).chunks())
     _check_edit(ledger, run, subject, shown)
     body = Attachment("shown", BytesContent(shown), "application/octet-stream")
@@ -142,16 +148,17 @@ def edit_gate(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes,
 
 
 def expire_gate(ledger: Ledger, run: str, gate: Gate) -> None:
-    """Let the default hold if nobody has decided in time, by the clock of the database."""
+    """Decide a gate by its default if its deadline has passed by the clock of the database."""
     if gate.decided is not None or ledger.store.now() < gate.deadline:
         return
     decided = GateDecisionFacts(gate.opened.default, gate.digest, Decider.DEADLINE)
-    with suppress(GateAlreadyDecided, GateChanged):  # somebody came first
+    with suppress(GateAlreadyDecided, GateChanged):  # another decision or an edit came first
         decide_gate(ledger, run, gate.opened.subject, decided, ENGINE)
 
 
 def _open_undecided_gate(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:
-    # The position first, the gate second: what anybody adds after this takes our position.
+    # Open the end before reading the gate: an entry that is recorded after this takes our position,
+    # and the append is refused.
     strand = ledger.open_strand_at_end(run, gate_strand(subject))
     _check_undecided(find_gate(ledger, run, subject), run, digest)
     return strand
@@ -166,7 +173,7 @@ def _check_undecided(gate: Gate, run: str, digest: str) -> None:
 
 
 def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
-    """Refuse what nobody could carry out once it is approved."""
+    """Raise `BadPlan` or `Malformed` for content that could not be carried out once approved."""
     if subject == "plan":
         read_run_context(ledger, run).policy.check(read_new_plan(shown))
     elif subject.startswith("use/"):
@@ -188,5 +195,6 @@ def _append_to_gate(
     try:
         strand.append_exclusive(draft)
     except ConcurrentUpdate:
+        # Report what the other writer did, if that explains the conflict.
         _check_undecided(find_gate(ledger, strand.run, subject), strand.run, digest)
         raise

@@ -1,7 +1,7 @@
-"""Interrupting a run and resuming it: between the two nobody goes on with it.
+"""Interrupt and resume runs; no worker drives an interrupted run.
 
 Both are entries of `main`, at the position that the driver of the run would take next.  So a driver
-that does not know yet is overtaken at its next step, and one that comes later finds the entry.
+that has not seen the interruption is refused at its next append, and a later one finds the entry.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,14 @@ from forum.work import InterruptionFacts, ResumptionFacts, Run
 
 
 def interrupt_run(ledger: Ledger, run: str, actor: str) -> bool:
-    """Record that nobody is to go on with a run; return False where it has ended.
+    """Record the interruption of a run; return False if the run has ended.
 
-    The entry and the end of the run's timers are one commit.  The runs within it follow: each has
-    a timer of its own.
+    The entry and the clearing of the run's timers are one commit.  Child runs are interrupted after
+    it, each with a commit of its own, because each has its own timers.
     """
     while True:
-        # The end first: whatever is recorded after it takes our position.
+        # Open the end before reading the state: an entry that is recorded after this takes our
+        # position, and the append is refused.
         main = ledger.open_strand_at_end(run, MAIN_STRAND)
         state = read_run(ledger, run)
         if state.outcome is not None:
@@ -36,18 +37,18 @@ def interrupt_run(ledger: Ledger, run: str, actor: str) -> bool:
                     Draft(step, actor, InterruptionFacts(), effects=tuple(effects))
                 )
             except ConcurrentUpdate:
-                continue
-        # Read again: a run that was opened before the entry is found here, and one that is opened
-        # later finds the entry (`follow_parent`).
+                continue  # another writer appended first: read the run again
+        # Read the state again: a child run opened before the interruption is found here, and one
+        # opened after it finds the entry (`follow_parent`).
         for child in _open_children(ledger, read_run(ledger, run)):
             interrupt_run(ledger, child, actor)
         return True
 
 
 def resume_run(ledger: Ledger, run: str, actor: str) -> bool:
-    """Have an interrupted run carried out again; return False where it is not interrupted.
+    """Record the resumption of a run and set its timers; return False if it is not interrupted.
 
-    Raises `RunAlreadyEnded`, and `NoSuchRun` for what nobody has asked for.
+    Raises `RunAlreadyEnded` if it has ended, and `NoSuchRun` if it was never accepted.
     """
     while True:
         main = ledger.open_strand_at_end(run, MAIN_STRAND)
@@ -58,7 +59,8 @@ def resume_run(ledger: Ledger, run: str, actor: str) -> bool:
             raise RunAlreadyEnded(run)
         if not state.interrupted:
             return False
-        # The runs within first: stopped in between, this one is still listed as interrupted.
+        # Child runs first: after a crash in between, this run is still listed as interrupted, and
+        # resuming it again completes the work.
         for child in _open_children(ledger, state):
             with suppress(RunAlreadyEnded):
                 resume_run(ledger, child, actor)
@@ -67,16 +69,18 @@ def resume_run(ledger: Ledger, run: str, actor: str) -> bool:
         if _is_outermost(state):
             effects.append(InterruptedRun(run, listed=False))
         step = f"resume/{state.interruptions}"
+        # If another resumption was first, the next round finds the run no longer interrupted.
         with suppress(ConcurrentUpdate):
             main.append_exclusive(Draft(step, actor, ResumptionFacts(), effects=tuple(effects)))
             return True
 
 
 def follow_parent(ledger: Ledger, parent: str, child: str) -> None:
-    """Interrupt a run within a run if its parent was interrupted while it was opened."""
+    """Interrupt a child run if its parent was interrupted while the child was opened."""
     if isinstance(read_last_facts(ledger, parent), InterruptionFacts):
         interrupt_run(ledger, child, ENGINE)
-        # The parent may have been resumed before this run was interrupted, and not seen it.
+        # The parent may have been resumed just before, when this child was not yet interrupted.
+        # Without this check the child would stay interrupted under a running parent.
         if not isinstance(read_last_facts(ledger, parent), InterruptionFacts):
             resume_run(ledger, child, ENGINE)
 

@@ -1,4 +1,4 @@
-"""A runner within one event loop, with no memory of its own: for turns, replays and tests."""
+"""A runner within one event loop, without a durable queue: for turns, replays and tests."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,19 +8,19 @@ from forum.engine.ports import Runner
 
 
 class EnginePort(Protocol):
-    """Who is called."""
+    """The methods of the engine that a runner calls."""
 
     async def drive_run(self, run: str, runner: Runner) -> None:
-        """Go on with a run."""
+        """Drive a run until it has ended or waits."""
         ...
 
     async def drive_task(self, run: str, task: str) -> None:
-        """Go on with a task."""
+        """Drive a task until it has ended or waits."""
         ...
 
 
 class LocalRunner:
-    """Calls the engine at once."""
+    """Calls the engine immediately, in asyncio tasks of the current event loop."""
 
     def __init__(self, engine: EnginePort) -> None:
         self._engine = engine
@@ -30,19 +30,22 @@ class LocalRunner:
         self._changed = asyncio.Event()
 
     async def enqueue_run(self, run: str) -> None:
-        """Drive a run; where that is going on, once more: it may be over but for its end."""
+        """Drive a run; if it is being driven, drive it once more afterwards.
+
+        Its current driver may already have made its last look at the ledger.
+        """
         if (run,) in self._running:
             self._requeued.add(run)
         else:
             self._start((run,), self._engine.drive_run(run, self))
 
     async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
-        """Drive these tasks, but for those that are being driven."""
+        """Drive these tasks, except those that are being driven."""
         for task in tasks:
             self._start((run, task), self._engine.drive_task(run, task))
 
     async def wait_until_idle(self) -> None:
-        """Wait until nothing is going on any more; what goes wrong ends the rest, and is raised."""
+        """Wait until nothing is running; on the first failure cancel the rest, and raise it."""
         try:
             while self._running or self._ended:
                 await self._changed.wait()
@@ -52,7 +55,7 @@ class LocalRunner:
             await self.cancel_all()
 
     def raise_failures(self) -> None:
-        """Raise what went wrong, once nothing is going on: what others pay for is not cut off."""
+        """Raise a failure once nothing is running, so that paid calls of others are not cut off."""
         if not self._running:
             self._take_results()
 
@@ -61,7 +64,7 @@ class LocalRunner:
             self._ended.pop().result()
 
     async def cancel_all(self) -> None:
-        """End what is going on."""
+        """Cancel everything that is running, and wait until it has ended."""
         left = list(self._running.values())
         for task in left:
             task.cancel()
@@ -69,7 +72,7 @@ class LocalRunner:
 
     def _start(self, key: tuple[str, ...], work: Coroutine[None, None, None]) -> None:
         if key in self._running:
-            work.close()
+            work.close()  # or Python warns that the coroutine was never awaited
             return
         task = self._running[key] = asyncio.ensure_future(work)
         task.add_done_callback(lambda done: self._end(key, done))

@@ -1,8 +1,8 @@
-"""Making the calls of one strand, each recorded before it is made and when it is answered.
+"""Make the model calls of one strand; each is recorded before it is made and when it is answered.
 
-What is recorded is not done again.  A call that was recorded without its reply belonged to a worker
-that died: it is closed as lost, at the full price that was reserved for it, and made again under a
-new reservation.  A call that the provider turned away is made again after the pause it asks for.
+A recorded reply is reused; its call is not made again.  A call recorded without a reply belonged to
+a worker that died: it is closed as lost, at the full price that was reserved for it, and made again
+under a new reservation.  A throttled call is made again after the pause that the provider asks for.
 """
 
 import asyncio
@@ -98,51 +98,56 @@ from forum.work import (
 
 _RETRY_DELAY_S = 0.5
 _CANCEL_GRACE_S = 0.3
-"""How long one whose time is over may take to end by itself, and to tell what it has cost."""
+"""Extra time for a call that timed out to end by itself and report what it cost."""
 _BUDGET_RETRY_DELAY_US = 200_000
-"""How long to wait for change when the purse seems empty."""
+"""Delay before retrying a reservation refused for lack of budget."""
 _LARGE_BODY_BYTES = 1 << 20
+"""Larger bodies are masked and hashed in a thread, so that the event loop is not blocked."""
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
 
 
 class TaskSuspended(Exception):
-    """A person has the word."""
+    """Raised when a task waits for a human decision or for its child run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a task is carried out with."""
+    """The ledger, the factories and the operator's settings that task drivers share."""
 
     ledger: Ledger
     models: ModelFactory
     tools: ToolFactory
     prior: Callable[[RunInput], "ReplySource | None"]
-    """What an earlier run says of the same calls, where there is one."""
+    """Returns the recorded replies that a fork or a replay reuses, or None."""
     unhurried: bool = True
-    """Whether pauses are made: a replay makes none."""
+    """Whether pauses and deadlines take real time; a replay ignores both."""
     whispers: DeltaSink | None = None
-    """Who listens to calls while they are made."""
+    """Receives the output of calls while it is produced."""
     gate_rules: tuple[GateRule, ...] = ()
-    """What the operator wants approved today, beside what the policies of runs say."""
+    """The operator's current approval rules; they apply in addition to a run's own policy."""
     budgets: SharedBudgets | None = None
-    """Caps over many runs."""
+    """Spending caps that many runs share."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpec:
-    """What is asked of an agent."""
+    """A request to an agent."""
 
     agent: str
     prompt: Prompt
     causes: tuple[Hash, ...] = ()
     question: bytes = b""
-    """What is new in it: the same answer to another question is another one."""
+    """The new part of the prompt.
+
+    Loop detection compares it together with the reply: the same reply to another question is not a
+    repetition.
+    """
     role: str = ""
     schema: bytes = b""
     offers: tuple[ToolOffer, ...] = ()
     allowance: Amount = UNLIMITED
-    """What all calls of the task may use: once more is used, none is made again."""
+    """The limit for all calls of the task; once it is exceeded, no call is retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,36 +156,41 @@ class CallResult:
 
     agent: str
     model: str
-    """What answered, as far as that is known."""
+    """The model that answered, or the one that was asked if the reply does not name it."""
     replied: ReplyFacts
     output: bytes
-    """The beginning of what was said."""
+    """The output, cut to `MAX_READ_BYTES`."""
     size: int
+    """The size of the whole output in bytes."""
     uses: tuple[ToolCall, ...]
     unrecorded: tuple[Draft, ...] = ()
+    """The drafts that record the reply; empty if it is recorded."""
 
     def quote_output(self, most: int) -> Quotation:
-        """Return what was said, or its beginning, in order to quote it to the one who said it."""
+        """Return at most `most` bytes of the output, for quoting it back to its agent."""
         return Quotation("you", self.output[:most], self.size)
 
 
 class StepNames:
-    """Names the steps of one attempt."""
+    """Generates the step names of one attempt.
+
+    Names depend only on the order of calls and tool uses, so a replay generates the same ones.
+    """
 
     def __init__(self, attempt: int) -> None:
         self.attempt, self.calls, self._uses = attempt, 0, 0
         self._seen: dict[ToolCall, int] = {}
 
     def next_call(self) -> tuple[str, str]:
-        """Name the next call, and its reply."""
+        """Return the step names of the next call and its reply."""
         self.calls += 1
         name = f"attempt/{self.attempt}/call/{self.calls}"
         return name, f"{name}/reply"
 
     def next_tool_call(self, use: ToolCall) -> tuple[str, int]:
-        """Name the next effect, and say the how manieth such effect it is.
+        """Return the step name of the next effect, and its ordinal among identical ones.
 
-        The same thing wanted twice within one attempt is two effects.
+        The same tool call requested twice within one attempt is two effects.
         """
         self._uses += 1
         self._seen[use] = self._seen.get(use, 0) + 1
@@ -188,7 +198,7 @@ class StepNames:
 
 
 class ModelCaller:
-    """Makes calls for one task, or one role, of a run, and keeps its strand."""
+    """Makes the model calls of one task, role or turn, and is the writer of its strand."""
 
     def __init__(self, world: Services, intake: RunInput, task: str, stop: CancelToken) -> None:
         self.services, self.ledger, self.run_input, self.task = world, world.ledger, intake, task
@@ -199,13 +209,16 @@ class ModelCaller:
         self._answered_counts: dict[str, int] = {}
         self._lost = self._throttled = 0
         self.spent = Amount()
-        """What its calls have cost so far."""
+        """The cost of all calls of this strand so far, recorded ones included."""
         self._limits: tuple[Limit, ...] | None = None
         self._open_charges: tuple[BudgetSliceCharge, ...] = ()
-        """What the call that is under way has been charged to, of caps over many runs."""
+        """The charges of the call under way against shared caps; its reply settles them."""
 
     async def drive(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Go on with the work until it has ended, or waits for somebody."""
+        """Open the task's strand and run `work` until the task has ended or is suspended.
+
+        A halt, an erased body or a malformed record ends the task with a stop entry.
+        """
         name = task_strand(self.task)
         self.strand: Strand = await asyncio.to_thread(
             self.ledger.open_strand, self.run_input.run, name
@@ -224,7 +237,9 @@ class ModelCaller:
             await self._record_end(StopFacts(StopReason.ERROR, why, by=self.task))
 
     async def _record_end(self, facts: Facts) -> None:
-        """Record that the task goes no further, also where its record could not be played."""
+        """Record the end of the task, even if its recorded steps could not all be replayed."""
+        # A strand opened at its end appends without replaying.  The check of the length refuses
+        # the entry if another worker has appended since this strand was opened.
         end = await asyncio.to_thread(
             self.ledger.open_strand_at_end, self.run_input.run, self.strand.name
         )
@@ -237,15 +252,16 @@ class ModelCaller:
         )
 
     def wake_run_effects(self) -> tuple[Timer, ...]:
-        """Return what has the run looked after."""
+        """Return the effect that makes the run's timer due, to wake its driver."""
         return (due_now(self.run_input.run, MAIN_STRAND, self.ledger.now()),)
 
     # Calls
 
     async def make_call(self, turns: StepNames, ask: CallSpec) -> CallResult:
-        """Make a call until it is answered: lost or turned away, it is made again.
+        """Make a call, and make it again while it is lost or throttled; return the final result.
 
-        But not once more was used than may be: then nobody answers it.
+        Recorded calls are read, not made.  Once the allowance is exceeded, a lost or throttled call
+        is returned as it is.
         """
         while True:
             call_step, reply_step = turns.next_call()
@@ -264,6 +280,7 @@ class ModelCaller:
             if replied.why is Why.LOST and may_go_on:
                 self._lost += 1
             elif self._is_throttled(replied) and may_go_on:
+                # Recorded before the pause: a worker that takes over waits only for the rest of it.
                 turned_away = reply or (await self.append_with_retry(*exchange.unrecorded))[-1]
                 await self._wait_for_provider(exchange, turned_away)
             else:
@@ -274,10 +291,10 @@ class ModelCaller:
         return replied.why is Why.THROTTLED and self._throttled < MAX_THROTTLED_CALLS
 
     async def _wait_for_provider(self, exchange: CallResult, reply: RecordedEntry) -> None:
-        """Leave the provider alone for as long as it wants, and a little longer.
+        """Wait as long as the provider asks for, plus up to half of that as jitter.
 
-        How much longer differs from call to call, so that they do not all come back at once; and
-        is the same for everybody who plays this one again.
+        The jitter differs between calls, so that throttled calls do not all return at once.  It is
+        derived from the step, so that every worker that replays the step waits equally long.
         """
         self._throttled += 1
         asked = exchange.replied.pause or self.policy.retry_delay_ms(self._throttled)
@@ -286,6 +303,7 @@ class ModelCaller:
         await self.wait_before_retry(reply.entry.ts, int(1000 * asked * (1 + spread / 2)))
 
     def _count_reply(self, ask: CallSpec, exchange: CallResult) -> None:
+        # The limits on lost and throttled calls count only calls in a row.
         self._lost = self._throttled = 0
         self._answered_counts[ask.agent] = self._answered_counts.get(ask.agent, 0) + 1
         if exchange.replied.outcome is Outcome.OK:
@@ -294,7 +312,7 @@ class ModelCaller:
             self._reply_digests.append((f"{ask.agent} {ask.role}", digests))
 
     def read_recorded_call(self, call: RecordedEntry, reply: RecordedEntry) -> CallResult:
-        """Return an exchange as it is recorded."""
+        """Return the result of a recorded call and its recorded reply."""
         called: CallFacts = call.entry.facts
         facts: ReplyFacts = reply.entry.facts
         at, bodies = position_of(reply), reply.entry.bodies
@@ -308,7 +326,7 @@ class ModelCaller:
         return CallResult(called.agent, facts.model or called.model, facts, output, size, uses)
 
     async def _close_lost_call(self, step: str, called: CallFacts) -> CallResult:
-        """Close a call whose worker died: it may have been billed, so its price is gone."""
+        """Close a call whose worker died, at its full reserved price: it may have been billed."""
         facts = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
         await self.strand.append_exclusive_async(Draft(step, called.agent or ENGINE, facts))
         return CallResult(called.agent, called.model, facts, b"", 0, ())
@@ -338,7 +356,7 @@ class ModelCaller:
         await self.reserve_and_record(
             call_step, facts, ask, BudgetCharge(self.run_input.run, bound)
         )
-        # It may have waited for money, and the run does not wait for it.
+        # The reservation may have waited for budget: less time may be left before the deadline.
         call = replace(call, seconds=self._call_timeout_s())
         return self.settle_reply(
             reply_step, facts, bound, await self._call_model(model, call, bound)
@@ -347,14 +365,15 @@ class ModelCaller:
     async def _record_replayed_call(
         self, known: RecordedReply, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
     ) -> CallResult:
-        """Record a call whose reply is known: nobody is asked."""
+        """Record a call and the reply taken from an earlier record; no model is called."""
         facts = self._call_facts(known.model, known.bound, turns, ask)
-        # What was allowed once is allowed again: in a replay, others may have spent before it.
+        # Not guarded by the budget: in a replay, other tasks may spend in another order than in the
+        # record, and a call that was allowed there must not be refused here.
         charge = BudgetCharge(self.run_input.run, known.bound, guarded=False)
         await self.reserve_and_record(call_step, facts, ask, charge)
         if known.reply.why is Why.LOST:
             return await self._close_lost_call(reply_step, facts)
-        # A secret may have been named since: what is judged is what is recorded.
+        # A secret may have been configured since.  The judge must see what this run records.
         reply = await self._mask_reply(known.reply)
         return self.settle_reply(reply_step, facts, known.bound, reply, known.source)
 
@@ -364,7 +383,7 @@ class ModelCaller:
         return CallFacts(ask.agent, model, turns.attempt, turns.calls, *amounts, ask.role)
 
     def _model(self, agent: str) -> Model:
-        """Return who answers for an agent; one that cannot be asked from here ends the task."""
+        """Return the model of an agent.  Raises `TaskHalted` if it is unusable on this worker."""
         try:
             return self.services.models(self.policy.agents[agent])
         except ForumError as error:
@@ -372,7 +391,10 @@ class ModelCaller:
             raise TaskHalted(StopFacts(StopReason.ERROR, why, by=self.task)) from None
 
     def _mask_prompt(self, prompt: Prompt) -> Prompt:
-        """Return a prompt as it is recorded: what was escaped in a reply may be a secret by now."""
+        """Return a prompt with secrets masked, as it is recorded.
+
+        Text that was escaped in a reply, and so not recognized there, may be a secret here.
+        """
         mask = self.ledger.mask
         if not mask.has_secret(prompt.text):
             return prompt
@@ -385,10 +407,13 @@ class ModelCaller:
     async def reserve_and_record(
         self, step: str, facts: CallFacts, ask: CallSpec, charge: BudgetCharge, *before: Draft
     ) -> tuple[RecordedEntry, ...]:
-        """Record a call before it is made, in one commit with what it can cost."""
+        """Record a call before it is made, and reserve its maximum cost in the same commit.
+
+        Raises `TaskHalted` when the run's budget or a shared cap does not cover it.
+        """
         charges = (charge,) if any(charge.amount) else ()
         draft = Draft(step, ask.agent or ENGINE, facts, ask.causes, _call_bodies(ask), charges)
-        # What a run within may use is not spent yet: its own calls are charged.
+        # An allotment is not charged to shared caps: the calls of the child run are.
         within = ask.agent == CHILD_RUN == facts.model
         limits = () if within else await self._find_limits()
         others = True
@@ -400,8 +425,9 @@ class ModelCaller:
             except BudgetExceeded as refused:
                 if not others:
                     raise TaskHalted(_over_budget(refused, self.task)) from None
-            # What others have reserved is not spent yet: some of it may come back.  Whoever has
-            # just given it back is not calling any more, so look first, and then try once more.
+            # Other tasks reserve more than they spend, so some budget may come back.  The task that
+            # has just returned it has no open call any more: look for open calls first, and try the
+            # reservation once more even if there are none.
             others = await asyncio.to_thread(self._has_other_open_calls)
             if others:
                 await self._wait_for_budget()
@@ -409,7 +435,7 @@ class ModelCaller:
     async def _append_charged(
         self, limits: tuple[Limit, ...], amount: Amount, *drafts: Draft
     ) -> tuple[RecordedEntry, ...]:
-        """Record these with what they can cost at most, also against caps over many runs."""
+        """Append these drafts, charging the maximum cost to shared caps in the same commit."""
         budgets = self.services.budgets
         if budgets is None or not limits:
             return await self.strand.append_exclusive_async(*drafts)
@@ -418,13 +444,14 @@ class ModelCaller:
             *before, last = drafts
             last = msgspec.structs.replace(last, effects=(*last.effects, *charges))
             recorded = await self.strand.append_exclusive_async(*before, last)
+            # Only after the commit: a refused charge must not be settled by the reply.
             self._open_charges = charges
             return recorded
 
         return await budgets.spend_async(limits, Spend(amount.usd, amount.tokens), claim)
 
     async def _find_limits(self) -> tuple[Limit, ...]:
-        """Return the caps over many runs that hold for this task."""
+        """Return the limits of shared caps that apply to this task."""
         if self.services.budgets is None:
             return ()
         if self._limits is None:
@@ -437,7 +464,10 @@ class ModelCaller:
         return (tasks[self.task].lane if self.task in tasks else "") or self.run_input.lane
 
     async def _wait_for_budget(self) -> None:
-        """Wait a moment, without a place: whoever gives something back may be waiting for one."""
+        """Wait before another reservation, without holding a worker slot.
+
+        The task that would return budget may be waiting for a slot: holding one could deadlock.
+        """
         self.cancel_token.slot.release()
         await self.wait_before_retry(self.ledger.now(), _BUDGET_RETRY_DELAY_US)
         await self.cancel_token.slot.acquire()
@@ -445,7 +475,7 @@ class ModelCaller:
 
     def _has_other_open_calls(self) -> bool:
         tasks = read_run(self.ledger, self.run_input.run).tasks.values()
-        # A call that is open in a task which has ended is closed by nobody: it gives nothing back.
+        # An open call of a task that has ended is never closed, so it returns no budget.
         others = (task for task in tasks if task.id != self.task and not task.state.is_end)
         return any(call.replied is None for task in others for call in task.calls)
 
@@ -457,8 +487,13 @@ class ModelCaller:
         reply: CallReply,
         source: ReplyOrigin = ReplyOrigin.LIVE,
     ) -> CallResult:
-        """Prepare the record of a reply: what was reserved is settled with what was spent."""
+        """Return the result of a call, with a draft that records the reply and settles its cost.
+
+        The difference between the reservation and the amount spent is an effect of that entry, so
+        a crash leaves either both or neither.
+        """
         spent, agent = reply.spent, called.agent
+        # An unlimited allotment of a child run reserves 0, so spending from it is no overrun.
         within = (agent, called.model) == (CHILD_RUN, CHILD_RUN)
         facts = ReplyFacts(
             reply.outcome,
@@ -496,7 +531,10 @@ class ModelCaller:
         return CallResult(agent, model, facts, head, size, reply.uses, (draft,))
 
     async def _call_model(self, model: Model, call: ModelCall, bound: Amount) -> CallReply:
-        """Make the call; a deadline or a stop ends it, and everything that it started."""
+        """Make the call, and return its reply; a deadline or an abort cancels the call.
+
+        A call that raises or is cancelled costs its full reservation: it may have been billed.
+        """
         try:
             with stream_reply(call, self.services.whispers, self.ledger.mask) as heard:
                 reply = await self.run_until(model.reply(heard), call.seconds + _CANCEL_GRACE_S)
@@ -504,7 +542,7 @@ class ModelCaller:
             reply = replace(error_reply(error), spent=bound)
         if reply is None:
             return replace(self.cancelled_reply(), spent=bound)
-        # It was one call, whatever it cost: a program that could not be started is one.
+        # It counts as one call, even if it failed to start a program.
         reply = replace(reply, spent=reply.spent._replace(calls=bound.calls))
         fault = _find_reply_fault(reply)
         return replace(error_reply(fault), spent=bound) if fault else reply
@@ -512,7 +550,10 @@ class ModelCaller:
     async def run_until(
         self, work: Coroutine[Any, Any, CallReply], seconds: float
     ) -> CallReply | None:
-        """Wait for what is done out there; if time is up, or somebody stops the run, end it."""
+        """Run `work` until it ends, and return its reply with secrets masked.
+
+        Return None, after cancelling the work, when the time is up or an abort is requested.
+        """
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self.cancel_token.abort_requested.wait())
         try:
@@ -523,10 +564,14 @@ class ModelCaller:
         finally:
             for future in (working, stopping):
                 future.cancel()
+            # Wait for the end of the call, so that it has stopped before its outcome is recorded.
             await asyncio.gather(working, stopping, return_exceptions=True)
 
     async def _mask_reply(self, reply: CallReply) -> CallReply:
-        """Return a reply as it is recorded: whoever takes over has nothing else to go on with."""
+        """Return a reply with secrets masked, as it is recorded.
+
+        This worker continues with the masked text, because a worker that takes over has only that.
+        """
         mask = self.ledger.mask
         if not mask:
             return reply
@@ -542,7 +587,7 @@ class ModelCaller:
         return replace(reply, output=output, error=error, uses=uses)
 
     def cancelled_reply(self) -> CallReply:
-        """Return what is known of something that was ended."""
+        """Return the reply of a call that an abort request or the time limit has cancelled."""
         if self.cancel_token.abort_requested.is_set():
             return CallReply(Outcome.CANCELLED, why=Why.CANCELLED)
         return CallReply(Outcome.TIMEOUT, why=Why.DEADLINE)
@@ -550,7 +595,7 @@ class ModelCaller:
     # Recording
 
     async def record_reply(self, exchange: CallResult) -> RecordedEntry | None:
-        """Record a reply; nothing is to be done where it is recorded already."""
+        """Record a reply and return its entry, or None if it is recorded already."""
         return (
             (await self.append_with_retry(*exchange.unrecorded))[-1]
             if exchange.unrecorded
@@ -558,9 +603,9 @@ class ModelCaller:
         )
 
     async def append_with_retry(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
-        """Record what was paid for, or has happened, however long the database is not to be had.
+        """Append entries about paid or finished work, retrying until the database is available.
 
-        Retry the commit, never the call.  Large bodies are hashed where nobody waits for it.
+        Only the commit is retried, never the call.  Large bodies are hashed in a thread.
         """
         large = any(
             body.content.size > _LARGE_BODY_BYTES for draft in drafts for body in draft.bodies
@@ -576,8 +621,9 @@ class ModelCaller:
     # Limits
 
     def check_limits(self, calls: int) -> None:
-        """Refuse to make another call where a limit other than the budget's is met."""
+        """Raise `TaskHalted` if a limit other than the budget forbids another call."""
         self.check_time()
+        # A lost call is charged in full and made again: a call that kills every worker must end.
         if self._lost > MAX_LOST_CALLS:
             raise TaskHalted(
                 StopFacts(StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, self.task)
@@ -591,10 +637,10 @@ class ModelCaller:
             raise TaskHalted(StopFacts(loop, "repeats", 1, most, most, self.task))
 
     def check_time(self) -> None:
-        """Refuse to begin anything once the run is to end.
+        """Raise `TaskHalted` once the run is stopped or past its deadline.
 
-        Raises `ConcurrentUpdate` where the run was interrupted or this worker stops: then the task
-        is left without an end, and another worker continues it.
+        Raises `ConcurrentUpdate` where the run was interrupted or this worker shuts down: the task
+        then gets no end entry, and another worker continues it.
         """
         deadline = self.run_input.deadline
         if self.cancel_token.left:
@@ -602,13 +648,13 @@ class ModelCaller:
         if self.cancel_token.stop_requested.is_set():
             raise TaskHalted(StopFacts(StopReason.CANCELLED, by=self.task))
         if deadline is None or not self.services.unhurried:
-            return  # a replay is over when its record is, however long it takes
+            return  # a replay ends where its record ends, however long it takes
         if self.ledger.now() >= deadline:
             cap = self.run_input.accepted.milliseconds
             raise TaskHalted(StopFacts(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task))
 
     def seconds_left(self, most: float) -> float:
-        """Return how long something may take that may take so long, before the run is over."""
+        """Return `most`, or the seconds left before the run's deadline if that is less."""
         if self.run_input.deadline is None:
             return most
         return max(0.0, min(most, (self.run_input.deadline - self.ledger.now()) / 1e6))
@@ -617,9 +663,9 @@ class ModelCaller:
         return self.seconds_left(self.policy.call_milliseconds / 1000)
 
     async def wait_before_retry(self, since: int, micros: int) -> None:
-        """Wait before a retry, so long after something; a deadline or a stop ends the wait."""
+        """Wait until `micros` after the time `since`; the deadline or a stop ends the wait."""
         now, deadline = self.ledger.now(), self.run_input.deadline
-        # No longer than that from now on: the clock may have been set back.
+        # Never longer than `micros` from now: the clock may have been set back since `since`.
         until = now + min(since + micros - now, micros)
         until = until if deadline is None else min(until, deadline)
         seconds = (until - now) / 1e6
@@ -630,13 +676,17 @@ class ModelCaller:
 
 
 def error_reply(error: Exception) -> CallReply:
-    """Return what is known of an agent or a tool that raised something."""
+    """Return the failed reply of an agent or a tool that raised this exception."""
     said = BytesContent(str(error).encode(errors="replace"))
     return CallReply(Outcome.FAILED, why=Why.ERROR, code=type(error).__name__, error=said)
 
 
 def _find_reply_fault(reply: CallReply) -> Malformed | None:
-    """Return why a reply cannot be recorded: a model may say anything, and an adapter let it by."""
+    """Return why a reply cannot be recorded, or None.
+
+    Models are not trusted, and adapters need not check: numbers may be out of range, tool calls too
+    many, and their text not encodable as UTF-8.
+    """
     numbers = (*reply.spent, reply.milliseconds, reply.input_tokens, reply.retry_milliseconds)
     if not all(0 <= number < NO_LIMIT for number in numbers):
         return Malformed("reply", f"its numbers are {numbers}")
@@ -650,7 +700,7 @@ def _find_reply_fault(reply: CallReply) -> Malformed | None:
 
 
 def _call_bodies(ask: CallSpec) -> tuple[Attachment, ...]:
-    """Return all that an agent is told: the prompt, and what goes beside it."""
+    """Return the bodies of a call: the prompt, the output schema and the offered tools."""
     bodies = [Attachment("prompt", BytesContent(ask.prompt.text))]
     if ask.schema:
         bodies.append(Attachment("schema", BytesContent(ask.schema), "application/schema+json"))
@@ -663,7 +713,7 @@ def _call_bodies(ask: CallSpec) -> tuple[Attachment, ...]:
 
 
 def _over_budget(refused: BudgetExceeded, task: str) -> StopFacts:
-    used = min(refused.used, NO_LIMIT)  # a provider may have billed whatever it likes
+    used = min(refused.used, NO_LIMIT)  # overruns billed by a provider may exceed the range
     return StopFacts(StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task)
 
 

@@ -1,4 +1,4 @@
-"""What the engine needs from the world: models, tools, and somebody who calls it again."""
+"""The ports of the engine: models, tools, recorded replies, and the runner that calls it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,24 +20,24 @@ from forum.work import (
 EMPTY_CONTENT = BytesContent(b"")
 NO_COST = Amount()
 MAX_TOOL_CALLS = 64
-"""How many tools an agent may want at once."""
+"""The maximum number of tool calls in one reply."""
 
 DeltaCallback = Callable[[str], None]
-"""Is told what a model says, piece by piece, while it says it.  Never blocks, never raises."""
+"""Receives a model's output piece by piece while it is produced.  Never blocks, never raises."""
 
 
 def ignore_delta(_: str) -> None:
-    """Listen to nothing."""
+    """Discard a piece of output."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """A tool that an agent is told of."""
+    """A tool that is offered to an agent."""
 
     name: str
     description: str
     schema: bytes
-    """The form of its arguments: a JSON schema; empty where any text will do."""
+    """The JSON schema of its arguments; empty if any text is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +52,20 @@ class ModelCall:
     """The n-th call of this agent in this task, not counting those whose replies were lost."""
     prompt: Content
     seconds: float
-    """The longest that it may take."""
+    """The time limit in seconds."""
     turns: tuple[PromptMessage, ...] = ()
-    """The prompt again, part by part; for a model that is told who speaks."""
+    """The same prompt as separate messages, for models that distinguish speakers."""
     offers: tuple[ToolOffer, ...] = ()
-    """What the agent may use."""
+    """The tools that the agent may use."""
     schema: bytes = b""
-    """The form that its output must have: a JSON schema; empty where any text will do."""
+    """The JSON schema of the output; empty if any text is accepted."""
     hear: DeltaCallback = field(default=ignore_delta, compare=False, repr=False)
-    """Who listens meanwhile to its output: not to arguments of tools, nor to thoughts."""
+    """Receives the output while it is produced, but neither tool arguments nor reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallReply:
-    """What came of a call: always a value, never an exception."""
+    """The reply to a call.  Errors are outcomes of a reply, not exceptions."""
 
     outcome: Outcome
     output: Content = EMPTY_CONTENT
@@ -75,19 +75,19 @@ class CallReply:
     why: Why = Why.NONE
     code: str = ""
     error: Content = EMPTY_CONTENT
-    """What the agent's system said of an error."""
+    """The error text of the model, its provider or the tool."""
     retry_milliseconds: int = 0
-    """How long the provider wants to be left alone, where it said so."""
+    """The pause that the provider asked for, or 0."""
     input_tokens: int = 0
-    """Of the tokens that were spent, those that it read."""
+    """The number of input tokens among the tokens spent."""
     model: str = ""
-    """Who answered, as the provider says."""
+    """The model that answered, as the provider reports it."""
     prices: str = ""
-    """The id of the price table by which the cost was computed."""
+    """The id of the price table from which the cost was computed."""
 
 
 class TaskHalted(Exception):
-    """A task goes no further."""
+    """Raised to end a task; `facts` is recorded as its stop or skip entry."""
 
     def __init__(self, facts: StopFacts | SkipFacts) -> None:
         super().__init__(facts)
@@ -95,15 +95,15 @@ class TaskHalted(Exception):
 
 
 class Model(Protocol):
-    """Somebody who answers prompts."""
+    """A model that answers prompts."""
 
     @property
     def name(self) -> str:
-        """How the record calls it."""
+        """The name of the model in recorded calls."""
         ...
 
     def bound(self, call: ModelCall) -> Amount:
-        """Return the most that a call can cost.  It is reserved before the call is made."""
+        """Return the maximum cost of a call.  It is reserved before the call is made."""
         ...
 
     async def reply(self, call: ModelCall) -> CallReply:
@@ -113,7 +113,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """An effect on the world that is about to happen, as it is recorded before."""
+    """One invocation of a tool, whose intent is recorded before it is made."""
 
     run: str
     task: str
@@ -122,56 +122,63 @@ class ToolInvocation:
     tool: str
     arguments: Content
     key: str
-    """The id of the first intent of this effect, in every attempt: tools that can heed it."""
+    """The id of the first intent of this effect, the same in every attempt.
+
+    Tools can use it as an idempotency key.
+    """
 
 
 class ToolPort(Protocol):
-    """Something with an effect on the world."""
+    """A tool, which may have an effect outside the system."""
 
     async def invoke(self, deed: ToolInvocation) -> CallReply:
-        """Have the effect."""
+        """Invoke the tool, and return its reply."""
         ...
 
 
 ModelFactory = Callable[[Agent], Model]
-"""Makes the model of an agent."""
+"""Returns the model of an agent."""
 
 ToolFactory = Callable[[ToolSpec], ToolPort]
-"""Makes a tool."""
+"""Returns the implementation of a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """A reply that is on record already, and what was reserved for it there."""
+    """A reply from an earlier record, and the amount that was reserved for it there."""
 
     reply: CallReply
     bound: Amount
     source: ReplyOrigin
     model: str
-    """Who was asked."""
+    """The model that was called."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedEnd:
-    """How a run ended that is played again: what the engine did not decide by itself."""
+    """The end of a replayed run, as far as the engine cannot derive it from replies.
+
+    Cancellations and deadlines depend on people and clocks, so a replay takes them from here.
+    """
 
     stopped: StopFacts | None
     spent: bytes
     cancelled_by: str
-    """Who asked for the end, if somebody did."""
+    """The actor that cancelled the run, or an empty string."""
     skipped: Mapping[str, SkipFacts]
     roles: frozenset[str]
-    """The roles that had begun to do their part."""
+    """The names of the role tasks that have entries."""
     steps: frozenset[str]
-    """What was recorded of the run itself."""
+    """The steps recorded in `main`."""
     over: bool
-    """Whether everything was played that came before."""
+    """Whether everything that was recorded before the end has been replayed."""
 
 
 class ReplySource(Protocol):
-    """What an earlier run says of calls and effects that are due again.
+    """Replies and outcomes of an earlier run, reused by a fork or a replay.
 
-    A fork takes some replies from the run that it forks; a replay takes all, and nothing else.
+    A fork takes some replies from the run that it forks and makes the other calls.  A replay takes
+    all replies from the record and makes no call.
     """
 
     def find_reply(self, call: ModelCall) -> RecordedReply | None:
@@ -179,54 +186,54 @@ class ReplySource(Protocol):
         ...
 
     def allotment(self, task: str) -> DelegationFacts | None:
-        """Return what a run within was given; without that, it is decided."""
+        """Return the recorded allotment of a child run, or None if it is to be computed."""
         ...
 
     def recorded_end(self) -> RecordedEnd | None:
-        """Return how the run ended, where that is not to be decided again."""
+        """Return the recorded end of the run, or None if the engine is to decide it."""
         ...
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
-        """Raise `TaskHalted` where the task was stopped before it came to this step."""
+        """Raise `TaskHalted` if the recorded task was stopped before it reached this step."""
         ...
 
     def find_outcome(self, deed: ToolInvocation) -> CallReply | None:
-        """Return what became of an effect; without that it is had.  Raises `ReplayMiss`."""
+        """Return the recorded outcome of an effect, or None to run it.  Raises `ReplayMiss`."""
         ...
 
     def has_gate(self, subject: str) -> bool:
-        """Tell whether a person was asked about this, where the record decides that."""
+        """Return whether the record has a gate for this subject; False if policy alone decides."""
         ...
 
     def accepted_at(self) -> int | None:
-        """Return when the run was taken on, where that counts and not when this one was."""
+        """Return the acceptance time of the recorded run, or None to use this run's own."""
         ...
 
     def last_reply_at(self, task: str) -> int | None:
-        """Return when the last reply of a task came, where that counts; 0 where none did."""
+        """Return the recorded time of a task's last reply, 0 without one, or None to use ours."""
         ...
 
 
 class DeltaSink(Protocol):
-    """Somebody who listens to calls while they are made.  What is told may be lost."""
+    """Receives the output of calls while they are made.  Delivery is best effort."""
 
     def publish(self, run: str, task: str, step: str, text: str) -> None:
-        """Tell some more of what will be recorded under this step.  Never blocks, never raises."""
+        """Publish a piece of the output of this step's reply.  Never blocks, never raises."""
         ...
 
 
 class Runner(Protocol):
-    """Calls the engine for runs and tasks, on this machine or another, until they return.
+    """Calls the engine for runs and tasks, on this machine or another, until the calls return.
 
-    It may call twice, and again after a crash: the ledger tells what was done already.  What it
-    is asked for while the same is still going on is dropped; the alarms of the ledger see to it
-    that nothing is forgotten.
+    It may call twice, and again after a crash: the ledger shows what was done already.  It drops a
+    request for a run or task that is already being driven; the ledger's timers make sure that no
+    run is forgotten.
     """
 
     async def enqueue_run(self, run: str) -> None:
-        """Have `Engine.drive_run` called."""
+        """Schedule a call of `Engine.drive_run`."""
         ...
 
     async def enqueue_tasks(self, run: str, tasks: tuple[str, ...]) -> None:
-        """Have `Engine.drive_task` called for each."""
+        """Schedule a call of `Engine.drive_task` for each task."""
         ...

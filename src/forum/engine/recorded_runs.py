@@ -1,4 +1,4 @@
-"""What a run has said, for those who do it again: forks, replays and comparisons."""
+"""Read the recorded steps of a run, for forks, replays and comparisons."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -68,32 +68,32 @@ from forum.work import (
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
 _FRAME_KINDS = (RunOpenFacts, RunCloseFacts, JoinFacts, InterruptionFacts, ResumptionFacts)
-"""What says nothing of the work: no two runs have it alike."""
+"""Kinds that are left out of comparisons: they frame the work, and differ between any two runs."""
 
 
 class RecordedRun:
-    """The recorded steps of one run."""
+    """The recorded steps of one run, read once per task."""
 
     def __init__(self, ledger: Ledger, run: str) -> None:
         self._ledger, self._run = ledger, run
         self._strands: dict[str, dict[str, tuple[Hash, Entry[Any]]]] = {}
 
     def step(self, task: str, step: str) -> tuple[Hash, Entry[Any]] | None:
-        """Return what is recorded under a step of a task."""
+        """Return the leaf and entry of a step of a task, or None."""
         return self._steps(task).get(step)
 
     def last(self, task: str) -> Entry[Any] | None:
-        """Return what a task ended with."""
+        """Return the last entry of a task, or None."""
         steps = list(self._steps(task).values())
         return steps[-1][1] if steps else None
 
     def last_reply_at(self, task: str) -> int:
-        """Return when the last reply of a task came; 0 where none did."""
+        """Return the time of a task's last reply, or 0 without one."""
         told = (entry for _, entry in self._steps(task).values())
         return max((entry.ts for entry in told if isinstance(entry.facts, ReplyFacts)), default=0)
 
     def reply(self, entry: Entry[Any]) -> CallReply:
-        """Return a recorded reply as it once came."""
+        """Return a recorded reply as the model returned it."""
         facts: ReplyFacts = entry.facts
         uses = self._body(entry, "uses")
         return CallReply(
@@ -112,22 +112,22 @@ class RecordedRun:
         )
 
     def outcome(self, entry: Entry[Any]) -> CallReply:
-        """Return a recorded outcome of an effect as it once came."""
+        """Return a recorded outcome of an effect as the tool returned it."""
         facts: OutcomeFacts = entry.facts
         result, error = self.content(entry, "result"), self.content(entry, "error")
         return CallReply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
 
     def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
-        """Return which tool was to be used in a recorded intent, and how."""
+        """Return the tool and the arguments of a recorded intent."""
         intended: IntentFacts = entry.facts
         return intended.tool, self._body(entry, "arguments")
 
     def prompt(self, entry: Entry[Any]) -> bytes:
-        """Return what was said in a recorded call."""
+        """Return the prompt of a recorded call."""
         return self._body(entry, "prompt")
 
     def content(self, entry: Entry[Any], name: str) -> Content:
-        """Return a recorded body, or nothing where there was none.  Raises `BodyGone`."""
+        """Return a recorded body, empty if the entry has none.  Raises `BodyGone` if erased."""
         if name not in entry.bodies:
             return EMPTY_CONTENT
         return open_body(self._ledger, _position_of(entry), name)
@@ -143,10 +143,10 @@ class RecordedRun:
 
 
 class _ReplayedRun(RecordedRun):
-    """The recorded steps of a run that is played from them alone."""
+    """The recorded steps of a run that is replayed from them alone."""
 
     def content(self, entry: Entry[Any], name: str) -> Content:
-        """Return a recorded body, or nothing where there was none.  Raises `ReplayMiss`."""
+        """Return a recorded body, empty if the entry has none.  Raises `ReplayMiss` if erased."""
         try:
             return super().content(entry, name)
         except BodyGone:
@@ -154,17 +154,18 @@ class _ReplayedRun(RecordedRun):
 
 
 class ForkSource:
-    """Takes replies from the run that is forked, up to an index, and leaves the rest to be made.
+    """Reuses the replies and outcomes of a forked run, up to an index of the log.
 
-    They were paid there.  A call whose prompt is another one than it was then is another call.
-    Where a body was erased since the fork was accepted, `BodyGone` ends the task.
+    Reused replies cost the fork nothing.  A reply is reused only if its call has the same prompt;
+    all other calls are made.  If a body was erased since the fork was accepted, `BodyGone` ends the
+    task.
     """
 
     def __init__(self, ledger: Ledger, run: str, most: int) -> None:
         self._ledger, self._past, self._most = ledger, RecordedRun(ledger, run), most
 
     def find_reply(self, call: ModelCall) -> RecordedReply | None:
-        """Return the reply of the forked run, where it had one in time."""
+        """Return the forked run's reply to the same prompt up to the fork index, or None."""
         reply = self._past.step(call.task, call.step)
         made = self._past.step(call.task, call.step.removesuffix("/reply"))
         if reply is None or made is None or not self._is_before_fork(reply[0]):
@@ -172,12 +173,15 @@ class ForkSource:
         if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
             return None
         if reply[1].facts.why is Why.CANCELLED:
-            return None  # the other run was to end, and not this one
+            return None  # the forked run was cancelled, this one is not
         paid_there = replace(self._past.reply(reply[1]), spent=NO_COST)
         return RecordedReply(paid_there, NO_COST, ReplyOrigin.RECORDED, made[1].facts.model)
 
     def find_outcome(self, deed: ToolInvocation) -> CallReply | None:
-        """Return what became of the very same effect in the forked run: it is not had again."""
+        """Return the outcome of the same effect in the forked run, or None.
+
+        A fork does not repeat an effect of the forked run.
+        """
         found = self._past.step(deed.task, deed.step)
         intent = self._past.step(deed.task, deed.step.removesuffix("/outcome"))
         if found is None or intent is None or not self._is_before_fork(found[0]):
@@ -187,26 +191,26 @@ class ForkSource:
         return self._past.outcome(found[1])
 
     def has_gate(self, subject: str) -> bool:  # noqa: ARG002
-        """Leave it to be decided: what was approved there is not approved here."""
+        """Return False: only the policy decides, and approvals are not inherited by a fork."""
         return False
 
     def allotment(self, task: str) -> DelegationFacts | None:  # noqa: ARG002
-        """Leave it to be decided."""
+        """Return None: a fork computes the allotments of its child runs."""
         return None
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
-        """Leave it to be decided."""
+        """Do nothing: a fork does not inherit stops."""
 
     def recorded_end(self) -> RecordedEnd | None:
-        """Leave it to be decided."""
+        """Return None: a fork comes to its own end."""
         return None
 
     def accepted_at(self) -> int | None:
-        """Leave it to the clock."""
+        """Return None: a fork uses its own acceptance time."""
         return None
 
     def last_reply_at(self, task: str) -> int | None:  # noqa: ARG002
-        """Leave it to the clock."""
+        """Return None: a fork uses the times of its own entries."""
         return None
 
     def _is_before_fork(self, leaf: Hash) -> bool:
@@ -214,28 +218,28 @@ class ForkSource:
 
 
 class ReplaySource:
-    """Takes everything from the record: what is not there is an error, and nothing is done."""
+    """Takes every reply, outcome and stop from the record; `ReplayMiss` if one is missing."""
 
     def __init__(self, ledger: Ledger, run: str) -> None:
         self._ledger, self._run, self._past = ledger, run, _ReplayedRun(ledger, run)
         self.is_played_out = False
-        """Whether everything was played that came before the end."""
+        """Whether everything that was recorded before the end has been replayed."""
 
     def accepted_at(self) -> int:
-        """Return when the run was taken on, in microseconds since 1970."""
+        """Return when the recorded run was accepted, in microseconds since 1970."""
         return read_run_input(self._ledger, self._run).begun
 
     def last_reply_at(self, task: str) -> int:
-        """Return when the last reply of a task came; 0 where none did."""
+        """Return the recorded time of a task's last reply, or 0 without one."""
         return self._past.last_reply_at(task)
 
     def allotment(self, task: str) -> DelegationFacts | None:
-        """Return what the run within was given."""
+        """Return the recorded allotment of a child run, or None."""
         found = self._past.step(task, "delegate")
         return found[1].facts if found else None
 
     def recorded_end(self) -> RecordedEnd:
-        """Return how the record ends."""
+        """Return the end of the recorded run."""
         stopped, spent, asked, steps = None, b"", "", set()
         for _, entry in read_strand_entries(self._ledger, self._run, MAIN_STRAND):
             steps.add(entry.step)
@@ -252,14 +256,14 @@ class ReplaySource:
         )
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
-        """Stop where the record was stopped before it came to this step."""
+        """Raise `TaskHalted` if the recorded task was stopped before it reached this step."""
         last = self._past.last(task)
         stopped = last is not None and isinstance(last.facts, StopFacts | SkipFacts)
         if last is not None and stopped and self._past.step(task, step) is None:
             raise TaskHalted(last.facts)
 
     def find_reply(self, call: ModelCall) -> RecordedReply:
-        """Return the recorded reply; where the record was stopped instead, stop."""
+        """Return the recorded reply.  Raises `TaskHalted` if the record was stopped instead."""
         step = call.step.removesuffix("/reply")
         self.raise_if_stopped_before(call.task, step)
         made, reply = self._past.step(call.task, step), self._past.step(call.task, call.step)
@@ -272,11 +276,14 @@ class ReplaySource:
         return RecordedReply(self._past.reply(reply[1]), called.reserved, source, called.model)
 
     def has_gate(self, subject: str) -> bool:
-        """Tell whether a person was asked: by a rule of a worker, the policy may not say so."""
+        """Return whether the record has this gate.
+
+        A rule of the operator may have required it, and such rules are not in the policy.
+        """
         return self._ledger.store.last_entry(self._run, gate_strand(subject)) is not None
 
     def find_outcome(self, deed: ToolInvocation) -> CallReply:
-        """Return the recorded outcome of an effect."""
+        """Return the recorded outcome of an effect.  Raises `ReplayMiss`."""
         found = self._past.step(deed.task, deed.step)
         if found is None:
             raise ReplayMiss(deed.task, deed.step)
@@ -289,13 +296,13 @@ _FORKED_BODIES: dict[type[Facts], frozenset[str]] = {
     IntentFacts: frozenset({"arguments"}),
     OutcomeFacts: frozenset({"result", "error"}),
 }
-"""The bodies that a fork reads of the run that it forks."""
+"""The bodies that a fork reads from the run that it forks, by kind of entry."""
 
 
 def check_forkable(ledger: Ledger, run: str, most: int) -> None:
-    """Raise `BodyGone` where a fork would need a body that was erased.
+    """Raise `BodyGone` if a fork up to this index would need a body that was erased.
 
-    Nobody could go on with such a fork: what it takes over is neither there nor to be made again.
+    Such a fork could not continue: the reply can neither be read nor be made again.
     """
     there = {(position, name) for position, name, _ in ledger.store.bodies_of_run(run)}
     for strand in ledger.store.strands(run):
@@ -307,12 +314,17 @@ def check_forkable(ledger: Ledger, run: str, most: int) -> None:
 
 
 def read_run_request(ledger: Ledger, run: str) -> RunRequest:
-    """Return what was asked for in a run, with the plan as it was before anybody edited it."""
+    """Return the request of a run as it was submitted, before any edit of its plan.
+
+    Raises `NoSuchRun`.
+    """
     if not ledger.store.strands(run):
         raise NoSuchRun(run)
     intake, request, plan, route = read_run_input(ledger, run), "", None, None
     for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
         at = _position_of(entry)
+        # A plan that the engine made and a classifier's route are no part of the request: the new
+        # run makes its own.
         match entry.facts:
             case AcceptedFacts():
                 request = read_body(ledger, at, "request").decode()
@@ -331,7 +343,10 @@ def read_run_request(ledger: Ledger, run: str) -> RunRequest:
 def read_steps(
     ledger: Ledger, run: str, *, until: int | None = None, ignoring: frozenset[str] = frozenset()
 ) -> list[RunStep]:
-    """Return what a run says, in the order in which it says so to have done it."""
+    """Return the comparable steps of a run, ordered by recorded time, strand and position.
+
+    `until` leaves out entries after an index of the log.
+    """
     told = [
         (entry.ts, entry.strand, entry.n, leaf, entry)
         for strand in ledger.store.strands(run)
@@ -348,7 +363,7 @@ def read_steps(
 def _step(
     ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
 ) -> RunStep:
-    # Who the person was that decided is nothing that the run says, and may be erased.
+    # The identity of the person who decided is no result of the run, and may be erased.
     said = (name for name in entry.bodies if name != IDENTITY)
     bodies = tuple((name, _digest(ledger, entry, name, names)) for name in said)
     facts = comparable_facts(entry.facts, ignoring=ignoring)
@@ -356,9 +371,10 @@ def _step(
 
 
 def _digest(ledger: Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
-    """Return the digest of a content; one that was erased is told by its commitment alone.
+    """Return a digest for comparing a body; for an erased body, its commitment.
 
-    Claims name entries by their ids, which no two runs share: they are told by their steps.
+    Claims name entries by leaf hashes, which no two runs share.  Their digest uses the steps of the
+    entries instead.
     """
     body = stored_body(ledger.store, entry, name)
     if body is None:

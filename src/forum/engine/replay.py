@@ -1,8 +1,8 @@
-"""Playing a run again from its record alone, to see whether it says the same.
+"""Replay a run from its record alone, to find out whether the engine records the same again.
 
-The replay is a run in a ledger of its own.  Every reply and every outcome comes from the record,
-every decision too; nobody is asked, nothing is paid, nothing happens.  What the engine then records
-must be what was recorded: the same facts and bodies under the same strands and steps.
+The replay is a run in a ledger of its own.  Every reply, outcome and decision comes from the
+record: no model or tool is called, and nothing is spent.  The engine must then record the same
+facts and bodies under the same strands and steps.
 """
 
 from msgspec.structs import replace
@@ -29,10 +29,12 @@ from forum.work import (
 async def replay_run(
     record: Ledger, run: str, scratch: Ledger, models: ModelFactory, tools: ToolFactory
 ) -> list[Divergence]:
-    """Play a run again into an empty ledger, and return where it says something else."""
+    """Replay a run into an empty ledger, and return where the two records differ."""
     origin, actor = _origin(record, run)
     accept_run(scratch, run, read_run_request(record, run), actor, origin)
     prior = ReplaySource(record, run)
+    # Alternate between driving the run until it waits and replaying decisions at its gates.  When
+    # no decision is left, drive it once more, now to its recorded stop.
     runner = LocalRunner(Engine(scratch, models, tools, lambda _: prior, unhurried=False))
     while not prior.is_played_out:
         await runner.enqueue_run(run)
@@ -51,7 +53,10 @@ def _origin(record: Ledger, run: str) -> tuple[AcceptedFacts, str]:
 
 
 def _replay_decisions(record: Ledger, run: str, scratch: Ledger) -> bool:
-    """Do at the gates what was done there; tell whether anything was decided."""
+    """Repeat the recorded edits and decisions at open gates; return whether one was decided.
+
+    Decisions by the end of the run are left out: the engine makes them when it closes the run.
+    """
     decided = False
     for gate in read_run(scratch, run).open_gates:
         digest = gate.digest

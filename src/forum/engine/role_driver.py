@@ -1,6 +1,7 @@
-"""Carrying out what a role has to do: one question to one agent, in a strand of its own.
+"""Drive one role of a run: one question to one agent, in a strand of its own.
 
-What it says counts once code has found it to have its form; what is wrong with it is told once.
+A reply counts only if code can read it in the required form.  A malformed reply is returned to the
+agent with its fault, at most `MAX_REPAIRS` times.
 """
 
 import asyncio
@@ -44,23 +45,23 @@ from forum.work import (
 
 @dataclass(frozen=True, slots=True)
 class RoleQuestion:
-    """What a role is asked, and how to read what it says."""
+    """The prompt for a role, and the function that reads its reply."""
 
     prompt: bytes
     schema: bytes
     read: Callable[[bytes], object]
-    """Raises `ValueError` where it has not the right form."""
+    """Parses the reply.  Raises `ValueError` if it is malformed."""
 
 
 class VerifierInput(msgspec.Struct, frozen=True):
-    """What an outside check is given."""
+    """The arguments of an external verifier of the answer."""
 
     request: str
     answer: str
 
 
 class RoleDriver:
-    """Carries out one role of one run."""
+    """Drives one role, or one external verifier, of one run."""
 
     def __init__(self, world: Services, intake: RunInput, task: str, stop: CancelToken) -> None:
         self._intake, self._policy, self._ledger = intake, intake.policy, world.ledger
@@ -68,7 +69,7 @@ class RoleDriver:
         self._tools = ToolRunner(self._caller, ())
 
     async def drive(self) -> None:
-        """Go on with the role until it has ended, or waits for somebody."""
+        """Drive the role until it has ended or waits for a decision."""
         name, _, number = self._task.partition(".")
         if name == VERIFIER:
             await self._caller.drive(lambda: self._run_verifier(int(number)))
@@ -108,14 +109,18 @@ class RoleDriver:
         return self._closing_question(role, self._answering(self._intake))
 
     def _read_plan(self, said: bytes) -> Plan:
-        """Read a plan that can be read again from the record, where secrets are masked."""
+        """Read a drafted plan.  Raises `ValueError` if it contains a secret.
+
+        Secrets are masked in the record, so another plan would be read from there.
+        """
         plan = read_drafted_plan(said, self._policy)
         if self._ledger.mask.has_secret(write_plan(plan)):
             raise ValueError("it holds a secret")
         return plan
 
     def _answering(self, case: RunContext) -> AnswerAssembler:
-        # A stop that came meanwhile does not change what it was needed for: its call is closed.
+        # Ignore a stop of the run: it would make the assembler need no role, but a role that has
+        # begun still needs its question to close its open call.
         state = replace(read_run(self._ledger, case.run), stopped=None)
         return AnswerAssembler(self._ledger, case, state)
 
@@ -141,7 +146,7 @@ class RoleDriver:
                 raise AssertionError(role)
 
     async def _run_verifier(self, number: int) -> None:
-        """Have the answer checked by a tool that has nothing to do with who wrote it."""
+        """Check the answer with an external tool, independent of the agents that wrote it."""
         case = self._intake
         assert isinstance(case, RunContext)  # noqa: S101  answers come after plans
         answering = await asyncio.to_thread(self._answering, case)

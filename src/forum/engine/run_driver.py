@@ -1,7 +1,8 @@
-"""Carrying out a run: starting tasks as soon as they may, and bringing it to its one answer.
+"""Drive one run: plan it, start tasks as soon as they may start, and record its one answer.
 
-The driver holds what it needs in memory and can lose it at any time: whoever drives the run next
-folds the entries, and goes on from there.
+A driver keeps only derived state in memory and can lose it at any time: the next driver folds the
+entries and continues from there.  Entries are appended exclusively at a position, so of two drivers
+of the same run, one is refused at its next append and stops.
 """
 
 import asyncio
@@ -99,14 +100,14 @@ from forum.work import (
 )
 
 _RUN_LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
-"""Limits of the whole run: a task that meets one stops all."""
+"""Limits of the whole run: a task that reaches one stops the run."""
 
 _MIN_POLL_INTERVAL_S = 1.0
 _MAX_POLL_INTERVAL_S = 30.0
 
 
 class RunDriver:
-    """Carries out one run."""
+    """Drives one run: plans it, starts its tasks, waits for them, and closes it."""
 
     def __init__(
         self,
@@ -125,10 +126,11 @@ class RunDriver:
         self._started: set[str] = set()
 
     async def drive(self, run: str) -> None:
-        """Go on with a run until it has ended, or waits for somebody."""
+        """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
         while True:
-            # The alarm and the end first, the entries second: what is decided in between changes
-            # the alarm, and then it is not put out; what is recorded takes our position.
+            # Read the timer and the end of `main` before the entries.  A decision made in between
+            # sets the timer again, so that `reschedule` leaves it alone; an entry recorded in
+            # between takes our position, so that our next append is refused.
             alarm = await asyncio.to_thread(self._ledger.store.timer, run, MAIN_STRAND)
             self._main: Strand = await asyncio.to_thread(
                 self._ledger.open_strand_at_end, run, MAIN_STRAND
@@ -144,7 +146,10 @@ class RunDriver:
                 return
 
     def _clear_or_defer_timer(self, run: str, alarm: Timer | None) -> bool:
-        """Let the run be rows until somebody decides, or its time is over; or find it changed."""
+        """Clear the timer of a waiting run, or defer it to the deadline, before the driver leaves.
+
+        Return False if the timer was set again meanwhile: then there is news to read first.
+        """
         store, micros = self._ledger.store, None
         if self._state.deadline is not None and self._state.stopped is None:
             micros = max(0, self._state.deadline - self._ledger.now())
@@ -154,35 +159,37 @@ class RunDriver:
         left = store.timer(run, MAIN_STRAND)
         if left is None or left.at is None or micros is None:
             return left is None
-        # It is as we left it if it rings when we said.  Whoever has set it meanwhile, or snoozed
-        # what was set, has something to tell us.
+        # The timer is as we left it if it is due when we set it to be.  Any other time was set by a
+        # writer with news, or by a worker that claimed the timer of such a writer.
         return before <= left.at - micros <= store.now()
 
     def _clear_stale_timers(self, run: str) -> None:
-        """Clear timers that were set by those who did not know that nobody goes on with the run."""
+        """Clear timers set by writers that did not know that the run was closed or interrupted."""
         store = self._ledger.store
         strands = (MAIN_STRAND, *self._gate_strands(run))
         alarms = [alarm for strand in strands if (alarm := store.timer(run, strand))]
-        # Looked at once more: the timers may be those of somebody who has resumed it meanwhile.
+        # Check again after reading the timers: a resumption in between has set them, and clearing
+        # those would leave a resumed run that nothing wakes.
         if isinstance(read_last_facts(self._ledger, run), RunCloseFacts | InterruptionFacts):
             store.reschedule(alarms, None)
 
     def _fold_run(self, run: str) -> Run:
-        """Fold the run, having let the default hold where nobody decided in time."""
+        """Fold the run, after deciding expired gates by their default."""
         state = read_run(self._ledger, run)
         return fold_new_entries(self._ledger, run, state, self._expire_gates(run, state))
 
     def _expire_gates(self, run: str, state: Run) -> list[str]:
-        """Let the default hold where it is time, and return where that may be."""
+        """Decide expired gates by their default, and return the strands of all open gates."""
         for gate in state.open_gates:
             expire_gate(self._ledger, run, gate)
         return [gate.strand for gate in state.open_gates]
 
     async def _advance(self, run: str) -> bool:
-        """Go on as far as possible; tell whether the run has come to its end."""
+        """Drive the run as far as possible, and return whether it was closed."""
         intake = await asyncio.to_thread(read_run_input, self._ledger, run)
         if intake.policy.panel is not None:
-            # What seats say is waited for here: a queue would cost more time than many a turn.
+            # Turns of a session are taken in this process: the pending turns are known only here,
+            # and a trip through the queue would take longer than many a turn.
             self._runner = self._local_runner
             return await self._finish(_stage_context(intake, intake.cause))
         case = await self._make_plan(intake)
@@ -199,7 +206,11 @@ class RunDriver:
     # From the request to the plan
 
     async def _make_plan(self, intake: RunInput) -> RunContext:
-        """Return the case with its plan; or, if that waits or is given up, with a role's part."""
+        """Return the run's context with its plan.
+
+        While a role has yet to finish, or after the run was stopped, return a context whose plan is
+        that role's task alone.
+        """
         while not isinstance(intake, RunContext):
             role = self._next_role(intake)
             if role is None:
@@ -210,6 +221,7 @@ class RunDriver:
                     self._recorded_end,
                     "route" if role is Role.CLASSIFIER else "plan/made",
                 )
+                # The replayed run was stopped before the result of this role was recorded.
                 if ending and ending.stopped and follows not in ending.steps:
                     await self._stop(case, ending.stopped, ending.spent)
                 if not is_finished(case.plan, self._state) or self._state.stopped is not None:
@@ -219,32 +231,33 @@ class RunDriver:
         return intake
 
     def _next_role(self, intake: RunInput) -> Role | None:
-        """Return who has to do something before there is a plan."""
+        """Return the next role needed before there is a plan, or None."""
         roles = intake.policy.roles
         if intake.routed is None and Role.CLASSIFIER in roles and intake.policy.lanes:
             return Role.CLASSIFIER
         return Role.COORDINATOR if Role.COORDINATOR in roles else None
 
     async def _run_role_stage(self, intake: RunInput, cause: Hash, task: str) -> RunContext:
-        """Have a role do its part, as if that were all the plan."""
+        """Run the task of one role as if it were the whole plan, and return that context."""
         stage = _stage_context(intake, cause, task)
         self._find_ending(intake)
         ending = self._recorded_end
         if ending and ending.stopped and task not in ending.roles:
-            await self._stop(stage, ending.stopped, ending.spent)  # it did not come to this
+            # The replayed run was stopped before this role began.
+            await self._stop(stage, ending.stopped, ending.spent)
         await self._run_tasks(stage)
         await self._check_for_stops(stage)
         return stage
 
     async def _check_for_stops(self, stage: RunContext) -> None:
-        """Look who has cut off what did not end well: a wish may not be heard here yet."""
+        """Check for a due stop if a task did not pass: a cancellation may not be folded yet."""
         states = (self._task(task.id).state for task in stage.plan.tasks)
         if any(state is not TaskState.PASSED for state in states):
             await self._fold_tasks(stage, ())
             await self._stop_if_due(stage)
 
     async def _record_role_result(self, role: Role, intake: RunInput) -> None:
-        """Record what follows from what a role has said."""
+        """Record what follows from a role's result: a route, a plan, or the stop of the run."""
         task = task_of_role(role)
         done = self._task(task)
         causes = (done.last or intake.cause,)
@@ -256,9 +269,9 @@ class RunDriver:
                     read_body, self._ledger, call.reply_at, "output", MAX_READ_BYTES
                 )
             except BodyGone:
-                call = None  # erased meanwhile: it has said nothing
+                call = None  # erased meanwhile: treat the role as failed
         if role is Role.CLASSIFIER:
-            # A classifier that fails has not chosen; the work can be done without a lane.
+            # A classifier that fails chooses no lane; the run continues without one.
             lane = read_lane_choice(said, intake.policy.lanes) if call else ""
             facts = RouteFacts(lane, Basis.CLASSIFIER)
             await self._main.append_exclusive_async(Draft("route", ENGINE, facts, causes))
@@ -289,7 +302,10 @@ class RunDriver:
         )
 
     async def _approve_plan(self, case: RunContext) -> RunContext | None:
-        """Return the case once its plan may be carried out."""
+        """Return the context once its plan may be carried out, or None while approval is pending.
+
+        An edited plan is recorded as a plan of its own, caused by the decision.
+        """
         run = case.run
         if "plan" not in case.policy.gates:
             return case
@@ -297,6 +313,7 @@ class RunDriver:
             self._ledger, run, "plan", write_plan(case.plan), case.policy, case.plan_entry
         )
         if decision is None:
+            # A run that is to end does not wait for approval: its tasks are skipped.
             return case if self._state.cancelled or self._is_past_deadline(case) else None
         if decision.answer is Answer.REJECT:
             await self._stop(case, StopFacts(StopReason.REJECTED, by="plan"))
@@ -313,7 +330,7 @@ class RunDriver:
         self._recorded_end = prior.recorded_end() if prior else None
 
     async def _run_tasks(self, case: RunContext) -> None:
-        """Start what may start, and follow it, until nothing is going on."""
+        """Start tasks as they become ready, and return when none is running or ready."""
         look = _MIN_POLL_INTERVAL_S
         self._find_ending(case)
         while True:
@@ -336,17 +353,20 @@ class RunDriver:
                 return
 
     async def _wait_for_progress(self, case: RunContext, look: float) -> float:
-        """Wait for news of what was started, and return how long to wait next time."""
+        """Wait for a signal or the poll interval, fold the news, and return the next interval."""
         heard = await self._listener.wait_for_signal(self._poll_timeout_s(case, look))
         self._local_runner.raise_failures()
         if heard:
             await self._fold_tasks(
                 case, self._started if heard.anything else heard.tasks, others=heard.anything
             )
+            # The worker of such a task left at a gate that was decided before this fold, so the
+            # task does not appear to wait.  Let the loop start it again.
             self._started -= {name for name in heard.tasks if self._has_passed_gate(name)}
             return _MIN_POLL_INTERVAL_S
         await self._fold_tasks(case, self._started)
-        # Their workers may be gone; what is still going on is not started again.
+        # Signals are best effort, and the workers of these tasks may have died.  Enqueue the tasks
+        # again: the runner ignores those that are still running.
         await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
         return min(2 * look, _MAX_POLL_INTERVAL_S)
 
@@ -354,12 +374,16 @@ class RunDriver:
         if case.deadline is None:
             return look
         left = (case.deadline - self._ledger.now()) / 1e6
+        # Wake up just after the deadline, so that the run is stopped then.
         return max(0.05, min(look, left + 0.01)) if left > 0 else look
 
     async def _fold_tasks(
         self, case: RunContext, tasks: Iterable[str], *, others: bool = True
     ) -> None:
-        """Learn what has become of these tasks, and what others want of the run."""
+        """Fold new entries of these tasks and, with `others`, of `control` and expired gates.
+
+        Tasks that have ended or wait are no longer counted as started.
+        """
         names = tuple(tasks)
         self._state = await asyncio.to_thread(self._fold_strands, case, names, others=others)
         for name in names:
@@ -368,7 +392,7 @@ class RunDriver:
                 self._started.discard(name)
 
     def _has_passed_gate(self, task: str) -> bool:
-        """Tell whether a task that was left at a gate may go on, and has not."""
+        """Return whether a task that stopped at a gate may continue but has not."""
         left = self._task(task)
         if left.state not in (TaskState.PENDING, TaskState.RUNNING):
             return False
@@ -388,7 +412,10 @@ class RunDriver:
         return fold_new_entries(self._ledger, case.run, self._state, strands)
 
     def _returned_children(self) -> tuple[str, ...]:
-        """Return the tasks whose runs within have ended, or were never begun."""
+        """Return the waiting tasks whose child runs have ended or were never started.
+
+        A worker that died after it recorded the delegation may not have opened the child run.
+        """
         waiting = (
             (name, task.delegated.run)
             for name, task in self._state.tasks.items()
@@ -402,14 +429,17 @@ class RunDriver:
         )
 
     def _gate_strands(self, run: str) -> list[str]:
-        """Return the strands in which a person is asked something."""
+        """Return the strands of the run's gates."""
         strands = self._ledger.store.strands(run)
         return [name for name in strands if name.startswith(gate_strand(""))]
 
     # Stopping
 
     async def _stop_if_due(self, case: RunContext) -> None:
-        """Stop the run where somebody asked for it, or a task has met a limit of the whole."""
+        """Stop the run if it was cancelled, is past its deadline, or a task hit a limit of the run.
+
+        A replay stops as its record did, never by itself.
+        """
         if (
             self._state.stopped is not None
             or self._state.answered is not None
@@ -432,7 +462,10 @@ class RunDriver:
         return case.deadline is not None and self._ledger.now() >= case.deadline
 
     async def _replay_stop(self, case: RunContext) -> bool:
-        """Where a record is played, stop when all was played that came before; tell whether so."""
+        """Stop a replay once everything recorded before the stop was replayed.
+
+        Return whether the run was stopped here.
+        """
         ending = self._recorded_end
         if ending is None or ending.stopped is None or self._state.stopped is not None:
             return False
@@ -442,7 +475,10 @@ class RunDriver:
         return True
 
     async def _stop(self, case: RunContext, stopped: StopFacts, spent: bytes | None = None) -> None:
-        """Record the stop, with what was spent and by whom."""
+        """Record the stop of the run, with the amounts spent by each agent, unless it is stopped.
+
+        Running calls are not aborted, but no task starts anything new.
+        """
         self._signals.stop_run(case.run, cut=False)
         if self._state.stopped is None:
             table = {agent or UNNAMED_AGENT: spent for agent, spent in self._state.spent_by.items()}
@@ -461,14 +497,15 @@ class RunDriver:
             )
 
     def _cancel_children(self) -> None:
-        """Ask the runs within to end; each wakes this one when it has."""
+        """Cancel the open child runs; each wakes this run when it has ended."""
         for task in self._state.tasks.values():
             if task.delegated is not None and not task.state.is_end:
+                # NoSuchRun: the delegation is recorded, but the child run was never opened.
                 with suppress(RunAlreadyEnded, NoSuchRun):
                     cancel_run(self._ledger, task.delegated.run, ENGINE)
 
     async def _skip(self, case: RunContext, task: str, skipped: SkipFacts) -> None:
-        """Record that a task is not run, with what is to blame for it."""
+        """Record that a task is skipped, with the entry that caused it."""
         skipped = self._recorded_end.skipped.get(task, skipped) if self._recorded_end else skipped
         cause = (
             self._state.tasks[skipped.cause].last if skipped.cause in self._state.tasks else None
@@ -476,14 +513,15 @@ class RunDriver:
         strand = await asyncio.to_thread(self._ledger.open_strand, case.run, task_strand(task))
         draft = Draft("skip", ENGINE, skipped, (cause or case.plan_entry,))
         if strand.length == 0:
-            with suppress(
-                ConcurrentUpdate
-            ):  # the one who drives it now has recorded something else
+            with suppress(ConcurrentUpdate):  # another driver has recorded something else there
                 await self._block_gate(case, task)
                 await strand.append_exclusive_async(draft)
 
     async def _block_gate(self, case: RunContext, task: str) -> None:
-        """Take the place in which a worker that was thought dead could still open the gate."""
+        """Occupy the first position of a skipped task's gate.
+
+        A worker that was wrongly thought dead could otherwise still open the gate.
+        """
         subject, prior = f"task/{task}", self._find_prior(case)
         policy = with_operator_rules(case.policy, self._gate_rules)
         if policy.is_gated(case.plan.by_id[task]) or (prior and prior.has_gate(subject)):
@@ -499,22 +537,25 @@ class RunDriver:
     # Ending
 
     async def _finish(self, case: RunContext) -> bool:
-        """Come to the answer, and close the run; tell whether that is done."""
+        """Record the answer and close the run; return False while a role still has to finish."""
         conclusion = await self._assemble_conclusion(case)
         if conclusion is None:
             return False
-        # First the strands that others could still add to.
+        # First take the next position of every strand that clients can append to.  The close lists
+        # the last positions of all strands, and an entry after it would fail verification.
         await asyncio.to_thread(self._close_gates, case.run)
         control = await asyncio.to_thread(self._ledger.open_strand, case.run, CONTROL)
         if control.length == 0:
             await control.append_exclusive_async(self._control_draft(case))
-        elif not self._state.cancelled:  # somebody asked in the last moment, and was heard
+        elif not self._state.cancelled:  # the run was cancelled at the last moment: honor it
             await self._fold_tasks(case, ())
             await self._stop_if_due(case)
             conclusion = await self._assemble_conclusion(case) or conclusion
         if self._state.answered is None:
             await self._record_checks(conclusion)
             await self._record_answer(conclusion)
+        # In the commit of the close: a crash can leave neither an open timer for a closed run nor a
+        # parent that is never woken.
         alarms = [Timer(case.run, MAIN_STRAND, None)]
         if case.accepted.parent_run:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
@@ -524,7 +565,7 @@ class RunDriver:
         return True
 
     async def _assemble_conclusion(self, case: RunContext) -> Conclusion | None:
-        """Have all roles do their part that have one in the answer; nothing while one waits."""
+        """Run the roles that contribute to the answer; return None while one of them waits."""
         if case.policy.panel is not None:
             return await self._deliberate(case)
         while True:
@@ -543,7 +584,7 @@ class RunDriver:
                 return step
 
     async def _deliberate(self, case: RunContext) -> Conclusion:
-        """Have the panel deliberate until it closes, and return how it does."""
+        """Run the panel's session until it closes, and return its conclusion."""
         prior = self._find_prior(case)
         sitting = SessionRunner(self._ledger, case, self._main, prior, self._pending_turns)
         closing = await sitting.run_to_close(
@@ -554,7 +595,7 @@ class RunDriver:
         return Conclusion(outcome, text_content(closing.answer), list(closing.causes))
 
     async def _run_turns(self, case: RunContext, names: Sequence[str], cause: Hash) -> Run:
-        """Have turns taken, at the same time, and return the run as it is then."""
+        """Run these turns concurrently, and return the state of the run afterwards."""
         stage = _stage_context(case, cause, *names)
         await self._run_tasks(stage)
         await self._check_for_stops(stage)
@@ -563,19 +604,19 @@ class RunDriver:
         return self._state
 
     async def _stop_as_recorded(self, case: RunContext) -> None:
-        """Where a record is played that was stopped, stop: it has come to that."""
+        """Stop a replay if its record was stopped."""
         ending = self._recorded_end
         if ending and ending.stopped and self._state.stopped is None:
             await self._stop(case, ending.stopped, ending.spent)
 
     async def _finish_open_roles(self, case: RunContext) -> None:
-        """Have what roles have begun brought to its end: their calls may be open."""
+        """Drive roles that have begun to their end, because their calls may still be open."""
         for name in [name for name in self._state.tasks if name.startswith(ROLE_PREFIX)]:
             if not self._task(name).state.is_end:
                 await self._run_role_stage(case, case.plan_entry, name)
 
     async def _replay_stop_before_role(self, case: RunContext) -> None:
-        """Where a record is played that was stopped, stop once all was played that came before."""
+        """Stop a replay whose record was stopped, unless the next role had begun by then."""
         ending = self._recorded_end
         if ending and ending.stopped and self._state.stopped is None:
             step = await asyncio.to_thread(
@@ -585,7 +626,7 @@ class RunDriver:
                 await self._stop_as_recorded(case)
 
     async def _record_checks(self, conclusion: Conclusion) -> None:
-        """Record how the answer was looked at."""
+        """Record the checks of the answer, except those that an earlier driver recorded."""
         known = len(self._state.checks)
         for number, (checked, said) in enumerate(conclusion.checks, 1):
             detail = Attachment("detail", BytesContent(said.encode(errors="replace")))
@@ -595,7 +636,7 @@ class RunDriver:
                 await self._main.append_exclusive_async(draft)
 
     async def _record_answer(self, conclusion: Conclusion) -> None:
-        """Record the answer, with what it says was done and the entries that show it."""
+        """Record the answer, with the actions it claims and the entries that prove them."""
         head = await asyncio.to_thread(read_prefix, conclusion.answer.chunks(), MAX_READ_BYTES)
         claims = await asyncio.to_thread(self._find_claims, head)
         bodies = [Attachment("answer", conclusion.answer, "text/plain")]
@@ -605,7 +646,7 @@ class RunDriver:
         parts = len(conclusion.causes)
         facts = AnswerFacts(conclusion.outcome, parts, len(claims), count_unverified(claims))
         known: dict[str, Hash] = {}
-        if parts > MAX_PARENTS:  # one that died in between may have joined some of them
+        if parts > MAX_PARENTS:  # a driver that died here may have recorded some of the joins
             known = await asyncio.to_thread(
                 leaves_by_step, self._ledger, self._main.run, MAIN_STRAND
             )
@@ -615,12 +656,13 @@ class RunDriver:
         )
 
     def _find_claims(self, answer: bytes) -> tuple[ActionClaim, ...]:
-        """Return what the answer says was done, with the effects of the run that show it."""
+        """Return the actions that the answer claims, with the run's effects that prove them."""
+        # Receipts are read from the store, so only for an answer that claims something.
         claims = find_claims(answer, ())
         return find_claims(answer, receipts_of(self._ledger, self._state)) if claims else ()
 
     def _control_draft(self, case: RunContext) -> Draft:
-        """Take the place in which somebody could ask for an end; or ask, as was asked before."""
+        """Return the entry that closes `control` to cancellations, or replays the recorded one."""
         cause = (case.accepted_entry,)
         if self._recorded_end and self._recorded_end.cancelled_by:
             return Draft("cancel", self._recorded_end.cancelled_by, CancelFacts(), cause)
@@ -637,5 +679,5 @@ class RunDriver:
 
 
 def _stage_context(intake: RunInput, cause: Hash, *tasks: str) -> RunContext:
-    """Return a case in which what roles or seats have to do is all the plan."""
+    """Return a context whose whole plan is these tasks of roles or seats."""
     return intake.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)

@@ -1,7 +1,7 @@
-"""Carrying out a deliberation: its turns as tasks of the run, its notes in the run's own strand.
+"""Run a deliberation: its turns are tasks of the run, its notes entries of the run's `main` strand.
 
-The protocol decides, and knows nothing but what is recorded: whoever drives the run next plays
-the record through it, and goes on from there.
+The protocol makes all decisions, from recorded results only.  So the next driver feeds the record
+through the protocol and continues where it ends.
 """
 
 import asyncio
@@ -72,44 +72,50 @@ from forum.work import (
 
 
 def read_session(ledger: Ledger, intake: RunInput, prior: ReplySource | None = None) -> Session:
-    """Return what is deliberated on.  Where a record is played, it is as late as it was then."""
+    """Return the session of a run: its problem, policy and start.
+
+    A replay takes the start from the record, so that the protocol computes with the same times.
+    """
     problem = read_request(ledger, intake.run).decode(errors="replace")
     begun = prior.accepted_at() if prior else None
     return Session(problem, intake.policy, intake.begun if begun is None else begun)
 
 
 def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = ENGINE) -> Draft:
-    """Return the entry of a note."""
+    """Return the draft that records a note."""
     bodies = (Attachment(body.name, BytesContent(body.data), body.media) for body in note.bodies)
     return Draft(note.step, actor, note.facts, causes, tuple(bodies))
 
 
 def read_turn_result(ledger: Ledger, task: TaskRun) -> TurnResult | None:
-    """Return what came of a turn, once it is over."""
+    """Return the result of a turn, or None while it is not over."""
 
     def read(at: Position, name: str) -> bytes:
         try:
             return read_body(ledger, at, name, MAX_READ_BYTES)
         except BodyGone:
-            return b""  # erased meanwhile: it has said nothing
+            return b""  # erased meanwhile: treat the output as empty
 
     return build_turn_result(task, read)
 
 
 @dataclass(slots=True)
 class SessionRecord:
-    """What is recorded of a session."""
+    """The recorded turns and notes of a session."""
 
     ledger: Ledger
     state: Run
     notes: Mapping[str, Hash]
-    """The notes that were taken, by their steps."""
+    """The leaf hashes of the entries of `main`, by step; notes are among them."""
     prior: ReplySource | None = None
     last: Hash | None = None
-    """The last note that was asked for."""
+    """The last note that the protocol produced; it is the cause of the next turns."""
 
     def read_turn(self, turn: str) -> TurnResult | None:
-        """Return what came of a turn, once it is over; where a record is played, when it was."""
+        """Return the result of a turn, or None while it is not over.
+
+        In a replay, the result carries the time of the original reply.
+        """
         said = read_turn_result(self.ledger, self.state.task(TURN_PREFIX + turn))
         ended = self.prior.last_reply_at(TURN_PREFIX + turn) if self.prior else None
         if said is None or not said.at or ended is None:
@@ -117,20 +123,20 @@ class SessionRecord:
         return replace(said, at=ended)
 
     def has_note(self, note: SessionNote) -> bool:
-        """Tell whether a note was taken."""
+        """Return whether a note is recorded; if so, it becomes the last one."""
         self.last = self.notes.get(note.step, self.last)
         return note.step in self.notes
 
     @property
     def stopped(self) -> StopReason | None:
-        """Why the run was stopped."""
+        """The reason why the run was stopped, or None."""
         return self.state.stopped.reason if self.state.stopped else None
 
 
 def read_session_record(
     ledger: Ledger, run: str, prior: ReplySource | None = None
 ) -> SessionRecord:
-    """Read what is recorded of a session."""
+    """Read the recorded turns and notes of a session."""
     return SessionRecord(
         ledger, read_run(ledger, run), leaves_by_step(ledger, run, MAIN_STRAND), prior
     )
@@ -138,35 +144,39 @@ def read_session_record(
 
 @dataclass(frozen=True, slots=True)
 class PendingTurn:
-    """A turn that is to be taken."""
+    """A turn that is due, as the protocol described it."""
 
     turn: AgentTurn | ToolProbe
     intake: RunInput
     cause: Hash
-    """The last note before it."""
+    """The last note before the turn."""
 
 
 class TurnRegistry:
-    """What sessions that are driven in this process are about to ask."""
+    """The pending turns of all sessions that are driven in this process.
+
+    Prompts are not recorded before a turn starts, so a turn can only run where its session does.
+    """
 
     def __init__(self) -> None:
         self._due: dict[tuple[str, str], PendingTurn] = {}
 
     @contextmanager
     def register(self, turns: Iterable[PendingTurn]) -> Iterator[None]:
-        """Have these turns found while they are taken."""
+        """Make these turns available to `find` while the context is open."""
         held = {(due.intake.run, TURN_PREFIX + due.turn.name): due for due in turns}
         self._due.update(held)
         try:
             yield
         finally:
-            # Whoever has overtaken us here may hold the same ones: those are not ours to take away.
+            # A second driver of the run in this process may have registered the same turns: remove
+            # only our own.
             for place, due in held.items():
                 if self._due.get(place) is due:
                     del self._due[place]
 
     def find(self, run: str, task: str) -> PendingTurn:
-        """Return what is to be asked in a turn."""
+        """Return a pending turn.  Raises `ConcurrentUpdate` if its session is not driven here."""
         try:
             return self._due[run, task]
         except KeyError:
@@ -174,11 +184,11 @@ class TurnRegistry:
 
 
 TurnExecutor = Callable[[Sequence[str], Hash], Awaitable[Run]]
-"""Has tasks carried out for a cause, and returns the run as it is then."""
+"""Runs the named tasks with a cause, and returns the state of the run afterwards."""
 
 
 class SessionRunner:
-    """A session that is driven here."""
+    """Drives one session: feeds results to its protocol, records its notes, runs its turns."""
 
     def __init__(
         self,
@@ -192,13 +202,13 @@ class SessionRunner:
         self._pending_turns = agenda
 
     async def run_to_close(self, take: TurnExecutor) -> SessionResult:
-        """Go on until the session closes, and return how it does."""
+        """Drive the session until the protocol closes it, and return its result."""
         ledger, intake, prior = self._ledger, self._intake, self._prior
         session = await asyncio.to_thread(read_session, ledger, intake, prior)
         self._record = await asyncio.to_thread(read_session_record, ledger, intake.run, prior)
         steps, heard = start_protocol(session), None
         while True:
-            # Elsewhere: what a hundred seats are told takes a moment to write.
+            # In a thread: building the prompts of a hundred seats would block the event loop.
             step = await asyncio.to_thread(advance_protocol, steps, heard)
             if isinstance(step, SessionResult):
                 return step
@@ -228,14 +238,14 @@ class SessionRunner:
 
 
 class TurnDriver:
-    """Carries out one turn of one session."""
+    """Drives one turn of one session."""
 
     def __init__(self, world: Services, due: PendingTurn, task: str, stop: CancelToken) -> None:
         self._due, self._caller = due, ModelCaller(world, due.intake, task, stop)
         self._caller.allowed_by = due.cause
 
     async def drive(self) -> None:
-        """Go on with the turn until it has ended."""
+        """Drive the turn until it has ended."""
         await self._caller.drive(self._run_turn)
 
     async def _run_turn(self) -> None:
@@ -255,6 +265,7 @@ class TurnDriver:
 
         patience = RepairPolicy(most, most, most, is_hopeless)
         said, exchange = await ask_structured(caller, Calls(1), ask, turn.read, patience)
+        # A call that was cut off because the run ends is no failure of the seat.
         if exchange.replied.why in CUT_OFF_REASONS:
             await self._halt_if_run_stopped(exchange)
         drafts = []
@@ -265,7 +276,11 @@ class TurnDriver:
         await record_form_verdict(self._caller, said, exchange, *drafts)
 
     async def _halt_if_run_stopped(self, exchange: CallResult | None = None) -> None:
-        """Cut the turn off if it was ended because all of the run is: nobody has failed."""
+        """Halt the turn without a verdict if its call was cut off because the whole run ends.
+
+        The reply is recorded first, so that its cost is settled.  Raises `TaskHalted` or
+        `ConcurrentUpdate`; returns if the run continues.
+        """
         caller = self._caller
         try:
             if caller.prior is not None:
@@ -279,6 +294,7 @@ class TurnDriver:
             raise
 
     async def _run_probe(self, probe: ToolProbe, cause: Hash) -> None:
+        # A turn does not wait for a person: a probe that needs approval is denied.
         hands = ToolRunner(self._caller, (), may_wait=False)
         use = ToolCall(probe.tool, probe.given.decode(errors="replace"))
         outcome, _ = await hands.run_check("check", use, (cause,))

@@ -1,9 +1,9 @@
-"""Spending from caps over many runs: a process holds slices of them, and charges those.
+"""Spend from caps that many runs share: a process holds slices of the caps, and charges those.
 
-A charge is part of the commit that it pays for, on a row of this process: no commit waits for one
-that all processes share.  Only taking another slice does, in a commit of its own.  What a process
-has charged is counted when it dies; what it held beyond that counts as spent until another process
-needs it and takes it back.
+A charge is part of the commit that it pays for, on a row that only this process writes, so no
+commit waits for a row that all processes share.  Only taking another slice locks such a row, in a
+commit of its own.  When a process dies, its charges stay counted; the rest of its slices counts as
+spent until another process needs it and takes it back.
 """
 
 import asyncio
@@ -18,19 +18,22 @@ from forum.work import Limit, Period, SharedCap, limits_for
 T = TypeVar("T")
 
 _MAX_ATTEMPTS = 200
-"""How often a slice is taken for one charge: near the end of a cap, others may take it back."""
+"""The maximum number of slices taken for one charge.
+
+Near the end of a cap, other processes may take a slice back before it is charged.
+"""
 _MAX_PAUSE_S = 0.05
 
 
 class SharedBudgets:
-    """The caps over many runs, as one process spends from them."""
+    """The shared caps, and the slices of them that this process holds."""
 
     def __init__(self, store: Store, caps: tuple[SharedCap, ...], owner: str) -> None:
         self._store, self._caps, self._owner = store, caps, owner
         self._slices: dict[tuple[str, Period], BudgetSlice] = {}
 
     def limits(self, actor: str, lanes: Iterable[str]) -> tuple[Limit, ...]:
-        """Return the limits that hold for a run of this actor, or a task of it, in these lanes."""
+        """Return the limits that apply to a run or a task of this actor in these lanes."""
         return limits_for(self._caps, actor, lanes) if self._caps else ()
 
     def spend(
@@ -39,7 +42,11 @@ class SharedBudgets:
         amount: Spend,
         commit: Callable[[tuple[BudgetSliceCharge, ...]], T],
     ) -> T:
-        """Commit something with what it costs.  Raises `CapReached`."""
+        """Call `commit` with the charges for an amount, taking slices as needed.
+
+        Raises `CapReached` if a cap is used up, and `StoreFailed` if other processes keep taking
+        the slices back.
+        """
         for _ in range(_MAX_ATTEMPTS):
             try:
                 return commit(self._charges(limits, amount))
@@ -53,7 +60,7 @@ class SharedBudgets:
         amount: Spend,
         commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]],
     ) -> T:
-        """Do the same on an event loop."""
+        """Do the same as `spend` without blocking the event loop."""
         for attempt in range(_MAX_ATTEMPTS):
             try:
                 return await commit(self._charges(limits, amount))
@@ -63,21 +70,24 @@ class SharedBudgets:
         raise StoreFailed("charging", "other processes take every slice back; try again")
 
     def close(self) -> None:
-        """Give back what was not spent; for when this process charges nothing any more."""
+        """Return all slices; call this when the process makes no more charges."""
         while self._slices:
             _, taken = self._slices.popitem()
             self._store.return_slice(taken)
 
     def _retry_delay(self, attempt: int) -> float:
-        """Return how long to wait: not at all at first, and then not as long as others do."""
+        """Return the delay before taking another slice: none at first, then up to the maximum.
+
+        The delay depends on the owner, so that competing processes do not retry in step.
+        """
         spread = sha256(f"{self._owner}/{attempt}".encode()).digest()[0] / 255
         return spread * _MAX_PAUSE_S if attempt > 1 else 0.0
 
     def _charges(self, limits: tuple[Limit, ...], amount: Spend) -> tuple[BudgetSliceCharge, ...]:
-        """Return what a commit is charged with; without a slice, what is sure to be refused.
+        """Return the charges of a commit; without a slice, a charge that the store refuses.
 
-        So a commit that is refused for another reason, such as an idempotency key that was used,
-        is refused for that one.
+        So no slice is taken for a commit that is refused for another reason, such as an idempotency
+        key that was used.
         """
         return tuple(
             BudgetSliceCharge(self._slice_of(limit), amount)
@@ -99,11 +109,12 @@ class SharedBudgets:
                 new = self._store.take_slice(limit.scope, limit.per.value, self._owner, *need)
                 self._slices[limit.scope, limit.per] = new
                 if old.period not in (new.period, limit.per.value):
-                    self._store.return_slice(old)  # its day, or month, is over
+                    self._store.return_slice(old)  # the slice's day or month is over
 
 
 def settle_charges(
     charges: tuple[BudgetSliceCharge, ...], more: Spend
 ) -> tuple[BudgetSliceCharge, ...]:
-    """Return what settles charges with what was spent beyond them, or less."""
+    """Return the charges that settle these by the difference to the amount actually spent."""
+    # Unguarded: the cost has occurred, so the correction must be recorded even above the cap.
     return tuple(BudgetSliceCharge(charge.slice, more, guarded=False) for charge in charges)

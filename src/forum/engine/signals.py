@@ -1,6 +1,6 @@
-"""How those who work on a run in one process hear of each other, and from outside.
+"""Signals between the drivers of runs and the workers of tasks in one process.
 
-For liveness only: who misses a word learns the same from the ledger a little later.
+Best effort: a missed signal only delays, because drivers also poll the ledger.
 """
 
 import asyncio
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Wakeup:
-    """Something happened in a run."""
+    """The signals that the driver of a run has received since its last wait."""
 
     tasks: frozenset[str]
-    """Those that nobody in this process works on any more."""
+    """The tasks whose workers in this process have returned."""
     anything: bool
-    """Whether it may be anything else, too."""
+    """Whether there was a signal without a task, so that anything may have changed."""
 
 
 class RunListener:
-    """The ear of one who drives a run."""
+    """Receives the signals for one driver of a run."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -36,9 +36,9 @@ class RunListener:
         self._anything = self._is_interrupted = False
 
     async def wait_for_signal(self, seconds: float) -> Wakeup | None:
-        """Wait until something happens, but no longer than this.
+        """Wait for a signal; return None after `seconds` without one.
 
-        Raises `ConcurrentUpdate` where nobody is to go on with the run.
+        Raises `ConcurrentUpdate` if the run was interrupted.
         """
         try:
             # Not asyncio.wait_for: until Python 3.12 it can swallow a cancellation.
@@ -56,17 +56,18 @@ class RunListener:
 
     @property
     def has_missed_signal(self) -> bool:
-        """Whether something was told from outside that nobody has waited for."""
+        """Whether a signal without a task arrived after the driver's last wait."""
         return self._anything
 
     def notify(self, task: str | None) -> None:
-        """Let the driver know, from any thread."""
-        # At once, and not when the loop gets round to it: by then the driver may have left.
+        """Wake the driver, from any thread."""
+        # Set the flag now, not in the callback: by the time the loop runs that, the driver may have
+        # left, and the flag tells the engine to drive the run once more.
         self._anything |= task is None
         self._loop.call_soon_threadsafe(self._wake, task)
 
     def interrupt(self) -> None:
-        """Have the driver go no further, from any thread."""
+        """Make the driver's next wait raise `ConcurrentUpdate`, from any thread."""
         self._is_interrupted = True
         self._loop.call_soon_threadsafe(self._event.set)
 
@@ -77,29 +78,29 @@ class RunListener:
 
 
 class CancelToken:
-    """How one who works on a task hears that its run is to end, and where that is done."""
+    """Tells the worker of a task that its run is to end, and holds the worker's slot."""
 
     def __init__(self, free: asyncio.Semaphore) -> None:
         self._loop = asyncio.get_running_loop()
         self.stop_requested, self.abort_requested = asyncio.Event(), asyncio.Event()
         self.left = False
-        """Whether the task is left as it is, unended: somebody may go on with it later."""
+        """Whether the task is abandoned without an end entry, so that a worker can continue it."""
         self.slot = WorkerSlot(free, self.stop_requested)
 
     def cancel(self, *, cut: bool) -> None:
-        """Let nothing new be begun, and if wanted, end what is going on; from any thread."""
+        """Start nothing new and, with `cut`, abort calls under way; from any thread."""
         self._loop.call_soon_threadsafe(self.stop_requested.set)
         if cut:
             self._loop.call_soon_threadsafe(self.abort_requested.set)
 
     def leave(self) -> None:
-        """Begin nothing new and record no end; a call under way is finished, from any thread."""
+        """Start nothing new and record no end, but finish a call under way; from any thread."""
         self.left = True
         self._loop.call_soon_threadsafe(self.stop_requested.set)
 
 
 class RunSignals:
-    """Who listens to which run in this process, and which runs are to stop."""
+    """The registry of all listeners and cancel tokens in this process, by run."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -108,7 +109,7 @@ class RunSignals:
 
     @contextmanager
     def listen(self, run: str) -> Iterator[RunListener]:
-        """Listen to a run."""
+        """Register a listener for a run while the context is open."""
         ear = RunListener()
         with self._lock:
             self._listeners.setdefault(run, []).append(ear)
@@ -119,7 +120,7 @@ class RunSignals:
 
     @contextmanager
     def register_task(self, run: str, free: asyncio.Semaphore) -> Iterator[CancelToken]:
-        """Work on a run, as long as nobody stops it, at one of the places that are free."""
+        """Register a worker of a task of a run while the context is open, and yield its token."""
         stop = CancelToken(free)
         with self._lock:
             self._cancel_tokens.setdefault(run, []).append(stop)
@@ -129,7 +130,7 @@ class RunSignals:
             self._unregister(self._cancel_tokens, run, stop)
 
     def active_runs(self) -> list[str]:
-        """Return the runs that somebody in this process works on."""
+        """Return the runs that have a task in this process."""
         with self._lock:
             return list(self._cancel_tokens)
 
@@ -139,7 +140,7 @@ class RunSignals:
             return list(self._listeners)
 
     def notify(self, run: str, task: str | None = None) -> bool:
-        """Let whoever drives a run know that something happened; tell whether anybody does."""
+        """Wake the drivers of a run, and return whether there are any in this process."""
         with self._lock:
             ears = list(self._listeners.get(run, ()))
         for ear in ears:
@@ -147,7 +148,7 @@ class RunSignals:
         return bool(ears)
 
     def interrupt(self, run: str) -> None:
-        """Stop driving a run in this process, and leave its tasks as they are."""
+        """Stop driving a run in this process, and leave its tasks without an end."""
         with self._lock:
             ears, stops = list(self._listeners.get(run, ())), list(self._cancel_tokens.get(run, ()))
         for ear in ears:
@@ -156,14 +157,14 @@ class RunSignals:
             stop.leave()
 
     def leave_tasks(self) -> None:
-        """Leave all tasks in this process as they are."""
+        """Leave all tasks in this process without an end."""
         with self._lock:
             stops = [stop for run in self._cancel_tokens.values() for stop in run]
         for stop in stops:
             stop.leave()
 
     def stop_run(self, run: str, *, cut: bool) -> None:
-        """Let nothing new be begun for a run in this process, and if wanted, end its calls."""
+        """Start nothing new for a run in this process and, with `cut`, abort its calls."""
         with self._lock:
             stops = list(self._cancel_tokens.get(run, ()))
         for stop in stops:

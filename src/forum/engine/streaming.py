@@ -1,6 +1,7 @@
-"""What a model says while it is still saying it: passed on without secrets, and recorded nowhere.
+"""Stream the output of a model call while it is produced, with secrets masked.
 
-The record is made of replies, and nothing here changes one.  What is passed on may be lost.
+The stream is not recorded and may lose data.  Replies are recorded separately, and nothing here
+changes them.
 """
 
 import asyncio
@@ -15,15 +16,15 @@ from forum.engine.ports import DeltaCallback, DeltaSink, ModelCall
 from forum.ledger import SecretMask
 
 MAX_STREAMED_BYTES_PER_S = 1 << 16
-"""How many bytes of one call are passed on in a second.  The rest is in its reply only."""
+"""The number of bytes per second streamed from one call; the rest is in its reply only."""
 
 _utf8_decoder = getincrementaldecoder("utf-8")
 
 
 class RedactingStream:
-    """Passes a text on with marks in place of secrets, wherever its pieces were cut.
+    """Forwards a text with its secrets masked, even where a secret spans several pieces.
 
-    What may still turn out to be the beginning of a secret is held back, until more is known.
+    Text that may be the beginning of a secret is held back until more is known.
     """
 
     def __init__(self, mask: SecretMask, hear: DeltaCallback) -> None:
@@ -32,15 +33,16 @@ class RedactingStream:
         self._hidden = mask.mask_chunks(iter(self._given.popleft, None))
 
     def __call__(self, text: str) -> None:
-        """Take in a piece."""
+        """Mask a piece, and forward what cannot be part of a secret."""
         self._redact(text.encode(errors="replace"))
 
     def flush(self) -> None:
-        """Pass on what was held back: nothing more will come."""
+        """Forward what was held back, at the end of the text."""
         self._redact(None)
 
     def _redact(self, piece: bytes | None) -> None:
-        # The mask yields one piece for each that it is given, and one more at the end.
+        # The mask yields one piece for each that it reads, and one more when the iterator ends, so
+        # one `next` per call never makes it read from an empty deque.
         self._given.append(piece)
         told = self._decoder.decode(next(self._hidden, b""), final=piece is None)
         if told:
@@ -48,14 +50,14 @@ class RedactingStream:
 
 
 class ThrottledStream:
-    """Passes on as much of a text as anybody can read in a second, and drops the rest."""
+    """Forwards at most `MAX_STREAMED_BYTES_PER_S` in each second, and drops the rest."""
 
     def __init__(self, hear: DeltaCallback, clock: Callable[[], float]) -> None:
         self._on_delta, self._clock = hear, clock
         self._second, self._room = -1, 0
 
     def __call__(self, text: str) -> None:
-        """Take in a piece."""
+        """Forward a piece, or the part of it that fits into the current second."""
         second = int(self._clock())
         if second != self._second:
             self._second, self._room = second, MAX_STREAMED_BYTES_PER_S
@@ -72,12 +74,12 @@ class ThrottledStream:
 def stream_reply(
     call: ModelCall, whispers: DeltaSink | None, mask: SecretMask
 ) -> Iterator[ModelCall]:
-    """Return the call in a form in which it is listened to, if anybody does, until it is over."""
+    """Yield the call with a callback that streams its output to the sink, if there is one."""
     if whispers is None:
         yield call
         return
     say = partial(whispers.publish, call.run, call.task, call.step)
-    # First the mask: of a secret that is cut by the measure, nothing could be told any more.
+    # Mask before throttling: a secret that is cut by the throttle would not be recognized.
     veiled = RedactingStream(mask, ThrottledStream(say, asyncio.get_running_loop().time))
     try:
         yield replace(call, hear=veiled)

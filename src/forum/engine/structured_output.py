@@ -1,4 +1,4 @@
-"""Asking models for what has to have a form: repair is bounded, and code has the last word."""
+"""Ask models for structured output: code validates each reply, and repairs are limited."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class IndependentVerdict:
-    """What a judge said, and which model it is."""
+    """The verdict of a judging model, and the name of that model."""
 
     passed: bool
     reason: str
@@ -45,7 +45,7 @@ async def judge_independently(
     demand: str,
     result: Quotation,
 ) -> IndependentVerdict:
-    """Have a model judge a result.  Whoever gives no usable verdict has not accepted it."""
+    """Return a model's verdict on a result; a judge that gives no usable verdict rejects it."""
     asked = Quotation("the instruction", instruction.encode(), len(instruction.encode()))
     prompt = build_prompt("", validator_prompt(asked, demand, result))
     said, exchange = await ask_structured(
@@ -61,17 +61,19 @@ async def judge_independently(
 
 @dataclass(frozen=True, slots=True)
 class RepairPolicy:
-    """How often somebody is asked again."""
+    """Limits on how often an agent is asked again."""
 
     repairs: int
-    """After replies without the right form."""
+    """The maximum number of repairs after malformed replies."""
     retries: int
-    """After errors."""
+    """The maximum number of retries after errors."""
     together: int = 1 << 30
+    """The maximum number of repairs and retries together."""
     hopeless: Callable[[CallResult], bool] = lambda _: False
+    """Returns whether asking again after this result is pointless."""
 
     def is_exhausted(self, exchange: CallResult, malformed: int, failed: int) -> bool:
-        """Tell whether it was enough."""
+        """Return whether to stop asking; a denied call is never repeated."""
         return (
             malformed > self.repairs
             or failed > self.retries
@@ -88,7 +90,11 @@ async def ask_structured(
     read: Callable[[bytes], T],
     patience: RepairPolicy | None = None,
 ) -> tuple[T | None, CallResult]:
-    """Ask until what is said has its form, a few times.  The last reply is not recorded yet."""
+    """Ask until the reply can be read, or the repair policy is exhausted.
+
+    Return what `read` makes of the reply, or None, and the last call.  The caller records the last
+    reply, so that reply and verdict can be one commit.
+    """
     patience = patience or RepairPolicy(MAX_REPAIRS, caller.policy.retries)
     failed = malformed = 0
     while True:
@@ -97,7 +103,8 @@ async def ask_structured(
         fault = ""
         if outcome is Outcome.OK:
             try:
-                # Elsewhere: to read what is large, or was made to be slow, holds up everybody.
+                # In a thread: a large reply, or one crafted to be slow to parse, would block the
+                # event loop for all runs.
                 return await asyncio.to_thread(read, exchange.output), exchange
             except ValueError as error:
                 fault, malformed = str(error), malformed + 1
@@ -114,13 +121,13 @@ async def ask_structured(
 
 
 VERDICT_STEP = "attempt/1/verdict"
-"""Where it stands how a question ended."""
+"""The step of the verdict on a role or a turn."""
 
 
 async def record_form_verdict(
     caller: ModelCaller, said: object, exchange: CallResult, *notes: Draft
 ) -> None:
-    """Record how a question ended whose answer has to have a form, with what was made of it."""
+    """Record the last reply, the notes, and a verdict on whether the reply was well-formed."""
     outcome = exchange.replied.outcome
     if said is not None:
         verdict = VerdictFacts(1, Outcome.OK, Check.FORM, Next.ACCEPT)
@@ -132,7 +139,7 @@ async def record_form_verdict(
 
 
 async def record_check_verdict(caller: ModelCaller, outcome: Outcome) -> None:
-    """Record how a question to a tool ended: it holds if the tool ended well."""
+    """Record the verdict of a check by a tool: accepted if the tool's outcome is `ok`."""
     holds = outcome is Outcome.OK
     following, reason = (Next.ACCEPT, "") if holds else (Next.GIVE_UP, outcome.value)
     await _record_verdict(
@@ -148,11 +155,11 @@ async def _record_verdict(caller: ModelCaller, *drafts: Draft, verdict: VerdictF
 
 
 def add_repair_request(prompt: Prompt, said: Quotation, fault: str) -> Prompt:
-    """Return a prompt that tells what was wrong with the form of a reply."""
+    """Return a prompt that quotes a malformed reply and says what was wrong with it."""
     return build_prompt("", repair_prompt(prompt.text, said, fault[:500]))
 
 
 def independence(judge: str, producer: str) -> Independence:
-    """Tell whether the judge is another model than all that it judges."""
+    """Return `YES` if judge and producer, each a comma-separated list of models, share none."""
     shared = set(judge.split(",")) & set(producer.split(","))
     return Independence.NO if shared else Independence.YES

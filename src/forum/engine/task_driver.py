@@ -1,6 +1,7 @@
-"""Carrying out one task: attempts, calls, effects and verdicts, each recorded before the next.
+"""Drive one task: attempts, calls, effects and verdicts, each recorded before the next begins.
 
-The strand of the task is played first: what is recorded is not done again.
+After a crash the driver runs the same steps again.  A step that is recorded in the task's strand is
+read from there and not repeated.
 """
 
 import asyncio
@@ -80,22 +81,22 @@ from forum.work import (
 )
 
 _SHORT_OUTPUT_BYTES = 10_000
-"""What is so short is read where others wait for it."""
+"""Outputs shorter than this are scanned for claims on the event loop, longer ones in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttributedJudgement:
-    """A judgement, and who has judged where code could not."""
+    """A judgement and, if a model made it, which agent that was and how independent it is."""
 
     judgement: Judgement
     judge: str = ""
     independence: Independence = Independence.NONE
     words: str = ""
-    """What the judge said; it is for the one who tries again."""
+    """The judge's reason for a rejection; it is added to the prompt of the next attempt."""
 
 
 class TaskDriver:
-    """Carries out one task of one run."""
+    """Drives one task of one run."""
 
     def __init__(self, world: Services, case: RunContext, task: str, stop: CancelToken) -> None:
         self._case, self._task = case, case.plan.by_id[task]
@@ -107,7 +108,7 @@ class TaskDriver:
         self._verdicts: tuple[VerdictFacts, ...] = ()
 
     async def drive(self) -> None:
-        """Go on with the task until it has ended, or waits for somebody."""
+        """Drive the task until it has ended or waits for a decision or a child run."""
         await self._caller.drive(self._run_attempts)
 
     # Attempts
@@ -134,12 +135,17 @@ class TaskDriver:
             causes = ()
 
     async def _approved_instruction(self) -> tuple[str, Hash]:
-        """Return the instruction that may be carried out, and the entry that allows it."""
+        """Return the approved instruction, and the entry that allows it.
+
+        Raises `TaskSuspended` while a decision is pending, and `TaskHalted` after a rejection.
+        """
         case, subject = self._case, f"task/{self._task.id}"
         if not self._is_guarded(subject):
             return self._task.instruction, case.plan_entry
         shown = self._task.instruction.encode()
         asked = self._policy.with_gate_rules(()).is_gated(self._task)
+        # Where an operator's rule requires approval, a missing decision counts as a rejection,
+        # whatever default the run's own policy sets for its gates.
         ruled = not asked or any(r.holds_for_task(self._task.lane) for r in self._policy.gate_rules)
         policy = self._policy.with_reject_default() if ruled else self._policy
         decision = await pass_gate(self._ledger, case.run, subject, shown, policy, case.plan_entry)
@@ -157,11 +163,11 @@ class TaskDriver:
     async def _run_attempt(
         self, instruction: str, first: Prompt, causes: tuple[Hash, ...]
     ) -> tuple[VerdictFacts, Prompt]:
-        """Try once; return the verdict, and what is told in the next attempt."""
+        """Make one attempt; return its verdict, and the prompt of the next attempt."""
         number = len(self._verdicts) + 1
         agent = self._policy.ladder_of(self._agent)[escalation_level(self._verdicts)]
         prompt, turns, question, offers = first, StepNames(number), b"", self._tools.offers()
-        # A form would leave no words for wishes.
+        # A required output schema would leave the agent no way to ask for tools.
         schema = b"" if offers else result_schema(self._task.done_when)
         while True:
             ask = CallSpec(agent, prompt, causes, question, schema=schema, offers=offers)
@@ -169,6 +175,8 @@ class TaskDriver:
             causes = ()
             if exchange.replied.outcome is not Outcome.OK or not exchange.uses:
                 break
+            # Record the reply before its tools are used: after a crash, the worker that takes over
+            # finds the same tool calls in it, with their recorded intents.
             await self._caller.record_reply(exchange)
             results = [
                 await self._tools.use_tool(turns, use, self._agent or ENGINE)
@@ -190,13 +198,19 @@ class TaskDriver:
     async def _judge_result(
         self, instruction: str, turns: StepNames, exchange: CallResult
     ) -> tuple[AttributedJudgement, CallResult]:
-        """Judge a result: by code first, by tools then, and by a model where neither can tell."""
+        """Judge a result by code, then by tools, then by a model for criteria that need one.
+
+        Return the judgement, and the call with its reply, which is recorded by then if a tool or a
+        model was asked.
+        """
         outcome, demands = exchange.replied.outcome, parse_criteria(self._task.done_when)
         judgement = await self._judge_by_code(outcome, exchange.output)
         checks = [demand for demand in demands if demand.check in TOOL_CHECKS]
         words = [demand.what for demand in demands if demand.check is Check.MODEL]
         reader = self._policy.roles.get(Role.VALIDATOR) if words or not demands else None
         if judgement.passed and (checks or reader is not None):
+            # The entries of the checks follow the reply in the strand.  Without such checks, reply
+            # and verdict are one commit.
             await self._caller.record_reply(exchange)
             exchange = replace(exchange, unrecorded=())
         for number, demand in enumerate(checks, 1):
@@ -215,7 +229,7 @@ class TaskDriver:
         return AttributedJudgement(judgement, reader, who, told), exchange
 
     async def _judge_by_code(self, outcome: Outcome, output: bytes) -> Judgement:
-        """Judge by code, which may take a second where much is demanded: others do not wait."""
+        """Judge by code, in a thread: many criteria may take a second and block the event loop."""
         demanded = self._task.done_when
         if not demanded:
             return judge_output(demanded, outcome, output)
@@ -224,7 +238,7 @@ class TaskDriver:
     async def _check_by_tool(
         self, turns: StepNames, number: int, demand: Criterion, exchange: CallResult
     ) -> Judgement:
-        """Have a demand checked by a tool, which is given the result."""
+        """Check one criterion with a tool that is given the result."""
         step = f"attempt/{turns.attempt}/check/{number}"
         if demand.check is Check.FILE:
             use = ToolCall(DIGEST_TOOL, parse_file_criterion(demand.what)[0])
@@ -246,6 +260,7 @@ class TaskDriver:
             draft = await self._verdict_draft(step, exchange, opined, policy or self._policy)
             found = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
         judged: VerdictFacts = found.entry.facts
+        # Counted from the recorded time, so that a restart does not begin the pause again.
         await self._caller.wait_before_retry(found.entry.ts, 1000 * judged.pause)
         return judged
 
@@ -266,12 +281,13 @@ class TaskDriver:
         if claims:
             listed = BytesContent(msgspec.json.encode(claims))
             bodies = (Attachment("claims", listed, "application/json"),)
+        # In the commit of the verdict: a crash after it cannot lose the wake-up of the run.
         ends = verdict.next in (Next.ACCEPT, Next.GIVE_UP)
         effects = self._caller.wake_run_effects() if ends else ()
         return Draft(step, ENGINE, verdict, (), bodies, effects)
 
     async def _find_claims(self, output: bytes) -> tuple[ActionClaim, ...]:
-        """Return what a result says was done, with the effects of this task that show it."""
+        """Return the actions that a result claims, with this task's effects that prove them."""
         if len(output) < _SHORT_OUTPUT_BYTES and not find_claims(output, ()):
             return ()
         return await asyncio.to_thread(self._find_backed_claims, output)
@@ -280,10 +296,14 @@ class TaskDriver:
         task = fold(read_strand_entries(self._ledger, self._case.run, task_strand(self._task.id)))
         return find_claims(output, receipts_of(self._ledger, task))
 
-    # A plan within the plan
+    # Child runs
 
     async def _delegate(self, instruction: str, prompt: Prompt, causes: tuple[Hash, ...]) -> None:
-        """Have the plan within carried out by a run of its own, and judge what it says."""
+        """Carry out the task's own plan or panel in a child run, and judge the child's answer.
+
+        The child run is recorded like a call: its allotment is the reservation, its answer the
+        reply.  Raises `TaskSuspended` until it has ended.
+        """
         strand, turns = self._caller.strand, StepNames(1)
         call_step, reply_step = turns.next_call()
         found, call = strand.replay_step("delegate"), None
@@ -306,7 +326,11 @@ class TaskDriver:
     async def _reserve_allotment(
         self, step: str, prompt: Prompt, causes: tuple[Hash, ...]
     ) -> tuple[RecordedEntry, RecordedEntry]:
-        """Set aside what the run within may use, and record which run it is."""
+        """Reserve the budget of the child run, and record its id in the same commit.
+
+        The id and the allotment are recorded before the child run is opened, so a worker that takes
+        over opens the same run.  Raises `TaskHalted` if depth or budget do not allow it.
+        """
         known = self._prior.allotment(self._task.id) if self._prior else None
         if known is None:
             self._caller.check_limits(1)
@@ -324,20 +348,25 @@ class TaskDriver:
                     step, facts, CallSpec(CHILD_RUN, prompt), charge, naming
                 )
             except TaskHalted:
-                # Others spend meanwhile: what was left when we looked may be less by now.
+                # Other tasks spend meanwhile: the remaining budget may have shrunk since we read
+                # it.  Try again with the new remainder; give up only if it has not changed.
                 if account == (await asyncio.to_thread(self._remaining_budget))[0]:
                     raise
             else:
                 return named, call
 
     def _remaining_budget(self) -> tuple[BudgetAccount | None, int]:
-        """Return the account of the run, and how many tasks have to share what is left of it."""
+        """Return the run's account, and the number of tasks that share what is left of it."""
         state = read_run(self._ledger, self._case.run)
         sharers = sum(1 for _ in unfinished_tasks(self._case.plan, state))
         return self._ledger.store.account(self._case.run), sharers
 
     def _child_reply(self, delegated: DelegationFacts, prompt: bytes, step: str) -> CallReply:
-        """Return what came of the run within; it is opened first, where that is yet to be done."""
+        """Return the child run's answer as a reply, opening the run first if needed.
+
+        Raises `TaskSuspended` while the child run is open, and `ConcurrentUpdate` where the parent
+        was interrupted or this worker shuts down.
+        """
         if self._prior is not None:
             call = ModelCall(self._case.run, self._task.id, step, 1, BytesContent(prompt), 0.0)
             known = self._prior.find_reply(call)
@@ -346,11 +375,13 @@ class TaskDriver:
         stop = self._caller.cancel_token
         if stop.left:
             raise ConcurrentUpdate(f"task {self._case.run}/{self._task.id}")
+        # A stopped run opens no new child run; one that is already open is waited for.
         if stop.stop_requested.is_set() and not self._ledger.store.strands(delegated.run):
             return CallReply(Outcome.CANCELLED, why=Why.CANCELLED)
-        request = prompt.decode(errors="replace")  # what is quoted in it may be no text, or cut
+        request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
         case = replace(self._case, policy=self._policy)
         start_child_run(self._ledger, case, self._task, delegated, request)
+        # The parent may have been interrupted while the child run was opened.
         follow_parent(self._ledger, self._case.run, delegated.run)
         reply = read_child_reply(self._ledger, delegated)
         if reply is None:
@@ -360,7 +391,10 @@ class TaskDriver:
     # Causes
 
     def _read_upstream(self) -> "_UpstreamInputs":
-        """Read what the tasks before this one have said, as far as it is given on."""
+        """Read the results of upstream tasks, each cut to the policy's input limit.
+
+        Every upstream task is a cause; only the results that this task needs are inputs.
+        """
         inputs, causes = [], []
         for name in self._task.upstream:
             task = fold(read_strand_entries(self._ledger, self._case.run, task_strand(name))).task(

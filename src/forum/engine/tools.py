@@ -1,6 +1,8 @@
-"""Having effects on the world, each once: the intent is recorded before, the outcome after.
+"""Run tools so that an effect that has happened is not repeated.
 
-An effect without its outcome may or may not have happened: a person is asked.
+The intent is recorded before the tool is invoked, the outcome after.  An intent without an outcome
+belongs to a worker that died: the effect may or may not have happened, and a gate asks a person
+which.  Only read-only tools are run again without asking.
 """
 
 import asyncio
@@ -43,13 +45,13 @@ from forum.work import (
 )
 
 DIGEST_TOOL = "forum:digest"
-"""The tool that tells the digest of a file; every engine has it."""
+"""The built-in tool that returns the digest of a file."""
 _MAX_SHOWN_BYTES = 65_536
-"""How much is looked at of the arguments and the result of an effect."""
+"""The number of bytes read of an effect's arguments and result when claims are compared."""
 
 
 class AskToolArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the tool by which one agent asks another."""
+    """The arguments of the tool with which one agent asks another."""
 
     agent: str
     text: str
@@ -57,21 +59,21 @@ class AskToolArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class _ToolRequest:
-    """An effect that is wanted, and how it is recorded."""
+    """A requested tool call, and the step and actor under which it is recorded."""
 
     step: str
     use: ToolCall
     tool: ToolSpec | None
     actor: str = ENGINE
     number: int = 0
-    """The how manieth such effect it is, of those that are wanted in one attempt."""
+    """The ordinal of this effect among identical ones of the same attempt."""
     causes: tuple[Hash, ...] = ()
     is_look: bool = False
-    """Whether it changes nothing, so that nobody is asked in doubt."""
+    """Whether the tool is read-only, so that an unknown outcome needs no human decision."""
 
 
 class _ShownToolCall(msgspec.Struct, frozen=True):
-    """What a person is shown who has to approve the use of a tool."""
+    """The tool call as shown to the person who approves it."""
 
     tool: str
     arguments: str
@@ -79,16 +81,16 @@ class _ShownToolCall(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _ToolGateResult:
-    """What came of the gate before an effect, if there is one."""
+    """The result of the gate before an effect; empty if no gate applies."""
 
     causes: tuple[Hash, ...] = ()
-    """The decision that allows or denies it."""
+    """The entry of the decision that allows or denies the effect."""
     refusal: str = ""
-    """Why it is denied, in one word."""
+    """The code of the refusal; empty if the effect is allowed."""
 
 
 class ToolRunner:
-    """Has the effects that the agents of one task want, and those that its checks need."""
+    """Runs the tools that the agents of one task request, and those that its checks need."""
 
     def __init__(
         self,
@@ -98,9 +100,9 @@ class ToolRunner:
         *,
         may_wait: bool = True,
     ) -> None:
-        """Take the tools that an agent may use, and the lane whose gates hold.
+        """Take the tools that an agent may use, and the lane whose gate rules apply.
 
-        One that may not wait for a person is denied what a person has to approve.
+        With `may_wait=False`, a tool call that needs approval is denied instead of waiting.
         """
         self._caller, self._policy, self._ledger = caller, caller.policy, caller.ledger
         self._allowed, self._lane, self._may_wait = allowed, lane, may_wait
@@ -109,7 +111,7 @@ class ToolRunner:
         self._used = 0
 
     def offers(self) -> tuple[ToolOffer, ...]:
-        """Return what an agent is told of."""
+        """Return the descriptions of the allowed tools, as offered to an agent."""
         tools = ((name, self._policy.tools[name]) for name in self._allowed)
         return tuple(
             ToolOffer(
@@ -119,7 +121,7 @@ class ToolRunner:
         )
 
     async def use_tool(self, turns: StepNames, use: ToolCall, actor: str) -> Quotation:
-        """Have an effect that an agent wants, and return what came of it."""
+        """Run a tool call that an agent requested, and return its result as a quotation."""
         if use.tool == ASK_TOOL:
             return await self._ask_agent(turns, use)
         step, number = turns.next_tool_call(use)
@@ -131,7 +133,7 @@ class ToolRunner:
     async def run_check(
         self, step: str, use: ToolCall, causes: tuple[Hash, ...] = ()
     ) -> tuple[Outcome, bytes]:
-        """Have something looked at by a tool; return how that ended, and what it said."""
+        """Run a check with a read-only tool; return its outcome and the beginning of its result."""
         tool = (
             ToolSpec((DIGEST_TOOL,))
             if use.tool == DIGEST_TOOL
@@ -146,7 +148,10 @@ class ToolRunner:
     async def gather_context(
         self, question: str, causes: tuple[Hash, ...]
     ) -> tuple[list[Quotation], tuple[Hash, ...]]:
-        """Ask for background on something; return it, and the causes of what follows."""
+        """Run the policy's context tools on a question; return their results and remaining causes.
+
+        The first recorded step names the causes, so none remain once a tool was run.
+        """
         found = []
         for number, name in enumerate(self._policy.context, 1):
             use, tool = ToolCall(name, question), self._policy.tools.get(name)
@@ -156,7 +161,7 @@ class ToolRunner:
         return found, causes
 
     async def _run_read_only(self, wish: "_ToolRequest") -> RecordedEntry:
-        """Have a tool used that changes nothing: if its worker dies, that is done again."""
+        """Run a read-only tool, again if its worker died, up to `MAX_CHECK_ATTEMPTS` times."""
         recorded, number = await self._run_once(wish), 1
         while recorded.entry.facts.why is Why.LOST and number < MAX_CHECK_ATTEMPTS:
             number += 1
@@ -165,9 +170,13 @@ class ToolRunner:
         return recorded
 
     async def _run_once(self, wish: "_ToolRequest") -> RecordedEntry:
+        """Run one tool call, or read its recorded outcome, and return the entry of the outcome.
+
+        A later attempt that requests an effect that has succeeded gets the recorded result.
+        """
         self._used += 1
         strand, use, step = self._caller.strand, wish.use, wish.step
-        # What only looks is had anew each time: the world may be another one by then.
+        # A read-only tool runs anew each time: what it reads may have changed.
         first = None if wish.is_look else self._first_intents.get((use, wish.number))
         intent = strand.replay_step(step)
         fresh, denials = intent is None, list[RecordedEntry]()
@@ -181,17 +190,21 @@ class ToolRunner:
                 wish, is_new=first is None or first.hex() not in self._known_outcomes
             )
             body = Attachment("arguments", BytesContent(use.arguments.encode(errors="replace")))
-            # What an agent wrote is not for a leaf, which cannot be erased.
+            # Facts are part of the leaf, which cannot be erased.  So a tool name that an agent made
+            # up is not recorded there.
             name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
             facts = IntentFacts(name, first.hex() if first else "")
             causes = gate.causes or wish.causes
             drafts = [Draft(step, wish.actor, facts, causes, (body,))]
             if gate.refusal:
-                # In the commit of the intent: nobody has to be asked whether it happened.
+                # In the commit of the intent: a crash cannot leave a denied intent without an
+                # outcome, for which a person would be asked whether it happened.
                 denied = OutcomeFacts(Outcome.DENIED, Why.ERROR, gate.refusal)
                 drafts.append(Draft(f"{step}/outcome", ENGINE, denied))
             intent, *denials = await strand.append_exclusive_async(*drafts)
         own = intent.leaf
+        # The leaf of the first intent identifies the effect across attempts.  Tools get it as an
+        # idempotency key.
         key = (
             own if wish.is_look else self._first_intents.setdefault((use, wish.number), own)
         ).hex()
@@ -199,6 +212,7 @@ class ToolRunner:
         if outcome is None and fresh:
             outcome = await self._run_or_reuse(wish, key)
         elif outcome is None:
+            # Another worker recorded this intent and died: the tool may have been invoked.
             outcome = await self._record_lost(step)
         if not wish.is_look and outcome.entry.facts.outcome is Outcome.INDETERMINATE:
             outcome = await self._resolve_indeterminate(step, intent, outcome)
@@ -207,9 +221,10 @@ class ToolRunner:
         return outcome
 
     async def _pass_gate(self, wish: "_ToolRequest", *, is_new: bool) -> "_ToolGateResult":
-        """Have a use of a tool approved where a rule says so, before it is even intended.
+        """Pass the gate of a tool call if a rule requires approval, before its intent is recorded.
 
-        What is not had a second time needs no second approval.
+        An effect whose earlier outcome is reused needs no second approval.  Raises `TaskSuspended`
+        while the decision is pending.
         """
         caller, use = self._caller, wish.use
         if wish.tool is None or use.tool == DIGEST_TOOL or not is_new:
@@ -237,6 +252,7 @@ class ToolRunner:
         return _ToolGateResult((decision.entry,), refusal)
 
     async def _run_or_reuse(self, wish: "_ToolRequest", key: str) -> RecordedEntry:
+        """Invoke the tool, or reuse a known outcome of the same effect, and record the outcome."""
         before, caller, step = self._known_outcomes.get(key), self._caller, wish.step
         if before is not None:
             facts = OutcomeFacts(Outcome.OK, known=before.leaf.hex())
@@ -258,7 +274,11 @@ class ToolRunner:
         return await self._record_outcome(step, facts, reply, wish.actor)
 
     async def _invoke_tool(self, tool: ToolSpec, deed: ToolInvocation) -> CallReply:
-        """Have an effect.  One that was cut off, or broke, may have happened all the same."""
+        """Invoke a tool, and return its reply.
+
+        The outcome is indeterminate if the tool timed out, was cancelled or raised: its effect may
+        have happened.
+        """
         caller = self._caller
         seconds = caller.seconds_left(tool.seconds + 1)
         try:
@@ -267,7 +287,7 @@ class ToolRunner:
         except Exception as error:  # noqa: BLE001  recorded, and a person is asked
             return replace(error_reply(error), outcome=Outcome.INDETERMINATE)
         unknown = reply.outcome in (Outcome.TIMEOUT, Outcome.CANCELLED) or (
-            reply.why is Why.OVERSIZE and not tool.server  # it was killed while it spoke
+            reply.why is Why.OVERSIZE and not tool.server  # the program was killed while it wrote
         )
         return replace(reply, outcome=Outcome.INDETERMINATE) if unknown else reply
 
@@ -286,7 +306,7 @@ class ToolRunner:
         return (await self._caller.append_with_retry(draft))[0]
 
     async def _record_lost(self, step: str) -> RecordedEntry:
-        """Close an effect whose worker died: nobody here knows whether it happened."""
+        """Record an indeterminate outcome for an effect whose worker died."""
         facts = OutcomeFacts(Outcome.INDETERMINATE, Why.LOST)
         draft = Draft(f"{step}/outcome", ENGINE, facts)
         return (await self._caller.strand.append_exclusive_async(draft))[0]
@@ -294,7 +314,10 @@ class ToolRunner:
     async def _resolve_indeterminate(
         self, step: str, intent: RecordedEntry, outcome: RecordedEntry
     ) -> RecordedEntry:
-        """Ask a person whether an effect happened: approve for yes, reject for no."""
+        """Ask a person whether an effect happened: approve means yes, reject means no.
+
+        Raises `TaskSuspended` while the decision is pending.
+        """
         caller = self._caller
         found = caller.strand.replay_step(f"{step}/settled")
         if found is not None:
@@ -325,7 +348,7 @@ class ToolRunner:
         return read_body(self._ledger, position_of(outcome), "result", limit)
 
     async def _ask_agent(self, turns: StepNames, use: ToolCall) -> Quotation:
-        """Let another agent say something: a call like every other, paid by the same run."""
+        """Ask another agent, with an ordinary model call that is charged to the same run."""
         try:
             asked = msgspec.json.decode(use.arguments, type=AskToolArguments)
         except (msgspec.MsgspecError, UnicodeError) as error:
@@ -345,9 +368,10 @@ def _quote(source: str, text: bytes) -> Quotation:
 
 
 def receipts_of(ledger: Ledger, run: Run) -> tuple[Receipt, ...]:
-    """Return the effects of a run that ended well: they can show that something was done."""
+    """Return the successful effects of a run; they can prove that a claimed action was done."""
     found = []
-    # In the order of their names: whoever has folded the run in another order finds the same.
+    # Sorted, because the order of tasks depends on the order in which the run was folded, and every
+    # worker must assign the same receipts to the same claims.
     for _, task in sorted(run.tasks.items()):
         for use in task.uses:
             done = use.happened is not None and use.happened.outcome is Outcome.OK
@@ -359,7 +383,10 @@ def receipts_of(ledger: Ledger, run: Run) -> tuple[Receipt, ...]:
 
 
 def _read_shown(ledger: Ledger, at: Position, name: str) -> str:
-    """Return what there is of a body: a person's word has none, and any may be erased."""
+    """Return the beginning of a body, or nothing if it is absent or erased.
+
+    An outcome that a person decided has no result body.
+    """
     try:
         return read_body(ledger, at, name, _MAX_SHOWN_BYTES).decode(errors="replace")
     except BodyGone:

@@ -1,6 +1,7 @@
-"""The ledger: entries, their only bytes, the kinds they can be, and the log over a store.
+"""The ledger: entries and their canonical bytes, the kinds of entries, and the log over a store.
 
-Pure: files, databases, clocks and randomness come in through the ports.
+This package does no I/O of its own: files, databases, clocks and random numbers are passed in
+through the ports (`forum.ledger.ports`).
 """
 
 from forum.ledger.access import (

@@ -1,7 +1,8 @@
-"""Who may do what at the doors of a ledger: told by entries, like everything else.
+"""Access to a ledger: API keys, grants and revocations, folded from entries.
 
-Keys are granted and revoked in a strand of the log's own run, so that who had access, when, and by
-whose word can be proven like any other step; no table beside the log could say something else.
+Keys are granted and revoked by entries in a strand of the log's own run.  So it can be proven, like
+any other step, who had access when and who granted it.  There is no table beside the log that could
+contradict it.
 """
 
 import re
@@ -26,17 +27,17 @@ ACCESS_STRAND = "access"
 """The strand of grants and revocations."""
 
 DENIALS_STRAND = "denials"
-"""The strand of those who were turned away: it may be long, and nobody has to read it to decide."""
+"""The strand of denied requests.  It may be long, and is not read to decide about access."""
 
 API_KEY_PREFIX = "forum"
 
 OPERATOR_TOKEN_PREFIX = "forum-operator_"  # noqa: S105  how a token begins, not one
-"""With what the token of a project's operator begins; 64 hexadecimal digits follow."""
+"""The prefix of a project operator's token; 64 hexadecimal digits follow."""
 _match_operator_token = re.compile(rf"{OPERATOR_TOKEN_PREFIX}[0-9a-f]{{64}}").fullmatch
 
 
 class ApiKey(msgspec.Struct, frozen=True):
-    """What a client shows: which key it is, for which ledger, and the secret."""
+    """An API key as a client presents it: ledger, id of the key, secret."""
 
     ledger: str
     id: str
@@ -47,29 +48,32 @@ class ApiKey(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What a ledger keeps of the secret."""
+        """The SHA-256 of the secret, which is all that the ledger stores of it."""
         return sha256(self.secret.encode()).hexdigest()
 
     @classmethod
     def parse(cls, text: str) -> "ApiKey | None":
-        """Read a key, or nothing if it is none."""
+        """Return the key in a text, or None if the text is not a key."""
         parts = text.split("_", 3)
         whole = len(parts) == 4 and parts[0] == API_KEY_PREFIX and all(parts) and text.isascii()
         return cls(*parts[1:]) if whole else None
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What a key opens, and until when."""
+    """The scopes of an API key, and its expiry."""
 
     key: str
     name: str
     scopes: tuple[Scope, ...]
     digest: str
     expires: int = 0
-    """In microseconds since 1970; never, if zero."""
+    """Expiry in microseconds since 1970; zero means never."""
 
     def to_facts(self) -> AccessGrantFacts | AccessGrantV2Facts:
-        """Return what is recorded of it: by the oldest kind that can say it."""
+        """Return the facts to record, of the oldest kind that can hold these scopes.
+
+        Release 0.1.0 cannot read the newer kind.
+        """
         values = (self.digest, self.expires)
         if set(self.scopes).issubset(GrantScope):
             scopes = tuple(map(GrantScope, self.scopes))
@@ -78,30 +82,31 @@ class Grant(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_facts(cls, facts: AccessGrantFacts | AccessGrantV2Facts) -> "Grant":
-        """Return what was recorded."""
+        """Return the grant that these facts record."""
         scopes = tuple(map(Scope, facts.scopes))
         return cls(facts.key, facts.name, scopes, facts.digest, facts.expires)
 
 
 def is_operator_token(text: str) -> bool:
-    """Tell whether a text has the form of an operator's token."""
+    """Return whether a text has the form of an operator's token."""
     return _match_operator_token(text) is not None
 
 
 class AccessState(msgspec.Struct, frozen=True):
-    """The keys of a ledger as its entries tell."""
+    """The granted and revoked keys of a ledger, folded from its access strand."""
 
     granted: Mapping[str, Grant] = {}
     revoked: frozenset[str] = frozenset()
     made: Mapping[str, int] = {}
-    """When each was granted, in microseconds since 1970."""
+    """The time of each grant by key id, in microseconds since 1970."""
     length: int = 0
-    """How many entries this is known from."""
+    """The number of entries of the access strand folded so far."""
 
     def check_key(self, key: ApiKey, now: int) -> Grant | DenialReason:
-        """Return what a key opens, or why it opens nothing."""
+        """Return the grant of a key, or the reason why the key is refused."""
         grant = self.granted.get(key.id)
-        # Of an unknown key too, something is compared: how long it takes tells nothing.
+        # A digest is compared for unknown keys too, so that the response time does not reveal
+        # whether a key id exists.
         expected = grant.digest if grant else sha256(b"").hexdigest()
         same = compare_digest(expected, key.digest)
         if grant is None or not same:
@@ -109,14 +114,17 @@ class AccessState(msgspec.Struct, frozen=True):
         return self.check_grant(grant, now) or grant
 
     def check_grant(self, grant: Grant, now: int) -> DenialReason | None:
-        """Return why a key that was granted opens nothing any more, or nothing if it does."""
+        """Return why a granted key is no longer valid, or None if it is valid."""
         if grant.key in self.revoked:
             return DenialReason.REVOKED
         return DenialReason.EXPIRED if grant.expires and grant.expires <= now else None
 
 
 def fold_access(entries: Iterable[Entry[Any]], access: AccessState) -> AccessState:
-    """Take in what was granted and revoked since."""
+    """Return the access state after these further entries of the access strand.
+
+    A revocation is final: a later grant of the same key id does not undo it.
+    """
     granted, made = dict(access.granted), dict(access.made)
     revoked, length = set(access.revoked), access.length
     for entry in entries:
@@ -129,6 +137,6 @@ def fold_access(entries: Iterable[Entry[Any]], access: AccessState) -> AccessSta
 
 
 def has_scope(scopes: Iterable[Scope], wanted: Iterable[Scope]) -> bool:
-    """Tell whether any of the scopes is one of those wanted; an admin may do everything."""
+    """Return whether any of the scopes is one of those wanted; `admin` includes every scope."""
     held = set(scopes)
     return Scope.ADMIN in held or not held.isdisjoint(wanted)

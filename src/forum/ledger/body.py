@@ -1,8 +1,8 @@
-r"""Bodies: what an entry commits to without holding it, so that it can be erased.
+r"""Bodies: content that an entry commits to but does not contain, so that it can be erased.
 
 commitment = SHA-256("forum/body/1\0" || salt || u64be(length) || body), with a fresh random salt
-of 32 bytes for each body.  The salt is kept beside the body and erased with it; without it not
-even a one-word body can be guessed from its commitment.
+of 32 bytes for each body.  The salt is stored beside the body and erased with it.  Without the
+salt, even a one-word body cannot be guessed from its commitment.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,13 +16,13 @@ from forum.ledger.entry import Commitment
 
 SALT_SIZE = 32
 CHUNK_SIZE = 1 << 20
-"""Bodies are stored, read and hashed in pieces of at most this length."""
+"""Bodies are stored, read and hashed in chunks of at most this many bytes."""
 
 _DOMAIN = b"forum/body/1\0"
 
 
 class Content(Protocol):
-    """Bytes of a known length that can be read more than once, piece by piece."""
+    """Bytes of a known length that can be read in chunks, more than once."""
 
     @property
     def size(self) -> int:
@@ -30,12 +30,12 @@ class Content(Protocol):
         ...
 
     def chunks(self) -> Iterator[bytes]:
-        """Read it from the beginning, in pieces of at most `CHUNK_SIZE`."""
+        """Yield the content from the beginning, in chunks of at most `CHUNK_SIZE` bytes."""
         ...
 
 
 class BytesContent(msgspec.Struct, frozen=True):
-    """Content that is in memory already."""
+    """Content in memory."""
 
     data: bytes
 
@@ -45,13 +45,13 @@ class BytesContent(msgspec.Struct, frozen=True):
         return len(self.data)
 
     def chunks(self) -> Iterator[bytes]:
-        """Read it piece by piece; empty content is one empty piece."""
+        """Yield the content in chunks; empty content is one empty chunk."""
         for start in range(0, len(self.data) or 1, CHUNK_SIZE):
             yield self.data[start : start + CHUNK_SIZE]
 
 
 def text_content(content: str) -> BytesContent:
-    """Take text as content; a lone surrogate is refused rather than replaced."""
+    """Return text as UTF-8 content.  Raises `Malformed` for a lone surrogate."""
     try:
         return BytesContent(content.encode())
     except UnicodeEncodeError as error:
@@ -59,7 +59,7 @@ def text_content(content: str) -> BytesContent:
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A body on its way to the store, under the name by which its entry knows it."""
+    """A body to be stored, with its name in the entry."""
 
     name: str
     type: str
@@ -67,19 +67,19 @@ class Body(msgspec.Struct, frozen=True):
     salt: bytes
 
     def commitment(self) -> Commitment:
-        """Return what the entry says of this body."""
+        """Return the commitment to this body for its entry."""
         digest = compute_commitment(self.salt, self.content.size, self.content.chunks())
         return Commitment(digest.hex(), self.content.size, self.type)
 
 
 class StoredBody(msgspec.Struct, frozen=True):
-    """A body as a store or a bundle holds it: untrusted until checked."""
+    """A body read from a store or a bundle: untrusted until checked."""
 
     salt: bytes
     read: Callable[[], Iterable[bytes]]
 
     def matches(self, commitment: Commitment) -> bool:
-        """Tell whether this is the very body that an entry committed to."""
+        """Return whether this is the body that an entry committed to."""
         if len(self.salt) != SALT_SIZE:
             return False
         measured = _CountedChunks(self.read())
@@ -88,7 +88,7 @@ class StoredBody(msgspec.Struct, frozen=True):
 
 
 class _CountedChunks:
-    """Pieces of a body, and after they were read, how long they were together."""
+    """The chunks of a body; `size` is their total length after the iteration."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks, self.size = chunks, 0

@@ -1,9 +1,9 @@
-"""The evidence bundle: what a stranger needs to check one run, offline, in one file.
+"""The evidence bundle: one file with which a third party can verify one run offline.
 
 It holds the entries of the run and those they refer to, a proof for each, the checkpoint with its
 cosignatures, earlier checkpoints with proofs that this one continues them, disclosed bodies with
 their salts, and a verifier.  Keys, policy and verifier are enclosed for convenience only: a forger
-would enclose his own.  See docs/spec/bundle.md.
+would enclose forged ones.  The same contents always give the same bytes.  See docs/spec/bundle.md.
 """
 
 import re
@@ -39,13 +39,14 @@ from forum.tlog import (
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
-"""That of a bundle whose archive is wide; its files are the same."""
+"""The format of a bundle whose archive needs ZIP64; the files in it are the same."""
 
 _MANIFEST = "manifest.json"
 _ENTRY = re.compile(r"entries/([0-9]{16})\.json").fullmatch
 _BODY = re.compile(r"bodies/([0-9]{16})/([a-z][a-z0-9._-]{0,31})").fullmatch
 _PAST = re.compile(r"past/([0-9]{16})\.note").fullmatch
-# Beside the evidence, never among it, and never outside the folder it is unpacked into.
+# Names of extra files have no slash: an extra file cannot be mistaken for evidence, and cannot be
+# extracted outside the target folder.
 _EXTRA = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
 
 _REDACT = b"redact/1"
@@ -70,7 +71,7 @@ class BundleFileLine(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
 
 class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is in a bundle.  It protects against accidents; the proofs, against people."""
+    """The list of files in a bundle.  It detects accidental damage; the proofs detect forgery."""
 
     v: Literal["forum/bundle/1", "forum/bundle/2"]
     origin: str
@@ -79,7 +80,7 @@ class BundleManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _ManifestHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A manifest whose list is left as it is."""
+    """A manifest with its file list undecoded: the list may be very long."""
 
     v: Literal["forum/bundle/1", "forum/bundle/2"]
     origin: str
@@ -88,14 +89,14 @@ class _ManifestHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PastCheckpoint(msgspec.Struct, frozen=True):
-    """An earlier checkpoint, and the proof that the bundle's own continues it."""
+    """An earlier checkpoint, and the proof that the bundle's checkpoint continues it."""
 
     note: bytes
     proof: tuple[Hash, ...]
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """The contents of a bundle, in its form, not yet verified."""
+    """The contents of a bundle, not yet verified."""
 
     origin: str
     run: str
@@ -106,10 +107,10 @@ class Bundle(msgspec.Struct, frozen=True):
     """Salt and content, by the index of the entry and the name of the body."""
     past: tuple[PastCheckpoint, ...] = ()
     extras: Mapping[str, bytes] = {}
-    """What is enclosed for convenience: policy, verifier, instructions."""
+    """Files enclosed for convenience, not as evidence: policy, verifier, instructions."""
 
     def encode(self) -> bytes:
-        """Return the bundle as one deterministic zip."""
+        """Return the bundle as a zip archive with deterministic bytes."""
         files = dict(self._files())
         manifest = BundleManifest(FORMAT, self.origin, self.run, _listing(files))
         line = msgspec.json.encode(manifest)
@@ -142,9 +143,9 @@ def _listing(files: Mapping[str, bytes]) -> tuple[BundleFileLine, ...]:
 
 
 class BundleReader:
-    """A bundle in its form, not yet verified, of which each file is read when it is needed.
+    """A well-formed bundle, not yet verified, whose files are read on demand.
 
-    Raises `Malformed` for what is not in its only form: on opening, or when a file is read.
+    Raises `Malformed` for anything not in its canonical form, on opening or when a file is read.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -153,9 +154,9 @@ class BundleReader:
         self.origin, self.run = manifest.origin, manifest.run
         names = [name for name in self._archive.members if name != _MANIFEST]
         self.indexes = [int(m[1]) for m in map(_ENTRY, names) if m]
-        """The indexes of the entries, in their order."""
+        """The indexes of the entries, in ascending order."""
         self.bodies = [(int(m[1]), m[2]) for m in map(_BODY, names) if m]
-        """Index of the entry and name of each body."""
+        """The entry index and the name of each body."""
         self._sizes = [m[1] for m in map(_PAST, names) if m]
         self._check_names()
         self.checkpoint = self._archive.read("checkpoint")
@@ -166,7 +167,7 @@ class BundleReader:
         return self._archive.read(f"entries/{index:016}.json")
 
     def proof(self, index: int) -> TlogProof:
-        """Return the proof of an entry."""
+        """Return the inclusion proof of an entry."""
         data = self._archive.read(_proof_name(index))
         proof = TlogProof.parse(data)
         if proof.encode() != data:
@@ -174,13 +175,13 @@ class BundleReader:
         return proof
 
     def body(self, index: int, name: str) -> StoredBody:
-        """Return a body, which is read piece by piece."""
+        """Return a body, whose content is read in chunks."""
         place = f"{index:016}/{name}"
         salt = self._archive.read(f"salts/{place}")
         return StoredBody(salt, lambda: self._archive.read_chunks(f"bodies/{place}"))
 
     def _read_manifest(self) -> _ManifestHead:
-        """Return the manifest if it lists exactly the other files, in its only form."""
+        """Return the manifest.  Raises `Malformed` unless it lists exactly the other files."""
         members = self._archive.members
         if _MANIFEST not in members and not any(map(_ENTRY, members)):
             raise Malformed("bundle", NOT_A_BUNDLE)
@@ -196,7 +197,10 @@ class BundleReader:
         return manifest
 
     def _is_listing(self, listed: bytes) -> bool:
-        """Compare the list of a manifest line by line: there may be very many."""
+        """Return whether the manifest's list is that of the archive's members.
+
+        Lines are compared one by one: a bundle may have very many files.
+        """
         at = 0
         for name, member in self._archive.members.items():
             if name == _MANIFEST:
@@ -208,7 +212,7 @@ class BundleReader:
         return listed[at:] == (b"]" if at else b"[]")
 
     def _check_names(self) -> None:
-        """Refuse a file of no known kind, and the lack of one that belongs to another."""
+        """Raise `Malformed` for a file of no known kind, or if one file of a pair is missing."""
         members = self._archive.members
         if "checkpoint" not in members:
             raise Malformed("bundle", "checkpoint is missing")
@@ -240,7 +244,7 @@ _PAIRS = (
 
 
 def _paired_file(name: str) -> str:
-    """Return the file that belongs to another one; a file of its own belongs to itself."""
+    """Return the name of the other file of a pair, or the name itself for an unpaired file."""
     for pattern, other in _PAIRS:
         found = pattern.fullmatch(name)
         if found:
@@ -262,7 +266,10 @@ def _read_hashes(data: bytes) -> tuple[Hash, ...]:
 def gather_bundle(
     reader: Reader, kinds: Kinds, run: str, policy: WitnessPolicy, verifier: bytes
 ) -> Bundle:
-    """Collect the evidence of one run, as far as it is signed in one snapshot."""
+    """Return the evidence of one run, as far as it is signed; `reader` must be a snapshot.
+
+    Raises `NotYetSigned`, `NoSuchEntry`, `TamperDetected`.
+    """
     newest = reader.checkpoint()
     size = parse_checkpoint(newest).size if newest else 0
     own = list(_signed_entries(reader, kinds, run, size))
@@ -272,7 +279,7 @@ def gather_bundle(
     note = Note.parse(data)
     view = TreeView(Checkpoint.parse(note.text).size, reader.read_tile)
     run_entries = [entry for _, entry in own]
-    # Whoever pins an earlier key of this log, or a later one, must be able to follow.
+    # A reader whose policy pins an earlier or later key of this log needs the key rotations.
     handed_over = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
     others = [
         *_external_causes(reader, kinds, run_entries),
@@ -305,7 +312,10 @@ def gather_bundle(
 
 
 def _proof(view: TreeView, index: int, data: bytes, note: Note) -> TlogProof:
-    """Prove an entry, and check the proof: nothing is handed out that a reader would refuse."""
+    """Return the proof of an entry, checked against the checkpoint.  Raises `TamperDetected`.
+
+    An export never contains a proof that a reader would reject.
+    """
     hashes = tuple(prove_inclusion(view, index))
     try:
         root = Checkpoint.parse(note.text).root
@@ -318,7 +328,7 @@ def _proof(view: TreeView, index: int, data: bytes, note: Note) -> TlogProof:
 def _signed_entries(
     reader: Reader, kinds: Kinds, run: str, size: int
 ) -> Iterator[tuple[int, LocatedEntry]]:
-    """Yield the entries of a run that a tree of this size has, as far as each strand goes."""
+    """Yield the entries of a run in the tree of this size, without gaps within a strand."""
     ended: set[str] = set()
     for located in locate_run(reader, kinds, run):
         strand = located.entry.strand
@@ -331,13 +341,17 @@ def _signed_entries(
 
 
 def _check_unsequenced(reader: Reader, located: LocatedEntry) -> None:
-    """Refuse to leave out an entry that has an index and is only not found by its id."""
+    """Raise `TamperDetected` if an entry without an index is not among the pending rows.
+
+    Such an entry has an index that a lookup by its id does not find, because the database was
+    edited.  To leave it out would export an incomplete run.
+    """
     if all(row is None or row.data != located.data for row in reader.unsequenced_rows()):
         raise TamperDetected(f"entry {located.position}", "it is not found by its id")
 
 
 def _find_witnessed_checkpoint(reader: Reader, policy: WitnessPolicy, last: int) -> bytes | None:
-    """Return the newest checkpoint behind an entry that the policy accepts."""
+    """Return the newest checkpoint that includes index `last` and that the policy accepts."""
     data = reader.checkpoint()
     while data is not None:
         note = Note.parse(data)
@@ -353,7 +367,7 @@ def _find_witnessed_checkpoint(reader: Reader, policy: WitnessPolicy, last: int)
 def _external_causes(
     reader: Reader, kinds: Kinds, own: Iterable[LocatedEntry]
 ) -> Iterator[LocatedEntry]:
-    """Yield the causes outside the run, so that no parent is taken on trust."""
+    """Yield the parents outside the run, so that the existence of every parent is proven."""
     parents = {parent for entry in own for parent in entry.entry.parents}
     for parent in sorted(parents - {entry.leaf.hex() for entry in own}):
         yield find_entry(reader, kinds, parent)
@@ -365,10 +379,10 @@ def _redactions(
     ids = {entry.leaf.hex() for entry in own if entry.entry.bodies}
     for data in reader.read_strand(LOG_RUN, MAIN_STRAND) if ids else ():
         if peek_kind(data) != _REDACT:
-            continue  # most are exports, and need not be read any further
+            continue  # most entries are exports: skip them without parsing
         entry = kinds.read(data)
         if isinstance(entry.facts, RedactionFacts) and entry.facts.entry in ids:
-            with suppress(NoSuchEntry):  # it waits for its index: the body is still there
+            with suppress(NoSuchEntry):  # not sequenced yet, so the body is not erased yet
                 yield find_entry(reader, kinds, leaf_of(data).hex())
 
 
@@ -386,9 +400,10 @@ def _bodies(
 def _past_checkpoints(
     reader: Reader, view: TreeView, own: list[LocatedEntry], signed: Iterable[bytes]
 ) -> Iterator[PastCheckpoint]:
-    """Yield the checkpoints between which the run took place, the one that it names, and others.
+    """Yield the checkpoints that bound the run in time, with their consistency proofs.
 
-    The others are those under which earlier keys have signed that they hand the log over.
+    These are the one that the run's opening names, the last one before the run, the first one that
+    includes all of it, and those (`signed`) with which earlier keys signed their own rotation.
     """
     indexes = [entry.index or 0 for entry in own]
     named = [e.entry.facts.after_size for e in own if isinstance(e.entry.facts, RunOpenFacts)]

@@ -1,9 +1,9 @@
-"""One entry of the ledger: its members, and the only bytes that it can have.
+"""One entry of the ledger: its members and its canonical encoding.
 
 An entry is one leaf of the tree.  Its bytes are UTF-8 JSON with the members in the order below
-and no white space; they hold strings, integers, arrays and objects, and nothing else.  What is
-stored is what was hashed: verification reads these bytes and never writes them again.
-See docs/spec/entry.md.
+and no white space; they hold strings, integers, arrays and objects, and nothing else.  Every entry
+has exactly one encoding, and other bytes are refused.  The stored bytes are the hashed bytes:
+verification never hashes a re-encoded entry.  See docs/spec/entry.md.
 """
 
 import re
@@ -19,17 +19,17 @@ FORMAT: Literal["forum/entry/1"] = "forum/entry/1"
 MAX_ENTRY_SIZE = 4096
 MAX_PARENTS = 16
 MAX_NESTING = 16
-"""Arrays and objects within each other: what can be read must not depend on a reader's stack."""
+"""Nesting depth of arrays and objects: validity must not depend on the stack size of a reader."""
 
 LOG_RUN = "log"
-"""The run that holds the life of the log itself."""
+"""The run that records events of the log itself: keys, access, redactions, exports."""
 MAIN_STRAND = "main"
 """The strand that every run has."""
 
 _MAX_EXACT_INT = 2**53
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=_MAX_EXACT_INT)]
-"""An integer that every JSON reader reads exactly."""
+"""A non-negative integer that every JSON parser reads exactly, also as a double."""
 
 
 class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -47,8 +47,8 @@ _LABELS = re.compile(rf"{_LABEL}(?: {_LABEL}){{4}} [a-z][a-z.]*/[1-9][0-9]*").fu
 _HASH = re.compile(r"[0-9a-f]{64}").fullmatch
 _BODY = re.compile(r"[a-z][a-z0-9._-]{0,31} [0-9a-f]{64} [!#-\[\]-~]{1,64}").fullmatch
 
-# The grammar of an entry but for the insides of facts and bodies.  The repeats are possessive:
-# where one of them fails, no shorter match could succeed.
+# The grammar of an entry, except for the contents of facts and bodies.  The quantifiers are
+# possessive, which avoids backtracking: where one of them fails, no shorter match could succeed.
 _SHAPE = re.compile(
     rb'\{"v":"forum/entry/1","log":"LABEL","run":"LABEL","strand":"LABEL"'
     rb',"n":(?:0,"prev":""|[1-9][0-9]{0,15}+,"prev":"[0-9a-f]{64}")'
@@ -60,7 +60,7 @@ _SHAPE = re.compile(
 
 
 class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """What an entry says of a body that it does not hold: hash, length and media type."""
+    """The commitment of an entry to a body stored elsewhere: hash, length and media type."""
 
     h: str
     size: Count
@@ -68,7 +68,7 @@ class Commitment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fal
 
 
 class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=True, gc=False):
-    """One recorded step.  The order of the members is the order of the bytes."""
+    """One recorded step.  The order of the members is their order in the encoding."""
 
     v: Literal["forum/entry/1"]
     log: str
@@ -86,8 +86,9 @@ class Entry(msgspec.Struct, Generic[F_co], frozen=True, forbid_unknown_fields=Tr
 
 
 def _check_entry(entry: Entry[Any]) -> None:
-    """Say which rule an entry breaks.  The shape of its bytes has told whether it keeps most."""
-    # One match over all labels: they cannot hold the space that joins them here.
+    """Raise `Malformed` with the rule that an entry breaks."""
+    # One match over all labels is faster than six.  A label cannot contain a space, so joining
+    # with spaces is unambiguous.
     labels = f"{entry.log} {entry.run} {entry.strand} {entry.step} {entry.actor} {entry.kind}"
     if not _LABELS(labels):
         raise Malformed("entry", f"a label that is empty, too long or not plain: {labels!r}")
@@ -121,7 +122,7 @@ _raw_decoder = msgspec.json.Decoder(Entry[msgspec.Raw])
 
 
 def write_entry(entry: Entry[Any]) -> tuple[bytes, bytes]:
-    """Return the bytes of an entry, and those of its facts among them, which are not checked."""
+    """Return the bytes of an entry, and the part that holds its facts, which is not checked."""
     try:
         data = _encoder.encode(entry)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -130,8 +131,10 @@ def write_entry(entry: Entry[Any]) -> tuple[bytes, bytes]:
 
 
 def _facts_of(data: bytes, entry: Entry[Any]) -> bytes:
-    """Return the bytes of an entry's facts, having checked all the rest of it."""
+    """Return the bytes of an entry's facts, after checking everything else in the entry."""
     shape = _SHAPE(data)
+    # Fast path: for a small entry without bodies and with at most one parent, a match of the
+    # grammar implies that the checks below would pass for everything outside the facts.
     small = max(entry.n, entry.ts) < _MAX_EXACT_INT and len(data) <= MAX_ENTRY_SIZE
     if shape is None or not small or entry.bodies or len(entry.parents) > 1:
         check_bytes(data)
@@ -146,8 +149,8 @@ def read_entry(
 ) -> Entry[Any]:
     """Return the entry with exactly these bytes; the facts are checked by the decoder's type.
 
-    Without a decoder for its kind, an entry is read with its facts raw, and these are held to
-    the general rules only.
+    Without a decoder, for an unknown kind, the facts stay raw and must only obey the rules for all
+    facts.  Raises `Malformed`.
     """
     check_bytes(data)
     try:
@@ -165,7 +168,7 @@ def read_entry(
 
 @lru_cache(maxsize=4096)
 def strand_prefix(log: str, run: str, strand: str) -> bytes:
-    """Return how the bytes of every entry of a strand begin: all that stands before its n."""
+    """Return the common prefix of all entries of a strand, up to the value of `n`."""
     place = f'"log":"{log}","run":"{run}","strand":"{strand}"'
     return b'{"v":"forum/entry/1",' + place.encode() + b',"n":'
 
@@ -176,44 +179,47 @@ _PLAIN_REST = re.compile(
 )
 
 match_plain_entry_tail = _PLAIN_REST.fullmatch
-"""Finds ts, kind, parents and facts in a plain entry, from the value of its step on.
+"""Match the tail of a plain entry, from the value of `step` on: ts, kind, parents, facts.
 
-For readers of very many entries.  Plain is one without bodies.  The members stand in the only
-possible order, but their values are as they come: whoever uses one has to compare it with one known
-to be right.
+Plain means without bodies.  This is for readers of very many entries.  The order of the members is
+checked, but the four values are not: the caller must compare each with one known to be valid.
 """
 
 
 def peek_run(data: bytes) -> str:
-    """Return the run named in the bytes of an entry, without reading the rest."""
+    """Return the run named in the bytes of an entry, without parsing the rest."""
     start = data.find(b'","run":"') + 9
     return data[start : data.find(b'"', start)].decode(errors="replace")
 
 
 def peek_kind(data: bytes) -> bytes:
-    """Return the kind named in the bytes of an entry, without reading the rest.
+    """Return the kind named in the bytes of an entry, without parsing the rest.
 
-    A quote inside a JSON string is escaped, so this can only match the member itself; in bytes
-    that are no entry it may find anything, and the decoder then refuses them.
+    A quote inside a JSON string is escaped, so only the member itself can match.  In bytes that are
+    not an entry the result is arbitrary, and the decoder then refuses them.
     """
     start = data.find(b'","kind":"') + 10
     return data[start : data.find(b'"', start)]
 
 
 def check_bytes(data: bytes) -> None:
-    """Refuse what is too long, and control characters, however they are written."""
+    """Raise `Malformed` for more than `MAX_ENTRY_SIZE` bytes or a control character.
+
+    Control characters are refused raw and escaped.
+    """
     if len(data) > MAX_ENTRY_SIZE:
         raise Malformed("entry", f"{len(data)} bytes; the most is {MAX_ENTRY_SIZE}")
-    # In canonical JSON a control character below U+0020 can only stand as an escape, and the
-    # only escapes that remain legal are those of the quote and the backslash.
+    # In JSON a control character below U+0020 must be escaped.  So only the escapes of the quote
+    # and the backslash are allowed.
     if b"\\" in data and b"\\" in data.replace(b"\\\\", b"").replace(b'\\"', b""):
         raise Malformed("entry", "a string holds a control character")
+    # U+007F, and U+0080 to U+009F in UTF-8, need no escape in JSON.
     if b"\x7f" in data or (not data.isascii() and re.search(rb"\xc2[\x80-\x9f]", data)):
         raise Malformed("entry", "a string holds a control character")
 
 
 def _check_raw(facts: msgspec.Raw) -> None:
-    """Hold the facts of an unknown kind to what all facts obey."""
+    """Raise `Malformed` if the facts of an unknown kind break a rule for all facts."""
     try:
         value = msgspec.json.decode(facts)
         again = _encoder.encode(value)
@@ -239,5 +245,5 @@ def _is_plain(value: object, nesting: int = 1) -> bool:
 
 
 def leaf_of(data: bytes) -> Hash:
-    """Return the id of the entry with these bytes: its leaf hash."""
+    """Return the id of the entry with these bytes, which is its leaf hash."""
     return hash_leaf(data)

@@ -1,7 +1,7 @@
-"""Hand-overs: a log's signing key names its successor, in an entry that it signs itself.
+"""Key rotation: a log's signing key names its successor, in an entry that the old key signs.
 
-The strand `keys` of the run `log` holds them.  Whoever trusts a key of the log finds there which
-keys came after it and before it; see docs/spec/entry.md, section Keys of a log.
+The rotations are in the strand `keys` of the run `log`.  A reader that trusts one key of the log
+finds there the keys before and after it; see docs/spec/entry.md, section Keys of a log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,11 +18,11 @@ from forum.ledger.ports import Reader
 from forum.tlog import ED25519, Note, VerifierKey
 
 KEYS_STRAND = "keys"
-"""The strand of the run `log` in which a log's keys follow each other."""
+"""The strand of the run `log` that records key rotations."""
 
 
 class KeyRotation(msgspec.Struct, frozen=True):
-    """One key hands the log over to another, in the entry with this index."""
+    """A rotation from one signing key to the next, recorded by the entry with this index."""
 
     index: int
     leaf: bytes
@@ -33,7 +33,7 @@ class KeyRotation(msgspec.Struct, frozen=True):
 def read_key_rotation(
     index: int, data: bytes, entry: Entry[Any], origin: str
 ) -> KeyRotation | None:
-    """Return the hand-over that an entry records, or nothing if it records none for this log."""
+    """Return the rotation that an entry records, or None if it records none for this log."""
     facts = entry.facts
     if not isinstance(facts, KeyRotationFacts) or (entry.log, entry.run, entry.strand) != (
         origin,
@@ -51,7 +51,7 @@ def read_key_rotation(
 
 
 def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
-    """Yield the entries of a log that hand it over and have an index."""
+    """Yield the sequenced entries of a log that record key rotations."""
     for data in reader.read_strand(LOG_RUN, KEYS_STRAND):
         with suppress(Malformed, NoSuchEntry):  # altered, or without an index yet
             located = find_entry(reader, kinds, leaf_of(data).hex())
@@ -60,7 +60,7 @@ def find_key_rotations(reader: Reader, kinds: Kinds) -> Iterator[LocatedEntry]:
 
 
 def find_rotation_checkpoints(reader: Reader, entries: Iterable[LocatedEntry]) -> Iterator[bytes]:
-    """Yield for each hand-over the first checkpoint above it that its old key has signed."""
+    """Yield, for each rotation, the first checkpoint signed by the old key that includes it."""
     for entry in entries:
         hand_over = read_key_rotation(entry.index or 0, entry.data, entry.entry, reader.origin)
         if hand_over is None:

@@ -1,8 +1,8 @@
 """The kinds of entries: a closed set, each with a version, its facts and its bodies.
 
-A released kind is never changed; it is joined by the next version.  The ledger owns the registry
-and the kinds of the log's own life and of every run's frame; other rooms declare theirs and the
-readers put the sets together.
+A released kind is never changed; a change is released as the next version, beside the old one.
+This module owns the registry type and the kinds for the log itself and for opening and closing
+runs.  Other packages declare their own kinds, and readers combine the sets with `|`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,11 +17,11 @@ from forum.ledger.entry import Count, Entry, Facts, check_bytes, peek_kind, read
 F = TypeVar("F", bound=Facts)
 
 _MAX_CACHED_FACTS = 10_000
-"""How many facts that were read before are recognised without reading them again."""
+"""Size of the cache of valid facts; when it is full, it is cleared."""
 
 
 class Kind(msgspec.Struct, Generic[F], frozen=True):
-    """One kind: its versioned name, the type of its facts, the names its bodies may have."""
+    """One kind: its versioned name, the type of its facts, the allowed names of its bodies."""
 
     name: str
     facts: type[F]
@@ -29,7 +29,7 @@ class Kind(msgspec.Struct, Generic[F], frozen=True):
 
 
 class Kinds:
-    """A closed set of kinds, and the only way between entries and their bytes."""
+    """A closed set of kinds, which encodes and decodes entries."""
 
     def __init__(self, kinds: Iterable[Kind[Any]]) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
@@ -51,21 +51,24 @@ class Kinds:
         return Kinds([*self, *other])
 
     def kind_of(self, facts: Facts) -> Kind[Any]:
-        """Return the kind whose facts these are."""
+        """Return the kind that has facts of this type.  Raises `Malformed`."""
         try:
             return self._by_facts[type(facts)]
         except KeyError:
             raise Malformed("facts", f"no kind has {type(facts).__name__}") from None
 
     def read(self, data: bytes) -> Entry[Any]:
-        """Return the entry with these bytes; that of an unknown kind has raw facts."""
+        """Return the entry with these bytes.  Raises `Malformed`.
+
+        An entry of an unknown kind, written by a later release, has raw facts.
+        """
         entry = read_entry(data, self._decoders.get(peek_kind(data)))
         if entry.bodies:
             self._check_body_names(entry)
         return entry
 
     def has_valid_facts(self, kind: bytes, facts: bytes) -> bool:
-        """Tell whether these are the only bytes of some facts of a known kind."""
+        """Return whether these bytes are the canonical encoding of facts of a known kind."""
         key = (kind, facts)
         if key in self._known:
             return True
@@ -78,14 +81,14 @@ class Kinds:
         return True
 
     def write(self, entry: Entry[Any]) -> bytes:
-        """Return the bytes of an entry of a known kind, which can be read again."""
+        """Return the bytes of an entry, which `read` accepts.  Raises `Malformed`."""
         if entry.kind not in self._kinds:
             raise Malformed("entry", f"no such kind: {entry.kind}")
         if entry.bodies:
             self._check_body_names(entry)
         data, facts = write_entry(entry)
-        # The types of facts are not checked when they are made, only when they are read: what
-        # cannot be read must not be written.
+        # msgspec checks types only when it decodes, not when a struct is constructed.  An entry
+        # that no reader could decode must not be written.
         if not self.has_valid_facts(entry.kind.encode(), facts):
             raise Malformed("entry", f"these are no facts of {entry.kind}: {facts!r}")
         return data
@@ -116,7 +119,7 @@ class Outcome(StrEnum):
 
 
 class LogOpenFacts(Facts, frozen=True):
-    """A log begins.  A new epoch names the checkpoint at which the old log was left."""
+    """A log begins.  A new epoch names the last checkpoint of the log that it continues."""
 
     program: str
     left_origin: str = ""
@@ -125,7 +128,7 @@ class LogOpenFacts(Facts, frozen=True):
 
 
 class KeyAddFacts(Facts, frozen=True):
-    """A key signs for this log from here on."""
+    """The key that signs for this log from this entry on."""
 
     vkey: str
 
@@ -138,10 +141,10 @@ class EpochKey(StrEnum):
 
 
 class LogEpochFacts(Facts, frozen=True):
-    """A log continues another one.  Its body `reason` says why that one was left.
+    """A log continues another one.  The body `reason` says why the old log was given up.
 
-    The size and root are those of the newest checkpoint that was still there of the log that was
-    left: whatever is missing of it below that size went missing afterwards.
+    Size and root are those of the newest checkpoint of the old log that was still available:
+    entries of the old log that are missing below that size were lost later.
     """
 
     key: EpochKey
@@ -150,14 +153,14 @@ class LogEpochFacts(Facts, frozen=True):
 
 
 class KeyRotationFacts(Facts, frozen=True):
-    """A key hands the log over to another one, which signs for it from here on."""
+    """A signing key names its successor, which signs for the log from this entry on."""
 
     old: str
     vkey: str
 
 
 class LogSealFacts(Facts, frozen=True):
-    """Nothing follows in this log."""
+    """The log ends: no entry follows."""
 
     reason: str
 
@@ -172,7 +175,10 @@ class RedactionReason(StrEnum):
 
 
 class RedactionFacts(Facts, frozen=True):
-    """A body is erased after this entry is in a checkpoint.  Parents: its entry, its exports."""
+    """A body is to be erased once this entry is in a checkpoint.
+
+    The parents are the entry that commits to the body, and the exports of its run.
+    """
 
     entry: str
     body: str
@@ -180,21 +186,21 @@ class RedactionFacts(Facts, frozen=True):
 
 
 class TagEnforcementFacts(Facts, frozen=True):
-    """Every entry behind this index carries a tag; those up to it were written before tags."""
+    """Every entry after this index carries a tag; those up to it may have none."""
 
     last_untagged: Count
 
 
 class QuarantineDiscardFacts(Facts, frozen=True):
-    """Rows that no writer of this log wrote were looked at and deleted."""
+    """An operator reviewed rows in quarantine and deleted them."""
 
     rows: Count
     digest: str
-    """SHA-256 over their leaf hashes, in the order in which they were set aside."""
+    """SHA-256 over the leaf hashes of the rows, in the order in which they were quarantined."""
 
 
 class ExportFacts(Facts, frozen=True):
-    """Bodies of a run left the ledger in a bundle: who holds it can still prove them."""
+    """The bodies of a run were exported in a bundle; its holder can prove them after erasure."""
 
     run: str
     entries: Count
@@ -202,7 +208,7 @@ class ExportFacts(Facts, frozen=True):
 
 
 class RunOpenFacts(Facts, frozen=True):
-    """A run begins, after the checkpoint that it names: nothing in it is older than that."""
+    """A run begins.  It names a checkpoint, which proves that no entry of the run is older."""
 
     after_size: Count = 0
     after_root: str = ""
@@ -216,28 +222,28 @@ class RunCloseFacts(Facts, frozen=True):
 
 
 class JoinFacts(Facts, frozen=True):
-    """Gathers more causes than one entry can name."""
+    """Joins causes, its parents, for an entry that has more causes than it can name."""
 
 
 class NoteFacts(Facts, frozen=True):
-    """A remark that a person or a system wants on record; its text is the body."""
+    """A remark recorded by a person or a system; the body `text` holds it."""
 
 
 class Scope(StrEnum):
     """What somebody may do at the doors of a ledger."""
 
     SUBMIT = "submit"
-    """Have work done, and stop it."""
+    """Submit and cancel runs."""
     READ = "read"
-    """See runs and their answers."""
+    """Read runs and their answers."""
     APPROVE = "approve"
     """Decide at gates."""
     AUDIT = "audit"
     """Read the log itself: entries, bodies, proofs, bundles."""
     ADMIN = "admin"
-    """Everything, and who may do what."""
+    """Do everything, including granting and revoking keys."""
     METRICS = "metrics"
-    """Read what processes count and measure, and nothing else."""
+    """Read the metrics of processes, and nothing else."""
 
 
 class GrantScope(StrEnum):
@@ -251,7 +257,7 @@ class GrantScope(StrEnum):
 
 
 class AccessGrantV2Facts(Facts, frozen=True):
-    """The same as `AccessGrantFacts`, for scopes that were added later."""
+    """A grant like `AccessGrantFacts`, with scopes that were added after release 0.1.0."""
 
     key: str
     name: str
@@ -261,20 +267,20 @@ class AccessGrantV2Facts(Facts, frozen=True):
 
 
 class AccessGrantFacts(Facts, frozen=True):
-    """Whoever shows the secret with this digest may do this much, until it expires."""
+    """An API key is granted: a client that presents the secret has these scopes until expiry."""
 
     key: str
-    """The part of the key that is no secret."""
+    """The public id of the key."""
     name: str
     scopes: tuple[GrantScope, ...]
     digest: str
-    """SHA-256 of the secret: 32 random bytes, so that nobody finds it by trying."""
+    """SHA-256 of the secret.  No slow hash is needed: the secret is 32 random bytes."""
     expires: Count = 0
-    """In microseconds since 1970; never, if zero."""
+    """Expiry in microseconds since 1970; zero means never."""
 
 
 class AccessRevocationFacts(Facts, frozen=True):
-    """A key opens nothing any more."""
+    """An API key is revoked."""
 
     key: str
 
@@ -283,27 +289,27 @@ class DenialReason(StrEnum):
     """Why somebody was not let in."""
 
     UNKNOWN = "unknown"
-    """No key, or none that we gave out, or a token that does not hold."""
+    """No key, a key that was never granted, or an invalid token."""
     EXPIRED = "expired"
     REVOKED = "revoked"
     SCOPE = "scope"
-    """A good key that does not open this door."""
+    """A valid key without the scope for this operation."""
     ELSEWHERE = "elsewhere"
-    """The Host or Origin is not ours."""
+    """The Host or Origin header names another site."""
 
 
 class AccessDenialFacts(Facts, frozen=True):
-    """Somebody was turned away, once or more often since the last entry that says so."""
+    """Denied requests of one client for one operation, counted since the last such entry."""
 
     who: str
     why: DenialReason
     door: str
-    """The operation that was asked for."""
+    """The operation that was requested."""
     times: Count = 1
 
 
 class NoticeFacts(Facts, frozen=True):
-    """Somebody outside was told of an entry, or could not be."""
+    """The start, an attempt, or the result of delivering events about entries to a webhook."""
 
     endpoint: str
     entry: str
@@ -311,7 +317,7 @@ class NoticeFacts(Facts, frozen=True):
     outcome: Outcome
     attempts: Count = 1
     code: str = ""
-    """The HTTP status of the last attempt, or what kept it from being made."""
+    """The HTTP status of the last attempt, or the reason why no request was made."""
 
 
 LEDGER_KINDS = Kinds(

@@ -1,4 +1,8 @@
-"""One ledger as its writers and readers use it: a log of entries over a store."""
+"""The ledger: append entries to one log over a store, find them, and prove them.
+
+`Ledger` is the interface of writers.  The functions below it need only a `Reader`.  A body is
+returned only after it was compared with the commitment in its entry.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -70,13 +74,13 @@ from forum.tlog import (
 
 SYSTEM_ACTOR = "system"
 _PAGE_ENTRIES = 1000
-"""How many entries are looked up together."""
+"""Number of entries whose indexes are looked up in one query."""
 MAX_RUN_NAME_LENGTH = 64
-"""A run is named in the steps of others, and before a slash in positions."""
+"""Run names are part of step labels, which hold at most 128 characters."""
 
 
 class StrandEnd(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How a strand ended, as the close of its run records it."""
+    """The last position and the head of a strand, as the closing entry of its run records them."""
 
     strand: str
     n: Count
@@ -97,7 +101,7 @@ class LocatedEntry(msgspec.Struct, frozen=True):
 
     @property
     def position(self) -> Position:
-        """Where the entry stands in its run."""
+        """The position of the entry: run, strand and n."""
         return Position(self.entry.run, self.entry.strand, self.entry.n)
 
 
@@ -105,7 +109,7 @@ _NO_SECRETS = SecretMask()
 
 
 class Ledger:
-    """Writes and finds the entries of one log."""
+    """Appends and finds the entries of one log."""
 
     def __init__(  # noqa: PLR0913  each is a port, and the last three have a default
         self,
@@ -130,15 +134,15 @@ class Ledger:
         return self.store.origin
 
     def open_strand(self, run: str, name: str = MAIN_STRAND) -> Strand:
-        """Take up a strand where its record ends."""
+        """Return a strand with its recorded entries loaded, to be replayed and then extended."""
         return Strand(self._pen, run, name)
 
     def open_strand_at_end(self, run: str, name: str) -> Strand:
-        """Take up a strand behind what is recorded, without playing it."""
+        """Return a strand positioned after its last entry, without replaying the entries."""
         return Strand(self._pen, run, name, at_end=True)
 
     def now(self) -> int:
-        """Return the time in microseconds since 1970, as this writer believes it to be."""
+        """Return the time in microseconds since 1970, by the clock of this writer."""
         return self._pen.clock()
 
     def initialize(
@@ -148,9 +152,10 @@ class Ledger:
         left: Checkpoint | None = None,
         epoch: Draft | None = None,
     ) -> None:
-        """Write the first entries of a log, unless they are there.
+        """Write the first entries of a log, unless they are recorded already.
 
-        One that continues another names the checkpoint at which that was left, and says why.
+        A log that continues another one names the last checkpoint of the old log (`left`) and gives
+        the reason (`epoch`).  After a crash between two entries, a second call adds the rest.
         """
         last = self.store.last_entry(LOG_RUN, MAIN_STRAND)
         if last is not None and self.kinds.read(last).n > (1 if epoch else 0):
@@ -167,14 +172,14 @@ class Ledger:
             strand.append(epoch)
 
     def enforce_tags(self, last_untagged: int) -> None:
-        """Record that every entry behind an index carries a tag, unless that is recorded."""
+        """Record that every entry after an index carries a tag, unless it is recorded already."""
         if self.store.last_entry(LOG_RUN, TAGS_STRAND) is None:
             self.append_log_entry(
                 Draft("tags/enforce", SYSTEM_ACTOR, TagEnforcementFacts(last_untagged)), TAGS_STRAND
             )
 
     def mark_write_key(self) -> None:
-        """Leave a mark of the current write key, by which another machine knows a wrong one."""
+        """Store a mark tagged with the current write key, so that `check_write_key` can compare."""
         keys = self._keys()
         mark = Hash(bytes(32))
         self.store.save_strand_head(
@@ -182,7 +187,10 @@ class Ledger:
         )
 
     def check_write_key(self) -> None:
-        """Refuse to write with a key that is not the log's: its entries would be set aside."""
+        """Raise `WrongWriteKey` if this writer's key is not the one that marked the log.
+
+        The sequencer would quarantine every entry tagged with the wrong key.
+        """
         mark = self.store.strand_head(WRITE_KEY_MARK)
         if mark is not None and not self._keys().accepts_head(*mark):
             key_id = self._keys().current.id.hex()
@@ -194,20 +202,20 @@ class Ledger:
         return self.tags
 
     def check_idempotency_row(self, name: str, asked: IdempotencyKeyUsed) -> None:
-        """Accept what the store says of a name that was used before.  Raises `TamperDetected`."""
+        """Check the tag of the stored record of an idempotency key.  Raises `TamperDetected`."""
         keys = self.tags
         if keys is None or not keys.is_enforced or not asked.digest:
-            return  # what was erased is refused by whoever compares the digest
+            return  # an erased record has no digest, and the caller's digest comparison refuses it
         if not keys.accepts_idempotency(name, asked.run, asked.digest, asked.tag):
             raise TamperDetected(
                 f"idempotency key {name!r}", "no writer of this log tied it to that run"
             )
 
     def open_run(self, run: str, actor: str, *first: Draft, new: bool = False) -> Strand:
-        """Open a run together with its first steps, or take it up again.
+        """Open a run together with its first steps, or return the strand of an open run.
 
-        It names the newest checkpoint as its past.  Whoever has just made up its name knows that
-        it is new.
+        The opening entry names the newest checkpoint, which proves that the run is not older.
+        `new` skips reading: the caller has just generated the run's name.
         """
         _check_name(run)
         strand = Strand(self._pen, run, MAIN_STRAND, new=new)
@@ -220,7 +228,7 @@ class Ledger:
     async def open_new_run_async(
         self, run: str, actor: str, past: Checkpoint | None, *first: Draft
     ) -> None:
-        """Open a run of a new name after some checkpoint, without reading anything."""
+        """Open a run with a newly generated name after a given checkpoint, without any read."""
         _check_name(run)
         strand = Strand(self._pen, run, MAIN_STRAND, new=True)
         await strand.append_async(_opening_draft(actor, past), *first)
@@ -228,35 +236,42 @@ class Ledger:
     def close_run(
         self, main: Strand, actor: str, outcome: Outcome, effects: tuple[Effect, ...] = ()
     ) -> RecordedEntry:
-        """Close a run; nothing may be added to any of its strands afterwards."""
+        """Close a run; nothing may be appended to any of its strands afterwards.
+
+        Return the recorded closing entry if the run is closed already.
+        """
         found = main.replay_step("run/close")
         if found is not None:
             return found
         return main.append(_closing_draft(actor, outcome, list(self._ends(main.run)), effects))[0]
 
     def record_run(self, run: str, actor: str, *steps: Draft) -> None:
-        """Record a whole run of a new name, from its opening to its close, in one commit."""
+        """Record a complete run with a new name, from opening to close, in one commit."""
         self.open_run(run, actor, *steps, _closing_draft(actor, Outcome.OK, []), new=True)
 
     def append_log_entry(self, draft: Draft, strand: str = MAIN_STRAND) -> RecordedEntry:
-        """Record something in the life of the log, behind whatever others record there."""
+        """Append an entry to a strand of the log's own run, after the entries of other writers."""
         if strand != MAIN_STRAND and not draft.parents:
             draft = replace(draft, parents=(self._opening,))
         while True:
             try:
                 return self.open_strand_at_end(LOG_RUN, strand).append(draft)[0]
             except (ConcurrentUpdate, StepMismatch):
-                continue
+                continue  # another writer took the position: append after its entry
 
     @cached_property
     def _opening(self) -> Hash:
-        """The first entry of the log: the cause of what has no other."""
+        """The first entry of the log: the parent of entries that name no other cause."""
         return leaf_of(next(self.store.read_strand(LOG_RUN, MAIN_STRAND)))
 
     def request_redaction(
         self, target: LocatedEntry, body: str, actor: str, reason: RedactionReason
     ) -> RecordedEntry:
-        """Record that a body is to be erased; `erase` may follow once this is in a checkpoint."""
+        """Record that a body is to be erased.
+
+        `erase_redacted` erases it once this entry is in a signed checkpoint.  The entry names the
+        exports of the run as causes, because an exported bundle may still hold the body.
+        """
         if body not in target.entry.bodies:
             raise NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
         exports = self._join_causes([r.leaf for r in self._exports(target.entry.run)])
@@ -265,7 +280,7 @@ class Ledger:
         return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
     def erase_redacted(self) -> list[Position]:
-        """Erase every body whose redaction is in a signed checkpoint; say which."""
+        """Erase every body whose redaction is in a signed checkpoint; return their positions."""
         note = self.store.checkpoint()
         size = parse_checkpoint(note).size if note else 0
         erased = []
@@ -273,7 +288,8 @@ class Ledger:
             if not isinstance(recorded.entry.facts, RedactionFacts):
                 continue
             index = find_index(self.store, recorded.leaf)
-            # Erase second: a body that is gone without a word in a signed tree is a finding.
+            # Sign first, erase second: a missing body without a redaction in a signed tree is a
+            # finding of the verifier.
             if index is None or index >= size:
                 continue
             target = self.find_entry(recorded.entry.facts.entry)
@@ -283,18 +299,18 @@ class Ledger:
         return erased
 
     def record_export(self, run: str, entries: int, size: int, actor: str) -> RecordedEntry:
-        """Record that the bodies of a run leave the ledger."""
-        # A step of its own for each: somebody else's export of the same run, recorded at the same
-        # moment, must not be taken for this one.
+        """Record that the bodies of a run leave the ledger in a bundle."""
+        # A random suffix makes each step unique.  Otherwise a concurrent export of the same run
+        # would be adopted in place of this one, and only one of the two would be recorded.
         step = f"export/{run}/{self._pen.salts()[:8].hex()}"
         return self.append_log_entry(Draft(step, actor, ExportFacts(run, entries, size)))
 
     def find_entry(self, what: str) -> LocatedEntry:
-        """Return the entry with this index, id (or the first digits of it), or position."""
+        """Return the entry with this index, id (or its first digits), or position."""
         return find_entry(self.store, self.kinds, what)
 
     def prove_entry(self, index: int) -> TlogProof:
-        """Return the proof that an entry is in the newest signed tree."""
+        """Return the proof that an entry is in the newest signed tree.  Raises `NotYetSigned`."""
         return prove_entry(self.store, index)
 
     def _ends(self, run: str) -> Iterator[StrandEnd]:
@@ -304,7 +320,10 @@ class Ledger:
                 yield StrandEnd(name, self.kinds.read(last).n, leaf_of(last).hex())
 
     def _join_causes(self, causes: list[Hash]) -> list[Hash]:
-        """Return what stands for these causes beside one more in a single entry."""
+        """Return fewer than `MAX_PARENTS` causes, recording `join/1` entries for the rest.
+
+        One place is left for the entry's other parent.
+        """
         while len(causes) >= MAX_PARENTS:
             gathered, rest = causes[:MAX_PARENTS], causes[MAX_PARENTS:]
             step = f"join/{gathered[-1].hex()}"
@@ -340,13 +359,14 @@ def _opening_draft(actor: str, past: Checkpoint | None) -> Draft:
 def _closing_draft(
     actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[Effect, ...] = ()
 ) -> Draft:
+    # An entry has at most 16 parents; the body lists the ends of all strands.
     parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
     body = Attachment("strands", BytesContent(msgspec.json.encode(ends)), "application/json")
     return Draft("run/close", actor, RunCloseFacts(outcome, len(ends)), parents, (body,), effects)
 
 
 def _append_inline(append: Append) -> AppendAsync:
-    """Let tasks append where nobody gathers: all of them wait for each commit."""
+    """Return an async append without group commit: each commit blocks the event loop."""
 
     async def append_async(records: Sequence[EntryWrite]) -> None:
         append(records)
@@ -357,13 +377,16 @@ def _append_inline(append: Append) -> AppendAsync:
 def read_strand_entries(
     ledger: Ledger, run: str, strand: str, start: int = 0
 ) -> Iterator[tuple[Hash, Entry[Any]]]:
-    """Read a strand, each entry with its id."""
+    """Yield the entries of a strand from position `start`, each with its id."""
     for data in ledger.store.read_strand(run, strand, start):
         yield leaf_of(data), ledger.kinds.read(data)
 
 
 def find_entry(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
-    """Return the entry with this index, id (or its first digits), or position run/strand/n."""
+    """Return the entry with this index, id (or its first digits), or position run/strand/n.
+
+    Raises `NoSuchEntry`, `AmbiguousEntry`, `Malformed`.
+    """
     if what.isdecimal() and len(what) < 16:
         return _find_by_index(reader, kinds, int(what))
     if "/" in what:
@@ -372,9 +395,9 @@ def find_entry(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
 
 
 def stored_body(reader: Reader, entry: Entry[Any], name: str) -> StoredBody | None:
-    """Return a body that is the one its entry commits to, or nothing when it is not there.
+    """Return a body that matches the commitment in its entry, or None if it is not stored.
 
-    Raises `TamperDetected`.  It is read once to compare it, and again by whoever uses it.
+    Raises `TamperDetected`.  The body is read here for the comparison, and again by the caller.
     """
     body = reader.body(Position(entry.run, entry.strand, entry.n), name)
     if body is not None:
@@ -383,7 +406,7 @@ def stored_body(reader: Reader, entry: Entry[Any], name: str) -> StoredBody | No
 
 
 def read_body(reader: Reader, entry: Entry[Any], name: str) -> bytes | None:
-    """Return the content of a body, or nothing when it is not there.  Raises `TamperDetected`."""
+    """Return the content of a body, or None if it is not stored.  Raises `TamperDetected`."""
     body = reader.body(Position(entry.run, entry.strand, entry.n), name)
     if body is None:
         return None
@@ -393,7 +416,7 @@ def read_body(reader: Reader, entry: Entry[Any], name: str) -> bytes | None:
 
 
 def check_body(entry: Entry[Any], name: str, body: StoredBody) -> None:
-    """Accept a body that is the one its entry commits to.  Raises `TamperDetected`."""
+    """Check a body against the commitment in its entry.  Raises `TamperDetected`."""
     commitment = entry.bodies.get(name)
     if commitment is None or not body.matches(commitment):
         what = f"body {name!r} of entry {entry.run}/{entry.strand}/{entry.n}"
@@ -403,10 +426,11 @@ def check_body(entry: Entry[Any], name: str, body: StoredBody) -> None:
 def check_strand_head(
     reader: Reader, keys: WriteKeys | None, strand: str, remembered: tuple[int, str] | None
 ) -> None:
-    """Raise `TamperDetected` if a strand of the log's own run was shortened or replaced.
+    """Raise `TamperDetected` if a strand of the log's own run was truncated or replaced.
 
-    It must reach the head that its last writer tagged, and the one that this machine remembers
-    (position and id): somebody who puts back an older row with its tag cannot change the latter.
+    The strand must contain the head that its last writer tagged, and the head (position and id)
+    that this machine remembers.  The latter detects a replay: an attacker can restore an older head
+    row with its valid tag, but cannot change the memory of this machine.
     """
     heads = [remembered] if remembered else []
     stored = reader.strand_head(strand)
@@ -426,10 +450,13 @@ def check_strand_head(
 
 
 def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]:
-    """Yield all entries of a run, strand by strand, with the indexes that they have."""
+    """Yield all entries of a run, strand by strand, with their indexes.
+
+    Raises `TamperDetected` if the tree has another entry at an index.
+    """
     entries = reader.entries_of_run(run)
-    # The leaf in the tree is compared with the entry: an index that was altered is noticed.  Who
-    # wants evidence of it makes a proof, and checks that against a signed root.
+    # Comparing the entry with the leaf in the tree detects an altered index.  This is no proof:
+    # tiles can be altered too, and only an inclusion proof leads to a signed root.
     view = TreeView(reader.head().size, reader.read_tile)
     while page := [data for _, data in islice(entries, _PAGE_ENTRIES)]:
         indexes = reader.indexes([leaf_of(data) for data in page])
@@ -442,9 +469,10 @@ def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]
 def walk_causes(
     reader: Reader, kinds: Kinds, entry: LocatedEntry, limit: int
 ) -> Iterator[tuple[int, LocatedEntry]]:
-    """Yield an entry and what led to it, each once, with how many steps it is away.
+    """Yield an entry and its causes, breadth first, each once, with the distance in steps.
 
-    The causes of an entry are its parents, and, where it names none, the entry before it.
+    The causes of an entry are its parents, or the previous entry of its strand if it names none.
+    At most `limit` entries are yielded.
     """
     level, seen, depth = [entry], {entry.leaf.hex()}, 0
     while level and limit > 0:
@@ -458,7 +486,7 @@ def walk_causes(
 
 
 def prove_entry(reader: Reader, index: int) -> TlogProof:
-    """Return the proof that an entry is in the newest signed tree."""
+    """Return the proof that an entry is in the newest signed tree.  Raises `NotYetSigned`."""
     data = reader.checkpoint()
     note = Note.parse(data) if data else None
     size = Checkpoint.parse(note.text).size if note else 0
@@ -506,17 +534,18 @@ def _match_id(reader: Reader, digits: str) -> Sequence[int]:
         raise Malformed("entry id", f"{digits!r} is not hexadecimal") from None
     if len(prefix) < 2:
         raise Malformed("entry id", "give at least four digits")
+    # The store indexes the first eight bytes of each leaf; the remaining digits are compared here.
     found = ((i, next(reader.entries(i, i + 1))) for i in reader.find_by_prefix(prefix[:8]))
     return [i for i, data in found if data and leaf_of(data).hex().startswith(digits)]
 
 
 def find_index(reader: Reader, leaf: Hash) -> int | None:
-    """Return the index of an entry, or nothing when it has none yet."""
+    """Return the index of the entry with this leaf hash, or None if it has none yet."""
     found = _match_id(reader, leaf.hex())
     return found[0] if found else None
 
 
 def is_before(reader: Reader, leaf: Hash, until: int) -> bool:
-    """Tell whether an entry has an index up to this one."""
+    """Return whether an entry has an index that is not greater than `until`."""
     index = find_index(reader, leaf)
     return index is not None and index <= until

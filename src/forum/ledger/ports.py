@@ -1,7 +1,7 @@
-"""What the ledger needs from the world: a store, a clock, salts, memories, cosigners.
+"""Ports of the ledger: store, clock, salts, checkpoint store, cosigner, and their row types.
 
-Everything here is a promise that adapters keep.  tests/backends/test_store_contract.py is the
-promise of `Store` in executable form.
+Adapters implement these protocols.  tests/backends/test_store_contract.py is the executable
+contract of `Store`; every store must pass it.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from forum.ledger.body import Body, StoredBody
 from forum.tlog import Hash, TileId, hash_leaves
 
 Clock = Callable[[], int]
-"""The time in microseconds since 1970, as this process believes it to be."""
+"""Returns the time in microseconds since 1970, by the clock of this machine."""
 
 Salts = Callable[[], bytes]
-"""A fresh random salt for each call."""
+"""Returns a fresh random salt on each call."""
 
 
 class Position(NamedTuple):
-    """Where an entry stands: the n-th of one strand of one run."""
+    """The address of an entry: run, strand, and the entry's number `n` in the strand, from 0."""
 
     run: str
     strand: str
@@ -32,7 +32,7 @@ class Position(NamedTuple):
 
 
 NO_LIMIT = 2**53 - 1
-"""The cap of an account that has none."""
+"""The cap of an account without a limit: the largest integer that an entry can hold."""
 
 
 class Amount(NamedTuple):
@@ -43,15 +43,15 @@ class Amount(NamedTuple):
     calls: int = 0
 
     def plus(self, other: "Amount") -> "Amount":
-        """Return both together; as much as an entry can say where it is more."""
+        """Return the sum, each part capped at `NO_LIMIT`, the largest integer in an entry."""
         return Amount(*(min(a + b, NO_LIMIT) for a, b in zip(self, other, strict=True)))
 
     def minus(self, other: "Amount") -> "Amount":
-        """Return what is left of this without the other."""
+        """Return the difference; its parts may be negative."""
         return Amount(*(mine - its for mine, its in zip(self, other, strict=True)))
 
     def exceeds(self, cap: "Amount") -> bool:
-        """Tell whether any of the three is more than a cap allows."""
+        """Return whether any of the three parts is greater than that of the cap."""
         return any(mine > its for mine, its in zip(self, cap, strict=True))
 
 
@@ -59,24 +59,24 @@ UNLIMITED = Amount(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 
 class BudgetAccount(NamedTuple):
-    """What a run may spend, and what is spent or reserved of it."""
+    """The budget of a run: its cap, and the amount spent or reserved so far."""
 
     cap: Amount
     used: Amount
 
 
 class OpenBudgetAccount(NamedTuple):
-    """A run gets an account; one that is there stays as it is."""
+    """Effect: open the budget account of a run.  An existing account is not changed."""
 
     run: str
     cap: Amount
 
 
 class BudgetCharge(NamedTuple):
-    """An amount is added to what a run has used, or, where negative, given back.
+    """Effect: add an amount to the usage of a run; a negative amount is returned to the budget.
 
-    A guarded one is refused when the cap would be passed; one that settles what was already
-    spent is not, for the money is gone.
+    A guarded charge is refused when it would exceed the cap.  An unguarded charge settles money
+    that is already spent, so it is never refused.
     """
 
     run: str
@@ -93,20 +93,20 @@ class Spend(NamedTuple):
 
 
 class BudgetSlice(NamedTuple):
-    """A part of a shared cap that one process has taken, and spends from in its own commits."""
+    """A part of a shared cap, reserved by one process, which charges it in its own commits."""
 
     scope: str
     period: str
     """A day (`2026-11-16`) or a month (`2026-11`), in UTC by the clock of the database."""
     owner: str
-    """The process; empty: what processes have used that have ended."""
+    """The process that holds the slice; empty for the usage of processes that have ended."""
 
 
 class BudgetSliceCharge(NamedTuple):
-    """An amount is added to what was used of a slice, or, where negative, given back.
+    """Effect: add an amount to the usage of a slice; a negative amount is returned to it.
 
-    A guarded one is refused, with `BudgetSliceExhausted`, when the slice does not hold it or its
-    period is     over; one that settles what was already spent is not.
+    A guarded charge is refused with `BudgetSliceExhausted` when the rest of the slice is too small
+    or its period is over.  An unguarded charge settles an amount already spent and is not refused.
     """
 
     slice: BudgetSlice
@@ -115,17 +115,17 @@ class BudgetSliceCharge(NamedTuple):
 
 
 class BudgetUse(NamedTuple):
-    """What was used, or is reserved, in one scope and period."""
+    """The amount used or reserved in one scope and period."""
 
     scope: str
     period: str
     until: int
-    """When the period ends, in microseconds since 1970."""
+    """The end of the period, in microseconds since 1970."""
     used: Spend
 
 
 class Timer(NamedTuple):
-    """Somebody must look at a run at a time (in microseconds since 1970), or need not any more."""
+    """A wake-up time of a strand (microseconds since 1970); as an effect, None clears the timer."""
 
     run: str
     strand: str
@@ -133,54 +133,55 @@ class Timer(NamedTuple):
 
 
 def due_now(run: str, strand: str, now: int) -> Timer:
-    """Have a run looked at as soon as somebody can.
+    """Return a timer that any worker may claim immediately.
 
-    The time is long past by every clock, however far two of them are apart, and another one each
-    time: whoever snoozes the alarm can tell whether it was set again.
+    Its time is decades in the past, so it is due by every clock despite clock skew.  It still grows
+    with `now`, so that `reschedule` can tell whether the timer was set again since it was read.
     """
+    # A sixteenth of the current time is in the 1970s.
     return Timer(run, strand, now >> 4)
 
 
 def due_now_limit(now: int) -> int:
-    """Return a time after all that `due_now` gives, and before all to which alarms are put off."""
+    """Return a time after every `due_now` time, and before every time of a rescheduled timer."""
     return now >> 3
 
 
 def decode_due_time(at: int, now: int) -> int:
-    """Return when an alarm became due, where `due_now` may have set it."""
+    """Return the time at which a timer became due, undoing the encoding of `due_now`."""
     return at << 4 if at < due_now_limit(now) else at
 
 
 class TimerClaim(NamedTuple):
-    """How many due timers a worker claims at once, and for how long each is put off."""
+    """Parameters of `Store.claim_due_timers`: batch size, and the delay until the next claim."""
 
     worker: str
-    """Who claims: timers of runs that another live worker drives are left to that one."""
+    """The claiming worker.  Timers of runs that another live worker drives are not claimed."""
     limit: int
     anew: int
-    """Below this time a timer was set to ring at once: no claimed timer is that early."""
+    """A timer below this time comes from `due_now`: it was set since it was last claimed."""
     own: Sequence[str]
-    """The runs that this worker drives: their timers are put off for the longest pause."""
+    """The runs that this worker drives; their timers are rescheduled by `longest`."""
     shortest: float
-    """Seconds until a timer that was set anew is claimed again."""
+    """Seconds until the next claim of a timer claimed for the first time or set by `due_now`."""
     longest: float
-    """Seconds until a timer is claimed again at most; each pause is twice the one before."""
+    """Upper bound, in seconds, of the delay, which doubles with each claim."""
 
 
 class IdempotencyRecord(NamedTuple):
-    """The run that a key was used for; another run under that key raises `IdempotencyKeyUsed`."""
+    """Effect: bind an idempotency key to a run.  Raises `IdempotencyKeyUsed` for a bound key."""
 
     name: str
     run: str
     digest: str
-    """Of what is asked for: the same name for something else is a mistake of whoever asks."""
+    """Digest of the request: a client that reuses a key for another request made an error."""
     tag: bytes | None = None
 
 
 class TaggedHead(NamedTuple):
     """The last entry of one of the log's own strands, with the tag of the writer that added it.
 
-    A strand that ends before its head has been shortened.
+    A strand that ends before its recorded head has been truncated.
     """
 
     strand: str
@@ -190,7 +191,7 @@ class TaggedHead(NamedTuple):
 
 
 class InterruptedRun(NamedTuple):
-    """A run is listed among those that were interrupted, or is not any more."""
+    """Effect: add a run to the list of interrupted runs, or remove it."""
 
     run: str
     listed: bool
@@ -205,11 +206,11 @@ Effect = (
     | BudgetSliceCharge
     | InterruptedRun
 )
-"""What is changed beside the log, in the very transaction that commits an entry."""
+"""A change of a table beside the log, made in the transaction that commits its entry."""
 
 
 class EntryWrite(NamedTuple):
-    """An entry on its way to the store, with the bodies that it commits to."""
+    """An entry to be stored, with the bodies that it commits to and its effects."""
 
     position: Position
     data: bytes
@@ -217,13 +218,13 @@ class EntryWrite(NamedTuple):
     bodies: tuple[Body, ...] = ()
     effects: tuple[Effect, ...] = ()
     tag: bytes | None = None
-    """The tag of the writer, which the sequencer checks (`forum.ledger.write_tags`)."""
+    """The writer's MAC over the entry, checked by the sequencer (`forum.ledger.write_tags`)."""
 
 
 class EntryRow(NamedTuple):
-    """An entry as the database holds it, under the columns by which readers find it.
+    """An entry as stored in the database, with the columns by which readers find it.
 
-    Nothing in it is believed before the columns were compared with the bytes.
+    Untrusted until the columns have been compared with the bytes of the entry.
     """
 
     run: str
@@ -234,24 +235,24 @@ class EntryRow(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Where the columns say that the entry stands."""
+        """The position according to the columns."""
         return Position(self.run, self.strand, self.n)
 
 
 class RowCheck(Protocol):
-    """Decides whether a row that was read is what a writer of this log recorded there."""
+    """Checks that a row read from the database is the one that a writer of this log stored."""
 
     def check_row(self, row: EntryRow) -> None:
-        """Accept a row that was found by its position or index.  Raises `TamperDetected`."""
+        """Check a row found by its position or index.  Raises `TamperDetected`."""
         ...
 
     def check_index(self, index: int, leaf: Hash) -> None:
-        """Accept that an entry has this index.  Raises `TamperDetected`."""
+        """Check that the entry with this leaf hash has this index.  Raises `TamperDetected`."""
         ...
 
 
 class TableCounts(NamedTuple):
-    """How many rows of this log each table has; `strays` are rows that belong to no log."""
+    """The number of rows of this log in each table; `strays` counts rows that belong to no log."""
 
     strands: int
     entries: int
@@ -263,7 +264,7 @@ class TableCounts(NamedTuple):
     heads: int
     accounts: int
     edge: int
-    """1 if the sequencer goes on behind the last entry that has an index."""
+    """1 if the sequencer continues after the last entry that has an index."""
     strays: int
 
 
@@ -273,29 +274,29 @@ class QuarantinedRow(NamedTuple):
     id: int
     row: EntryRow
     at: int
-    """When it was set aside, in microseconds since 1970, by the clock of the database."""
+    """The time of the quarantine, in microseconds since 1970, by the clock of the database."""
 
 
 Append = Callable[[Sequence[EntryWrite]], None]
-"""Commits all of these or none, durably: `Store.append`, or a committer that gathers them."""
+"""Commits all entries or none, durably: `Store.append`, or a committer that batches appends."""
 
 AppendAsync = Callable[[Sequence[EntryWrite]], Awaitable[None]]
-"""Does the same without holding up other tasks."""
+"""Commits like `Append`, without blocking the event loop."""
 
 
 class TreeHead(NamedTuple):
-    """The tree that the sequencer has committed to: how many leaves, and their root."""
+    """The tree that the sequencer last committed: its number of leaves and its root."""
 
     size: int
     root: Hash
 
 
 class PendingEntries(msgspec.Struct, frozen=True):
-    """Entries that have no index yet, parents before children, as one sequencer saw them."""
+    """A batch of entries without an index, parents before children, as one sequencer read them."""
 
     rows: Sequence[EntryRow]
     keys: Sequence[Any]
-    """By which the store finds the same rows again, one for each."""
+    """One key per row, by which the store finds the row again."""
 
     @property
     def leaves(self) -> Sequence[bytes]:
@@ -303,21 +304,21 @@ class PendingEntries(msgspec.Struct, frozen=True):
         return hash_leaves(row.data for row in self.rows)
 
     def select(self, places: Iterable[int]) -> "PendingEntries":
-        """Return the batch with the rows of these places only."""
+        """Return a batch with only the rows at these offsets."""
         chosen = list(places)
         return PendingEntries([self.rows[at] for at in chosen], [self.keys[at] for at in chosen])
 
 
 class Reader(Protocol):
-    """One log as it can be read.
+    """Read access to one log.
 
-    Nothing below takes longer because the log is longer, but for `stored`
-    and `count_rows`.  What is yielded
-    as bytes was checked with `check`; rows are yielded as they are stored, for verification.
+    The cost of a call does not grow with the length of the log, except for `count_entries` and
+    `count_rows`.  Entries returned as bytes have passed `check`; rows are returned unchecked, for
+    verification.
     """
 
     check: RowCheck
-    """Decides which rows are believed; by default those whose columns agree with their bytes."""
+    """The check of every row read as bytes; by default, columns must agree with the bytes."""
 
     @property
     def origin(self) -> str:
@@ -325,7 +326,7 @@ class Reader(Protocol):
         ...
 
     def head(self) -> TreeHead:
-        """Return the tree that was last committed to."""
+        """Return the tree that the sequencer last committed."""
         ...
 
     def read_tile(self, tile: TileId, width: int) -> bytes:
@@ -333,19 +334,19 @@ class Reader(Protocol):
         ...
 
     def entries(self, start: int, stop: int) -> Iterator[bytes | None]:
-        """Yield the entry of each of these indexes, in order; nothing where one is not there."""
+        """Yield the entry at each of these indexes, in order; None where it is missing."""
         ...
 
     def find_by_prefix(self, prefix: bytes) -> list[int]:
-        """Return the indexes of the leaves whose first eight bytes begin with this prefix."""
+        """Return the indexes of the leaves that begin with this prefix of up to eight bytes."""
         ...
 
     def indexes(self, leaves: Sequence[Hash]) -> list[int | None]:
-        """Return the index of each of these entries, or nothing for one that has none yet."""
+        """Return the index of the entry with each leaf hash, or None if it has none yet."""
         ...
 
     def find_misplaced(self, start: int, leaves: Sequence[bytes]) -> list[int]:
-        """Return the indexes of those consecutive leaves that are not found by their ids."""
+        """Return each index, from `start` on, whose leaf is not found there by its id."""
         ...
 
     def read_strand(self, run: str, strand: str, start: int = 0) -> Iterator[bytes]:
@@ -353,7 +354,7 @@ class Reader(Protocol):
         ...
 
     def last_entry(self, run: str, strand: str) -> bytes | None:
-        """Return the last entry of a strand."""
+        """Return the last entry of a strand, or None if the strand is empty."""
         ...
 
     def strands(self, run: str) -> list[str]:
@@ -361,59 +362,59 @@ class Reader(Protocol):
         ...
 
     def strand_lengths(self, run: str) -> dict[str, int]:
-        """Return how many entries each strand of a run has, by the names of the strands."""
+        """Return the number of entries of each strand of a run, keyed by strand name."""
         ...
 
     def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
-        """Yield all entries of a run where they stand, strand by strand, sequenced or not."""
+        """Yield all entries of a run with their positions, by strand, sequenced or not."""
         ...
 
     def entries_at(self, run: str, places: Sequence[tuple[str, int]]) -> list[bytes | None]:
-        """Return the entries at these strands and positions of a run; nothing where none is."""
+        """Return the entries of a run at these (strand, n) pairs; None where there is none."""
         ...
 
     def bodies_of_run(self, run: str) -> Iterator[tuple[Position, str, StoredBody]]:
-        """Yield the bodies of a run that are there, with where their entries stand."""
+        """Yield the stored bodies of a run: position of the entry, name of the body, body."""
         ...
 
     def runs(self, after: str, limit: int) -> list[str]:
-        """Return the next runs in the order of their names."""
+        """Return the names of the next runs after a name, in ascending order."""
         ...
 
     def runs_before(self, before: str | None, limit: int) -> list[str]:
-        """Return runs in the opposite order, beginning before one of them, or with the last."""
+        """Return run names in descending order, from before a name, or from the last one."""
         ...
 
     def body(self, position: Position, name: str) -> StoredBody | None:
-        """Return a body, or nothing when it is not there."""
+        """Return a body, or None if it is not stored (for example erased)."""
         ...
 
     def checkpoints(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the signed notes of trees of at least this size, smallest first."""
+        """Yield the signed notes of trees of size `start` or more, smallest first."""
         ...
 
     def checkpoint_rows(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the same, each with the size under which it is found."""
+        """Yield the notes of `checkpoints`, each with the size under which it is stored."""
         ...
 
     def checkpoint(self, most: int | None = None) -> bytes | None:
-        """Return the signed note of the largest tree, or of the largest up to a size."""
+        """Return the signed note of the largest tree, or of the largest up to size `most`."""
         ...
 
     def unsequenced_entries(self) -> Iterator[bytes | None]:
-        """Yield the entries that have no index yet; nothing where one is not there."""
+        """Yield the entries that have no index yet; None where a pending entry is missing."""
         ...
 
     def count_entries(self) -> int:
-        """Count the entries that are stored, whether or not the log knows them."""
+        """Count the stored entries, whether or not the log refers to them."""
         ...
 
     def unsequenced_rows(self) -> Iterator[EntryRow | None]:
-        """Yield the rows that have no index yet, unchecked; nothing where one is not there."""
+        """Yield the rows that have no index yet, unchecked; None where a row is missing."""
         ...
 
     def rows(self, start: int, stop: int) -> Iterator[EntryRow | None]:
-        """Yield the row of each of these indexes, unchecked; nothing where one is not there."""
+        """Yield the row at each of these indexes, unchecked; None where it is missing."""
         ...
 
     def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
@@ -421,81 +422,81 @@ class Reader(Protocol):
         ...
 
     def strand_head(self, strand: str) -> TaggedHead | None:
-        """Return what is stored as the head of one of the log's own strands."""
+        """Return the stored head of one of the log's own strands, unchecked."""
         ...
 
     def count_rows(self) -> TableCounts:
-        """Count the rows of every table, whether or not the log knows them."""
+        """Count the rows of every table, whether or not the log refers to them."""
         ...
 
     def accounts(self, runs: Sequence[str]) -> dict[str, BudgetAccount]:
-        """Return the accounts that these runs have."""
+        """Return the budget accounts of these runs; runs without an account are left out."""
         ...
 
     def account_runs(self, after: str, limit: int) -> list[str]:
-        """Return the next runs that have an account, in the order of their names."""
+        """Return the next runs after a name that have an account, in ascending order."""
         ...
 
     def timers(self, after: Timer | None, limit: int, *, due: bool) -> list[Timer]:
-        """Return alarms in the order of run and strand, beginning behind one of them.
+        """Return timers ordered by run and strand, starting after one of them.
 
-        With `due` only those whose time has come by the store's own clock, the longest due first.
+        With `due`, return only timers that are due by the store's clock, longest overdue first.
         """
         ...
 
     def interrupted_runs(self, after: str, limit: int) -> list[str]:
-        """Return the next runs that are listed as interrupted, in the order of their names."""
+        """Return the next runs after a name that are listed as interrupted, in ascending order."""
         ...
 
     def idempotency_rows(self, after: str, limit: int) -> list[IdempotencyRecord]:
-        """Return what was asked for under names, in the order of the names."""
+        """Return the next idempotency records after a name, ordered by name."""
         ...
 
     def budget_use(self) -> list[BudgetUse]:
-        """Return what was used of shared caps in the day and the month that it is now."""
+        """Return the usage of shared caps in the current day and the current month."""
         ...
 
     def count_quarantined(self) -> int:
-        """Count the rows that were set aside."""
+        """Count the rows in quarantine."""
         ...
 
     def quarantined_rows(self) -> list[QuarantinedRow]:
-        """Return the rows that were set aside, oldest first."""
+        """Return the rows in quarantine, oldest first."""
         ...
 
 
 class Store(Reader, Protocol):
-    """One log as it can be written."""
+    """Read and write access to one log."""
 
     def append(self, records: Sequence[EntryWrite]) -> None:
-        """Commit all of these or none, durably.
+        """Commit all of these entries with their bodies and effects, or none, durably.
 
         Raises `PositionTaken`, `BudgetExceeded`, `IdempotencyKeyUsed`, `BudgetSliceExhausted`.
         """
         ...
 
     def account(self, run: str) -> BudgetAccount | None:
-        """Return what a run may spend and has used."""
+        """Return the budget account of a run, or None if it has none."""
         ...
 
     def timer(self, run: str, strand: str) -> Timer | None:
-        """Return one alarm."""
+        """Return the timer of a strand, or None if none is set."""
         ...
 
     def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
-        """Take enough of a shared cap that a process can spend so much now, in its own commit.
+        """Reserve a slice of a shared cap, at least `need`, for one process to charge.
 
-        `per` is `day` or `month`.  What other processes hold and have not spent is taken back
-        where the cap has no more to give, whether they live or not.  Raises `CapReached`.
+        `per` is `day` or `month`.  When nothing else is left of the cap, the unspent parts of other
+        processes' slices are taken back, whether those processes live or not.  Raises `CapReached`.
         """
         ...
 
     def return_slice(self, taken: BudgetSlice) -> None:
-        """Give back what a process has not spent of a slice; what it has spent stays counted."""
+        """Return the unspent part of a slice to the cap; the spent part stays counted."""
         ...
 
     def count_pending_gates(self, limit: int) -> int:
-        """Count the gates that wait for a decision, up to a limit."""
+        """Count the gates without a decision, up to a limit."""
         ...
 
     def now(self) -> int:
@@ -503,125 +504,130 @@ class Store(Reader, Protocol):
         ...
 
     def claim_due_timers(self, claim: "TimerClaim") -> list[Timer]:
-        """Return timers whose time has come by the store's own clock, longest due first.
+        """Claim timers that are due by the store's own clock; return them, longest overdue first.
 
-        Each is put off in the same transaction, so that no other worker gets it meanwhile.  Who
-        dies with a claim delays a run by one pause: the timer stays until its run clears it.
+        Each timer is rescheduled in the same transaction, so that no other worker claims it
+        meanwhile.  A worker that dies with a claim only delays the run until the timer is due
+        again, because a timer stays until the driver of its run clears it.
         """
         ...
 
     def mark_driver(self, run: str, worker: str) -> None:
-        """Leave the timer of a run to the worker that drives it, for as long as that one lives."""
+        """Reserve the timer of a run for the worker that drives it, while that worker lives."""
         ...
 
     def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
-        """Let these ring after some seconds, or never, unless they were changed since then.
+        """Set these timers to some seconds from now, or clear them, unless they changed meanwhile.
 
-        The entries tell what happened; an alarm only tells when to look.
+        No state is lost: the entries are the record, and a timer only says when to read them.
         """
         ...
 
     def renew_lease(self, worker: str, seconds: float) -> None:
-        """Let others know, for some seconds, that this worker lives."""
+        """Renew the lease of a worker for some seconds: others take it to be alive so long."""
         ...
 
     def release_lease(self, worker: str) -> None:
-        """Let others know that this worker is gone."""
+        """Delete the lease of a worker that stops, or whose tasks were taken over by another."""
         ...
 
     def expired_workers(self) -> list[str]:
-        """Return those whose lease has run out, by the store's own clock, and was not dropped."""
+        """Return the workers whose lease has expired by the store's clock and was not released."""
         ...
 
     def workers(self) -> list[str]:
-        """Return those who have a lease, run out or not."""
+        """Return the workers that have a lease, expired or not."""
         ...
 
     def pending_entries(self, limit: int) -> PendingEntries:
-        """Return some entries without an index, in an order that keeps parents first."""
+        """Return up to `limit` entries without an index, parents before children."""
         ...
 
     def pending_span(self) -> tuple[int, int] | None:
-        """Return the first and the last place in the order in which entries wait for an index.
+        """Return the first and the last place in the queue of entries without an index.
 
-        Nothing where no entry waits.  Whatever is appended later has a later place.
+        Return None if the queue is empty.  Entries appended later get later places.
         """
         ...
 
     def advance_head(
         self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
     ) -> None:
-        """Give the batch its indexes, store the tiles, replace old by new: all or nothing.
+        """Assign indexes to the batch, store the tiles, replace `old` by `new`: all or nothing.
 
-        Raises `ConcurrentUpdate` when the tree is not the old one any more.
+        Raises `ConcurrentUpdate` when the stored head is no longer `old`.
         """
         ...
 
     def move_to_quarantine(self, batch: PendingEntries) -> None:
-        """Move these waiting entries, with their bodies, to the quarantine: all or nothing.
+        """Move these pending entries and their bodies to the quarantine: all or nothing.
 
-        Their positions become free.  Raises `ConcurrentUpdate` when one of them waits no more.
+        Their positions become free.  Raises `ConcurrentUpdate` when one is no longer pending.
         """
         ...
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
-        """Delete rows that were set aside."""
+        """Delete rows from the quarantine."""
         ...
 
     def tag_idempotency(self, row: IdempotencyRecord) -> None:
-        """Give a row that ties a name to a run the tag of its writer."""
+        """Store the writer's tag of an existing idempotency record."""
         ...
 
     def save_strand_head(self, head: TaggedHead) -> None:
-        """Keep the head of one of the log's own strands."""
+        """Store the head of one of the log's own strands."""
         ...
 
     def save_checkpoint(self, size: int, note: bytes) -> None:
-        """Keep a signed note; one with more cosignatures replaces the one of that size."""
+        """Store a signed note; one with more cosignatures replaces the note of the same size."""
         ...
 
     def erase_body(self, position: Position, name: str) -> None:
-        """Erase a body and its salt, so that neither can be read from the files again."""
+        """Erase a body and its salt, so that neither can be recovered from the database files."""
         ...
 
     def backlog(self) -> int:
-        """Return about how many entries wait for an index."""
+        """Return the approximate number of entries without an index."""
         ...
 
     def try_lead(self) -> bool:
-        """Tell whether this process may sequence now.  For liveness only, never for safety."""
+        """Return whether this process is the leader that sequences.  For liveness, not for safety.
+
+        Two leaders at once are safe, because `advance_head` compares and swaps.
+        """
         ...
 
     def snapshot(self) -> AbstractContextManager[Reader]:
-        """Read everything as of one moment."""
+        """Return a context whose reader sees the log as of one moment."""
         ...
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         ...
 
 
 class CheckpointStore(Protocol):
-    """One signed note, kept outside the database and never replaced by accident.
+    """Durable storage of one signed note, outside the database, replaced by compare-and-swap.
 
-    The signer's guard, a witness's record and a reader's last sight are such memories.
+    Used for the signer's guard, the last note that a witness cosigned, and the last checkpoint
+    that a reader saw.
     """
 
     def latest(self) -> bytes | None:
-        """Return the note, or nothing when there never was one."""
+        """Return the stored note, or None if there never was one."""
         ...
 
     def advance(self, old: bytes | None, new: bytes) -> None:
-        """Replace old by new durably.  Raises `ConcurrentUpdate` when old is not what is kept."""
+        """Replace `old` by `new` durably.  Raises `ConcurrentUpdate` when `old` is not stored."""
         ...
 
 
 class Cosigner(Protocol):
-    """Somebody who cosigns checkpoints that are consistent with what it saw before."""
+    """A witness that cosigns checkpoints consistent with those that it cosigned before."""
 
     @property
     def name(self) -> str:
-        """The name of its key."""
+        """The name of the witness's key."""
         ...
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
@@ -629,6 +635,6 @@ class Cosigner(Protocol):
 
         Raises `WitnessRefused`, `WitnessUnreachable`.
 
-        `prove(old, new)` makes the consistency proof that the witness asks for.
+        `prove(old, new)` returns the consistency proof that the witness asks for.
         """
         ...

@@ -1,8 +1,9 @@
-"""Which rows of a database are believed: the checks that every reader makes.
+"""Checks that every reader makes before it trusts a row of the database.
 
-A database may be changed behind the ledger's back.  So whoever finds a row by its position
-compares that position with the bytes; and where this process can tell, it asks for evidence that
-a writer of this log wrote these bytes: the writer's tag, or a signed tree that holds them.
+The database may have been edited by an attacker.  So a reader that finds a row by its position
+compares the position with the bytes of the entry.  Where this process has the keys, it also
+requires evidence that a writer of this log wrote the bytes: the writer's tag, or a signed tree that
+contains them.
 """
 
 from collections.abc import Iterable
@@ -22,45 +23,46 @@ from forum.tlog import (
 )
 
 _MAX_PROOFS = 2_000
-"""Proofs taken from one view of a tree, before it is made anew: it keeps every tile it reads."""
+"""Number of proofs after which the tree view is replaced, because it caches every tile it reads."""
 
 
 def has_matching_columns(origin: str, row: EntryRow) -> bool:
-    """Tell whether the bytes of a row name the log, run, strand and position of its columns."""
+    """Return whether the bytes of a row name the log, run, strand and position of its columns."""
     run, strand, n, data, _ = row
-    # SQLite lets any type stand in any column; a reader that asks for text finds no bytes.
+    # SQLite accepts any type in any column.  A row with a BLOB in a text column is not found by a
+    # query for the text, so it would be hidden from readers.
     if type(run) is not str or type(strand) is not str or type(n) is not int:
         return False
     return data.startswith(strand_prefix(origin, run, strand) + b"%d," % n)
 
 
 class PositionCheck:
-    """Believes every row whose columns agree with its bytes."""
+    """Accepts every row whose columns agree with its bytes."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
 
     def check_row(self, row: EntryRow) -> None:
-        """Accept a row that was found by its position or index.  Raises `TamperDetected`."""
+        """Check a row found by its position or index.  Raises `TamperDetected`."""
         if not has_matching_columns(self._origin, row):
             raise TamperDetected(f"entry {row.position}", "its bytes are those of another position")
 
     def check_index(self, index: int, leaf: Hash) -> None:
-        """Accept any index: without a key there is nothing to compare it with."""
+        """Accept any index: without a key there is no trusted tree to compare with."""
 
 
 class NoRowCheck:
-    """Believes every row, for those who compare rows with each other themselves."""
+    """Accepts every row, for verifiers that compare the rows themselves."""
 
     def check_row(self, row: EntryRow) -> None:
-        """Accept a row."""
+        """Accept any row."""
 
     def check_index(self, index: int, leaf: Hash) -> None:
-        """Accept an index."""
+        """Accept any index."""
 
 
 class SignedTree:
-    """The newest tree that a key of the log has signed, as far as the stored tiles lead to it."""
+    """The newest tree signed by a key of the log, read through the stored, untrusted tiles."""
 
     def __init__(self, reader: Reader, keys: Iterable[VerifierKey]) -> None:
         self._reader, self._keys = reader, tuple(keys)
@@ -69,15 +71,15 @@ class SignedTree:
         self._proofs = 0
 
     def has_leaf(self, leaf: Hash) -> bool:
-        """Tell whether a signed tree has this leaf, at any index."""
+        """Return whether the signed tree has this leaf at any index."""
         candidates = self._reader.find_by_prefix(leaf[:8])
         return any(self.has_leaf_at(index, leaf) for index in candidates)
 
     def has_leaf_at(self, index: int, leaf: Hash) -> bool | None:
-        """Tell whether the signed tree has this leaf at this index; None if it is not that large.
+        """Return whether the signed tree has this leaf at this index; None if it is too small.
 
-        An inclusion proof is made from the stored tiles and checked against the signed root: tiles
-        that were altered together with the entry do not lead there.
+        An inclusion proof is made from the stored tiles and checked against the signed root.  Tiles
+        that were altered to match an altered entry do not lead to that root.
         """
         checkpoint = self._checkpoint_covering(index)
         if checkpoint is None:
@@ -93,7 +95,7 @@ class SignedTree:
         return True
 
     def is_newer_than_tree(self, row: EntryRow) -> bool:
-        """Tell whether a row waits for its index, or got one behind the newest signed tree."""
+        """Return whether a row is pending, or was sequenced after the newest signed tree."""
         size = self._newest_size()
         behind = self._reader.rows(size, max(size, self._reader.head().size))
         return row in behind or row in self._reader.unsequenced_rows()
@@ -103,7 +105,7 @@ class SignedTree:
         return checkpoint.size if checkpoint else 0
 
     def _checkpoint_covering(self, index: int) -> Checkpoint | None:
-        """Return a signed checkpoint that covers an index, reading the newest one if need be."""
+        """Return a signed checkpoint that covers an index, or None if the newest does not."""
         known = self._checkpoint
         if known is not None and index < known.size:
             return known
@@ -114,7 +116,7 @@ class SignedTree:
         return newest
 
     def _newest_checkpoint(self) -> Checkpoint | None:
-        """Return the newest checkpoint in the store, if a key of this log has signed it."""
+        """Return the newest checkpoint in the store, or None if no key of this log signed it."""
         note = self._reader.checkpoint()
         try:
             newest = open_checkpoint(note, self._keys)[0] if note else None
@@ -128,7 +130,7 @@ class SignedTree:
 
 
 class WriterCheck:
-    """Believes a row that a writer of this log has tagged, or that a signed tree holds."""
+    """Accepts a row that a writer of this log has tagged, or that a signed tree contains."""
 
     def __init__(
         self,
@@ -142,16 +144,16 @@ class WriterCheck:
         self._keys, self._reload = write_keys, reload
 
     def check_row(self, row: EntryRow) -> None:
-        """Accept a row that was found by its position or index.  Raises `TamperDetected`."""
+        """Check a row found by its position or index.  Raises `TamperDetected`."""
         self._position.check_row(row)
         if self._is_tagged(row):
             return
         if self._keys is not None and not self._keys.is_enforced and row.tag is None:
-            return  # a writer of the release before may have written it
+            return  # written by a process of the previous release, which makes no tags
         if self._tree.has_leaf(leaf_of(row.data)):
             return
-        # Without the write key only this can be told of a row that no signed tree holds: whether
-        # it is so new that none could.
+        # Without the write key a tag cannot be verified.  A row outside every signed tree is then
+        # accepted only if it is too new to be in one.
         if self._keys is None and self._tree.is_newer_than_tree(row):
             return
         why = "no writer of this log wrote it, and no signed tree holds it"
@@ -170,7 +172,7 @@ class WriterCheck:
         return keys.accepts_entry(row.data, row.tag)
 
     def check_index(self, index: int, leaf: Hash) -> None:
-        """Accept that an entry has this index.  Raises `TamperDetected`."""
+        """Check that the entry with this leaf hash has this index.  Raises `TamperDetected`."""
         if self._tree.has_leaf_at(index, leaf) is False:
             raise TamperDetected(
                 f"entry {index}", "the signed tree has another entry at this index"

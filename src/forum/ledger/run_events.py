@@ -1,8 +1,8 @@
-"""The entries of a run in the order of the log: as they come, or a page of them.
+"""Read the entries of a run in log order: incrementally as they are sequenced, or in pages.
 
-Within a strand an entry is committed before the next one, so its index is the smaller one.  A page
-of a run is merged from its strands, each of which is read from where the page begins: that takes
-one look at each strand, and no more entries than the page has.
+Within a strand an entry is committed before the next one, so indexes increase along a strand.  A
+page of a run is a k-way merge of its strands, each read from the start of the page.  Besides the
+search for that start, at most about twice as many entries are read as the page holds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,40 +14,41 @@ from forum.ledger.entry import leaf_of, peek_run
 from forum.ledger.ports import Reader
 
 _MAX_LOG_SCAN = 1000
-"""How much more of the log is rather looked through than every strand of the run."""
+"""Up to this many new entries, the log is scanned instead of every strand of the run."""
 
 
 class SequencedEntry(msgspec.Struct, frozen=True):
-    """An entry that has its index."""
+    """An entry with its index."""
 
     index: int
     data: bytes
 
 
 class RunEventReader(msgspec.Struct):
-    """Yields each entry of a run once, by rising index, from behind one of them."""
+    """Returns each entry of a run once, by ascending index, starting after the index `after`."""
 
     reader: Reader
     run: str
     after: int = -1
     _size: int = 0
-    """How much of the log was looked at."""
+    """The size of the log up to which entries were read."""
     _read: dict[str, int] = {}
-    """How much of each strand was yielded."""
+    """The number of entries of each strand that were read."""
 
     def read_new(self) -> list[SequencedEntry]:
-        """Return what has got an index since it was last asked."""
-        # The size first: an entry below it is in its strand by now.  Whatever is sequenced while
-        # the strands are read waits for the next time, or a smaller index could come after it.
+        """Return the entries that were sequenced since the last call, by ascending index."""
+        # Read the size first: every entry below it is in its strand by now.  Entries sequenced
+        # while the strands are read are left to the next call; otherwise an entry of a strand that
+        # was read earlier could follow with a smaller index.
         size = self.reader.head().size
         if size == self._size:
             return []
         if not self._size and self.after >= 0:
-            # Somebody who comes back: what it has already had is not read again.
+            # A client that reconnects: skip the entries that it already has.
             self._read = find_strand_starts(self.reader, self.run, self.after)
         is_near = self._size and size - self._size <= _MAX_LOG_SCAN
         found = self._read_from_log(size) if is_near else self._read_from_strands(size)
-        # Only now: where the store fails half-way, all of it is read again.
+        # Set only now: if the store fails in between, the next call reads the same range again.
         self._size = size
         fresh = sorted((e for e in found if e.index > self.after), key=lambda e: e.index)
         if fresh:
@@ -76,13 +77,16 @@ class RunEventReader(msgspec.Struct):
 
 
 def find_strand_starts(reader: Reader, run: str, after: int) -> dict[str, int]:
-    """Return for each strand of a run the position of its first entry behind an index."""
+    """Return for each strand of a run the position of its first entry after an index.
+
+    This is a binary search in all strands at once, with one query per round.
+    """
     lengths = reader.strand_lengths(run)
     low = dict.fromkeys(lengths, 0)
     if after < 0:
         return low
     high = dict(lengths)
-    # The last entry first: of most strands all entries are on one side of the index.
+    # Probe the last entry first: most strands lie entirely on one side of the index.
     probes = {strand: length - 1 for strand, length in lengths.items() if length}
     while probes:
         found = _read_sequenced_at(reader, run, list(probes.items()), after + 1)
@@ -99,8 +103,9 @@ def find_strand_starts(reader: Reader, run: str, after: int) -> dict[str, int]:
 def read_page(
     reader: Reader, run: str, after: int, limit: int
 ) -> tuple[list[SequencedEntry], bool]:
-    """Return the next entries of a run behind an index, and whether there are more."""
-    # The size first, as for a feed: whatever is sequenced meanwhile is left to a later page.
+    """Return the next entries of a run after an index, and whether there are more."""
+    # Read the size first, as in `RunEventReader`: entries sequenced meanwhile are left to a later
+    # page.
     size = reader.head().size
     heads = _open_cursors(reader, run, find_strand_starts(reader, run, after), size, limit)
     page: list[SequencedEntry] = []
@@ -116,7 +121,7 @@ def read_page(
 
 
 class _StrandCursor:
-    """The next entry of a strand, and those behind it."""
+    """The next entry of a strand, and an iterator over those after it, ordered by index."""
 
     __slots__ = ("entry", "rest")
 
@@ -130,7 +135,7 @@ class _StrandCursor:
 def _open_cursors(
     reader: Reader, run: str, starts: Mapping[str, int], size: int, limit: int
 ) -> list[_StrandCursor]:
-    """Return the strands of a run that go on, by their next entries: a heap."""
+    """Return a heap of cursors, one for each strand that has an entry from its start on."""
     places = list(starts.items())
     heads = []
     for (strand, n), entry in zip(
@@ -147,7 +152,11 @@ def _open_cursors(
 def _read_following(
     reader: Reader, run: str, strand: str, n: int, size: int, limit: int
 ) -> Iterator[SequencedEntry]:
-    """Yield the entries of a strand from a position on, at most twice as many as are taken."""
+    """Yield the entries of a strand from a position on.
+
+    Batches double in size up to `limit`, so that at most about twice as many entries are read as
+    the page takes.
+    """
     count = 1
     while True:
         places = [(strand, position) for position in range(n, n + count)]
@@ -161,7 +170,7 @@ def _read_following(
 def _read_sequenced_at(
     reader: Reader, run: str, places: Sequence[tuple[str, int]], size: int
 ) -> list[SequencedEntry | None]:
-    """Return the entries at some places, but for those that a log of this size does not have."""
+    """Return the entries at these (strand, n) pairs; None for those not in a log of this size."""
     found = reader.entries_at(run, places)
     indexes = iter(reader.indexes([leaf_of(data) for data in found if data is not None]))
     numbered = [(data, None if data is None else next(indexes)) for data in found]

@@ -1,12 +1,13 @@
-"""Secrets: what must never be recorded, and gives way to its name before anything is hashed.
+"""Secret masking: replace secret values by their names before anything is hashed or stored.
 
-A secret is looked for as it is, and as programs like to write it: escaped for JSON, in base64,
-percent-encoded.  Every byte of every occurrence is hidden, also where two of them overlap; what
-holds no secret stays as it is.  What is masked already is not changed by the same mask again.
+A secret is found in plain form and in common encodings: escaped for JSON, base64, percent-encoded.
+Every byte of every occurrence is masked, also where occurrences overlap; content without a secret
+is not changed.  Masking is idempotent.
 
-Two limits.  A value of less than `MIN_SECRET_LENGTH` bytes is left alone: it would shred ordinary
-text.  And a value that holds a bracket could be spelled by the mark of another secret together with
-the text around it, which tells nothing to anybody who does not know the value.
+There are two limits.  A value shorter than `MIN_SECRET_LENGTH` bytes is not masked, because it
+would occur by chance in ordinary text.  A value that contains a bracket may appear after masking,
+formed by the mark of another secret and the text around it; this reveals nothing to a reader who
+does not know the value.
 """
 
 import re
@@ -22,10 +23,10 @@ from forum.ledger.body import CHUNK_SIZE, Content
 from forum.ledger.entry import Facts
 
 MIN_SECRET_LENGTH = 8
-"""A shorter value is not masked."""
+"""Length in bytes below which a value is not masked."""
 
 _MAX_MATCHER_BYTES = 1 << 30
-"""The most memory for the matcher, which takes what it needs: keys of many lines are long."""
+"""Memory limit of the matcher, which allocates on demand: multi-line keys need large automata."""
 _NOT_UNRESERVED = re.compile(rb"[^A-Za-z0-9._~-]")  # RFC 3986 section 2.3
 _NOT_ASCII = re.compile(r"[^\x00-\x7e]")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
@@ -37,27 +38,27 @@ _SECRET_NAMES = ("_KEY", "APIKEY", "_TOKEN", "_SECRET", "PASSWORD", "PASSWD", "_
 
 
 def is_secret_name(variable: str) -> bool:
-    """Tell whether a variable of the environment is called like those that hold secrets."""
+    """Return whether the name of an environment variable suggests that it holds a secret."""
     return variable.upper().endswith(_SECRET_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
 class SecretMask:
-    """Hides secrets.  Without any it does nothing, and costs nothing."""
+    """Masks secrets in content, text and facts.  A mask without secrets does nothing."""
 
     _marks: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
-    """What stands for each form of each secret."""
+    """The replacement for each encoding of each secret."""
     _longest: int = field(default=0, repr=False)
     _search: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_secrets(cls, secrets: Mapping[str, bytes]) -> Self:
-        """Hide these values behind their names; one that is too short is ignored."""
+        """Return a mask that replaces these values by their names; too short values are ignored."""
         values = {name: value for name, value in secrets.items() if len(value) >= MIN_SECRET_LENGTH}
         forms = {form: name for name, value in values.items() for form in _encodings_of(value)}
         if not forms:
             return cls()
-        # Of those that begin at one byte the matcher takes the first: that must be the longest.
+        # An alternation matches the first alternative that fits, so the longest must come first.
         inorder = sorted(forms, key=len, reverse=True)
         found = re2.compile(b"|".join(map(re2.escape, inorder)), _matcher_options()).search
         marks = {form: _mark(name, found) for form, name in forms.items()}
@@ -67,44 +68,44 @@ class SecretMask:
         return self._search is not None
 
     def has_secret(self, data: bytes) -> bool:
-        """Tell whether there is a secret in these bytes."""
+        """Return whether these bytes contain a secret."""
         return self._search is not None and self._search(data) is not None
 
     def may_have_secret(self, *values: object) -> bool:
-        """Tell whether there may be a secret in texts, and in facts: one look at all of them."""
+        """Return whether these texts and facts may contain a secret, with one search over all."""
         try:
             return self.has_secret(_encoder.encode(values))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return True  # they cannot be written, and whoever refuses them is not to quote one
+            return True  # not encodable: mask them, because the error message may quote them
 
     def mask_content(self, content: Content) -> Content:
-        """Return this very content if there is no secret in it, and otherwise one that hides it."""
+        """Return the same object if the content holds no secret, and otherwise a masked view."""
         if self._search is None or not self._has_secret_in_chunks(content.chunks()):
             return content
         return _MaskedContent(content, self, sum(map(len, self.mask_chunks(content.chunks()))))
 
     def mask_text(self, text: str) -> str:
-        """Return a text without secrets."""
+        """Return a text with its secrets masked."""
         if self._search is None or not self._search(data := text.encode(errors="surrogatepass")):
             return text
         return b"".join(self.mask_chunks([data])).decode(errors="replace")
 
     def mask_label(self, label: str) -> str:
-        """Return a label without secrets; it stays a label, which has no spaces."""
+        """Return a label with its secrets masked; spaces in marks are replaced to keep it valid."""
         hidden = self.mask_text(label)
         return label if hidden == label else hidden.replace(" ", ":")
 
     def mask_facts(self, facts: F) -> F:
-        """Return facts without secrets in their texts."""
+        """Return facts with the secrets in their strings masked."""
         hidden: F = self._mask_value(facts)
         return hidden
 
     def mask_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the bytes with marks in place of secrets, wherever the pieces were cut."""
+        """Yield the bytes with secrets masked, also those that span several chunks."""
         window, done = b"", 0
         for chunk in chunks:
             window += chunk
-            # What begins from here on may end in a later piece.
+            # A secret that starts at or after this offset may end in a later chunk.
             sure = max(0, len(window) - self._longest + 1)
             piece, done = self._replace(window, done, sure)
             yield piece
@@ -112,9 +113,9 @@ class SecretMask:
         yield self._replace(window, done, len(window))[0]
 
     def _replace(self, window: bytes, done: int, sure: int) -> tuple[bytes, int]:
-        """Return what stands for the bytes from `done` on, and up to where that is so.
+        """Return the masked bytes of the window from `done` on, and the offset where they end.
 
-        All occurrences are seen to that begin before `sure`.
+        All secrets that start before `sure` are masked.
         """
         pieces: list[bytes] = []
         for start, end in self._spans(window, sure):
@@ -125,7 +126,7 @@ class SecretMask:
         return b"".join(pieces), max(done, sure)
 
     def _spans(self, window: bytes, sure: int) -> Iterator[tuple[int, int]]:
-        """Yield where the longest secrets are that begin before `sure`, overlapping or not."""
+        """Yield the span of the longest secret at each start before `sure`, overlapping or not."""
         at = 0
         while self._search and (found := self._search(window, at)):
             start, end = found.span()
@@ -151,21 +152,24 @@ class SecretMask:
                 return type(value)(**hidden) if hidden != members else value
             case list() | tuple():
                 return type(value)(map(self._mask_value, value))
-            case str() if type(value) is str:  # a string enum is closed, and says nothing else
+            case str() if type(value) is str:  # not a string enum, whose values are fixed
                 return self.mask_text(value)
             case _:
                 return value
 
 
 class _MaskedContent(msgspec.Struct, frozen=True):
-    """Content in which secrets are hidden while it is read."""
+    """Content whose secrets are masked while it is read."""
 
     content: Content
     mask: SecretMask
     size: int
 
     def chunks(self) -> Iterator[bytes]:
-        """Read it in full pieces, but for the last: marks are shorter or longer than secrets."""
+        """Yield chunks of `CHUNK_SIZE`, the last one shorter.
+
+        Masked chunks are split again, because a mark and its secret differ in length.
+        """
         rest = b""
         for piece in self.mask.mask_chunks(self.content.chunks()):
             rest += piece
@@ -178,7 +182,7 @@ class _MaskedContent(msgspec.Struct, frozen=True):
 
 
 def _encodings_of(value: bytes) -> Iterator[bytes]:
-    """Yield how a secret may be written."""
+    """Yield the encodings of a secret that are searched for."""
     for encoded in (standard_b64encode(value), urlsafe_b64encode(value)):
         yield from (encoded, encoded.rstrip(b"="))
     yield _NOT_UNRESERVED.sub(lambda byte: b"%%%02X" % ord(byte[0]), value)
@@ -187,14 +191,14 @@ def _encodings_of(value: bytes) -> Iterator[bytes]:
         texts = {value.decode()}
     except UnicodeDecodeError:
         return
-    # Twice: the arguments of a tool are JSON, and stand as a text in the JSON of a reply.
+    # Twice, because the arguments of a tool call are JSON inside a string of the reply's JSON.
     for _ in range(2):
         texts = {form for text in texts for form in _json_encodings(text)}
         yield from (text.encode() for text in texts)
 
 
 def _json_encodings(text: str) -> tuple[str, str]:
-    """Return how a text stands in JSON, and in JSON that is kept to ASCII."""
+    """Return a text as escaped in JSON, and in JSON restricted to ASCII."""
     escaped = msgspec.json.encode(text).decode()[1:-1]
     return escaped, _NOT_ASCII.sub(_code_units, escaped)
 
@@ -205,14 +209,14 @@ def _code_units(character: re.Match[str]) -> str:
 
 
 def _mark(name: str, search: Callable[..., Any]) -> bytes:
-    """Return what stands for a secret: its name, unless that would tell one."""
+    """Return the mark of a secret: its name, unless the mark would itself contain a secret."""
     mark = f"[secret {_NOT_PLAIN.sub('_', name)}]".encode()
     return b"[secret]" if search(mark) else mark
 
 
 def _matcher_options() -> Any:  # noqa: ANN401  re2 has no types
     options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes are bytes
+    options.encoding = re2.Options.Encoding.LATIN1  # match bytes, not UTF-8 characters
     options.max_mem = _MAX_MATCHER_BYTES
     options.never_capture = True
     options.log_errors = False

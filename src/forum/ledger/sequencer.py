@@ -1,9 +1,10 @@
-"""From durable entries to a signed, witnessed tree.
+"""Turn durable entries into a signed and witnessed tree: sequence, sign, publish.
 
-The order is: read what has no index -> compute -> **in one transaction give out the indexes, store
-the tiles and swap (size, root)** -> sign -> remember what was signed -> publish -> ask witnesses.
-What a crash leads to is written beside each step.  The swap is a compare-and-set: two sequencers
-at once may waste work, but they cannot make two trees.
+The order is: read the entries without an index -> compute the new tree -> **in one transaction
+assign the indexes, store the tiles and swap (size, root)** -> sign -> store the note in the guard
+-> store it in the database -> ask the witnesses.  A comment at each step says what a crash there
+leads to.  The swap is a compare-and-set: two concurrent sequencers may waste work, but they cannot
+make two trees.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -54,17 +55,17 @@ from forum.tlog import (
 )
 
 MAX_BATCH_ENTRIES = 10_000
-"""The most entries that get their indexes in one transaction."""
+"""The largest number of entries that get their indexes in one transaction."""
 
 MAX_CLOCK_SKEW_S = 300
-"""How far, in seconds, two clocks may be apart before one of them is called wrong."""
+"""The largest difference between two clocks, in seconds, that is not reported as an error."""
 
 _MAX_LOOKBACK = 16
-"""How many checkpoints to go back for a time that is not in the future."""
+"""How many checkpoints are searched backwards for a cosignature time that is not in the future."""
 
 
 class Sequencer:
-    """Gives indexes to the entries of one log."""
+    """Assigns indexes to the entries of one log."""
 
     def __init__(
         self, store: Store, keys: WriteKeys | None = None, reload: ReloadKeys = lambda: None
@@ -74,57 +75,63 @@ class Sequencer:
         self._head: TreeHead | None = None
 
     def sequence_batch(self, limit: int = MAX_BATCH_ENTRIES) -> int:
-        """Give indexes to some waiting entries, and return to how many."""
+        """Assign indexes to up to `limit` pending entries, and return how many got one.
+
+        Raises `ConcurrentUpdate` if another sequencer was faster, `TamperDetected` if an entry has
+        an index already.
+        """
         batch = self._quarantine_foreign(self._store.pending_entries(limit))
-        # Stopped here: nothing has happened, the entries still wait.
+        # A crash here changes nothing: the entries are still pending.
         leaves = batch.leaves
         if not leaves:
             return 0
         self._check_no_second_index(batch, leaves, limit)
         old = self._store.head()
         tree = self._load(old)
-        # From here the tree in memory is ahead of the store, until the swap tells.
+        # `extend` changes the cached tree before the store commits.  The cache is dropped first, so
+        # that after a failed swap the next call loads the tree from the store.
         self._tree = self._head = None
         tiles = tree.extend(leaves)
         new = TreeHead(tree.size, tree.root())
-        # Stopped before the commit: nothing has happened.  Stopped after it, even without
-        # hearing of it: the entries have their indexes and wait no more, and whoever comes next
-        # begins at the new head.
+        # A crash before the commit changes nothing.  After the commit, even if the acknowledgement
+        # is lost in a crash, the entries have their indexes and are no longer pending, and the next
+        # sequencer starts from the new head.
         self._store.advance_head(old, new, batch, tiles)
         self._tree, self._head = tree, new
         return len(leaves)
 
     def _quarantine_foreign(self, batch: PendingEntries) -> PendingEntries:
-        """Return what writers of this log wrote, having set all else aside.
+        """Return the rows that writers of this log wrote, after moving all others to quarantine.
 
-        A row that somebody put into the database is no reason to stop: the rest goes on, and the
-        position that it took becomes free.
+        A foreign row, inserted into the database by an attacker, must not stop the log: the other
+        entries are sequenced, and the position that the row took becomes free.
         """
         own = [at for at, row in enumerate(batch.rows) if self._is_from_writer(row)]
         if len(own) < len(batch.rows) and (keys := self._reload()) is not None:
-            # The key may have been rotated since this process started: what another writer was
-            # acknowledged must not be set aside.
+            # The write key may have been rotated since this process started.  Entries that were
+            # acknowledged to another writer must not be quarantined.
             self._keys = keys
             own = [at for at, row in enumerate(batch.rows) if self._is_from_writer(row)]
         if len(own) == len(batch.rows):
             return batch
-        # Stopped before or after this commit: the next sequencer decides the same.
+        # A crash before or after this commit is harmless: the next sequencer decides the same.
         self._store.move_to_quarantine(batch.select(set(range(len(batch.rows))).difference(own)))
         return batch.select(own)
 
     def _check_no_second_index(
         self, batch: PendingEntries, leaves: Sequence[bytes], limit: int
     ) -> None:
-        """Refuse to give a second index to an entry: the tree would hold it twice for ever.
+        """Raise if a pending entry has an index already: the tree would hold it twice for ever.
 
-        No crash leads to that, since indexes are given in one transaction; an edit of the
-        database does.
+        No crash leads to this state, because an index is assigned and the entry removed from the
+        queue in one transaction; an edit of the database does.  Raises `TamperDetected`, or
+        `ConcurrentUpdate` if another sequencer assigned the indexes meanwhile.
         """
         indexes = self._store.indexes([Hash(leaf) for leaf in leaves])
         twice = [at for at, index in enumerate(indexes) if index is not None]
         if not twice:
             return
-        # Another sequencer may have been faster: then they wait no more.
+        # If another sequencer was faster, these entries are no longer pending.
         waiting = set(self._store.pending_entries(limit).keys)
         for at in twice:
             if batch.keys[at] in waiting:
@@ -138,13 +145,15 @@ class Sequencer:
         if self._keys is None:
             return True
         if row.tag is None:
+            # Until tags are enforced, writers of the previous release may append without them.
             return not self._keys.is_enforced
         return self._keys.accepts_entry(row.data, row.tag)
 
     def drain(self) -> int:
-        """Give an index to every entry that waits now; another sequencer may help.
+        """Sequence every entry that is pending now, and return how many this process sequenced.
 
-        What is appended meanwhile is left to others, or this would not end while they append.
+        Another sequencer may do part of the work.  Entries appended meanwhile are left out;
+        otherwise this would not end while writers append.
         """
         done, span = 0, self._store.pending_span()
         end = span[1] if span else 0
@@ -153,10 +162,10 @@ class Sequencer:
             try:
                 done += self.sequence_batch()
             except ConcurrentUpdate:
-                before = None  # another sequencer goes on, so the look below finds something else
+                before = None  # another sequencer made progress, so the comparison below must fail
             span = self._store.pending_span()
             if span == before:
-                break  # a row that waits without its entry, in a tampered file: no step removes it
+                break  # no progress: in a tampered database a pending row may lack its entry
         return done
 
     def _load(self, head: TreeHead) -> Tree:
@@ -174,11 +183,15 @@ class Publication(msgspec.Struct, frozen=True):
     refused: tuple[WitnessRefused, ...] = ()
     unreachable: tuple[WitnessUnreachable, ...] = ()
     clock_warnings: tuple[str, ...] = ()
-    """Why the clock of this machine seems to be wrong, if it does."""
+    """Warnings that the clock of this machine disagrees with other clocks."""
 
 
 class Publisher:
-    """Signs the trees of one log, never two that contradict each other."""
+    """Signs the trees of one log, and never two trees that contradict each other.
+
+    The guard, outside the database, holds the last signed note.  A tree is signed only if it is
+    consistent with that note, so a database restored from an old backup cannot fork the log.
+    """
 
     def __init__(  # noqa: PLR0913  the last three have a default
         self,
@@ -191,24 +204,30 @@ class Publisher:
         follows: Collection[VerifierKey] = (),
         clock: Clock | None = None,
     ) -> None:
-        """Sign with a key, which follows others that the log had before."""
+        """Use `key` to sign; `follows` are the keys that signed for the log before it."""
         self._store, self._key, self._guard = store, key, guard
         self._policy, self._cosigners, self._clock = policy, cosigners, clock
         self._own = (key.verifier(), *follows)
 
     def sign(self) -> bytes:
-        """Return the signed checkpoint of the tree as it stands."""
+        """Return the signed checkpoint of the current tree.
+
+        Raises `GuardMissing`, `RollbackDetected`, `LogKeyRetired`.
+        """
         while True:
             try:
                 return self._sign()
             except ConcurrentUpdate:
-                continue  # another signer has moved the guard: look again at what it signed
+                continue  # another signer advanced the guard: read again what it signed
 
     def publish(self) -> Publication:
-        """Sign the tree as it stands and ask every witness for its cosignature."""
+        """Sign the current tree and ask every witness for its cosignature.
+
+        A witness that refuses or cannot be reached is reported in the result, not raised.
+        """
         publication = self._publish()
         if publication.refused and self._store.head().size > publication.checkpoint.size:
-            # Another process was faster: the witness has seen a larger tree.  Ask about that.
+            # Another process may have shown the witness a larger tree.  Ask again with that one.
             return self._publish()
         return publication
 
@@ -224,7 +243,7 @@ class Publisher:
                 unreachable.append(error)
         parsed = Note.parse(note)
         checkpoint = Checkpoint.parse(parsed.text)
-        # Stopped before this: the next publication asks the witnesses again.
+        # After a crash before this line, the next publication asks the witnesses again.
         self._store.save_checkpoint(checkpoint.size, note)
         witnessed = is_witnessed(parsed, self._policy)
         return Publication(
@@ -237,22 +256,23 @@ class Publisher:
         )
 
     def _check_clock(self, note: Note, before: Note, size: int) -> Iterator[str]:
-        """Yield where the clock of this machine disagrees with other clocks.
+        """Yield a warning for each clock that disagrees with the clock of this machine.
 
-        Entries are given their times by this clock; what it gets wrong stays wrong for ever.
+        Entries get their times from this machine's clock, and a wrong time cannot be corrected.
         """
         if self._clock is None:
             return
         now = self._clock()
         others = {"the database's": self._store.now() // 1_000_000}
-        # Only who has cosigned just now says what time it is.
+        # Only new cosignatures show the current time; earlier ones show when they were made.
         fresh = tuple(s for s in note.signatures if s not in before.signatures)
         for seen in self._verify_cosignatures(Note(note.text, fresh)) if fresh else ():
             others[f"that of witness {seen.key.name}"] = seen.time
         last = self._store.checkpoint(size - 1)
         past = quorum_time(self._verify_cosignatures(last), self._policy) if last else 0
         if past > now // 1_000_000 + MAX_CLOCK_SKEW_S:
-            # The other way round says nothing: a log may rest for as long as it likes.
+            # Compared only if it is in the future.  A checkpoint that was cosigned long ago does
+            # not show a wrong clock: the log may have been idle.
             others["the last checkpoint's"] = past
         for name, time in others.items():
             skew = now // 1_000_000 - time
@@ -264,16 +284,17 @@ class Publisher:
                 )
 
     def _sign(self) -> bytes:
-        # In this order.  A note is in the guard before it is in the store, and the tree only grows;
-        # read the other way round, what another signer does in between would look like a lost
-        # guard, or like a database that was rolled back.
+        # The order of these reads matters.  A note is in the guard before it is in the store, and
+        # the tree only grows.  In another order, a concurrent signer's progress between two reads
+        # would look like a lost guard, or like a database that was rolled back.
         kept = self._store.checkpoint()
         last = self._guard.latest()
         head = self._store.head()
         if last is None and kept is not None:
             raise GuardMissing(self._store.origin, parse_checkpoint(kept).size)
         if last is not None and self._continues(last, head):
-            # The same tree as before.  If we were stopped before it was published, it is now.
+            # The tree is already signed.  After a crash between guard and store, the note is only
+            # in the guard: store it now.
             if kept is None or parse_checkpoint(kept).size != head.size:
                 self._store.save_checkpoint(head.size, last)
                 return last
@@ -281,21 +302,24 @@ class Publisher:
         self._check_key(last)
         checkpoint = Checkpoint(self._store.origin, head.size, head.root)
         note = sign_checkpoint(checkpoint, self._key).encode()
-        # Remember first, show second.  Stopped in between: the next signer finds the note in the
-        # guard and shows it, or signs a tree that continues it.  The other order could show a
-        # note that a restored database later contradicts.
+        # Guard first, store second.  After a crash in between, the next signer finds the note in
+        # the guard and stores it, or signs a tree that continues it.  In the other order a note
+        # could be published and, after a restore of the database, be contradicted by the next one.
         self._guard.advance(last, note)
         self._store.save_checkpoint(head.size, note)
         return note
 
     def _check_key(self, last: bytes | None) -> None:
-        """Refuse to sign behind a key that has taken the log over from this one."""
+        """Raise `LogKeyRetired` if the last note is signed by a successor of this key."""
         signatures = Note.parse(last).signatures if last else ()
         if last and not any(s.claims_key(key) for s in signatures for key in self._own):
             raise LogKeyRetired(self._store.origin)
 
     def _continues(self, last: bytes, head: TreeHead) -> bool:
-        """Tell whether the tree is the one last signed; raise if it does not continue it."""
+        """Return whether the tree is the one last signed.
+
+        Raises `RollbackDetected` if it does not continue the tree last signed.
+        """
         signed = parse_checkpoint(last)
         try:
             if signed.size:
@@ -309,19 +333,22 @@ class Publisher:
         return prove_consistency(TreeView(new, self._store.read_tile), old, new)
 
     def _ask_witness(self, cosigner: Cosigner, note: bytes) -> bytes:
-        """Return the note with what this witness adds to it."""
+        """Return the note with the cosignatures of this witness added.
+
+        Raises `WitnessRefused`, `WitnessUnreachable`, `CosignatureRefused`.
+        """
         parsed = Note.parse(note)
         text, own = parsed.text, parsed.signatures
         if any(signature.name == cosigner.name for signature in own):
-            return note  # its first cosignature is the earlier, and so the better, evidence
+            return note  # the first cosignature has the earlier time, so it is better evidence
         try:
-            # Malformed is also what it gets that asks for a proof which cannot exist.
+            # `_prove` raises Malformed too, for a witness that asks for an impossible proof.
             answered = Note.parse(note + cosigner.cosign(note, self._prove).encode())
             verify_cosignatures(answered, self._policy.witness_keys)
         except (Malformed, SignatureRejected, UnicodeEncodeError) as error:
             raise WitnessRefused(cosigner.name, f"its answer does not hold: {error}") from None
         if answered.text != text:
-            # An empty line in the answer makes all that stands above it part of the text.
+            # A reply with an empty line would turn everything above that line into signed text.
             raise WitnessRefused(cosigner.name, "its answer does not belong below this checkpoint")
         known = {(key.name, key.key_id) for key in self._policy.witness_keys}
         added = [s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known]
@@ -332,9 +359,10 @@ class Publisher:
         return completed.encode()
 
     def _check_times(self, witness: str, added: Note) -> None:
-        """Refuse cosignatures whose times cannot be right: what is stored bounds every entry.
+        """Raise `CosignatureRefused` for cosignature times that cannot be right.
 
-        A larger tree is cosigned later: by the same witness, and by the quorum.
+        Stored times bound the times of entries, so a wrong one would refute honest entries.  Times
+        must not decrease as the tree grows, neither those of one witness nor those of the quorum.
         """
         now = self._clock() // 1_000_000 if self._clock else None
         size = Checkpoint.parse(added.text).size
@@ -351,10 +379,11 @@ class Publisher:
                 raise CosignatureRefused(witness, f"{why}; its clock is wrong")
 
     def _last_cosigned_time(self, witness: VerifierKey, size: int, now: int | None) -> int:
-        """Return when a tree smaller than this one was last cosigned, by a witness or the quorum.
+        """Return when a tree smaller than `size` was last cosigned, by a witness or the quorum.
 
-        A time that has not come yet is passed over: then it was that clock which was wrong, and
-        refusing all others until then would leave the log without witnesses.
+        A time in the future is skipped: the clock that made it was wrong, and refusing every
+        cosignature until that time would leave the log without witnesses.  Return 0 if there is no
+        usable time.
         """
         for _ in range(_MAX_LOOKBACK):
             note = self._store.checkpoint(size - 1) if size else None
@@ -368,11 +397,11 @@ class Publisher:
             try:
                 size = parse_checkpoint(note).size
             except Malformed:
-                return 0  # somebody has written into the database; whoever verifies finds it
+                return 0  # the database was edited, which the verifier reports
         return 0
 
     def _verify_cosignatures(self, note: Note | bytes) -> tuple[Cosignature, ...]:
-        """Return the cosignatures of a note; of one that does not hold, none."""
+        """Return the verified cosignatures of a note, or none if the note is invalid."""
         try:
             parsed = note if isinstance(note, Note) else Note.parse(note)
             return verify_cosignatures(parsed, self._policy.witness_keys)

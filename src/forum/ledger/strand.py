@@ -1,12 +1,12 @@
 """A strand: a chain of entries with one writer at a time.
 
-The position is the fence.  A writer carries the head of its strand and appends at the next
-position; the store lets each position be taken once.  Whoever finds it taken has been overtaken:
-it adopts what is recorded there if that is the very step it was about to record, and otherwise
-stops.  So a writer that was paused, or declared dead too early, cannot add to a strand that its
-successor has gone on with, and nobody has to be told about it.
+The position is the fencing token.  A writer knows the head of its strand and appends at the next
+position; the store accepts each position once.  A writer that finds its position taken has been
+overtaken: it adopts the recorded entry if that is the step it was about to record, and otherwise
+raises.  So a writer that was paused, or declared dead too early, cannot append to a strand that its
+successor has continued, and no notification of the old writer is needed.
 
-Every draft of every writer passes one place, where its secrets give way to their names.
+Every draft of every writer passes `Strand._prepare`, which replaces secrets by their names.
 """
 
 from collections.abc import Sequence
@@ -39,17 +39,20 @@ from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Hash
 
 TAGS_STRAND = "tags"
-"""The strand of the log's own run that says from where on entries carry tags."""
+"""The strand of the log's own run that records from which index on entries carry tags."""
 
 WRITE_KEY_MARK = "write-key"
-"""Under this name the store keeps a mark of the write key that the writers of a log use."""
+"""The name under which the store keeps a head tagged with the writers' current write key."""
 
 TAGGED_STRANDS = frozenset({ACCESS_STRAND})
-"""Strands of the log's own run whose head is tagged: what they end with must not be taken away."""
+"""Strands of the log's own run whose head is tagged, so that a truncation is detected.
+
+Removing the last entry of the access strand could undo the revocation of a key.
+"""
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A body that a draft wants to commit to."""
+    """A body that the entry of a draft will commit to."""
 
     name: str
     content: Content
@@ -57,7 +60,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What a writer wants recorded at the next position of its strand."""
+    """The content of an entry to be recorded at the next position of a strand."""
 
     step: str
     actor: str
@@ -68,14 +71,14 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class RecordedEntry(NamedTuple):
-    """An entry that is in the store, with its id."""
+    """A stored entry with its id."""
 
     leaf: Hash
     entry: Entry[Any]
 
 
 class WriterContext(msgspec.Struct, frozen=True):
-    """What every writer of one log writes with."""
+    """The dependencies that all writers of one log share."""
 
     store: Reader
     append: Append
@@ -85,17 +88,17 @@ class WriterContext(msgspec.Struct, frozen=True):
     salts: Salts
     mask: SecretMask
     tags: WriteKeys | None = None
-    """What marks entries as written by us; without it the sequencer may refuse them."""
+    """Keys for the tags of entries; the sequencer may quarantine entries without a tag."""
 
 
 class Strand:
-    """One strand as its writer holds it: first what is recorded is played, then it is live."""
+    """A writer's view of one strand: recorded steps are replayed first, then new ones appended."""
 
     def __init__(
         self, pen: WriterContext, run: str, name: str, *, at_end: bool = False, new: bool = False
     ) -> None:
         if pen.mask.has_secret(f"{run}/{name}".encode(errors="replace")):
-            # A name is how others find the strand: with a mark in it they would not.
+            # A name cannot be masked, because readers find the strand by it.
             raise Malformed(
                 "strand", f"a secret in its name: {pen.mask.mask_label(f'{run}/{name}')}"
             )
@@ -105,29 +108,29 @@ class Strand:
         self._n, self._head = 0, ""
         if at_end:
             self._skip_to_end()
-        elif not new:  # of what nobody has written yet, there is nothing to read
+        elif not new:  # a new strand has no entries, so the query is saved
             self._load()
 
     @property
     def head(self) -> Hash | None:
-        """The id of the last entry, the cause of what comes next."""
+        """The id of the last entry, or None if the strand is empty."""
         return Hash.from_hex(self._head) if self._head else None
 
     @property
     def length(self) -> int:
-        """The number of entries in the strand, as far as this writer knows."""
+        """The number of entries in the strand that this writer knows of."""
         return self._n
 
     @property
     def loaded_entries(self) -> tuple[RecordedEntry, ...]:
-        """What was recorded when this writer took the strand up."""
+        """The recorded entries that this writer has loaded, replayed or not."""
         return tuple(self._recorded)
 
     def replay_step(self, step: str) -> RecordedEntry | None:
-        """Return the record of the next step, or nothing when the step has yet to be done.
+        """Return the recorded entry of the next step, or None if the step is not recorded yet.
 
-        A recorded step with another name is an error: the program that recorded this strand is
-        not the one that plays it.
+        Raises `StepMismatch` if the next recorded step has another name: the program that recorded
+        this strand is not the one that replays it.
         """
         if self._played == len(self._recorded):
             return None
@@ -138,7 +141,11 @@ class Strand:
         return found
 
     def append(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
-        """Record these at the next positions, all or none, and return what is recorded there."""
+        """Append these drafts at the next positions, all or none, and return the entries there.
+
+        If another writer recorded the same steps first, return its entries.  Raises `StepMismatch`
+        or `ConcurrentUpdate` if it recorded anything else.
+        """
         records, written = self._prepare(drafts)
         if not records:
             return ()
@@ -149,7 +156,7 @@ class Strand:
         return self._advance(written)
 
     async def append_async(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
-        """Do the same for a task: others go on while the entries become durable."""
+        """Append like `append`, without blocking other tasks until the entries are durable."""
         records, written = self._prepare(drafts)
         if not records:
             return ()
@@ -160,10 +167,10 @@ class Strand:
         return self._advance(written)
 
     def append_exclusive(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
-        """Record these, or raise `ConcurrentUpdate` where another writer was first.
+        """Append these drafts, or raise `ConcurrentUpdate` if another writer was first.
 
-        For those who act upon what they record: whoever adopted another writer's intent would
-        have its effect a second time.
+        For writers that act on the recorded entry: a writer that adopted the intent of another
+        would carry out its effect a second time.
         """
         records, written = self._prepare(drafts)
         try:
@@ -173,7 +180,7 @@ class Strand:
         return self._advance(written)
 
     async def append_exclusive_async(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
-        """Do the same for a task."""
+        """Append like `append_exclusive`, without blocking other tasks."""
         records, written = self._prepare(drafts)
         try:
             await self._pen.append_async(records)
@@ -182,7 +189,10 @@ class Strand:
         return self._advance(written)
 
     def _check_own_commit(self, written: tuple[RecordedEntry, ...]) -> None:
-        """Refuse to go on unless the writer was oneself, and only word of the commit was lost."""
+        """Raise `ConcurrentUpdate` unless the stored entries are the ones just written.
+
+        They are if the commit succeeded and only its acknowledgement was lost.
+        """
         there = self._pen.store.read_strand(self.run, self.name, self._n)
         found = [leaf_of(data) for data in islice(there, len(written))]
         if found != [record.leaf for record in written]:
@@ -195,7 +205,11 @@ class Strand:
     def _prepare(
         self, drafts: Sequence[Draft]
     ) -> tuple[list[EntryWrite], tuple[RecordedEntry, ...]]:
-        """Make the entries of these drafts, each linked to the one before it."""
+        """Return the entries of these drafts, each linked to the previous one by its hash.
+
+        Raises `StepMismatch` if recorded steps have not been replayed yet.
+        """
+        # Mask before encoding: neither the hash nor the stored bytes may depend on a secret.
         if self._pen.mask:
             drafts = [_mask_draft(draft, self._pen.mask) for draft in drafts]
         if drafts and self._played < len(self._recorded):
@@ -215,7 +229,7 @@ class Strand:
         return records, tuple(written)
 
     def _tag_effects(self, effects: tuple[Effect, ...], n: int, leaf: Hash) -> tuple[Effect, ...]:
-        """Return the effects of an entry with the tags that keep others from changing them."""
+        """Return the effects of an entry with tags, which reveal later edits of the database."""
         keys = self._pen.tags
         if keys is None:
             return effects
@@ -245,25 +259,29 @@ class Strand:
         return tuple(sorted(bodies, key=lambda body: body.name))
 
     def _adopt_existing(self, drafts: Sequence[Draft]) -> tuple[RecordedEntry, ...]:
-        """Take over what another writer, or our own lost commit, has recorded instead."""
+        """Return the entries at these positions, recorded by another writer or by a lost commit.
+
+        Raises `StepMismatch` or `ConcurrentUpdate` if they are not the steps of these drafts.
+        """
         self._load()
         found = []
         for draft in drafts:
             record = self.replay_step(draft.step)
             if record is None:
-                # All or none: whoever took the first of these positions stopped before the last.
+                # An append is all or none, so these drafts are not stored: the writer that took
+                # the first position recorded fewer steps.
                 raise ConcurrentUpdate(f"strand {self.run}/{self.name}")
             found.append(record)
         return tuple(found)
 
     def _skip_to_end(self) -> None:
-        """Begin behind what is recorded, for a writer that does not replay it."""
+        """Position this writer after the last entry, without loading the others."""
         last = self._pen.store.last_entry(self.run, self.name)
         if last is not None:
             self._n, self._head = self._pen.kinds.read(last).n + 1, leaf_of(last).hex()
 
     def _load(self) -> None:
-        """Read what the store has beyond what this writer knows."""
+        """Load the stored entries after the last one that this writer knows."""
         for data in self._pen.store.read_strand(self.run, self.name, self._n):
             entry = self._pen.kinds.read(data)
             self._recorded.append(RecordedEntry(leaf_of(data), entry))
@@ -274,7 +292,7 @@ class Strand:
 
 
 def _mask_draft(draft: Draft, mask: SecretMask) -> Draft:
-    """Return this very draft if there is no secret in it, and otherwise one that hides it."""
+    """Return the same object if the draft holds no secret, and otherwise a masked copy."""
     bodies = tuple([_mask_attachment(body, mask) for body in draft.bodies])
     if any(map(is_not, bodies, draft.bodies)):
         draft = replace(draft, bodies=bodies)

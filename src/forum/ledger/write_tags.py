@@ -1,9 +1,9 @@
-"""Tags: the mark by which a writer of this log shows the sequencer that an entry is its own.
+"""Tags: MACs with which writers of a log authenticate their entries to the sequencer.
 
 A tag is the id of a write key and a MAC under that key over the log's origin and the exact bytes
-of the entry.  It keeps somebody who can only write to the database from having rows of his own
-sequenced and signed.  It proves nothing to strangers: whoever holds the write key can make tags,
-so bundles do not carry them and readers of bundles do not ask for them.
+of the entry.  It prevents an attacker who can only write to the database from getting rows
+sequenced and signed.  A tag proves nothing to third parties, because every holder of the write key
+can make tags; so bundles do not contain tags and readers of bundles do not require them.
 """
 
 import hmac
@@ -19,16 +19,19 @@ from forum.errors import Malformed
 KEY_SIZE = 32
 
 ReloadKeys = Callable[[], "WriteKeys | None"]
-"""Reads the write keys of a log again, for a process that meets a tag which it does not know."""
+"""Returns the write keys of a log, read again after a rotation, or None if there are none."""
 
 _KEY_ID_SIZE = 4
 _MAC_SIZE = 16
-"""Half of HMAC-SHA-256 (RFC 2104 section 5): every guess needs a row that the sequencer reads."""
+"""HMAC-SHA-256 truncated to half (RFC 2104 section 5).
+
+That suffices, because an attacker can test a guess only with a row that the sequencer reads.
+"""
 _HEADER = "forum/write-key/1"
 
 
 class WriteKey(msgspec.Struct, frozen=True):
-    """One secret that writers of a log share."""
+    """A secret key that the writers of a log share."""
 
     secret: bytes
 
@@ -38,12 +41,12 @@ class WriteKey(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> bytes:
-        """What names this key beside each tag: it tells nothing of the secret."""
+        """The id of this key in each tag: a hash that does not reveal the secret."""
         return _key_id(self.secret)
 
 
 class WriteKeys(msgspec.Struct, frozen=True):
-    """The write keys of one log: the first one makes tags, all of them check tags."""
+    """The write keys of one log: the first key makes tags, every key verifies tags."""
 
     origin: str
     keys: tuple[WriteKey, ...]
@@ -65,7 +68,7 @@ class WriteKeys(msgspec.Struct, frozen=True):
         return self._tag(b"entry", data)
 
     def accepts_entry(self, data: bytes, tag: bytes | None) -> bool:
-        """Tell whether this is a tag of one of the keys for an entry with these bytes."""
+        """Return whether this is a tag, by one of the keys, of an entry with these bytes."""
         return self._accepts(b"entry", data, tag)
 
     def tag_head(self, strand: str, n: int, leaf: bytes) -> bytes:
@@ -73,15 +76,15 @@ class WriteKeys(msgspec.Struct, frozen=True):
         return self._tag(b"head", _head_message(strand, n, leaf))
 
     def accepts_head(self, strand: str, n: int, leaf: bytes, tag: bytes | None) -> bool:
-        """Tell whether this is a tag of one of the keys for this head."""
+        """Return whether this is a tag, by one of the keys, of this head."""
         return self._accepts(b"head", _head_message(strand, n, leaf), tag)
 
     def tag_idempotency(self, name: str, run: str, digest: str) -> bytes:
-        """Return the tag of a row that ties a client's name for a request to its run."""
+        """Return the tag of a row that binds an idempotency key to a run."""
         return self._tag(b"once", _join_with_lengths(name, run, digest))
 
     def accepts_idempotency(self, name: str, run: str, digest: str, tag: bytes | None) -> bool:
-        """Tell whether this is a tag of one of the keys for such a row."""
+        """Return whether this is a tag, by one of the keys, of an idempotency row."""
         return self._accepts(b"once", _join_with_lengths(name, run, digest), tag)
 
     def _tag(self, domain: bytes, message: bytes) -> bytes:
@@ -102,7 +105,7 @@ class WriteKeys(msgspec.Struct, frozen=True):
         return hmac.digest(key.secret, message, "sha256")[:_MAC_SIZE]
 
     def encode(self) -> bytes:
-        """Return the text of a write key file."""
+        """Return the contents of a write key file."""
         lines = [_HEADER, f"origin {self.origin}"]
         lines += [f"key {key.id.hex()} {b64encode(key.secret).decode()}" for key in self.keys]
         lines += [] if self.tagged_from is None else [f"tagged-from {self.tagged_from}"]
@@ -110,7 +113,7 @@ class WriteKeys(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, data: bytes) -> "WriteKeys":
-        """Read a write key file; the secrets in it are never quoted in an error."""
+        """Parse a write key file.  Raises `Malformed`, without quoting a secret in the message."""
         try:
             header, origin, *rest = data.decode().splitlines()
             last = rest[-1].removeprefix("tagged-from ") if rest else ""
@@ -132,8 +135,8 @@ def _key_id(secret: bytes) -> bytes:
 
 @lru_cache(maxsize=64)
 def _message_prefix(domain: bytes, origin: str) -> bytes:
-    # The domain and the origin end in a byte that neither can hold, so that no two pairs of them
-    # run together to the same message.
+    # A zero byte, which neither can contain, ends the domain and the origin.  So two different
+    # pairs never give the same prefix, and a tag of one domain is not valid in another.
     return b"forum/tag/1\0" + domain + b"\0" + origin.encode() + b"\0"
 
 
@@ -142,5 +145,5 @@ def _head_message(strand: str, n: int, leaf: bytes) -> bytes:
 
 
 def _join_with_lengths(*parts: str) -> bytes:
-    # Each part behind its length: a name that holds a separator cannot pose as two parts.
+    # Length prefixes keep the parts apart: a name that contains a separator cannot imitate two.
     return b"".join(len(p.encode()).to_bytes(4, "big") + p.encode() for p in parts)

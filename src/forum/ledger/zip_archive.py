@@ -1,13 +1,13 @@
-"""A zip archive with only one possible form: the same files are always the same bytes.
+"""A zip archive in a canonical form: the same files always give the same bytes.
 
-Stored without compression, in the order of the names, with the earliest date a zip can have.  The
-standard library could write it, but promises no stable bytes; and it reads many forms, some of
-them differently on another platform.  Here a reader goes from header to header, compares each with
-the only one that its file can have, and does the same with the directory at the end, so that
-nothing can hide between them.
+Files are stored without compression, in the order of their names, with the earliest date of the
+format.  The standard library does not guarantee stable bytes when it writes, and it reads many
+forms, some of them differently on other platforms.  The reader here walks from header to header,
+compares each with the only header that its file can have, and does the same with the central
+directory, so that no data can be hidden between them.
 
-An archive of more than 65,535 files, or of more than 4 GiB, is *wide*: it ends as ZIP64 has it.
-One that is not so large must not.
+An archive of more than 65,535 files or more than 4 GiB is *wide*: it ends with ZIP64 records.  A
+smaller archive must not have them.
 """
 
 import re
@@ -20,9 +20,9 @@ from zlib import crc32
 from forum.errors import Malformed
 
 MAX_FILES = 0xFFFF
-"""How many files an archive can have that is not wide."""
+"""The largest number of files in an archive that is not wide."""
 MAX_BYTES = 0xFFFFFFFF
-"""How long an archive can be that is not wide, and every file of any archive."""
+"""The largest size in bytes of an archive that is not wide, and of a file in any archive."""
 
 _LOCAL = Struct("<4s5H3I2H")
 _CENTRAL = Struct("<4s6H3I5H2I")
@@ -32,7 +32,7 @@ _WIDE_LOCATOR = Struct("<4sIQI")
 _END = Struct("<4s4H2IH")
 _VERSION, _WIDE_VERSION = 20, 45
 _UTF8_NAMES = 1 << 11
-_EARLIEST_DOS_DATE = (1 << 5) | 1  # 1 January 1980, in the calendar of DOS
+_EARLIEST_DOS_DATE = (1 << 5) | 1  # 1 January 1980 in the DOS date format
 _CHUNK_BYTES = 1 << 20
 _NOT_A_ZIP = "not-a-zip: it does not begin as a zip file does, so it is no evidence bundle"
 _TRUNCATED = "truncated: it ends before its directory does; copy or download it again"
@@ -43,27 +43,27 @@ _REZIPPED = (
 NOT_A_BUNDLE = "not-a-bundle: it is a zip file, but none that forum ledger export wrote"
 _ALTERED = "altered: its bytes are not those that were packed"
 _MAX_END_DISTANCE = _END.size + 0xFFFF
-"""How far before its last byte the end of a zip file can begin."""
+"""Maximum distance of the end record from the end of a zip file, with the longest comment."""
 _LISTED = re.compile(
     rb"PK\x01\x02.{42}(?:[^\x00]{0,255}/)?(?:entries|proofs)/[0-9]{16}\.", re.DOTALL
 ).search
-"""A line of the directory that names an entry or a proof: every bundle has several of them."""
+"""Finds a directory header that names an entry or a proof; every bundle has several of them."""
 
 
 class ByteSource(Protocol):
-    """Bytes that can be read in pieces from anywhere: in memory, or in a file."""
+    """Random access to bytes in memory or in a file."""
 
     def __len__(self) -> int:
         """Return the number of bytes."""
         ...
 
     def __getitem__(self, piece: slice) -> bytes:
-        """Return some of them; fewer at the end."""
+        """Return the bytes of a slice; fewer beyond the end."""
         ...
 
 
 class ArchiveMember(NamedTuple):
-    """One file of an archive: where its content stands, and what that is."""
+    """One file of an archive: offset, size, CRC-32 and SHA-256 of its content."""
 
     start: int
     size: int
@@ -72,12 +72,15 @@ class ArchiveMember(NamedTuple):
 
 
 class Archive:
-    """An archive in its only form.  Contents are read when they are asked for."""
+    """An archive in canonical form.  Opening it reads and checks every file.
+
+    Contents are not kept in memory but read again on demand.  Raises `Malformed`.
+    """
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
         self.members: dict[str, ArchiveMember] = {}
-        """The files in the order of their names."""
+        """The files by name, in ascending order."""
         at = self._read_members()
         self.is_wide = is_wide((name, member.size) for name, member in self.members.items())
         self._check_end(at)
@@ -88,7 +91,7 @@ class Archive:
         return self._source[member.start : member.start + member.size]
 
     def read_chunks(self, name: str) -> Iterator[bytes]:
-        """Read the content of a file piece by piece; an empty one is one empty piece."""
+        """Yield the content of a file in chunks; an empty file is one empty chunk."""
         member = self.members[name]
         return self._read_chunks(member.start, member.size)
 
@@ -97,7 +100,7 @@ class Archive:
             yield self._source[at : min(at + _CHUNK_BYTES, start + size)]
 
     def _read_members(self) -> int:
-        """Read every file from the first to the last, and return where the directory begins."""
+        """Read and check every file in order, and return the offset of the directory."""
         at, before = 0, ""
         while (header := self._source[at : at + _LOCAL.size])[:4] == b"PK\3\4":
             if len(header) < _LOCAL.size:
@@ -111,6 +114,7 @@ class Archive:
                 raise Malformed("archive", fault) from None
             if start + size > len(self._source):
                 raise Malformed("archive", self._explain_fault(_ALTERED))
+            # Names ascend strictly, so that no name occurs twice.
             if self.members and name <= before:
                 raise Malformed("archive", self._explain_fault(_REZIPPED))
             member = self._read_member(start, size)
@@ -128,7 +132,7 @@ class Archive:
         return ArchiveMember(start, size, crc, digest.digest())
 
     def _check_end(self, at: int) -> None:
-        """Compare the directory with the only one that these files can have."""
+        """Compare the directory with the canonical one for these files.  Raises `Malformed`."""
         for piece in _directory(self.members, at, wide=self.is_wide):
             if self._source[at : at + len(piece)] != piece:
                 raise Malformed("archive", self._explain_fault(_ALTERED))
@@ -137,7 +141,7 @@ class Archive:
             raise Malformed("archive", self._explain_fault(_ALTERED))
 
     def _explain_fault(self, otherwise: str) -> str:
-        """Say what became of a file that is not an archive in its only form."""
+        """Return the most likely reason why the bytes are not a canonical archive."""
         source = self._source
         if source[:4] not in (b"PK\3\4", b"PK\5\6"):
             return _NOT_A_ZIP
@@ -145,12 +149,15 @@ class Archive:
         rest = min(len(source), _MAX_END_DISTANCE) - end
         if end < 0 or rest < _END.size:
             return _TRUNCATED
-        # The directory is the last part of every zip file, whoever packed it.
+        # Every program that writes zip files puts the directory at the end.
         return otherwise if _LISTED(source[max(0, len(source) - _CHUNK_BYTES) :]) else NOT_A_BUNDLE
 
 
 def _header_fault(name: str, member: ArchiveMember, header: bytes) -> str:
-    """Say whether a file was altered where it stands, or packed again by another program."""
+    """Return whether a file was altered in place, or packed again by another program.
+
+    If only the checksum differs from the expected header, the content was altered in place.
+    """
     here = _LOCAL.unpack(header)
     ours = _LOCAL.unpack(_local_header(name.encode(), member))
     checksum = 6
@@ -159,7 +166,7 @@ def _header_fault(name: str, member: ArchiveMember, header: bytes) -> str:
 
 
 def is_wide(files: Iterable[tuple[str, int]]) -> bool:
-    """Tell by names and sizes whether an archive of these files is wide."""
+    """Return whether an archive of files with these names and sizes is wide."""
     count, total = 0, _END.size
     for name, size in files:
         count += 1
@@ -173,7 +180,7 @@ def pack_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def pack_archive_chunks(files: Mapping[str, bytes]) -> Iterator[bytes]:
-    """Yield the archive of these files piece by piece."""
+    """Yield the archive of these files in chunks."""
     members: dict[str, ArchiveMember] = {}
     at = 0
     for name in sorted(files):
@@ -199,7 +206,7 @@ def _common_fields(version: int, name: bytes, member: ArchiveMember) -> tuple[in
 
 
 def _directory(members: Mapping[str, ArchiveMember], start: int, *, wide: bool) -> Iterator[bytes]:
-    """Yield what stands behind the files: a line for each, and the end."""
+    """Yield the central directory: a header for each file, then the end records."""
     size = 0
     for name, member in members.items():
         line = _central_header(name.encode(), member)
@@ -218,7 +225,7 @@ def _central_header(name: bytes, member: ArchiveMember) -> bytes:
     offset = member.start - _LOCAL.size - len(name)
     version, extra = _VERSION, b""
     if offset >= 0xFFFFFFFF:
-        # Too far behind for four bytes: eight of them follow in a field of their own.
+        # The offset does not fit into four bytes: it goes into a ZIP64 extra field of eight.
         version, extra = _WIDE_VERSION, _WIDE_OFFSET.pack(1, 8, offset)
         offset = 0xFFFFFFFF
     common = _common_fields(version, name, member)
@@ -227,6 +234,6 @@ def _central_header(name: bytes, member: ArchiveMember) -> bytes:
 
 
 def unpack_archive(data: bytes) -> dict[str, bytes]:
-    """Return the files of an archive that has exactly the bytes which `pack` gives it."""
+    """Return the files of an archive in canonical form.  Raises `Malformed` for any other."""
     archive = Archive(data)
     return {name: archive.read(name) for name in archive.members}

@@ -1,9 +1,9 @@
-"""Agents and tools behind the engine's `Model` and `ToolPort`, one module for each kind.
+"""Adapters behind the engine's `Model` and `ToolPort`, one module for each kind of agent or tool.
 
-An adapter turns a prompt into one call of one provider, command or script, and its reply into
-an outcome with tokens, cost and latency; what to do with that outcome is not its business.
-The room may import `forum.engine`, `forum.work` and what lies beneath them, and its adapters do
-not know each other.  Only `forum.app` may import it.
+An adapter makes one call to a provider, program or script, and turns the result into an outcome
+with tokens, cost and latency.  Decisions about retries belong to the engine.  This package may
+import `forum.engine`, `forum.work` and the packages below them; only `forum.app` may import it.
+Adapters do not import each other.
 """
 
 from typing import assert_never
@@ -20,7 +20,7 @@ __all__ = ["make_model", "make_tool"]
 
 
 def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
-    """Return who answers for an agent; a program is confined where there is a sandbox."""
+    """Return the model for an agent; programs are confined if there is a sandbox."""
     match agent:
         case Scripted():
             return ScriptedModel(agent)
@@ -29,7 +29,7 @@ def make_model(agent: Agent, sandbox: Sandbox | None = None) -> Model:
         case Chat():
             return _make_http_model(agent)
         case Library():
-            # What is not used is not loaded: it takes as long as all the rest of Forum.
+            # Imported only when used: it takes as long to load as the rest of Forum.
             from forum.models.pydantic_ai_model import PydanticAiModel  # noqa: PLC0415
 
             return PydanticAiModel(agent)
@@ -45,7 +45,7 @@ def _make_http_model(agent: Chat) -> Model:
 
 
 def make_tool(tool: ToolSpec, sandbox: Sandbox | None = None) -> ToolPort:
-    """Return what has the effects of a tool; a program is confined where there is a sandbox."""
+    """Return the implementation of a tool; programs are confined if there is a sandbox."""
     if tool.server is not None:
         return McpTool(tool, tool.server, sandbox)
     if tool.argv == (DIGEST_TOOL,):

@@ -1,4 +1,4 @@
-"""Looking at an agent before a run depends on it: where it is, its key, its price."""
+"""Inspect an agent before a run depends on it: its location, its key and its price."""
 
 import shutil
 from importlib.util import find_spec
@@ -27,7 +27,7 @@ _PROBE_PROMPT = "Reply with the one word: ready"
 
 
 def describe_agent(agent: Agent) -> AgentInspection:
-    """Tell what is known of an agent, without asking it anything."""
+    """Return what is known about an agent without calling it."""
     match agent:
         case Scripted():
             return AgentInspection("scripted", model_of(agent), "here", call_usd=agent.usd)
@@ -64,7 +64,7 @@ def _inspect_chat(agent: Chat) -> AgentInspection:
 
 
 def _read_key(agent: Chat) -> str:
-    # What is not used is not loaded: HTTP takes as long as the rest of a short command.
+    # Imported only when used: the HTTP client takes as long to load as the rest of a short command.
     from forum.models.http_model import read_key  # noqa: PLC0415
 
     return read_key(agent)
@@ -87,9 +87,9 @@ def _add_price(agent: Chat | Library, found: AgentInspection) -> AgentInspection
 
 
 def require_agent(name: str, agent: Agent, make: ModelFactory, *, key: bool) -> None:
-    """Refuse an agent that could never answer: its price is not known, a part or its key missing.
+    """Raise `AgentUnusable` for an agent that could never answer.
 
-    Raises `AgentUnusable`.
+    The reasons are an unknown price, a missing package or, if `key` is set, a missing key.
     """
     try:
         make(agent)
@@ -100,7 +100,7 @@ def require_agent(name: str, agent: Agent, make: ModelFactory, *, key: bool) -> 
 
 
 async def probe_model(model: Model, seconds: float) -> CallReply:
-    """Call a model with a tiny prompt, outside of every run."""
+    """Call a model with a tiny prompt, outside of any run."""
     return await model.reply(
         ModelCall("check", "check", "check", 1, text_content(_PROBE_PROMPT), seconds)
     )

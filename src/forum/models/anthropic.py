@@ -1,7 +1,7 @@
 """Anthropic's messages API.
 
-The form of an output is asked for as a tool that has to be used, which every model of this API
-understands; what the tool is given is the output.
+A structured output is requested as a tool that the model must call, which every model of this API
+supports; the arguments of that tool are the output.
 """
 
 from typing import Any
@@ -32,16 +32,16 @@ _OVERLOADED = frozenset({"overloaded_error", "rate_limit_error"})
 
 
 class AnthropicWire:
-    """How the messages API is spoken."""
+    """The protocol of the messages API."""
 
     path = "/messages"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return what says who we are."""
+        """Return the headers that authenticate a request."""
         return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
 
     def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
-        """Return the request in this API's words."""
+        """Return the request body."""
         own: dict[str, Any] = {
             "model": spec.model,
             "messages": _messages(call),
@@ -54,6 +54,8 @@ class AnthropicWire:
         if call.schema:
             name = _answer_name(call)
             tools.append(_tool(name, "Give the final answer.", call.schema))
+            # If tools are offered, the model may call one
+            # of them first, but it must call some tool.
             only = {"type": "tool", "name": name}
             own["tool_choice"] = {"type": "any"} if call.offers else only
         if tools:
@@ -61,12 +63,12 @@ class AnthropicWire:
         return merge_options(spec.options, own, RESERVED_OPTIONS)
 
     def read(self, call: ModelCall) -> "_AnthropicReader":
-        """Return what will read the answer."""
+        """Return the reader for the response."""
         return _AnthropicReader(_answer_name(call) if call.schema else None, call.hear)
 
 
 def _answer_name(call: ModelCall) -> str:
-    """Return what the tool for the output is called: like none that is offered."""
+    """Return a name for the output tool that no offered tool has."""
     name, taken = ANSWER_NAME, {offer.name for offer in call.offers}
     while name in taken:
         name += "_"
@@ -84,7 +86,7 @@ def _messages(call: ModelCall) -> list[dict[str, Any]]:
         if turn.who is MessageRole.SYSTEM:
             continue
         role = "assistant" if turn.who is MessageRole.AGENT else "user"
-        # A text without letters is refused.
+        # The API rejects empty text blocks, so a turn may have no text block at all.
         blocks: list[dict[str, Any]] = []
         if turn.who is MessageRole.TOOL and (name := asked.id_of(turn.use)) is not None:
             result = {"type": "tool_result", "tool_use_id": name, "content": text_of(turn)}
@@ -96,7 +98,7 @@ def _messages(call: ModelCall) -> list[dict[str, Any]]:
                 {"type": "tool_use", "id": name, "name": use.tool, "input": asked.arguments(use)}
                 for name, use in zip(asked.make_ids(number, turn.uses), turn.uses, strict=True)
             )
-        # The results of all wishes belong into one message.
+        # The API requires the results of all tool calls of a turn in one message.
         if messages and messages[-1]["role"] == role:
             messages[-1]["content"].extend(blocks)
         else:
@@ -146,24 +148,25 @@ class _AnthropicUsage(msgspec.Struct):
     cache_read_input_tokens: int | None = None
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import time: two threads that make msgspec
+# inspect a type at the same time crash the process.
 _event = msgspec.json.Decoder(_AnthropicEvent)
 _message = msgspec.json.Decoder(_Message)
 _usage = msgspec.json.Decoder(_AnthropicUsage)
 
 
 class _AnthropicReader:
-    """An answer that is coming in."""
+    """A response of the messages API that is being received."""
 
     def __init__(self, answer: str | None, hear: DeltaCallback) -> None:
         self.said = ReplyBuilder(hear)
         self._answer = answer
         self._answering: set[int] = set()
-        """The blocks that hold the output, as what a tool is given."""
+        """The indexes of blocks that hold the output, as arguments of the output tool."""
         self._usage: _AnthropicUsage | None = _AnthropicUsage()
 
     def read_event(self, event: SseEvent) -> bool:
-        """Take in an event, and tell whether it was the last one."""
+        """Process an event; return whether it was the last one."""
         told = _event.decode(event.data)
         match told.type or event.name:
             case "message_start" if told.message is not None:
@@ -184,11 +187,11 @@ class _AnthropicReader:
                 self._set_error(told.error, event.data)
                 return True
             case _:
-                pass  # signs of life, the ends of blocks, and whatever comes to be
+                pass  # pings, ends of blocks, and future event types
         return False
 
     def read_body(self, body: bytes) -> bool:
-        """Take in an answer that came in one piece: a `message`."""
+        """Process a response that was not streamed: a `message`."""
         message = _message.decode(body)
         if message.type == "error":
             self._set_error(_event.decode(body).error, body)
@@ -214,7 +217,7 @@ class _AnthropicReader:
             return
         if block.name == self._answer:
             self._answering.add(index)
-            self.said.parts.clear()  # what it said before it answered is not the answer
+            self.said.parts.clear()  # text before the output tool is not part of the output
         else:
             self.said.add_tool_call(index, block.name, "")
 
@@ -224,11 +227,12 @@ class _AnthropicReader:
         elif index in self.said.tool_calls:
             self.said.add_tool_call(index, "", delta.partial_json)
         elif not self._answering:
-            # Where a form is asked for, this is the answer only if none in that form follows.
+            # With a schema, this text is the output only if no call of
+            # the output tool follows; so it is kept but not streamed.
             self.said.add_text(delta.text, heard=self._answer is None)
 
     def _add_usage(self, usage: bytes) -> None:
-        """Take in how much was used: what is told later holds, part by part."""
+        """Merge token counts; later events override earlier ones, field by field."""
         try:
             told = _usage.decode(usage)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -241,7 +245,7 @@ class _AnthropicReader:
 
 
 def _tokens(usage: _AnthropicUsage | None) -> BilledTokens | None:
-    """Add up how much was used; what cannot be true was not said."""
+    """Return the total token counts, or None if they are missing or implausible."""
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     kept, cached = usage.cache_creation_input_tokens or 0, usage.cache_read_input_tokens or 0

@@ -1,4 +1,4 @@
-"""Agents and tools that are programs: the prompt or the arguments come in on standard input."""
+"""Agents and tools that are programs; the prompt or the arguments are their standard input."""
 
 import re
 from pathlib import PurePath
@@ -11,13 +11,13 @@ from forum.models.sandbox import Sandbox
 from forum.work import Command, ToolSpec
 
 MAX_TOOL_OUTPUT_BYTES = 1 << 30
-"""The most that is kept of what a tool prints."""
+"""Maximum size of a tool's output that is kept."""
 
 _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 
 
 class CommandModel:
-    """An agent that is a program."""
+    """A model that is a program."""
 
     def __init__(self, spec: Command, sandbox: Sandbox | None = None) -> None:
         self._spec, self._sandbox = spec, sandbox
@@ -25,16 +25,16 @@ class CommandModel:
 
     @property
     def name(self) -> str:
-        """The program's name, as plain as the record wants names to be."""
+        """The program's name, reduced to the characters that names in the ledger may have."""
         program = PurePath(*self._spec.argv[:1]).name
         return _NOT_PLAIN.sub("-", program)[:128] or "command"
 
     def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
-        """Return the declared price: a program is not asked for a bill."""
+        """Return the declared price: a program does not report its cost."""
         return self._price
 
     async def reply(self, call: ModelCall) -> CallReply:
-        """Run the program.  FORUM_RUN and FORUM_TASK tell whoever finds it whose it is."""
+        """Run the program.  FORUM_RUN and FORUM_TASK identify its process to an operator."""
         told = {"FORUM_RUN": call.run, "FORUM_TASK": call.task}
         sandbox = self._sandbox
         return await run_program(
@@ -58,9 +58,13 @@ class CommandTool:
         self._spec, self._sandbox = spec, sandbox
 
     async def invoke(self, deed: ToolInvocation) -> CallReply:
-        """Run the program.  It finds the key in FORUM_KEY, and can tell a repetition by it."""
+        """Run the program.
+
+        Its idempotency key is in FORUM_KEY, so that it can detect a repetition.
+        """
         told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
-        # Agents decide what a tool is given, and it may be a program of theirs that it runs.
+        # Agents choose the arguments, and the tool may execute
+        # code written by an agent: it must not inherit secrets.
         known = self._sandbox.environment if self._sandbox else environment_without_secrets
         program = Program(
             self._spec.argv,

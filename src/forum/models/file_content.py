@@ -1,4 +1,4 @@
-"""Content in a file without a name: what may be too long to be held in memory."""
+"""Content in an anonymous file, for output that may be too large for memory."""
 
 import os
 import tempfile
@@ -9,14 +9,14 @@ from forum.ledger import CHUNK_SIZE
 
 
 class FileContent:
-    """Content in a file that nobody else can open, and that is gone when nobody knows it any more.
+    """Content in an anonymous temporary file, deleted when the object is collected.
 
-    It grows until it is handed out.  It may be read by several threads at once, for it has no
-    position that they could move.
+    It may grow until it is handed out.  Several threads may read it at once, because reads use
+    explicit offsets and no shared file position.
     """
 
     def __init__(self) -> None:
-        # The file object would warn when it is not closed in time; its descriptor does not.
+        # A file object warns when it is not closed explicitly; a duplicated descriptor does not.
         with tempfile.TemporaryFile(buffering=0) as file:
             self._descriptor = os.dup(file.fileno())
         self._size = 0
@@ -28,7 +28,7 @@ class FileContent:
         return self._size
 
     def append(self, piece: bytes) -> None:
-        """Add bytes at the end."""
+        """Append bytes."""
         rest = memoryview(piece)
         while rest:
             written = os.pwrite(self._descriptor, rest, self._size)
@@ -36,7 +36,7 @@ class FileContent:
             rest = rest[written:]
 
     def chunks(self) -> Iterator[bytes]:
-        """Read it piece by piece; empty content is one empty piece."""
+        """Yield the content in chunks; empty content is one empty chunk."""
         start = 0
         while True:
             piece = os.pread(self._descriptor, min(CHUNK_SIZE, self._size - start), start)
@@ -46,5 +46,5 @@ class FileContent:
                 return
 
     def close(self) -> None:
-        """Let go of the file now."""
+        """Close the file now."""
         self._close()

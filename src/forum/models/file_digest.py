@@ -1,4 +1,4 @@
-"""The digest of a file, as a tool: how a check learns that a file is there, and which one it is."""
+"""A built-in tool that returns the digest of a file, so that checks can verify its content."""
 
 import asyncio
 import hashlib
@@ -16,19 +16,20 @@ _CHUNK_BYTES = 1 << 20
 
 
 class FileDigestTool:
-    """Takes a path; says `sha256:HEX SIZE` of the regular file that is there."""
+    """Takes a path; returns `sha256:HEX SIZE` of the regular file at that path."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self._spec = spec
 
     async def invoke(self, deed: ToolInvocation) -> CallReply:
-        """Read the file, in a thread that ends with this call."""
+        """Read the file in a thread, which stops when this call ends."""
         over = Event()
         try:
             async with asyncio.timeout(self._spec.seconds):
                 said = await asyncio.to_thread(_digest_file, _read_path(deed.arguments), over)
         except TimeoutError:
-            # To read a file has no effect: there is no doubt for a person to resolve.
+            # Reading a file has no effect, so a timeout is a
+            # plain failure and no human has to resolve it.
             return CallReply(Outcome.FAILED, why=Why.DEADLINE, code="digest")
         except (OSError, ValueError) as error:
             told = text_content(str(error).encode(errors="replace").decode())
@@ -43,7 +44,7 @@ def _read_path(arguments: Content) -> str:
 
 
 def _digest_file(path: str, over: Event) -> str:
-    # Not to wait for somebody who writes into a pipe of this name.
+    # O_NONBLOCK: if the path is a FIFO, opening it must not wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

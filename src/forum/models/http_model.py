@@ -1,6 +1,7 @@
-"""A model behind an HTTP API: one request for each call, and an outcome for all that comes of it.
+"""Adapter for a model behind an HTTP API: one HTTP request per call, one outcome per request.
 
-Its key is read for each call, and is in nothing that comes of it.
+Every failure becomes a `CallReply`, never an exception.  The API key is read anew for each call and
+is removed from everything that the call returns or streams.
 """
 
 import os
@@ -30,7 +31,7 @@ from forum.work import Chat, ToolCall, Why
 
 
 class HttpModel:
-    """An agent that is a model behind an HTTP API."""
+    """A model behind an HTTP API, spoken to through one `Wire`."""
 
     def __init__(self, spec: Chat, wire: Wire, clock: Callable[[], float] = time.monotonic) -> None:
         self._spec, self._wire, self._clock = spec, wire, clock
@@ -41,15 +42,15 @@ class HttpModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as plain as the record wants names to be."""
+        """The model's name, reduced to the characters that names in the ledger may have."""
         return plain_label(self._spec.model)
 
     def bound(self, call: ModelCall) -> Amount:
-        """Return the most that a call can cost."""
+        """Return the upper bound of the cost of a call."""
         return bound_of(self._price, call, self._spec.max_tokens)
 
     async def reply(self, call: ModelCall) -> CallReply:
-        """Make the call, once."""
+        """Send one request, without retries, and return its outcome."""
         began = self._clock()
         try:
             key = read_key(self._spec)
@@ -78,12 +79,16 @@ class HttpModel:
     async def _send(self, call: ModelCall, request: HttpRequest, began: float) -> CallReply:
         try:
             async with self._rate_limiter.admit(self._spec.at_once, call.seconds) as place:
+                # The time spent waiting for the rate limiter
+                # counts against the call's own deadline.
                 reading = self._wire.read(call)
                 left = call.seconds - (self._clock() - began)
                 answer = await send_request(request, left, reading)
                 reply = self._interpret(call, answer, reading.said)
                 if reply.why is Why.THROTTLED:
                     self._rate_limiter.report_throttled(place, reply.retry_milliseconds)
+                # Only a complete response shows that the provider
+                # admits calls; a failed connection does not.
                 elif answer.end is HttpEnd.DONE or reply.outcome is Outcome.OK:
                     self._rate_limiter.report_success(place)
                 return reply
@@ -97,23 +102,27 @@ class HttpModel:
         if answer.end in (HttpEnd.REFUSED, HttpEnd.CONNECT, HttpEnd.TLS):
             return suggest_version(self._spec.url, refused_reply(answer))
         told = ProviderOutcome(self._price, self.bound(call), call, said)
-        # Some servers forget the last mark.  All was said by one who has said why it stopped.
+        # Some servers omit the final end-of-stream event.  A
+        # reply with a finish reason is complete even without it.
         ended = answer.end is HttpEnd.EARLY and answer.status and said.finish is not Finish.NONE
         if answer.end is HttpEnd.DONE or ended:
             return told.complete_reply()
         return suggest_version(self._spec.url, told.partial_reply(answer))
 
 
-# Keys and names
+# Keys
 
 
 _MAX_KEY_BYTES: Final = 1 << 16
 _MIN_SECRET_CHARS: Final = 16
-"""A key shorter than this is no secret, and too likely to be a word that a model says."""
+"""Minimum length of a key that is redacted.
+
+A shorter string is no real secret, and could be an ordinary word in a model's output.
+"""
 
 
 def read_key(spec: Chat) -> str:
-    """Return the key as it is now, or nothing where none is named.  Raises `KeyUnreadable`."""
+    """Return the current key, or "" when the agent names none.  Raises `KeyUnreadable`."""
     where = spec.key_env or spec.key_file
     if not where:
         return ""
@@ -123,7 +132,8 @@ def read_key(spec: Chat) -> str:
     key = key.strip()
     if not key:
         raise KeyUnreadable(where, f"it is empty; {_advice(spec)}")
-    # Whoever builds the request would quote what it does not like.
+    # The HTTP library quotes a header value that it rejects,
+    # which would put the key into an error message.
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise KeyUnreadable(where, f"it has letters that no key has; {_advice(spec)}")
     return key
@@ -131,7 +141,7 @@ def read_key(spec: Chat) -> str:
 
 def _read_key_file(path: str) -> str:
     try:
-        # Not to wait for somebody who writes into a pipe of this name.
+        # O_NONBLOCK: if the path is a FIFO, opening it must not wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             return (file.read(_MAX_KEY_BYTES) or b"").decode(errors="replace")
@@ -146,7 +156,7 @@ def _advice(spec: Chat) -> str:
 
 
 def _redact_reply(key: str, reply: CallReply) -> CallReply:
-    """Take the key out of a reply, in case that the provider repeats it."""
+    """Remove the key from a reply, in case the provider echoes it."""
     if len(key) < _MIN_SECRET_CHARS:
         return reply
     return replace(
@@ -166,7 +176,10 @@ def _redact_reply(key: str, reply: CallReply) -> CallReply:
 
 @contextmanager
 def _redact_stream(key: str, call: ModelCall) -> Iterator[ModelCall]:
-    """Take the key out of what is heard of a call, too: one from a file is known only here."""
+    """Remove the key from streamed deltas as well.
+
+    A key from a file is known only here, so no other filter can redact it.
+    """
     if len(key) < _MIN_SECRET_CHARS or call.hear is ignore_delta:
         yield call
         return

@@ -1,8 +1,8 @@
-"""Conversations with MCP servers: one for each call, of which nothing is left when it is over.
+"""Sessions with MCP servers: one for each call, with nothing left after it.
 
-Nothing that a server says or does is an exception here.  Before the tool was asked for, whatever
-goes wrong is a failure.  After that, only an answer tells what happened: if none comes, or none
-that can be read, the effect may have been had all the same, and is said to be indeterminate.
+No behaviour of a server raises an exception here.  Until the tool was requested, every error is a
+failure.  After that, only an answer tells what happened: if there is none, or none that can be
+parsed, the effect may have happened nevertheless, and the outcome is indeterminate.
 """
 
 import asyncio
@@ -58,30 +58,30 @@ from forum.models.urls import is_loopback
 from forum.work import McpServer, ToolSpec, Why
 
 IDEMPOTENCY_META_KEY: Final = "forum/key"
-"""Under which name the key of the effect is in the `_meta` of a call."""
+"""Name of the effect's idempotency key in the `_meta` of a call."""
 MAX_TOOLS: Final = 1000
 _MAX_PAGES = 100
 _CLOSE_TIMEOUT_S = 0.5
 _HEADER_MARK = b'"x-mcp-header"'
 
-# What the SDK says when no answer came, or none that can be read; also when a server says so.
+# Error codes of the SDK for a missing or unreadable answer; a server may also send them.
 _NO_ANSWER = (CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR)
 _answer: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
     CallToolResult | InputRequiredResult
 )
 
-# What servers do wrong is in the record, and not for the terminal of a worker.
+# Errors of servers are recorded in the ledger, and do not belong on the worker's terminal.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
 class ServerTokenMissing(Exception):
-    """The variable that should hold the token does not."""
+    """Raised when the environment variable for the server's token is missing or invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpTarget:
-    """A server, and what it is confined by if it is a program."""
+    """A server, and the sandbox that confines it if it is a program."""
 
     server: McpServer
     sandbox: Sandbox | None = None
@@ -89,13 +89,13 @@ class McpTarget:
 
 @dataclass(slots=True)
 class _Conversation:
-    """What is known of a conversation, whatever becomes of it."""
+    """The state of a session, kept for the case that it fails."""
 
     heard: ServerOutputMeter = field(default_factory=ServerOutputMeter)
     asked: bool = False
     """Whether the tool may have been reached."""
     status: int = 0
-    """The last one that an address has answered with."""
+    """The last HTTP status of the server."""
     answer: CallToolResult | InputRequiredResult | None = None
 
 
@@ -106,7 +106,7 @@ async def call_tool(
     deed: ToolInvocation,
     deadline: float,
 ) -> CallReply:
-    """Have a tool called, once; the deadline is one by the clock of the event loop."""
+    """Call a tool once, until a deadline on the event loop's clock."""
     began, talk, failed = time.monotonic_ns(), _Conversation(), CallReply(Outcome.INDETERMINATE)
     told = {"FORUM_RUN": deed.run, "FORUM_TASK": deed.task, "FORUM_KEY": deed.key}
     meta = cast("RequestParamsMeta", {IDEMPOTENCY_META_KEY: deed.key})
@@ -114,11 +114,14 @@ async def call_tool(
     try:
         async with asyncio.timeout_at(deadline), _open_session(peer, told, talk) as session:
             if _HEADER_MARK in msgspec.json.encode(tool.schema):
-                await _list_tools(session)  # the SDK learns from it what goes into headers
+                await _list_tools(session)  # tells the SDK which arguments go into headers
+            # Set before the request is sent: from here on the effect may happen, whatever fails.
+            # The status is reset, because so far it is that of the handshake.
             talk.asked, talk.status = True, 0
             talk.answer = await session.send_request(CallToolRequest(params=params), _answer)
     except Exception as error:  # noqa: BLE001  # whatever it is, the call has not been answered
         failed = _failure_reply(_first_error(error), talk)
+    # An error while the session is closed does not invalidate an answer that was received.
     reply = failed if talk.answer is None else _answer_reply(talk.answer)
     said = b"\n".join(filter(None, (b"".join(reply.error.chunks()), bytes(talk.heard.errors))))
     milliseconds = (time.monotonic_ns() - began) // 1_000_000
@@ -153,7 +156,7 @@ async def _list_tools(session: ClientSession) -> list[Offered]:
     raise ValueError(f"its list of tools does not end: {len(found)} so far")
 
 
-# How servers are reached
+# Transport
 
 
 @asynccontextmanager
@@ -176,49 +179,50 @@ async def _open_session(
 
 
 def _make_http_client(server: McpServer, talk: _Conversation) -> httpx2.AsyncClient:
-    """Return what asks an address, tells what it answers with, and does not hear too much."""
+    """Return a client that records the last status and limits the size of responses."""
 
     async def before(request: httpx2.Request) -> None:
-        if request.method == "DELETE":  # how a session is ended; nobody waits long for that
+        if request.method == "DELETE":  # ends the session; must not delay the reply
             request.extensions["timeout"] = httpx2.Timeout(_CLOSE_TIMEOUT_S).as_dict()
 
     async def after(response: httpx2.Response) -> None:
         if response.request.method == "POST":
             talk.status = response.status_code
-        # What is compressed could be a thousand times as long as what we count; we ask for none.
+        # A compressed body could expand to a thousand times the
+        # size that we count.  The request accepts only `identity`.
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError("the answer is compressed, which nobody asked for")
         response.stream = _BoundedStream(response.stream, talk.heard)
 
     return httpx2.AsyncClient(
         verify=_system_ssl_context(),
-        # A proxy of the environment is for others than this machine.
+        # A proxy from the environment is meant for other hosts, not for this machine.
         trust_env=not is_loopback(server.url),
         headers={"Accept-Encoding": "identity"} | _authorization(server),
-        timeout=None,  # there is one for the whole conversation
+        timeout=None,  # the whole session has a deadline
         event_hooks={"request": [before], "response": [after]},
     )
 
 
 @cache
 def _system_ssl_context() -> ssl.SSLContext:
-    """Return what knows the certificates of this machine; reading them takes long."""
+    """Return a context with the system's CA certificates, cached because loading is slow."""
     return httpx2.create_ssl_context()
 
 
 def _authorization(server: McpServer) -> dict[str, str]:
-    """Return the header with the token, as it is now."""
+    """Return the header with the current token.  Raises `ServerTokenMissing`."""
     if not server.key_env:
         return {}
     key = os.environ.get(server.key_env, "").strip()
-    # A token that is no header would be quoted by the error that refuses it.
+    # The error for an invalid header value would quote the token.
     if not (key and key.isascii() and key.isprintable()):
         raise ServerTokenMissing(f"set {server.key_env} to the token of {server.url}")
     return {"Authorization": f"Bearer {key}"}
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of an answer, as long as it is not too long."""
+    """The body of a response, which raises `ServerOutputTooLarge` beyond the limit."""
 
     def __init__(self, stream: Any, heard: ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 gives a union
         self._stream, self._heard = stream, heard
@@ -232,16 +236,16 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-# What came of it
+# Outcomes
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """Return the first error of a group: the others follow from it."""
+    """Return the first error of a group, which caused the others."""
     return _first_error(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _failure_reply(error: BaseException, talk: _Conversation) -> CallReply:
-    """Return what is known of a call that was not answered."""
+    """Return the outcome of a call that was not answered."""
     told = str(error) or type(error).__name__
     unknown = Outcome.INDETERMINATE if talk.asked else Outcome.FAILED
     if talk.heard.too_much:
@@ -255,14 +259,14 @@ def _failure_reply(error: BaseException, talk: _Conversation) -> CallReply:
     if talk.status >= 300:
         return _error_reply(_outcome_of_status(talk), Why.ERROR, f"http {talk.status}", told)
     if isinstance(error, MCPError) and talk.asked and error.code not in _NO_ANSWER:
-        # The agent reads the output: it can put right what the server did not understand.
+        # The agent sees the output, so that it can correct its arguments.
         failed = _error_reply(Outcome.FAILED, Why.ERROR, f"rpc {error.code}", told)
         return replace(failed, output=failed.error)
     return _error_reply(unknown, Why.ERROR, "no-answer" if talk.asked else "connect", told)
 
 
 def _outcome_of_status(talk: _Conversation) -> Outcome:
-    """Return what a status says; a gateway's 502 does not say what happened behind it."""
+    """Return the outcome for a status; after a gateway's 502 the effect may have happened."""
     if talk.status in (401, 403):
         return Outcome.DENIED
     return Outcome.INDETERMINATE if talk.asked and talk.status >= 500 else Outcome.FAILED
@@ -291,7 +295,7 @@ def _text(answer: CallToolResult) -> BytesContent:
 
 
 def _part(part: ContentBlock) -> str:
-    """Return a part as text; of what is not text, a line that says what it is."""
+    """Return a part as text; for other content, return a line that describes it."""
     match part:
         case TextContent():
             return part.text

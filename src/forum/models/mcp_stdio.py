@@ -1,8 +1,8 @@
-"""A server that is a program of ours: messages are lines, and pipes carry them.
+"""Transport to an MCP server that is a local program: one JSON message per line, over pipes.
 
-The SDK has such a transport too.  This one differs where a server is not our friend: what it says
-is bounded, it knows no variable that was not named, and its whole process group is gone when the
-conversation ends, however that ends.  As with every program of ours (`forum.models.program`), the
+The SDK has such a transport too.  This one also defends against a hostile server: the size of its
+output is limited, its environment has only the allowed variables, and its whole process group is
+killed when the session ends, however it ends.  As for every program (`forum.models.program`), the
 leader of the group is not reaped before the group was killed.
 """
 
@@ -22,12 +22,12 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 MAX_CONVERSATION_BYTES = 1 << 24
-"""The most that a server may say in one conversation, with its logs and all."""
+"""Maximum output of a server in one session, including its logs."""
 MAX_MESSAGES = 10_000
 MAX_STDERR_BYTES = 1 << 16
-"""How much is kept of what a program says on its standard error."""
+"""Maximum size of standard error that is kept."""
 EXIT_GRACE_S = 2.0
-"""Seconds for a server to end by itself, once it has answered and its input is closed."""
+"""Seconds for a server to exit by itself after its input was closed."""
 
 _KILL_TIMEOUT_S = 0.5
 _CHUNK_BYTES = 1 << 16
@@ -38,12 +38,12 @@ Streams = tuple[
 
 
 class ServerOutputTooLarge(Exception):
-    """A server says more than anybody wants to hear."""
+    """Raised when a server exceeds the limit for its output."""
 
 
 @dataclass(slots=True)
 class ServerOutputMeter:
-    """What a server said beside its messages, and how much it said in all."""
+    """Counts a server's output and keeps its standard error."""
 
     size: int = 0
     messages: int = 0
@@ -51,7 +51,7 @@ class ServerOutputMeter:
     errors: bytearray = field(default_factory=bytearray)
 
     def count(self, size: int, messages: int = 0) -> None:
-        """Count what was said.  Raises `ServerOutputTooLarge`."""
+        """Count received bytes and messages.  Raises `ServerOutputTooLarge`."""
         self.size += size
         self.messages += messages
         if self.size > MAX_CONVERSATION_BYTES or self.messages > MAX_MESSAGES:
@@ -63,7 +63,7 @@ class ServerOutputMeter:
 async def open_stdio(
     argv: tuple[str, ...], environment: Mapping[str, str], heard: ServerOutputMeter
 ) -> AsyncIterator[Streams]:
-    """Start a server and give the streams of its messages; it is gone when this ends."""
+    """Start a server and yield its message streams; stop it at the end of the block."""
     process = Popen(  # noqa: ASYNC220, S603  # what was configured, and no shell reads it
         argv,
         bufsize=0,
@@ -99,7 +99,8 @@ async def open_stdio(
         finally:
             for pipe in pipes:
                 pipe.close()
-            # One that cannot be killed hangs in the kernel, or has the rights of somebody else.
+            # A process that cannot be killed hangs in the kernel or
+            # runs as another user.  A thread reaps it whenever it ends.
             if process.poll() is None:
                 Thread(target=process.wait, daemon=True).start()
 
@@ -109,7 +110,7 @@ async def _read_messages(
     incoming: MemoryObjectSendStream[SessionMessage | Exception],
     heard: ServerOutputMeter,
 ) -> None:
-    """Hand on what are messages.  Other lines are no business of ours: some servers greet."""
+    """Forward messages; ignore other lines, because some servers print a greeting."""
     lines = asyncio.StreamReader(MAX_CONVERSATION_BYTES)
     with (
         incoming,
@@ -126,14 +127,14 @@ async def _read_line(lines: asyncio.StreamReader, heard: ServerOutputMeter) -> b
     try:
         line = await lines.readline()
     except ValueError:
-        heard.too_much = True  # this line alone is longer than all of them may be
+        heard.too_much = True  # this line alone exceeds the limit for the session
         raise ServerOutputTooLarge from None
     heard.count(len(line), 1)
     return line
 
 
 async def _read_stderr(pipe: IO[bytes], heard: ServerOutputMeter) -> None:
-    """Keep the beginning of what goes to standard error, so that it never blocks there."""
+    """Keep the first bytes of standard error, and read on so that the server never blocks on it."""
     said = asyncio.StreamReader(_CHUNK_BYTES)
     async with _connect_reader(pipe, said):
         while piece := await said.read(_CHUNK_BYTES):
@@ -149,7 +150,7 @@ async def _write_messages(
         async for item in outgoing:
             if transport.is_closing():
                 break
-            # It never waits: what we say is bounded by what we are asked, which is bounded.
+            # No flow control: our messages are limited in size by the arguments of one call.
             line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
             transport.write(line.encode() + b"\n")
     finally:
@@ -168,7 +169,7 @@ async def _connect_reader(pipe: IO[bytes], reader: asyncio.StreamReader) -> Asyn
 
 
 async def _wait_for_exit(process: Popen[bytes], seconds: float) -> None:
-    """Wait for the end of a program, for so long; it is not reaped."""
+    """Wait for a program to exit, up to a time limit, without reaping it."""
     loop, exited = asyncio.get_running_loop(), asyncio.Event()
     handle = os.pidfd_open(process.pid)
     loop.add_reader(handle, exited.set)
@@ -182,6 +183,6 @@ async def _wait_for_exit(process: Popen[bytes], seconds: float) -> None:
 
 
 def _kill_group(process: Popen[bytes]) -> None:
-    # Nobody is left in the group, or all of it has the rights of somebody else, like sudo.
+    # The group is empty, or all its members run as another user, as with sudo.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, SIGKILL)

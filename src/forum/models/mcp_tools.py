@@ -1,11 +1,11 @@
 """Tools of MCP servers.
 
-What a server offers is asked for once, when a request is taken on, and recorded with the run: the
-tools of a run do not change under it.  Each call has a conversation of its own, and a server that
-is a program is started for it and gone after it.  That is the simplest thing that is right: no
-call sees what another one left behind, and the key of an effect can be in the environment.
+A server's tools are listed once, when a request is accepted, and recorded with the run, so that the
+tools of a run never change.  Each tool call has its own session; a server that is a program is
+started for the call and stopped after it.  Thus no call sees state that another one left behind,
+and the idempotency key of an effect can be passed in the environment.
 
-The SDK (extra `mcp`) takes more than a second to load, so it is loaded by whoever needs it first.
+The SDK (extra `mcp`) takes more than a second to load, so it is imported at its first use.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ from forum.work import McpServer, ToolSpec, Why
 MAX_ARGUMENT_BYTES: Final = 1 << 24
 LIST_TIMEOUT_S: Final = 30.0
 MAX_DESCRIPTION_BYTES: Final = 4096
-"""How many bytes of a description are kept."""
+"""Descriptions are truncated to this number of bytes."""
 MAX_SCHEMA_BYTES: Final = 1 << 18
 MAX_TOOL_NAME_CHARS: Final = 64
-"""What providers allow in the name of a tool, as well as the characters of `_NOT_PLAIN`."""
+"""Maximum length of a tool name that every provider accepts; `_NOT_PLAIN` limits the characters."""
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _arguments = msgspec.json.Decoder(dict[str, Any])
@@ -44,9 +44,9 @@ class McpTool:
         self._spec, self._server, self._sandbox = spec, server, sandbox
 
     async def invoke(self, deed: ToolInvocation) -> CallReply:
-        """Have the server use the tool.  It finds the key in `_meta`, as `forum/key`.
+        """Call the tool on its server.  The idempotency key is in `_meta`, as `forum/key`.
 
-        A server that is a program also finds it in FORUM_KEY.
+        A server that is a program also finds the key in the variable FORUM_KEY.
         """
         deadline = asyncio.get_running_loop().time() + self._spec.seconds
         try:
@@ -58,7 +58,7 @@ class McpTool:
         except (Malformed, MissingExtra) as error:
             code = "arguments" if isinstance(error, Malformed) else "missing-extra"
             told = BytesContent(str(error).encode(errors="replace"))
-            # The agent reads the output: it can put its arguments right.
+            # The agent sees the output, so that it can correct its arguments.
             return CallReply(Outcome.FAILED, told, why=Why.ERROR, code=code, error=told)
         from forum.models.mcp_client import McpTarget, call_tool  # noqa: PLC0415  # it is loaded by now
 
@@ -71,9 +71,10 @@ async def list_tools(
     seconds: float = LIST_TIMEOUT_S,
     sandbox: Sandbox | None = None,
 ) -> dict[str, ToolSpec]:
-    """Ask servers what they offer; each may take so long.
+    """List the tools of servers, with a time limit for each server.
 
-    A tool is called `SERVER-TOOL`, made plain.  Raises `ServerUnusable`, and `MissingExtra`.
+    Tools are named `SERVER-TOOL`, restricted to the characters that all providers accept.  Raises
+    `ServerUnusable` and `MissingExtra`.
     """
     if not servers:
         return {}
@@ -99,9 +100,9 @@ async def list_tools(
 
 
 def unique_tool_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Name the tools of servers so that every provider takes the names, and no two are the same.
+    """Return a unique name for each (server, tool) pair that every provider accepts.
 
-    A name depends on nothing but these pairs, whatever their order.
+    The names depend only on the set of pairs, not on their order.
     """
     pairs = list(pairs)
     wished = [_NOT_PLAIN.sub("_", f"{server}-{tool}") for server, tool in pairs]
@@ -111,7 +112,7 @@ def unique_tool_names(pairs: Iterable[tuple[str, str]]) -> list[str]:
         name if len(name) <= MAX_TOOL_NAME_CHARS and counts[name] == 1 else instead
         for name, instead in zip(wished, marked, strict=True)
     ]
-    # A server may have given a tool the very name that another one gets here.
+    # A server's own name for a tool may equal a name that was generated here for another tool.
     return named if len(set(named)) == len(named) else marked
 
 
@@ -121,14 +122,14 @@ def _name_with_digest(name: str, pair: tuple[str, str]) -> str:
 
 
 async def _load_sdk() -> None:
-    """Load the SDK, where nobody waits for it."""
+    """Import the SDK in a thread, so that the event loop is not blocked.  Raises `MissingExtra`."""
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "tools of MCP servers need the package mcp")
     await asyncio.to_thread(import_module, "forum.models.mcp_client")
 
 
 def _read_arguments(content: Content) -> dict[str, Any]:
-    """Return the arguments of a call; to say nothing is to give none."""
+    """Return the arguments of a call; empty content means no arguments.  Raises `Malformed`."""
     if content.size > MAX_ARGUMENT_BYTES:
         raise Malformed("arguments", f"{content.size} bytes; a server is sent {MAX_ARGUMENT_BYTES}")
     given = b"".join(content.chunks())

@@ -18,15 +18,15 @@ from pathlib import Path
 from forum.errors import NotConfined
 
 MAX_ENTRIES = 1000
-"""How many entries rebuilt folders may have: each is a mount, and each mount takes time."""
-_MAX_LINKS = 40  # as many as the kernel follows
+"""Maximum number of entries in rebuilt folders: each is a mount, and each mount takes time."""
+_MAX_LINKS = 40  # the kernel's own limit
 
 
 class SecretFilter:
-    """Knows which paths are secret, and shows folders without them."""
+    """Knows which paths are secret, and binds folders without them."""
 
     def __init__(self, secrets: Iterable[Path], empty: Path) -> None:
-        """Take the paths of secrets, and an empty file to be seen in place of secret files."""
+        """Take the paths of secrets, and an empty file that replaces secret files."""
         self._empty = empty
         self._hidden: set[Path] = set()
         self._rebuilt: set[Path] = set()
@@ -34,12 +34,12 @@ class SecretFilter:
         for secret in secrets:
             places = trace(secret)
             self._hidden.add(places[-1])
-            # Links on the way as well: whoever exchanges one leads Forum to another file, and the
-            # old one would no longer be known as a secret.
+            # Folders of symbolic links on the path as well: a program that replaced a link would
+            # lead Forum to another file, and the old one would no longer be known as a secret.
             self._rebuilt.update(parent for place in places for parent in place.parents)
 
     def hides(self, path: Path) -> bool:
-        """Tell whether a path without symbolic links is a secret, or lies in one."""
+        """Return whether a path without symbolic links is a secret or inside one."""
         return any(place in self._hidden or self._is_copy(place) for place in (path, *path.parents))
 
     def bind(self, how: str, source: Path, target: Path) -> Iterator[str]:
@@ -67,20 +67,21 @@ class SecretFilter:
             path, place = source / entry.name, str(target / entry.name)
             is_folder = entry.is_dir(follow_symlinks=False)
             if path in self._hidden or self._is_copy(path):
-                # The name stays, and nothing else: programs that look for a project find this one.
+                # Only the name stays visible, so that programs
+                # that search for a project find this one.
                 yield from ("--dir", place) if is_folder else ("--ro-bind", str(self._empty), place)
             elif entry.is_symlink():
-                # Bound, it would show its target, wherever that is.
+                # Binding a link would show its target, wherever that is.
                 yield from ("--symlink", str(path.readlink()), place)
             elif path in self._rebuilt and is_folder:
                 yield from ("--dir", place)
                 yield from self._rebuild(how, path, target / entry.name)
             else:
-                # It may be gone before bubblewrap binds it, like the draft of an editor.
+                # The file may vanish before bubblewrap binds it, like an editor's temporary file.
                 yield from (f"{how}-try", str(path), place)
 
     def _is_copy(self, path: Path) -> bool:
-        """Tell whether a file is named like a draft or an old version of a secret beside it.
+        """Return whether a file is named like a draft or an old version of a secret beside it.
 
         `log.key` is kept as `log.key.rotated-…` and `log.1`, editors write `.forum.toml.swp`.
         """
@@ -101,7 +102,7 @@ def _is_version(name: str, secret: Path) -> bool:
 
 
 def trace(path: Path) -> tuple[Path, ...]:
-    """Return the places of the symbolic links on the way to a file, then the file's own place."""
+    """Return the paths of the symbolic links on the way to a file, then the file's own path."""
     links: list[Path] = []
     here, pending = Path("/"), list(reversed(Path(os.path.abspath(path)).parts[1:]))  # noqa: PTH100  links are kept
     while pending:

@@ -1,8 +1,8 @@
-"""numpy, loaded so that its linear algebra uses one thread.
+"""Import numpy with its linear algebra limited to one thread.
 
-One sentence is too little to divide: with a thread for each core, the threads cost several times
-the work.  The libraries read how many they may start when they are loaded, and at no other time;
-programs that are started later must not inherit it.
+One sentence is too little work to divide: with a thread per core, the overhead is several times the
+work.  The libraries read the limit only when they are loaded; it is removed from the environment
+afterwards, so that programs started later do not inherit it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which most servers of models speak."""
+"""OpenAI's chat completions API, which most model servers implement."""
 
 from typing import Any
 
@@ -39,16 +39,16 @@ _FINISHES = {
 
 
 class ChatWire:
-    """How chat completions are spoken."""
+    """The protocol of chat completions."""
 
     path = "/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return what says who we are."""
+        """Return the headers that authenticate a request."""
         return bearer_headers(key)
 
     def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
-        """Return the request in this API's words."""
+        """Return the request body."""
         own: dict[str, Any] = {
             "model": spec.model,
             "messages": _messages(call),
@@ -75,12 +75,12 @@ class ChatWire:
         return merge_options(spec.options, own, RESERVED_OPTIONS)
 
     def read(self, call: ModelCall) -> "_ChatReader":
-        """Return what will read the answer."""
+        """Return the reader for the response."""
         return _ChatReader(call.hear)
 
 
 def _limit_parameter(url: str) -> str:
-    """Return how the limit is called: OpenAI's newer models refuse the name that others know."""
+    """Return the name of the token limit: OpenAI's newer models reject the older `max_tokens`."""
     newer = host_of(url).endswith((".openai.com", ".openai.azure.com"))
     return "max_completion_tokens" if newer else "max_tokens"
 
@@ -127,7 +127,7 @@ class _ChatDelta(msgspec.Struct):
 class _Choice(msgspec.Struct):
     delta: _ChatDelta = msgspec.field(default_factory=_ChatDelta)
     message: _ChatDelta | None = None
-    """All that was said, where it is not streamed."""
+    """The whole message, in a response that is not streamed."""
     finish_reason: str | None = None
 
 
@@ -149,19 +149,20 @@ class _ChatUsage(msgspec.Struct):
     prompt_tokens_details: _ChatUsageDetails | None = None
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import time: two threads that make msgspec
+# inspect a type at the same time crash the process.
 _chunk = msgspec.json.Decoder(_Chunk)
 _usage = msgspec.json.Decoder(_ChatUsage)
 
 
 class _ChatReader:
-    """An answer that is coming in."""
+    """A response of chat completions that is being received."""
 
     def __init__(self, hear: DeltaCallback) -> None:
         self.said = ReplyBuilder(hear)
 
     def read_event(self, event: SseEvent) -> bool:
-        """Take in an event, and tell whether it was the last one."""
+        """Process an event; return whether it was the last one."""
         if event.data == b"[DONE]":
             return True
         return self._read_chunk(_chunk.decode(event.data))
@@ -177,12 +178,13 @@ class _ChatReader:
         return False
 
     def read_body(self, body: bytes) -> bool:
-        """Take in an answer that came in one piece: a `chat.completion`."""
+        """Process a response that was not streamed: a `chat.completion`."""
         completion = _chunk.decode(body)
         choice = completion.choices[0] if completion.choices else _Choice()
         message = choice.message
         if message is not None:
-            # Only in a stream do calls say which of them they continue.
+            # Tool calls have an index only in a stream;
+            # without one, all would count as the same call.
             for number, call in enumerate(message.tool_calls or ()):
                 call.index = number
             choice.delta = message
@@ -207,13 +209,14 @@ class _ChatReader:
 
 
 def _tokens(usage: bytes) -> BilledTokens | None:
-    """Read how much was used; what cannot be true was not said."""
+    """Return the token counts, or None if they are missing or implausible."""
     try:
         told = _usage.decode(usage)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     cached = (told.prompt_tokens_details.cached_tokens or 0) if told.prompt_tokens_details else 0
-    # Some (Gemini, Grok) leave what was thought out of the completion; it is billed all the same.
+    # Some providers (Gemini, Grok) do not count reasoning
+    # tokens as completion tokens, but bill them.
     said = max(told.completion_tokens, (told.total_tokens or 0) - told.prompt_tokens)
     if not is_valid_count(told.prompt_tokens, told.completion_tokens, said) or not is_valid_count(
         cached

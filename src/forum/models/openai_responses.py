@@ -23,21 +23,22 @@ from forum.models.wire import (
 )
 from forum.work import RESERVED_OPTIONS, Chat, MessageRole
 
+# Providers are asked not to store the conversation, unless the agent's options say otherwise.
 _STORE_OFF = {"store": False}
 _INCOMPLETE = {"max_output_tokens": Finish.LENGTH, "content_filter": Finish.REFUSED}
 
 
 class ResponsesWire:
-    """How the responses API is spoken."""
+    """The protocol of the responses API."""
 
     path = "/responses"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return what says who we are."""
+        """Return the headers that authenticate a request."""
         return bearer_headers(key)
 
     def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
-        """Return the request in this API's words."""
+        """Return the request body."""
         own: dict[str, Any] = {
             "model": spec.model,
             "input": _items(call),
@@ -65,7 +66,7 @@ class ResponsesWire:
         return merge_options(_STORE_OFF | spec.options, own, RESERVED_OPTIONS)
 
     def read(self, call: ModelCall) -> "_ResponsesReader":
-        """Return what will read the answer."""
+        """Return the reader for the response."""
         return _ResponsesReader(call.hear)
 
 
@@ -108,7 +109,7 @@ class _Item(msgspec.Struct):
     name: str = ""
     arguments: str = ""
     content: list[_Part] | None = None
-    """What was said, where it is not streamed."""
+    """The parts of a message, in a response that is not streamed."""
 
 
 class _Incomplete(msgspec.Struct):
@@ -128,7 +129,7 @@ class _Response(msgspec.Struct):
 class _ResponsesEvent(msgspec.Struct):
     type: str = ""
     delta: msgspec.Raw = msgspec.Raw(b"null")
-    """Text, where its kind says so."""
+    """A string, for the event types that carry text."""
     item: _Item | None = None
     response: _Response | None = None
 
@@ -143,7 +144,8 @@ class _ResponsesUsage(msgspec.Struct):
     input_tokens_details: _ResponsesUsageDetails | None = None
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import time: two threads that make msgspec
+# inspect a type at the same time crash the process.
 _event = msgspec.json.Decoder(_ResponsesEvent)
 _response = msgspec.json.Decoder(_Response)
 _text = msgspec.json.Decoder(str)
@@ -151,14 +153,14 @@ _usage = msgspec.json.Decoder(_ResponsesUsage)
 
 
 class _ResponsesReader:
-    """An answer that is coming in."""
+    """A response of the responses API that is being received."""
 
     def __init__(self, hear: DeltaCallback) -> None:
         self.said = ReplyBuilder(hear)
         self._refused = False
 
     def read_event(self, event: SseEvent) -> bool:
-        """Take in an event, and tell whether it was the last one."""
+        """Process an event; return whether it was the last one."""
         told = _event.decode(event.data)
         match told.type or event.name:
             case "response.output_text.delta":
@@ -181,11 +183,11 @@ class _ResponsesReader:
                 self.said.set_error(Finish.FAILED, event.data)
                 return True
             case _:
-                pass  # the beginnings and ends of parts, and whatever comes to be
+                pass  # starts and ends of parts, and future event types
         return False
 
     def read_body(self, body: bytes) -> bool:
-        """Take in an answer that came in one piece: a `response`."""
+        """Process a response that was not streamed: a `response`."""
         response = _response.decode(body)
         if bytes(response.error) != b"null":
             self.said.set_error(Finish.FAILED, bytes(response.error))
@@ -215,7 +217,7 @@ class _ResponsesReader:
 
 
 def _tokens(usage: bytes) -> BilledTokens | None:
-    """Read how much was used; what cannot be true was not said."""
+    """Return the token counts, or None if they are missing or implausible."""
     try:
         told = _usage.decode(usage)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

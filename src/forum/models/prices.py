@@ -1,7 +1,7 @@
-"""What tokens cost: by the prices that were declared, or else by a table that is named.
+"""Prices of tokens: declared in the configuration, or taken from a versioned table.
 
-The table is that of `genai-prices`, as it was installed: it is never fetched.  It is loaded only
-for a model that has no declared price.  Some of its prices change with the time of day.
+The table is that of the installed package `genai-prices`; it is never downloaded.  It is loaded
+only for a model without a declared price.  Some of its prices depend on the time of day.
 """
 
 from dataclasses import dataclass
@@ -20,50 +20,50 @@ from forum.models.urls import is_loopback
 from forum.work import Chat, Library
 
 _MAX_NANO_USD: Final = (1 << 53) - 1
-"""The most that the record can say of a cost."""
+"""The largest cost that an entry can represent."""
 
 _MAX_CLOCK_SKEW_S: Final = 60.0
-"""By how many seconds a provider's clock may differ from ours."""
+"""Assumed maximum difference between a provider's clock and ours, in seconds."""
 
-# What makes a call dearer than the table says, or bills something else than its tokens.
+# Options that make a call more expensive than the table says, or bill something other than tokens.
 _PRICED_OPTIONS: Final = (
     "service_tier", "speed", "inference_geo", "cache_control", "prediction", "audio", "modalities",
     "web_search_options", "search_parameters", "plugins", "models", "mcp_servers", "builtin_tools",
     "extra_body",
 )  # fmt: skip
 
-# What a provider writes around what it is given: roles and marks, the words that explain tools.
+# Allowance for tokens that a provider adds: roles, separators, and the instructions for tools.
 _CALL_OVERHEAD, _TURN_OVERHEAD, _TOOL_OVERHEAD, _TOOLS_OVERHEAD = 64, 16, 64, 1024
 
 
 @dataclass(frozen=True, slots=True)
 class BilledTokens:
-    """How much a model has read and said."""
+    """Token counts of a call."""
 
     read: int
     said: int
     cached: int = 0
-    """Of those that were read: what the provider had kept from an earlier call."""
+    """The part of `read` that came from the provider's cache."""
     kept: int = 0
-    """Of those that were read: what it keeps from now on."""
+    """The part of `read` that was written to the provider's cache."""
 
 
 class Price(Protocol):
-    """How tokens become money."""
+    """Converts tokens to money."""
 
     @property
     def id(self) -> str:
-        """By which table."""
+        """The id of the price table, as recorded."""
         ...
 
     def cost(self, tokens: BilledTokens, after: float = 0) -> int:
-        """Return nano-dollars, rounded up; for a call that is made in so many seconds."""
+        """Return nano-dollars, rounded up, for a call that is made `after` seconds from now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPrice:
-    """Prices of a thousand tokens, in nano-dollars, as whoever configured the model says."""
+    """Prices per thousand tokens, in nano-dollars, as declared in the configuration."""
 
     read: int
     said: int
@@ -75,7 +75,7 @@ class DeclaredPrice:
 
 
 FREE_PRICE: Final = DeclaredPrice(0, 0, "free")
-"""That of a model on this machine."""
+"""The price of a model on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class ListedPrice:
     model: Any
     provider: Any
     usage: Any
-    """How the table wants to be told of tokens."""
+    """The table's class for token counts."""
 
     def cost(self, tokens: BilledTokens, after: float = 0) -> int:
         """Return nano-dollars, rounded up."""
         cached, kept = tokens.cached, tokens.kept
         if cached + kept > tokens.read:
-            cached = kept = 0  # it contradicts itself: as if nothing had been kept
+            cached = kept = 0  # inconsistent counts: charge all of it at the full price
         usage = self.usage(
             input_tokens=tokens.read,
             output_tokens=tokens.said,
@@ -107,7 +107,7 @@ class ListedPrice:
 
 
 def price_of(spec: Chat | Library) -> Price:
-    """Return what a model costs.  Raises `UnknownPrice` rather than to take it for free."""
+    """Return the price of a model.  Raises `UnknownPrice` instead of assuming that it is free."""
     if spec.input_usd is not None and spec.output_usd is not None:
         return DeclaredPrice(spec.input_usd, spec.output_usd)
     if spec.input_usd is not None or spec.output_usd is not None:
@@ -132,7 +132,7 @@ def _check_options(spec: Chat | Library) -> None:
 
 
 def _is_priced_option(option: str) -> bool:
-    """Tell whether an option changes the price; pydantic-ai puts a provider's name before it."""
+    """Return whether an option changes the price; pydantic-ai prefixes it with the provider."""
     return any(option == name or option.endswith(f"_{name}") for name in _PRICED_OPTIONS)
 
 
@@ -142,17 +142,17 @@ def _find_listed_price(model: str, provider: str | None, url: str | None) -> Pri
     snapshot = import_module("genai_prices.data_snapshot").get_snapshot()
     owner, found = snapshot.find_provider_model(model, None, provider, url)
     price = ListedPrice(f"genai-prices/{table.__version__}", found, owner, table.Usage)
-    # A gap in the table looks like a gift.
+    # A missing price in the table would look like a price of zero.
     if not all(price.cost(tokens) for tokens in (BilledTokens(10**6, 0), BilledTokens(0, 10**6))):
         raise LookupError(f"the table has the model {model!r}, but not its price")
     return price
 
 
 def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
-    """Return the most that a call can cost.
+    """Return the upper bound of the cost of a call.
 
-    No tokenizer makes more tokens of a text than it has bytes.  Whether what is read had been kept,
-    or is kept from now on, is the provider's business: the dearest is assumed.
+    No tokenizer produces more tokens than a text has bytes.  Whether the provider reads from or
+    writes to its cache is not known in advance, so the most expensive case is assumed.
     """
     read = _max_input_tokens(call)
     ways = (
@@ -160,7 +160,7 @@ def bound_of(price: Price, call: ModelCall, max_tokens: int) -> Amount:
         BilledTokens(read, max_tokens, cached=read),
         BilledTokens(read, max_tokens, kept=read),
     )
-    # A dearer time of day may begin while the call is under way.
+    # A more expensive time of day may begin during the call.
     moments = (0.0, call.seconds + _MAX_CLOCK_SKEW_S)
     usd = max(price.cost(way, moment) for way in ways for moment in moments)
     return Amount(usd, read + max_tokens, 1)
@@ -170,7 +170,7 @@ def _max_input_tokens(call: ModelCall) -> int:
     turns = sum(
         _TURN_OVERHEAD
         + _sent_bytes(turn.text)
-        # As they are sent: in JSON, a letter that is none can have six.
+        # Measured as sent: JSON may escape one character to six bytes.
         + sum(
             _TURN_OVERHEAD + len(msgspec.json.encode((use.tool, use.arguments)))
             for use in turn.uses
@@ -187,5 +187,5 @@ def _max_input_tokens(call: ModelCall) -> int:
 
 
 def _sent_bytes(text: bytes) -> int:
-    """Return the bytes that are sent: a byte that is no text becomes a mark of three."""
+    """Return the size as sent: an invalid byte becomes U+FFFD, which has three bytes in UTF-8."""
     return len(text) if text.isascii() else len(text.decode(errors="replace").encode())

@@ -1,11 +1,11 @@
-"""Programs: run without a shell, heard through pipes, and gone in the end with all they started.
+"""Run programs without a shell, over pipes, and kill everything they started.
 
-Each program leads a process group of its own.  It is reaped only after that whole group was
-killed: until then its process id, which also names the group, cannot be given to anybody else, so
-that no signal of ours can hit a stranger.  A child that has left the group on purpose (setsid)
-lives on, but nobody waits for it, even if it keeps the pipes open.
+Each program leads its own process group.  It is reaped only after the whole group was killed: until
+then the kernel cannot reuse its process id, which is also the group's id, so that our signals never
+hit an unrelated process.  A child that has left the group on purpose (setsid) survives, but is not
+waited for, even if it keeps the pipes open.
 
-Nothing here needs a child watcher or the main thread: pipes and a process descriptor are enough.
+Neither a child watcher nor the main thread is required: pipes and a pidfd are sufficient.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ from forum.models.sandbox import Sandbox
 from forum.work import Why
 
 EXIT_GRACE_S = 0.3
-"""Seconds to end in after SIGTERM, and to fall silent in after the end."""
+"""Seconds that a program has to exit after SIGTERM, and its pipes to close after its exit."""
 
 MAX_STDERR_BYTES = 1 << 16
-"""How much is kept of what a program says on its standard error."""
+"""Maximum size of standard error that is kept."""
 
 _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is run, and what it may use."""
+    """A command line, its environment and its limits."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -48,7 +48,7 @@ class Program:
     output_bytes: int
     price: Amount = NO_COST
     sandbox: Sandbox | None = None
-    """What it is confined by."""
+    """The sandbox that confines the program, if any."""
 
 
 class _ExitVerdict(NamedTuple):
@@ -58,18 +58,20 @@ class _ExitVerdict(NamedTuple):
     why: Why = Why.NONE
     code: str = ""
     error: Content | None = None
-    """What we say of it, where the program itself cannot."""
+    """Our own error message, where the program could not write one."""
 
 
 async def run_program(
     program: Program, given: Content, hear: DeltaCallback = ignore_delta
 ) -> CallReply:
-    """Give a program its input, and return what it said and how it ended.
+    """Run a program with the given input; return its output and how it ended.
 
-    Its whole group has been killed when this returns, raises or is cancelled.
+    Its whole process group has been killed when this returns, raises or is cancelled.
     """
     began, chunks = time.monotonic_ns(), given.chunks()
     try:
+        # Before the program is started, so that an unusable temporary
+        # directory fails the call before it has any effect.
         output = FileContent()
     except OSError as error:
         return _free_reply(_storage_failure(error))
@@ -103,7 +105,7 @@ async def run_program(
 
 
 def _start(program: Program) -> tuple[Popen[bytes], int]:
-    """Start a program; return it, and a descriptor that can be read as soon as it has ended."""
+    """Start a program; return it and its pidfd, which becomes readable when the program exits."""
     if not program.argv:
         raise FileNotFoundError(errno.ENOENT, "its argv is empty")
     argv = program.sandbox.command(program.argv) if program.sandbox else program.argv
@@ -119,26 +121,27 @@ def _start(program: Program) -> tuple[Popen[bytes], int]:
     try:
         return process, os.pidfd_open(process.pid)
     except OSError:
+        # Without a pidfd its exit could not be observed.  It is killed before `with` reaps it.
         with process:
             _signal_group(process, SIGKILL)
         raise
 
 
 def _signal_group(process: Popen[bytes], number: int) -> None:
-    # Nobody is left in the group, or all of it has the rights of somebody else, like sudo.
+    # The group is empty, or all its members run as another user, as with sudo.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 class _StdinWriter:
-    """What a program is given, as fast as it reads."""
+    """Writes a program's standard input, as fast as the program reads."""
 
     def __init__(self, pipe: IO[bytes], chunks: Iterator[bytes]) -> None:
         self.pipe, self._chunks, self._rest = pipe, chunks, memoryview(b"")
         os.set_blocking(pipe.fileno(), False)
 
     def write(self) -> bool:
-        """Write what the pipe takes now, and tell whether there is more to be written."""
+        """Write as much as the pipe accepts now; return whether more remains."""
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -147,12 +150,12 @@ class _StdinWriter:
         try:
             self._rest = self._rest[self.pipe.write(self._rest) or 0 :]
         except BrokenPipeError:
-            return False  # it does not want to know more, which is its own affair
+            return False  # the program closed its input, which is not an error
         return True
 
 
 class _OutputReader:
-    """What comes out of a program: the beginning is kept, the rest is dropped."""
+    """Reads an output pipe of a program; keeps the first bytes up to a limit and drops the rest."""
 
     def __init__(self, pipe: IO[bytes], keep: Callable[[bytes], object], most: int) -> None:
         self.pipe, self._keep, self._room = pipe, keep, most
@@ -160,10 +163,10 @@ class _OutputReader:
         os.set_blocking(pipe.fileno(), False)
 
     def read(self) -> int:
-        """Take a piece of what is there, and return how long it is."""
+        """Read a chunk, if there is one, and return its length."""
         try:
             piece = os.read(self.pipe.fileno(), _CHUNK_BYTES)
-        except BlockingIOError:  # empty, but not at its end
+        except BlockingIOError:  # empty, but not closed
             return 0
         self.at_end = not piece
         self.too_much |= len(piece) > self._room
@@ -176,7 +179,7 @@ class _OutputReader:
 def _tee_to_listener(
     keep: Callable[[bytes], object], hear: DeltaCallback
 ) -> Callable[[bytes], object]:
-    """Have what is kept also heard, letter by whole letter."""
+    """Stream to a listener what is kept, split only between whole UTF-8 characters."""
     if hear is ignore_delta:
         return keep
     letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -191,7 +194,7 @@ def _tee_to_listener(
 
 
 class _RunningProgram:
-    """A program that was started: how it is listened to, and how it ends."""
+    """A started program: its pipes, its exit and its process group."""
 
     def __init__(
         self,
@@ -213,18 +216,20 @@ class _RunningProgram:
             self._loop.add_reader(stream.pipe, self._on_output, stream)
 
     async def finish(self, seconds: float) -> None:
-        """Let the program run until it ends, says too much, or is out of time."""
+        """Wait until the program exits, exceeds its output limit or runs out of time."""
         if not await self._wait_until(lambda: self._exited or self._decided, seconds):
             self._decide(_ExitVerdict(Outcome.TIMEOUT, Why.DEADLINE))
             _signal_group(self._process, SIGTERM)
         elif self._decided:
             return
+        # A child process may keep the pipes open, so the
+        # rest of the output is awaited only briefly.
         await self._wait_until(
             lambda: self._exited and all(s.at_end for s in self._streams), EXIT_GRACE_S
         )
 
     async def kill(self) -> None:
-        """Kill the whole group, and let go of everything."""
+        """Kill the whole process group and release all resources."""
         _signal_group(self._process, SIGKILL)
         try:
             await self._wait_until(lambda: self._exited, EXIT_GRACE_S)
@@ -232,12 +237,12 @@ class _RunningProgram:
             self._release()
 
     def verdict(self) -> _ExitVerdict:
-        """Return how it ended.  What its input raised is raised here."""
+        """Return how the program ended.  Re-raises an exception of its input."""
         if self._fault is not None:
             try:
                 raise self._fault
             finally:
-                self._fault = None  # else it would hold, by its traceback, what holds it
+                self._fault = None  # breaks a reference cycle through its traceback
         return self._verdict or _verdict_on_exit(None)
 
     @property
@@ -250,7 +255,7 @@ class _RunningProgram:
         self._changed.set()
 
     async def _wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait for so long, or until something holds; tell whether it does."""
+        """Wait until a condition holds or the time is over; return whether it holds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not holds():
@@ -291,8 +296,9 @@ class _RunningProgram:
         if not self._given.pipe.closed:
             self._loop.remove_writer(self._given.pipe)
         for stream in self._streams:
-            # What the program wrote before it ended is in the pipe, however late we come.  There
-            # cannot be more of it than the pipe holds; more comes from somebody who lives on.
+            # The program's last output is still in the pipe, even if we read it late.  It cannot be
+            # more than the pipe's capacity; anything beyond that comes from a surviving child,
+            # which must not keep us reading forever.
             self._loop.remove_reader(stream.pipe)
             rest = fcntl.fcntl(stream.pipe, fcntl.F_GETPIPE_SZ)
             while rest > 0 and (length := self._on_output(stream)):
@@ -300,7 +306,8 @@ class _RunningProgram:
         if self._exited:
             self._decide(_verdict_on_exit(_reap(self._process)))
         else:
-            # It cannot be killed: it hangs in the kernel, or has the rights of somebody else.
+            # The process could not be killed: it hangs in the kernel, or
+            # runs as another user.  A thread reaps it whenever it ends.
             Thread(target=self._process.wait, daemon=True).start()
         for pipe in (self._given.pipe, *(stream.pipe for stream in self._streams)):
             pipe.close()
@@ -308,9 +315,10 @@ class _RunningProgram:
 
 
 def _reap(process: Popen[bytes]) -> int | None:
-    """Return the exit status of a program that has ended, or nothing when nobody can know it.
+    """Return the exit status of a program that has ended, or None if it cannot be known.
 
-    `Popen` takes that for success.  It happens where SIGCHLD is ignored, which is inherited.
+    The status is lost where SIGCHLD is ignored, which a process inherits; `Popen` would report
+    success.
     """
     try:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -354,7 +362,7 @@ def _start_failure(
             code, advice = "not-confined", "forum doctor tells when it is right"
         case ValueError():
             code, advice = "not-executable", "take what is not text out of its argv"
-    # A program that is missing is missing a moment later too: denied, it is not tried again.
+    # A missing program will still be missing a moment later, so the call is denied and not retried.
     permanent = code in ("not-found", "not-executable")
     told = f"cannot start the program {name}: {error}; {advice}"
     return _ExitVerdict(

@@ -1,9 +1,10 @@
-"""One request to a provider, and the events of its answer, within bounds.
+"""Send one HTTP request to a provider and parse the events of its response, within fixed limits.
 
-Each request has a connection of its own, which is closed with it.  That costs a millisecond, and
-a model takes seconds to answer; in return no connection was closed by the other side just when we
-wrote (which may or may not be billed), none belongs to another event loop, and none is left when a
-call is cancelled.  Redirects are not followed: a key goes where it was meant to go.
+Each request opens its own connection and closes it afterwards.  A new connection costs about a
+millisecond, while a model takes seconds to answer.  In return, the server can never close an idle
+connection at the moment of our write (which leaves open whether the call is billed), no connection
+belongs to another event loop, and none is left when a call is cancelled.  Redirects are not
+followed, so that the API key goes only to the configured server.
 """
 
 import asyncio
@@ -24,14 +25,14 @@ from forum.errors import Malformed
 from forum.models.urls import is_loopback
 
 MAX_STREAM_BYTES: Final = 1 << 28
-"""The most bytes of an answer, with all that is wrapped around its text."""
+"""Maximum size of a response in bytes, including the framing around its text."""
 
 MAX_EVENT_BYTES: Final = 1 << 23
 MAX_ERROR_BYTES: Final = 1 << 16
-"""How much is kept of what a provider says of an error."""
+"""Maximum size of an error message that is kept."""
 
 MAX_RETRY_AFTER_MS: Final = 600_000
-"""The longest pause that a provider can ask for, in milliseconds."""
+"""Upper limit for a provider's Retry-After, in milliseconds."""
 
 CONNECT_TIMEOUT_S: Final = 10.0
 
@@ -40,7 +41,7 @@ _UNREADABLE: Final = (Malformed, msgspec.MsgspecError, UnicodeError, RecursionEr
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request.  Its headers hold a key, so that they are never shown."""
+    """A request.  Its headers hold the API key and are therefore excluded from the repr."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -55,57 +56,57 @@ class SseEvent(NamedTuple):
 
 
 class ReplyTooLarge(Exception):
-    """An answer is larger than what is kept."""
+    """Raised when a response exceeds a size limit."""
 
 
 class HttpEnd(Enum):
-    """How an answer ended."""
+    """How a response ended."""
 
     DONE = "done"
-    """It said itself that it is complete."""
+    """The response was explicitly marked as complete."""
     EARLY = "early"
     OVERSIZE = "oversize"
     MALFORMED = "malformed"
     LATE = "late"
     REFUSED = "refused"
-    """The status is not 200."""
+    """The status was not 200."""
     CONNECT = "connect"
-    """Nobody was reached: nothing was sent."""
+    """No connection was established, so nothing was sent."""
     TLS = "tls"
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOutcome:
-    """What came of a request, beside its events."""
+    """The result of a request, apart from its events."""
 
     end: HttpEnd
     status: int = 0
     pause: int = 0
-    """For how many milliseconds the provider wants to be left alone."""
+    """Requested delay before the next request, in milliseconds (Retry-After)."""
     error: bytes = b""
 
 
 class ResponseReader(Protocol):
-    """Reads an answer as it comes in.  Both methods may raise `ReplyTooLarge`, `Malformed`."""
+    """Parser of a response as it arrives.  Its methods may raise `ReplyTooLarge` or `Malformed`."""
 
     def read_event(self, event: SseEvent) -> bool:
-        """Take in an event, and tell whether it was the last one."""
+        """Process an event; return whether it was the last one."""
         ...
 
     def read_body(self, body: bytes) -> bool:
-        """Take in an answer that came in one piece, and tell whether it is a complete one."""
+        """Process a response that was not streamed; return whether it is complete."""
         ...
 
 
 async def send_request(request: HttpRequest, seconds: float, taker: ResponseReader) -> HttpOutcome:
-    """Send a request, and hand over its answer: event by event, or in one piece.
+    """Send a request and pass its response to the reader: event by event, or as one body.
 
-    When cancelled, the connection is closed.
+    Close the connection on cancellation.  Report failures in the outcome instead of raising them.
     """
     try:
         client = _make_client(request.url, seconds)
     except (ImportError, OSError, ValueError):
-        # Their text may quote the address of a proxy, with its password.
+        # The text of these errors may quote the URL of a proxy, including its password.
         return HttpOutcome(
             HttpEnd.CONNECT, error=b"the proxy or the certificates that are set up here fail"
         )
@@ -128,7 +129,7 @@ async def send_request(request: HttpRequest, seconds: float, taker: ResponseRead
             HttpEnd.CONNECT, error=b"the url is not one of http or https; set it right"
         )
     except httpx2.HTTPError as error:
-        # Its text may quote what was sent, and with it the key: only its kind is told.
+        # The error text may quote the request and with it the key, so only the error type is kept.
         return HttpOutcome(HttpEnd.EARLY, error=type(error).__name__.encode())
 
 
@@ -139,7 +140,8 @@ async def _read_response(response: httpx2.Response, taker: ResponseReader) -> Ht
             HttpEnd.REFUSED, response.status_code, parse_retry_after(response.headers), body
         )
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    # What is compressed could be a thousand times as long as what we count; we ask for none.
+    # A compressed body could expand to a thousand times the size that we count.  The request
+    # accepts only `identity`, so a compressed response is a protocol error.
     plain = response.headers.get("content-encoding", "identity") == "identity"
     if not plain:
         return HttpOutcome(HttpEnd.MALFORMED, 200, error=await _read_prefix(response.aiter_raw()))
@@ -147,14 +149,14 @@ async def _read_response(response: httpx2.Response, taker: ResponseReader) -> Ht
     if kind != "text/event-stream":
         return await _read_whole(chunks, taker)
     first = await _read_to_text(chunks)
-    # Some servers name the kind that was asked for, and send one JSON object all the same.  No
-    # field of an event begins with a brace, so that the two cannot be confused.
+    # Some servers declare an event stream and send a single JSON object nevertheless.  No field
+    # name of a server-sent event starts with a brace, so the two cannot be confused.
     read = _read_whole if first.lstrip().startswith(b"{") else _read_stream
     return await read(_chain(first, chunks), taker)
 
 
 async def _read_to_text(chunks: AsyncIterable[bytes]) -> bytes:
-    """Return the beginning of an answer, up to the first piece that is not blank."""
+    """Return the beginning of a response, up to the first chunk that is not blank."""
     first = bytearray()
     async for chunk in chunks:
         first += chunk
@@ -186,7 +188,7 @@ async def _read_stream(chunks: AsyncIterable[bytes], taker: ResponseReader) -> H
 
 
 async def _read_whole(chunks: AsyncIterable[bytes], taker: ResponseReader) -> HttpOutcome:
-    """Read an answer that is not streamed: some servers ignore that a stream was asked for."""
+    """Read a response that is not streamed: some servers ignore the request for a stream."""
     body = await _read_prefix(chunks, MAX_EVENT_BYTES + 1)
     if len(body) > MAX_EVENT_BYTES:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
@@ -196,7 +198,7 @@ async def _read_whole(chunks: AsyncIterable[bytes], taker: ResponseReader) -> Ht
     except ReplyTooLarge:
         return HttpOutcome(HttpEnd.OVERSIZE, 200)
     except _UNREADABLE:
-        pass  # what the server said instead explains more than why it could not be read
+        pass  # the body itself explains more than the parse error
     return HttpOutcome(HttpEnd.MALFORMED, 200, error=body[:MAX_ERROR_BYTES])
 
 
@@ -210,21 +212,22 @@ async def _read_prefix(chunks: AsyncIterable[bytes], most: int = MAX_ERROR_BYTES
 
 
 class SseParser:
-    """Server-sent events from bytes that come in any pieces.
+    """Incremental parser for server-sent events, fed with chunks of any size.
 
-    A line ends with LF or CR LF; a CR alone, which the standard also allows, is used by nobody.
+    A line ends with LF or CR LF.  A lone CR, which the standard also allows, is not supported
+    because no provider sends it.
     """
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
-        """Of everything since the last event."""
+        """Bytes since the last complete event."""
         self._name, self._data = "", list[bytes]()
         self._mark = b"\xef\xbb\xbf"
-        """What may stand before the first line, and is no part of it."""
+        """The byte order mark that may precede the first line; empty afterwards."""
 
     def feed(self, chunk: bytes) -> Iterator[SseEvent]:
-        """Take in a piece, and yield the events that it completes."""
+        """Add a chunk and yield the events that it completes.  Raises `ReplyTooLarge`."""
         *ended, rest = chunk.split(b"\n")
         for line in ended:
             self._count(line)
@@ -235,6 +238,7 @@ class SseParser:
             if whole:
                 self._read_field(whole)
                 continue
+            # An event without data is not dispatched (HTML, section 9.2.6).
             if self._data:
                 yield SseEvent(self._name, b"\n".join(self._data))
             self._name, self._data, self._size = "", [], 0
@@ -243,6 +247,7 @@ class SseParser:
             self._pieces.append(rest)
 
     def _count(self, piece: bytes) -> None:
+        # Plus one for the line feed, so that a stream of empty fields is limited as well.
         self._size += len(piece) + 1
         if self._size > MAX_EVENT_BYTES:
             raise ReplyTooLarge
@@ -257,7 +262,7 @@ class SseParser:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> int:
-    """Return for how many milliseconds a provider wants to be left alone: RFC 9110, 10.2.3."""
+    """Return the requested delay in milliseconds (Retry-After, RFC 9110, section 10.2.3)."""
     exact = _parse_decimal(headers.get("retry-after-ms", ""))
     told = headers.get("retry-after", "")
     seconds = _parse_decimal(told)
@@ -271,7 +276,7 @@ def parse_retry_after(headers: Mapping[str, str]) -> int:
 
 
 def _parse_decimal(told: str) -> float | None:
-    """Read a count; what has more digits than any pause needs is none."""
+    """Parse a non-negative decimal; return None for anything else and for 12 or more digits."""
     whole, _, part = told.strip().partition(".")
     if not (whole.isascii() and whole.isdigit() and len(whole) < 12):
         return None
@@ -290,8 +295,10 @@ def _milliseconds_until(told: str) -> float:
 def _make_client(url: str, seconds: float) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         verify=_system_ssl_context() if url.lower().startswith("https:") else _empty_ssl_context(),
-        # A proxy of the environment is for others than this machine.
+        # A proxy from the environment is meant for other hosts, not for this machine.
         trust_env=not is_loopback(url),
+        # Ends before the whole call does: a connect timeout proves that nothing was sent, so the
+        # call costs nothing.  After a timeout of the call, the provider may bill it.
         timeout=httpx2.Timeout(None, connect=min(CONNECT_TIMEOUT_S, 0.9 * seconds)),
         headers={"Connection": "close", "Accept-Encoding": "identity"},
         follow_redirects=False,
@@ -300,13 +307,13 @@ def _make_client(url: str, seconds: float) -> httpx2.AsyncClient:
 
 @cache
 def _system_ssl_context() -> ssl.SSLContext:
-    """Return what knows the certificates of this machine; reading them takes long."""
+    """Return a context with the system's CA certificates, cached because loading them is slow."""
     return httpx2.create_ssl_context()
 
 
 @cache
 def _empty_ssl_context() -> ssl.SSLContext:
-    """Return what trusts no certificate at all, for connections without any."""
+    """Return a context without any CA certificate, for plain HTTP connections."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

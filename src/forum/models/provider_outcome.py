@@ -1,7 +1,7 @@
-"""What an answer means for the record: an outcome, and what it cost.
+"""Translate a provider's response into the outcome and the cost that are recorded.
 
-What is not known to be free is paid: where a call may have been billed and nobody says how much,
-it cost all that was reserved for it.
+A call that may have been billed is charged: if the provider reports no usage, the whole reserved
+amount counts as spent.
 """
 
 import re
@@ -16,9 +16,10 @@ from forum.models.urls import path_of
 from forum.models.wire import Finish, ReplyBuilder, tool_calls_of
 from forum.work import Why, sanitize_name
 
+# 529 is Anthropic's status for an overloaded API.
 _THROTTLED_STATUSES: Final = frozenset({429, 503, 529})
 _TRANSIENT_STATUSES: Final = frozenset({408, 409, 421, 423, 425})
-"""Refusals that the same request may not meet again, beside those of the busy."""
+"""Client errors that may not recur when the same request is repeated."""
 _PERMANENT_STATUSES: Final = frozenset({501, 505})
 _VERSIONED = re.compile(r"/v\d")
 _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
@@ -26,7 +27,7 @@ _NOT_PLAIN = re.compile(r"[^!#-\[\]-~]+")
 
 @dataclass(frozen=True, slots=True)
 class ProviderOutcome:
-    """What a model has said, and what that cost."""
+    """A model's reply and the basis for computing its cost."""
 
     price: Price
     bound: Amount
@@ -34,7 +35,7 @@ class ProviderOutcome:
     said: ReplyBuilder
 
     def partial_reply(self, answer: HttpOutcome) -> CallReply:
-        """Return the outcome of an answer of which not all came."""
+        """Return the reply for an incomplete response, charged with the whole reserved amount."""
         reply = self._reply(Outcome.FAILED, Why.CUT)
         error = BytesContent(answer.error) if answer.error else EMPTY_CONTENT
         reply = replace(reply, uses=(), spent=self.bound, input_tokens=0, error=error)
@@ -49,7 +50,7 @@ class ProviderOutcome:
                 return reply
 
     def complete_reply(self) -> CallReply:
-        """Return the outcome of an answer that is complete."""
+        """Return the reply for a complete response."""
         match self.said.finish:
             case Finish.FAILED:
                 return self._reply(Outcome.FAILED, Why.ERROR, "provider")
@@ -57,6 +58,7 @@ class ProviderOutcome:
                 return self._reply(Outcome.FAILED, Why.THROTTLED, "overloaded")
             case Finish.REFUSED:
                 return self._reply(Outcome.DENIED, Why.ERROR, "refused")
+            # Truncated JSON or tool arguments are useless; truncated text may still be of use.
             case Finish.LENGTH if self.call.schema or self.said.tool_calls or not self.said.text:
                 return replace(self._reply(Outcome.FAILED, Why.CUT, "length"), uses=())
             case Finish.LENGTH:
@@ -67,7 +69,10 @@ class ProviderOutcome:
 
     @property
     def _tokens(self) -> BilledTokens | None:
-        """What was used, if the provider says so: some say 0 of what they have not counted."""
+        """The reported usage, or None.
+
+        Some providers report 0 for tokens that they did not count.
+        """
         tokens = self.said.tokens
         return tokens if tokens and (tokens.read or tokens.said) else None
 
@@ -88,7 +93,7 @@ class ProviderOutcome:
 
 
 def refused_reply(answer: HttpOutcome) -> CallReply:
-    """Return the outcome where nobody was reached, or was let in: nothing is paid."""
+    """Return the reply for a request that was not sent or was refused: nothing is charged."""
     code = f"http {answer.status}" if answer.end is HttpEnd.REFUSED else answer.end.value
     error = BytesContent(answer.error)
     reply = CallReply(Outcome.FAILED, spent=NO_COST, why=Why.ERROR, code=code, error=error)
@@ -100,16 +105,16 @@ def refused_reply(answer: HttpOutcome) -> CallReply:
 
 
 def _is_permanent(status: int) -> bool:
-    """Tell whether the same request would be refused again: it is denied, not tried again."""
+    """Return whether the same request would be refused again; it is denied and not retried."""
     return status in _PERMANENT_STATUSES or (
         300 <= status < 500 and status not in _TRANSIENT_STATUSES
     )
 
 
 def suggest_version(url: str, reply: CallReply) -> CallReply:
-    """Return a reply that ends in the address that was probably meant, where /v1 is missing.
+    """Append a hint to an error where the URL probably lacks /v1.
 
-    A server that knows the model by name, or does not, has the API at this address.
+    An error that mentions a model comes from the API itself, so its URL is right.
     """
     told = b"".join(reply.error.chunks())
     if _VERSIONED.search(path_of(url)) or b"model" in told.lower():
@@ -122,5 +127,5 @@ def suggest_version(url: str, reply: CallReply) -> CallReply:
 
 
 def plain_label(name: str) -> str:
-    """Return a name as plain as the record wants names to be."""
+    """Return a name reduced to the characters that names in the ledger may have."""
     return _NOT_PLAIN.sub("-", name)[:128] or "model"

@@ -1,6 +1,6 @@
-"""A model that is reached through pydantic-ai: one request for each call, and no retries.
+"""Adapter for models behind pydantic-ai: one request for each call, without retries.
 
-Keys are where pydantic-ai looks for them: in the environment, under the names of each provider.
+API keys are read by pydantic-ai, from the environment variables of each provider.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ _NOT_SENT: Final = frozenset({"pool", "connect"})
 
 
 class PydanticAiModel:
-    """An agent that is a model behind pydantic-ai."""
+    """A model that is called through pydantic-ai."""
 
     def __init__(
         self,
@@ -86,15 +86,15 @@ class PydanticAiModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as plain as the record wants names to be."""
+        """The model's name, reduced to the characters that names in the ledger may have."""
         return plain_label(self._spec.model)
 
     def bound(self, call: ModelCall) -> Amount:
-        """Return the most that a call can cost."""
+        """Return the upper bound of the cost of a call."""
         return bound_of(self._price, call, self._spec.max_tokens)
 
     async def reply(self, call: ModelCall) -> CallReply:
-        """Make the call, once."""
+        """Make the call once and return its outcome."""
         began = self._clock()
         told = ProviderOutcome(self._price, self.bound(call), call, ReplyBuilder(call.hear))
         try:
@@ -111,7 +111,7 @@ class PydanticAiModel:
         return replace(reply, milliseconds=spent, prices=self._price.id)
 
     async def _request(self, call: ModelCall, told: ProviderOutcome) -> CallReply:
-        # What is put past pydantic-ai could lift the limit.
+        # `extra_body` bypasses pydantic-ai and could override the token limit.
         options = {name: one for name, one in self._spec.options.items() if name != "extra_body"}
         settings = options | {"max_tokens": self._spec.max_tokens, "max_retries": 0}
         try:
@@ -137,7 +137,7 @@ def _parameters(call: ModelCall, model: Model) -> ModelRequestParameters:
     if not call.schema:
         return ModelRequestParameters(function_tools=tools)
     form = parse_tool_schema(call.schema)
-    # Only a form that the provider itself knows holds a model to it.
+    # Only the provider's native schema support guarantees the form of the output.
     native = model.profile.get("supports_json_schema_output")
     return ModelRequestParameters(
         function_tools=tools,
@@ -194,7 +194,7 @@ def _read_response(response: ModelResponse, said: ReplyBuilder) -> None:
             case ToolCallPart(tool_name=name):
                 said.add_tool_call(number, name, part.args_as_json_str())
             case _:
-                pass  # thoughts are no output
+                pass  # reasoning is not part of the output
 
 
 def _error_reply(error: AgentRunError, told: ProviderOutcome) -> CallReply:

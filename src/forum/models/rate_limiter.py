@@ -1,10 +1,10 @@
-"""The gate before a provider: who was told to wait makes everybody wait who has the same key.
+"""Rate limiter for calls to a provider, shared by all callers that use the same server and key.
 
-After a refusal nobody sends until the pause is over, and then calls are let in as TCP lets in
-packets: one, and two more for each that is answered.  So a burst that was refused once is not
-sent again as a burst.
+After a throttled reply (429), no call starts until the pause is over.  Then calls are admitted as
+in TCP slow start: first one, and two more for each success.  A burst that was refused once is thus
+not repeated as a burst.
 
-Gates are shared by all threads of a process and all their event loops.
+Limiters are shared by all threads of the process and by all their event loops.
 """
 
 import asyncio
@@ -22,22 +22,22 @@ MAX_PAUSE_S = 60.0
 
 @dataclass(eq=False, slots=True)
 class QueueTicket:
-    """A place in the queue, and then among those who are calling."""
+    """A caller's position: first in the queue, then among the calls in flight."""
 
     at_once: int
-    """How many may be calling, with this one; 0: any number."""
+    """Maximum number of concurrent calls, including this one; 0 means unlimited."""
     wake: Callable[[], object] = field(repr=False)
     era: int = -1
-    """In which era it was let in; an era ends with a refusal."""
+    """The era in which the caller was admitted; -1 while it waits.  An era ends with a refusal."""
 
     @property
     def is_admitted(self) -> bool:
-        """Whether it was let in."""
+        """Whether the caller was admitted."""
         return self.era >= 0
 
 
 class RateLimiter:
-    """Who may call now, and who has to wait."""
+    """Decides which callers may start a call now and which must wait."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -47,12 +47,15 @@ class RateLimiter:
         self._closed_until = 0.0
         self._pause = MIN_PAUSE_S
         self._window: int | None = None
-        """How many may call while it is found out how many may call."""
+        """Current congestion window (slow start); None when unlimited."""
         self._era = 0
 
     @asynccontextmanager
     async def admit(self, at_once: int, seconds: float) -> AsyncIterator[QueueTicket]:
-        """Wait to be let in.  Raises `TimeoutError` when that takes too long."""
+        """Wait for admission and hold it during the block.
+
+        Raises `TimeoutError` if it takes too long.
+        """
         deadline = self._clock() + seconds
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
         place = QueueTicket(at_once, partial(loop.call_soon_threadsafe, woken.set))
@@ -64,7 +67,8 @@ class RateLimiter:
                     raise TimeoutError
                 woken.clear()
                 with suppress(TimeoutError):
-                    # It may have been let in since, and be woken already: then it looks again.
+                    # Between `wait_time` and `clear` another thread may have admitted this caller.
+                    # The wake-up is scheduled on this event loop, so it arrives after `clear`.
                     async with asyncio.timeout(left if wait is None else min(left, wait)):
                         await woken.wait()
             yield place
@@ -72,12 +76,15 @@ class RateLimiter:
             self.release(place)
 
     def enqueue(self, place: QueueTicket) -> None:
-        """Stand behind those who came before."""
+        """Add a caller at the end of the queue."""
         with self._lock:
             self._queue.append(place)
 
     def wait_time(self, place: QueueTicket) -> float | None:
-        """Let in who may come in, and tell for how long this one has to wait; None: for others."""
+        """Admit all callers that may start, then return how long this caller must still wait.
+
+        Returns 0 when the caller is admitted, and None when it waits for another call to end.
+        """
         with self._lock:
             self._admit_waiting()
             if place.is_admitted:
@@ -86,9 +93,10 @@ class RateLimiter:
             return closed if closed > 0 else None
 
     def report_throttled(self, place: QueueTicket, milliseconds: int) -> None:
-        """Close the gate for so long as the provider wants, or as seems right."""
+        """Stop admissions for the requested delay, or for the current backoff if none was given."""
         with self._lock:
-            # Those who had been let in before the first refusal are refused with it: one burst.
+            # Calls admitted before the first refusal belong to the same
+            # burst: their refusals must not double the backoff again.
             anew = place.era == self._era
             pause = milliseconds / 1000 or (self._pause if anew else 0.0)
             self._closed_until = max(self._closed_until, self._clock() + pause)
@@ -96,24 +104,26 @@ class RateLimiter:
                 self._pause = min(2 * self._pause, MAX_PAUSE_S)
                 self._era += 1
                 self._window = 1
-            # Who waits for somebody to leave has to wait for the clock now.
+            # Wake the callers that wait for a free slot: they must now wait for the clock.
             for waiting in self._queue:
                 with suppress(RuntimeError):
                     waiting.wake()
 
     def report_success(self, place: QueueTicket) -> None:
-        """Open the gate a little more."""
+        """Widen the window by one and reset the backoff."""
         with self._lock:
+            # A call of an earlier era says nothing about the state after the last refusal.
             if place.era != self._era:
                 return
             self._pause = MIN_PAUSE_S
             if self._window is not None:
                 self._window += 1
+                # The window is larger than the demand: slow start is over.
                 if self._window > self._calling + len(self._queue):
                     self._window = None
 
     def release(self, place: QueueTicket) -> None:
-        """Make room for the next one."""
+        """Give back the slot, or leave the queue, and admit the next callers."""
         with self._lock:
             if place.is_admitted:
                 self._calling -= 1
@@ -127,7 +137,7 @@ class RateLimiter:
             try:
                 place.wake()
             except RuntimeError:
-                continue  # its event loop is gone, and nobody waits any more
+                continue  # its event loop is closed, so no task waits for it
             place.era = self._era
             self._calling += 1
 
@@ -142,6 +152,6 @@ _limiters_lock = Lock()
 
 
 def rate_limiter_for(server: str, key: str) -> RateLimiter:
-    """Return the gate before a server, for all who have the key of this name."""
+    """Return the limiter shared by all callers of a server that use the key of this name."""
     with _limiters_lock:
         return _limiters.setdefault((server, key), RateLimiter())

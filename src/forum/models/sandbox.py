@@ -1,15 +1,15 @@
-"""Programs of agents behind bubblewrap: what they see of files and of the network.
+"""Confine the programs of agents with bubblewrap: limit the files and the network they can reach.
 
-A confined program sees the system's programs and libraries, the folder of the project and what was
-named, all of it read-only unless it was named to be written; a folder for temporary files and a
-home of its own, both empty at first; no other process, and no network but the addresses that were
-named.  What holds secrets of Forum is hidden wherever it lies: `secret_paths` finds it, `mounts`
-leaves it out.
+A confined program sees the system's programs and libraries, the project folder and the folders
+named in `[agents]`, all read-only unless they are listed under `write`.  It has an empty folder for
+temporary files and an empty home.  It sees no other process, and reaches no network address except
+those listed under `connect`.  Files with Forum's secrets are hidden wherever they are:
+`secret_paths` finds them, `mounts` leaves them out.
 
-The network is a new one without a way out.  For each address that was named, the worker listens at
-a Unix socket in a folder of its own and connects to that one address; `relay` listens for it in the
-new network, under the name of the address.  No proxy has to be spoken to, and no name can be
-looked up that was not named.
+The program runs in a new network namespace without any route out.  For each allowed address, the
+worker listens on a Unix socket in a private folder and connects it to that one address;
+`sandbox_relay` listens inside the namespace, under the address's own name.  The program therefore
+needs no proxy support, and it can resolve no name that was not allowed.
 """
 
 import errno
@@ -47,58 +47,59 @@ _ETC = (
     "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols",
     "services", "ssl", "timezone",
 )  # fmt: skip
-"""What programs need of /etc; the rest may hold passwords, and is not there."""
+"""The files of /etc that programs need.  The rest may hold passwords and is not bound."""
 _SCRATCH = ("/tmp", "/var/tmp", "/run")  # noqa: S108  new and empty ones
 _CONNECT_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.1
 _RELAY_IP_PREFIX = "127.77.0."
-"""In the network of a program, each name that was named leads to an address that begins so."""
+"""Prefix of the loopback addresses to which allowed host names resolve inside the sandbox."""
 _LISTEN_LOCK = Lock()
-"""Held by whoever begins to listen: programs are started by several threads."""
+"""Held while a relay socket is created, because several threads may start programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedAddress:
-    """Somewhere that confined programs may connect to."""
+    """An address that confined programs may connect to."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it means the machine of the worker, by the name that every program has for it."""
+        """Whether the address is the worker's own machine, which keeps its loopback name inside."""
         return self.host == "localhost" or self.host.startswith("127.")
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What confined programs may use.  Paths are absolute."""
+    """The files, addresses and variables that confined programs may use.  Paths are absolute."""
 
     folder: Path | None
-    """The folder of the project."""
+    """The project folder."""
     hidden: tuple[Path, ...]
-    """Files and folders with secrets of this project."""
+    """Files and folders that hold secrets of this project."""
     required: tuple[Path, ...] = ()
-    """Those of them that must exist: one that was moved away would be seen where it is now."""
+    """Secrets that must exist: if one was moved, it would be visible at its new path."""
     registry: Path | None = None
     """The folder with the records of all projects of this user."""
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     connect: tuple[AllowedAddress, ...] = ()
     env: tuple[str, ...] = ()
-    """Variables of the worker's environment that every confined program is given."""
+    """Variables of the worker's environment that are passed to every confined program."""
 
     def environment(self, names: Iterable[str], **told: str) -> dict[str, str]:
-        """Return what a confined program knows of the environment: what was named for it."""
+        """Return the environment of a confined program: only the variables that were allowed."""
         return allowed_environment({*names, *self.env}, **told)
 
     def command(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """Return the command that runs a program confined.
+        """Return the command that runs a program in the sandbox.
 
-        Raises `FileNotFoundError` if there is no such program where the confined one could see it,
-        and `NotConfined` if a secret cannot be hidden from it.
+        Raises `FileNotFoundError` if the program does not exist or is not visible inside the
+        sandbox, and `NotConfined` if a secret cannot be hidden from it.
         """
-        # Anew for each program: a secret or another project may have been added since the last one.
+        # Computed anew for each program: a secret or a
+        # project may have been added since the last one.
         secrets = self._filter_secrets()
         program = (self._find_program(argv[0], secrets), *argv[1:])
         inner = (
@@ -109,8 +110,9 @@ class Sandbox:
         )  # fmt: skip
         if not self.connect:
             return (*inner, "--", *program)
-        # The network is made by a first bubblewrap, in which only our relay runs: it may listen at
-        # any port there.  The second one takes all rights away, and confines the program.
+        # A first bubblewrap creates the network namespace.  Only our
+        # relay runs in it, with the capabilities to listen on any port.
+        # The second one drops all capabilities and confines the program.
         user = ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
         return (
             BUBBLEWRAP, "--unshare-user", "--uid", "0", "--gid", "0", "--unshare-net",
@@ -120,7 +122,7 @@ class Sandbox:
         )  # fmt: skip
 
     def check_usable(self) -> None:
-        """Have something run confined.  Raises `NotConfined` where that cannot be done."""
+        """Run a trivial program in the sandbox.  Raises `NotConfined` if that fails."""
         if shutil.which(BUBBLEWRAP) is None:
             raise NotConfined("bubblewrap is not installed", "apt install bubblewrap")
         try:
@@ -138,7 +140,7 @@ class Sandbox:
 
     @cached_property
     def _bind_mounts(self) -> tuple[tuple[str, Path], ...]:
-        """What is bound into the sandbox, and how: the wider before what is in it."""
+        """Bound folders, outer ones first, because a later mount covers an earlier one."""
         own = {Path(sys.prefix), Path(sys.base_prefix)}
         folders = (*sorted(own), *((self.folder,) if self.folder else ()), *self.read)
         shown = [("--ro-bind", path.resolve()) for path in folders]
@@ -146,7 +148,7 @@ class Sandbox:
         return tuple(sorted(shown, key=lambda one: (len(one[1].parts), one[0] == "--bind")))
 
     def _bind_files(self, secrets: SecretFilter) -> Iterable[str]:
-        """Yield what is seen of files."""
+        """Yield the bubblewrap arguments for the visible files."""
         for path in map(Path, _SYSTEM):
             if path.is_symlink():
                 yield from ("--symlink", str(path.readlink()), str(path))
@@ -163,9 +165,10 @@ class Sandbox:
             yield from secrets.bind(how, path, path)
 
     def _filter_secrets(self) -> SecretFilter:
-        """Return what hides the secrets of all projects.
+        """Return the filter that hides the secrets of this and all other projects.
 
-        Raises `NotConfined` where it could not: programs must not be able to move a secret.
+        Raises `NotConfined` if a secret could be moved out of its hiding place by a program, or if
+        a required secret is missing.
         """
         for path in self.required:
             if self._is_bound(trace(path)[-1]) and not path.exists():
@@ -178,7 +181,7 @@ class Sandbox:
         return SecretFilter((*self.hidden, *others), self._private_folder / "empty")
 
     def _find_other_secrets(self) -> Iterable[Path]:
-        """Yield the secrets of all projects that programs would see, this one among them."""
+        """Yield the secrets of all projects, this one included, that programs could see."""
         registered = find_registered(self.registry) if self.registry else ()
         searched = [path.resolve() for path in (self.folder, *self.read, *self.write) if path]
         for path in (*registered, *search_projects(searched)):
@@ -186,11 +189,11 @@ class Sandbox:
                 yield path
 
     def _check_fixed(self, path: Path) -> None:
-        """Raise `NotConfined` if programs may change the folders that lead to a secret.
+        """Raise `NotConfined` if programs may write to a folder on the path to a secret.
 
-        What was found a moment ago may be moved by a program that already runs, and an entry beside
-        it may become a link to anywhere before it is bound.  Secrets of this project cannot: no
-        program ever had their folders.
+        A program that is already running could move the secret after it was found, or replace an
+        entry beside it by a symbolic link before it is bound.  Secrets of this project are safe,
+        because no program was ever given write access to their folders.
         """
         folders = [folder.resolve() for folder in self.write]
         for place in trace(path):
@@ -199,7 +202,7 @@ class Sandbox:
                 raise NotConfined(why, "move that project, or name other folders in [agents] write")
 
     def _is_bound(self, path: Path) -> bool:
-        """Tell whether a path lies in what is bound, hidden or not."""
+        """Return whether a path is inside a bound folder, hidden or not."""
         return any(map(path.is_relative_to, self._bound))
 
     @cached_property
@@ -208,7 +211,7 @@ class Sandbox:
         return (*(path for _, path in self._bind_mounts), *map(Path, _SYSTEM), *etc)
 
     def _place(self, secrets: SecretFilter) -> tuple[str, ...]:
-        """Return where the program begins, and under which names it finds addresses."""
+        """Return the arguments for the working directory and the hosts file."""
         wanted = [Path.cwd(), *([self.folder.resolve()] if self.folder else [])]
         seen = (path for path in wanted if self._is_bound(path) and not secrets.hides(path))
         where = next(seen, Path(_SCRATCH[0]))
@@ -222,7 +225,7 @@ class Sandbox:
 
     @cached_property
     def _private_folder(self) -> Path:
-        """A folder that only this user can enter, for as long as the sandbox is in use."""
+        """A folder that only this user can enter; removed with the sandbox object."""
         room = Path(tempfile.mkdtemp(prefix="forum-"))
         finalize(self, shutil.rmtree, room, ignore_errors=True)
         lines = ["127.0.0.1 localhost", "::1 localhost"]
@@ -232,7 +235,7 @@ class Sandbox:
         return room
 
     def _find_program(self, name: str, secrets: SecretFilter) -> str:
-        """Return the path of a program, if the confined one can see it."""
+        """Return the path of a program.  Raises `FileNotFoundError` if it is not visible inside."""
         found = shutil.which(name)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "no such program", name)
@@ -253,7 +256,7 @@ class Sandbox:
         return [(address, given.get(address.host, address.host)) for address in self.connect]
 
     def _relay_arguments(self) -> Iterable[str]:
-        """Yield where the relay listens, and the socket for each: the worker listens there."""
+        """Yield the relay's arguments (IP, port, socket); the worker listens on each socket."""
         room = self._private_folder
         for number, (address, ip) in enumerate(self._ips):
             path = room / str(number)
@@ -264,7 +267,7 @@ class Sandbox:
 
 
 def make_sandbox(settings: Settings) -> Sandbox | None:
-    """Return what confines the programs of a project; nothing where they are not confined."""
+    """Return the sandbox for the programs of a project, or None if they are not confined."""
     rules = settings.agents
     if not rules.confine:
         return None
@@ -283,7 +286,7 @@ def make_sandbox(settings: Settings) -> Sandbox | None:
 
 
 def _serve_address(address: AllowedAddress, path: Path) -> ThreadingUnixStreamServer:
-    """Connect whoever comes to a Unix socket with one address, and no other."""
+    """Forward every connection to a Unix socket to one fixed address, in background threads."""
 
     class RelayHandler(BaseRequestHandler):
         def handle(self) -> None:

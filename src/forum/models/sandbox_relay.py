@@ -1,13 +1,14 @@
-"""Lets a confined program reach the addresses that were named, and no other.
+"""Relay that lets a confined program reach the allowed addresses, and no others.
 
-It runs as a program of its own, in a network without any way out:
+It runs as a separate program, in a network namespace without any route out:
 
-    python -I -S relay.py ADDRESS... -- COMMAND...
+    python -I -S sandbox_relay.py ADDRESS... -- COMMAND...
 
-An ADDRESS is IP,PORT,SOCKET: what comes to this loopback address goes to that Unix socket, behind
-which the worker connects to the one address that it stands for.  Then COMMAND, which confines the
-program, takes the place of this process; the relay goes on beside it, where the program can
-neither see nor stop it.  Only the standard library is used: the interpreter is started bare.
+An ADDRESS is IP,PORT,SOCKET: connections to this loopback address are forwarded to that Unix
+socket, where the worker connects them to the one address that it stands for.  COMMAND, which
+confines the program, then replaces this process; the relay continues in a child process that the
+program can neither see nor stop.  Only the standard library is used, because the interpreter is
+started in isolated mode without site-packages.
 """
 
 import os
@@ -19,12 +20,12 @@ _CHUNK_BYTES = 1 << 16
 
 
 def main(words: list[str]) -> None:
-    """Listen, go on in a process of its own, and become the command."""
+    """Listen, fork a child that relays, and execute the command in this process."""
     end = words.index("--")
     listening = [_listen(*word.split(",", 2)) for word in words[:end]]
     if os.fork():
         os.execvp(words[end + 1], words[end + 1 :])  # noqa: S606  as the worker has put it together
-    # What the program prints must end when the program does.
+    # The relay must not hold the program's pipes: their readers wait for end of file.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
@@ -52,7 +53,7 @@ def _relay_client(client: socket.socket, path: str) -> None:
 
 
 def relay_both_ways(one: socket.socket, other: socket.socket) -> None:
-    """Carry bytes both ways until both sides have ended."""
+    """Copy bytes in both directions until both sides have ended."""
     back = Thread(target=_copy_stream, args=(other, one), daemon=True)
     back.start()
     _copy_stream(one, other)
@@ -65,7 +66,7 @@ def _copy_stream(source: socket.socket, target: socket.socket) -> None:
             target.sendall(piece)
         target.shutdown(socket.SHUT_WR)
     except OSError:
-        # One side is gone: the other one must not wait for it.
+        # One side is gone: wake the other direction, which would wait forever.
         for end in (source, target):
             try:
                 end.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""An agent that does what its script says: for tests, demonstrations and replay."""
+"""A model that follows a script, for tests, demonstrations and replay."""
 
 import asyncio
 import re
@@ -8,30 +8,33 @@ from forum.ledger import Amount, BytesContent, Content, Outcome, text_content
 from forum.work import Scripted, ScriptStep, Why
 
 EVERY_TASK = "*"
-"""Whose moves are made in tasks that have none of their own."""
+"""Key of the steps for tasks that have none of their own."""
 
 _DELTA_INTERVAL_S = 0.02
-"""Seconds between one piece that is heard and the next."""
+"""Seconds between two streamed deltas."""
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 class ScriptedModel:
-    """An agent whose reply depends on nothing but its script and the call."""
+    """A model whose reply depends only on its script and the call."""
 
     def __init__(self, spec: Scripted) -> None:
         self._spec = spec
 
     @property
     def name(self) -> str:
-        """How the record calls it."""
+        """The name under which its calls are recorded."""
         return "scripted"
 
     def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
-        """Return the price that the script declares; a move may bill more."""
+        """Return the price that the script declares; a step may bill more."""
         return Amount(self._spec.usd, self._spec.tokens, 1)
 
     async def reply(self, call: ModelCall) -> CallReply:
-        """Make the move.  It is said to take as long as the script says, on every machine."""
+        """Return the reply of the next step.
+
+        The recorded duration is the one in the script, so it is the same on every machine.
+        """
         moves = self._spec.moves.get(call.task) or self._spec.moves.get(EVERY_TASK)
         move = moves[min(call.number, len(moves)) - 1] if moves else ScriptStep()
         usd = self._spec.usd if move.usd is None else move.usd
@@ -67,13 +70,14 @@ class ScriptedModel:
 
 
 async def _stream_words(output: BytesContent, seconds: float, hear: DeltaCallback) -> None:
-    """Take so long, and be heard meanwhile, a few words at a time."""
+    """Wait for the given time, streaming a few words at a time."""
     words = _WORDS.findall(output.data.decode(errors="replace")) if hear is not ignore_delta else []
     breaths = max(1, min(len(words), int(seconds / _DELTA_INTERVAL_S)))
     clock = asyncio.get_running_loop().time
     began = clock()
     for breath in range(breaths):
-        # By the clock, not by the sum of pauses: each is a little longer than was asked for.
+        # Sleep until a point in time instead of adding
+        # pauses, each of which takes slightly too long.
         await asyncio.sleep(began + seconds * (breath + 1) / breaths - clock())
         told = words[breath * len(words) // breaths : (breath + 1) * len(words) // breaths]
         if told:

@@ -1,9 +1,9 @@
-"""Find the files and folders that hold secrets of Forum: of this project, and of others near it.
+"""Find the files and folders that hold Forum's secrets: of this project, and of others near it.
 
-The secrets of this project are those that its settings name.  Other projects may lie in the folders
-that confined programs see.  They are found in two ways: the state directory has a record of each
-project of this user, wherever it lies; and a search of limited depth finds folders called `.forum`
-of projects that were made by others, or with another state directory.
+The secrets of this project are those that its settings name.  Other projects may lie in folders
+that confined programs can see.  They are found in two ways: the state directory has a record of
+each project of this user, wherever it is; and a search of limited depth finds the `.forum` folders
+of projects that were created by other users or with another state directory.
 """
 
 import os
@@ -20,14 +20,14 @@ SEARCH_DEPTH = 3
 """How many levels below a folder other projects are searched for."""
 _DATA = ".forum"
 _NO_USER_FILES = {"FORUM_CONFIG_DIR": os.devnull, "FORUM_STATE_DIR": os.devnull}
-"""An environment in which settings are those of the project file alone."""
+"""An environment in which the settings are those of the project file alone."""
 
 
 class _ProjectRecord(msgspec.Struct, frozen=True):
-    """The part of a record of `forum.backends.project_registry` that says where secrets are."""
+    """The part of a record of `forum.backends.project_registry` that locates secrets."""
 
     path: str
-    """The folder with the data."""
+    """The data folder."""
     key_file: str
 
 
@@ -43,7 +43,7 @@ def list_secrets(settings: Settings) -> tuple[Path, ...]:
 
 
 def list_named_secrets(settings: Settings) -> tuple[Path, ...]:
-    """Return the files with secrets that settings can name, whether or not they do."""
+    """Return the files with secrets that settings can name, whether or not they exist."""
     named = (path for path, _ in list_secret_files(settings))
     return (settings.key_file, settings.write_key_file, *named)
 
@@ -85,13 +85,13 @@ def _list_project(folder: Path) -> Iterator[Path]:
     """Yield the secrets of the project in a folder, and those that its own file names."""
     yield from (folder / _DATA, folder / PROJECT_FILE)
     if (folder / PROJECT_FILE).is_file():
-        # A file that Forum cannot read names no key that Forum uses.
+        # A file that Forum cannot parse names no key that Forum uses.
         with suppress(BadSettings):
             yield from list_named_secrets(load_settings(folder, _NO_USER_FILES))
 
 
 def _list_folders(folder: Path) -> set[Path]:
-    # A folder that this user cannot list is closed to the user's programs as well.
+    # A folder that this user cannot list is inaccessible to the user's programs as well.
     with suppress(OSError), os.scandir(folder) as entries:
         return {Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)}
     return set()

@@ -1,14 +1,14 @@
-"""The semantic rung of routing: what a request means, beside the words that it uses.
+"""The semantic stage of routing: compares the meaning of a request with examples of each lane.
 
-A request is near a lane if its vector is near the vectors of some of the lane's examples.  Of those
-only the signs are kept, 384 bits each: that costs hardly any accuracy, and the memory of a whole
-roster is a small file of bits, not of code.  It depends on the roster and on the weights of the
-sentence model alone, and is named after both.  That of the roster which comes with Forum comes with
-Forum (`python -m benchmarks.routing_weights` makes it anew); for a roster of the user's own it is
-made once, and kept in the user's cache.
+A request is near a lane if its vector is near the vectors of some of the lane's examples.  Only the
+signs of the example vectors are kept, 384 bits each: this costs hardly any accuracy, and the index
+of a whole roster is a small file of bits that contains no code.  It depends only on the roster and
+on the weights of the sentence model, and is named after both.  The index of the default roster is
+part of the package (`python -m benchmarks.routing_weights` rebuilds it); for a user's own roster it
+is computed once and cached.
 
-The sentence model was trained on English.  For other languages its opinion is weak, and the words
-decide.
+The sentence model was trained on English.  For other languages its scores are weak, and the
+word-based score decides.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ Bits = NDArray[np.uint8]
 
 _ROW_BYTES = DIMENSIONS // 8
 _NEAREST_EXAMPLES = 5
-"""How many of a lane's examples are compared: one alone could be near by chance."""
+"""Number of nearest examples that are averaged, because a single one could be near by chance."""
 
 
 class SemanticStage:
-    """Tells how near a request is to the examples of each lane."""
+    """Scores a request by its similarity to the examples of each lane."""
 
     name = "semantic"
 
@@ -39,18 +39,19 @@ class SemanticStage:
         self._load = model
 
     def scores(self, text: str) -> Sequence[float]:
-        """Return the similarity to the nearest examples of each lane, and of elsewhere."""
+        """Return the similarity to the nearest examples of each lane, and of "elsewhere"."""
         (vector,) = self._model.encode([text])
         return [_nearness(signs @ vector) for signs in self._lanes]
 
     @cached_property
     def _model(self) -> MiniLM:
-        """Loaded for the first request: nothing is slower here."""
+        """The sentence model, loaded for the first request because loading is slow."""
         return self._load()
 
 
 def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
-    """Return the rung of a roster, from what comes with Forum or from the cache, if it is there."""
+    """Return the stage for a roster from the package or the cache, or None if it is in neither."""
+    # Raises `MissingExtra` now: without the weights no request could be compared later.
     find_weights()
     shipped = files("forum.models").joinpath(signs_file_name(roster))
     if shipped.is_file():
@@ -62,40 +63,40 @@ def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
 
 
 def fit_semantic_stage(roster: Roster, cache: Path) -> SemanticStage:
-    """Make the rung of a roster, and keep it: to read an example takes about 25 ms."""
+    """Compute the stage for a roster and cache it; encoding takes about 25 ms per example."""
     signs = signs_of(roster, MiniLM())
     write_cached(cache / signs_file_name(roster), signs.tobytes())
     return SemanticStage(roster, signs)
 
 
 def signs_file_name(roster: Roster) -> str:
-    """Return the name of what is remembered of a roster: by its digest and that of the weights."""
+    """Return the file name for a roster, made from its digest and the digest of the weights."""
     return f"roster-{roster.digest[:16]}-{WEIGHTS_SHA256[:16]}.bits"
 
 
 def signs_of(roster: Roster, model: MiniLM) -> Bits:
-    """Return the signs of the vectors of all examples, eight in a byte."""
+    """Return the signs of the vectors of all examples, packed eight to a byte."""
     vectors = model.encode([text for texts in texts_of(roster) for text in texts])
     return np.packbits(vectors > 0, axis=1)
 
 
 def write_signs(file: Path, signs: Bits) -> None:
-    """Write what is remembered of a roster."""
+    """Write the signs of a roster to a file."""
     write_atomically(file, signs.tobytes())
 
 
 def read_signs(data: bytes) -> Bits:
-    """Return the signs in a file."""
+    """Return the signs stored in a file."""
     return np.frombuffer(data, np.uint8).reshape(-1, _ROW_BYTES)
 
 
 def signs_size(roster: Roster) -> int:
-    """Return how many bytes are remembered of a roster."""
+    """Return the size of a roster's signs in bytes."""
     return _ROW_BYTES * sum(len(texts) for texts in texts_of(roster))
 
 
 def texts_of(roster: Roster) -> list[tuple[str, ...]]:
-    """Return what a request is compared with: of each lane, and of elsewhere."""
+    """Return the texts that a request is compared with: for each lane, then for "elsewhere"."""
     lanes = [(lane.does, *lane.examples) for lane in roster.lanes]
     return [*lanes, roster.elsewhere.examples]
 

@@ -33,18 +33,19 @@ LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8801
 READY_TIMEOUT_S: Final = 60.0
 EXIT_GRACE_S: Final = 3.0
-"""Seconds to end in after SIGTERM."""
+"""Seconds that the process has to exit after SIGTERM."""
 
-_SLOTS, _SLOT_TOKENS = 4, 2048  # requests at once, and the tokens of a prompt with its reply
+_SLOTS, _SLOT_TOKENS = 4, 2048  # concurrent requests, and tokens of a prompt with its reply
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 _READY = "ready"
 
 
 @contextmanager
 def start_smollm2() -> Iterator[str]:
-    """Serve the model from a process of its own, and give its base URL as soon as it answers.
+    """Serve the model from a separate process, and yield its base URL once it answers.
 
-    The process ends with the block, and also if we are killed: it then finds its input at an end.
+    The process ends with the block.  It also ends if this process is killed, because its standard
+    input is then closed.
     """
     _find_weights()
     command = [sys.executable, "-P", "-m", "forum.models.smollm2", "--port=0", "--until-eof"]
@@ -59,7 +60,7 @@ def start_smollm2() -> Iterator[str]:
 
 
 def _base_url(process: Popen[bytes], log: IO[bytes]) -> str:
-    """Wait for the line that says where the model is served."""
+    """Wait for the line with the base URL.  Raises `NotServing`."""
     assert process.stdout is not None  # noqa: S101  # it is a pipe
     if not select.select([process.stdout], [], [], READY_TIMEOUT_S)[0]:
         raise NotServing(MODEL, f"it was not ready after {READY_TIMEOUT_S:.0f} seconds")
@@ -105,19 +106,20 @@ def _loopback(host: str) -> str:
 
 def _serve(host: str, port: int, *, until_eof: bool) -> None:
     weights = _find_weights()
-    xllamacpp: Any = import_module("xllamacpp")  # it has no types
-    # Before the server starts its threads, which inherit it: a signal is ours to wait for.
+    xllamacpp: Any = import_module("xllamacpp")  # has no type hints
+    # Blocked before the server starts its threads, which inherit
+    # the mask, so that only `sigwait` receives the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
     if until_eof:
         Thread(target=_stop_at_eof, daemon=True).start()
     try:
         server = xllamacpp.Server(_parameters(xllamacpp, weights, host, port))
-    except RuntimeError:  # it has told why on standard error, but does not tell us
+    except RuntimeError:  # the reason is printed on stderr, and not in the exception
         raise NotServing(MODEL, f"port {port} may be taken; choose another with --port") from None
     sys.stdout.write(f"{_READY} {server.listening_address}/v1 model {MODEL}\n")
     sys.stdout.flush()
     signal.sigwait(_STOPS)
-    # The server's own end waits for, or breaks over, whoever is still being answered.
+    # The server's own shutdown waits for requests in progress, or crashes on them.
     os._exit(0)
 
 
@@ -143,12 +145,12 @@ def _parameters(xllamacpp: Any, weights: Path, host: str, port: int) -> Any:  # 
     chosen.model_alias = {MODEL}
     chosen.hostnames, chosen.port = [host], port
     chosen.offline, chosen.ui, chosen.endpoint_slots = True, False, False
-    chosen.cors_origins = f"http://{LOOPBACK}"  # not for the pages of a browser
+    chosen.cors_origins = f"http://{LOOPBACK}"  # keeps web pages in a browser from calling it
     chosen.verbosity = 1  # errors only
     chosen.n_parallel, chosen.n_ctx = _SLOTS, _SLOTS * _SLOT_TOKENS
     chosen.use_jinja = True
     chosen.chat_template = files("forum.models").joinpath("smollm2.jinja").read_text()
-    # What makes a reply depend on the request alone.  Two threads are slower on a busy machine.
+    # Makes a reply depend on the request alone.  A second thread is slower on a busy machine.
     chosen.cpuparams.n_threads = chosen.cpuparams_batch.n_threads = 1
     chosen.sampling.temp, chosen.sampling.seed = 0.0, 1
     chosen.cache_prompt, chosen.cache_ram_mib = False, 0

@@ -1,27 +1,27 @@
-"""Where a model is, as far as an address tells.  One that cannot be read leads nowhere."""
+"""Parts of a model's URL.  A URL that cannot be parsed has only empty parts."""
 
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 
 def server_of(url: str) -> str:
-    """Return the part of an address that names the server."""
+    """Return scheme, host and port of a URL."""
     parts = _split(url)
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def host_of(url: str) -> str:
-    """Return the name of the machine."""
+    """Return the host name of a URL."""
     return _split(url).hostname or ""
 
 
 def path_of(url: str) -> str:
-    """Return what follows the server."""
+    """Return the path of a URL."""
     return _split(url).path
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether an address is on this machine."""
+    """Return whether a URL refers to this machine."""
     host = host_of(url)
     if host == "localhost" or host.endswith(".localhost"):
         return True

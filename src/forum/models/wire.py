@@ -1,6 +1,6 @@
-"""What the APIs of providers have in common: what they are told, and what they have said.
+"""Common parts of the provider APIs: build requests, and collect replies.
 
-A wire puts a call into the words of one API, and takes the events of its answer apart.
+A `Wire` translates a call into the request of one API and parses the events of its response.
 """
 
 from contextlib import suppress
@@ -16,16 +16,16 @@ from forum.models.provider_http import ReplyTooLarge, ResponseReader
 from forum.work import Chat, MessageRole, PromptMessage, ToolCall
 
 MAX_OUTPUT_BYTES: Final = 1 << 24
-"""The most that is kept of what a model says."""
+"""Maximum size of a model's output."""
 
 ANSWER_NAME: Final = "answer"
-"""What the form of an output is called."""
+"""Name under which the JSON schema of the output is sent."""
 
 _MAX_TOKEN_COUNT: Final = 1 << 53
 
 
 class Finish(Enum):
-    """Why a model stopped speaking, as it says."""
+    """Why a model stopped, according to the provider."""
 
     NONE = "none"
     COMPLETE = "complete"
@@ -37,14 +37,14 @@ class Finish(Enum):
 
 @dataclass(slots=True)
 class PartialToolCall:
-    """A tool that a model wants to be used, as it comes in."""
+    """A tool call of a model, while it is being received."""
 
     tool: str = ""
     arguments: list[str] = field(default_factory=list)
 
 
 class ReplyBuilder:
-    """What a model has said so far; of its text, whoever listens is told at once."""
+    """Collects a model's reply while it arrives and streams its text to a listener."""
 
     def __init__(self, hear: DeltaCallback = ignore_delta) -> None:
         self._hear = hear
@@ -58,27 +58,28 @@ class ReplyBuilder:
 
     @property
     def text(self) -> str:
-        """All of its text."""
+        """All text received so far."""
         return "".join(self.parts)
 
     def add_text(self, text: str, *, heard: bool = True) -> None:
-        """Take in some more of its text."""
+        """Append text, and stream it if `heard`.  Raises `ReplyTooLarge`."""
         self._count(text)
         self.parts.append(text)
         if heard and text:
             self._hear(text)
 
     def add_tool_call(self, number: int, tool: str, arguments: str) -> None:
-        """Take in some more of a wish."""
+        """Append to a tool call, creating it if necessary.  Raises `ReplyTooLarge`."""
         self._count(tool + arguments)
         if number not in self.tool_calls and len(self.tool_calls) == MAX_TOOL_CALLS:
             raise ReplyTooLarge
         wish = self.tool_calls.setdefault(number, PartialToolCall())
+        # The name comes with the first delta of a call, the arguments with the following ones.
         wish.tool = wish.tool or tool
         wish.arguments.append(arguments)
 
     def set_error(self, finish: Finish, error: bytes) -> None:
-        """Take in what the provider says of an error."""
+        """Store the provider's error message."""
         self.finish, self.error = finish, error
 
     def _count(self, text: str) -> None:
@@ -88,63 +89,63 @@ class ReplyBuilder:
 
 
 class ReplyReader(ResponseReader, Protocol):
-    """An answer that is coming in."""
+    """A response that is being received, and the reply built from it."""
 
     said: ReplyBuilder
 
 
 class Wire(Protocol):
-    """How one API is spoken."""
+    """The protocol of one provider API."""
 
     @property
     def path(self) -> str:
-        """What is appended to the address."""
+        """The path that is appended to the base URL."""
         ...
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return what says who we are."""
+        """Return the headers that authenticate a request."""
         ...
 
     def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
-        """Return the request in this API's words.  Raises what msgspec raises of a bad schema."""
+        """Return the request body.  Raises msgspec's errors if a schema is not valid JSON."""
         ...
 
     def read(self, call: ModelCall) -> ReplyReader:
-        """Return what will read the answer."""
+        """Return the reader for the response."""
         ...
 
 
 def bearer_headers(key: str) -> dict[str, str]:
-    """Return what says who we are, where a key is all that says it."""
+    """Return the Authorization header, or nothing without a key."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def merge_options(
     options: dict[str, Any], own: dict[str, Any], never: frozenset[str]
 ) -> dict[str, Any]:
-    """Return a request with more options, none of which says what is ours to say."""
+    """Return the request with extra options; options cannot override fields that Forum sets."""
     return {name: value for name, value in options.items() if name not in never} | own
 
 
 def messages_of(call: ModelCall) -> tuple[PromptMessage, ...]:
-    """Return who said what; without turns, all of the prompt was said by the user."""
+    """Return the messages of a call; without turns, the whole prompt is one user message."""
     if any(turn.who is not MessageRole.SYSTEM for turn in call.turns):
         return call.turns
     return (PromptMessage(MessageRole.USER, b"".join(call.prompt.chunks())),)
 
 
 def system_of(turns: tuple[PromptMessage, ...]) -> str:
-    """Return what the system says, for an API that has a place of its own for that."""
+    """Return the system messages as one text, for APIs with a separate field for them."""
     return "\n\n".join(text_of(turn) for turn in turns if turn.who is MessageRole.SYSTEM)
 
 
 def text_of(turn: PromptMessage) -> str:
-    """Return what was said as text, whatever it was made of."""
+    """Return the text of a message; bytes that are not UTF-8 are replaced."""
     return turn.text.decode(errors="replace")
 
 
 class ToolCallIds:
-    """The wishes of a conversation, by which results find the wish that they belong to."""
+    """Generates the ids that link the tool calls of a conversation with their results."""
 
     def __init__(self, offers: tuple[ToolOffer, ...]) -> None:
         self._plain = {offer.name for offer in offers if not offer.schema}
@@ -152,16 +153,16 @@ class ToolCallIds:
         self._count = 0
 
     def make_ids(self, turn: int, uses: tuple[ToolCall, ...]) -> list[str]:
-        """Return the ids of the wishes of a turn."""
+        """Return the ids of the tool calls of a turn."""
         self._turn, self._count = turn, len(uses)
         return [f"call_{turn}_{number}" for number in range(len(uses))]
 
     def id_of(self, use: int) -> str | None:
-        """Return the id of the wish that a result belongs to, if there is one."""
+        """Return the id of the tool call that a result belongs to, or None if there is none."""
         return f"call_{self._turn}_{use}" if use < self._count else None
 
     def arguments(self, use: ToolCall) -> dict[str, Any]:
-        """Return the arguments of a wish as an object, which is what an API wants."""
+        """Return the arguments of a tool call as a JSON object, which is what the APIs require."""
         if use.tool not in self._plain:
             try:
                 return _object.decode(use.arguments)
@@ -183,24 +184,25 @@ class _PlainToolInput(msgspec.Struct, forbid_unknown_fields=True):
     input: str
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import time: two threads that make msgspec
+# inspect a type at the same time crash the process.
 _object = msgspec.json.Decoder(dict[str, Any])
 _input = msgspec.json.Decoder(_PlainToolInput)
 
 
 def parse_tool_schema(schema: bytes) -> dict[str, Any]:
-    """Read a JSON schema; without one, any text will do, as the property `input`."""
+    """Parse a JSON schema; without one, the tool takes any text as the property `input`."""
     return _object.decode(schema) if schema else _TEXT
 
 
 def tool_calls_of(said: ReplyBuilder, offers: tuple[ToolOffer, ...]) -> tuple[ToolCall, ...]:
-    """Return what a model wants to be used, with the arguments as it wrote them."""
+    """Return the tool calls of a reply, with their arguments as the model wrote them."""
     plain = {offer.name for offer in offers if not offer.schema}
     uses = []
     for _, wish in sorted(said.tool_calls.items()):
         arguments = "".join(wish.arguments)
         if wish.tool in plain:
-            # If it wrote something else, that is what the tool is given.
+            # If the arguments do not have this form, the tool receives them unchanged.
             with suppress(msgspec.MsgspecError, RecursionError):
                 arguments = _input.decode(arguments).input
         uses.append(ToolCall(wish.tool, arguments))
@@ -208,7 +210,7 @@ def tool_calls_of(said: ReplyBuilder, offers: tuple[ToolOffer, ...]) -> tuple[To
 
 
 def is_strict(schema: Any) -> bool:  # noqa: ANN401  # any part of a schema
-    """Tell whether a provider can hold a model to a schema: every property named and required."""
+    """Return whether a schema allows strict mode: all properties listed and required."""
     match schema:
         case dict():
             closed = schema.get("type") != "object" or (
@@ -223,5 +225,5 @@ def is_strict(schema: Any) -> bool:  # noqa: ANN401  # any part of a schema
 
 
 def is_valid_count(*numbers: int) -> bool:
-    """Tell whether a provider's numbers can be counts of tokens."""
+    """Return whether a provider's numbers are plausible token counts."""
     return all(number >= 0 for number in numbers) and sum(numbers) < _MAX_TOKEN_COUNT

@@ -1,4 +1,4 @@
-"""Which API is spoken by which wire."""
+"""Select the wire for an API."""
 
 from typing import assert_never
 
@@ -10,7 +10,7 @@ from forum.work import Api
 
 
 def wire_of(api: Api) -> Wire:
-    """Return how an API is spoken."""
+    """Return the wire that implements an API."""
     match api:
         case Api.CHAT:
             return ChatWire()

@@ -1,9 +1,9 @@
-"""Reading and checking what clients send, beside the event loop and with an end.
+"""Parse and check client input in threads, with a limit for CPU time.
 
-What that costs depends on the client.  So it is done in a few threads of their own, and a step that
-comes after a second of CPU time raises `CheckTooExpensive`.  Decision 0043 says why threads, and
-which bounds make them enough: no single step keeps the other threads of the process waiting for
-long.
+The cost of this work depends on the client.  So it is done in a few dedicated threads, and raises
+`CheckTooExpensive` at the first step after a second of CPU time.  Decision 0043 explains why
+threads, and which limits make them sufficient: no single step blocks the other threads of the
+process for long.
 """
 
 import asyncio
@@ -22,8 +22,7 @@ T = TypeVar("T")
 MAX_CPU_S: Final = 1.0
 _THREADS: Final = 2
 _THREAD_SWITCH_INTERVAL_S: Final = 0.001
-"""After how long a thread that computes makes room for another one: the event loop waits for as
-many of these as there are threads that compute."""
+"""Time slice of a computing thread.  The event loop waits for one of these per computing thread."""
 
 _pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="forum-prepare")
 
@@ -45,10 +44,10 @@ def _run_with_cpu_limit(work: Callable[[], T]) -> T:
 
 
 def shorten_thread_switches() -> None:
-    """Have threads that compute make room for the event loop more often than Python does.
+    """Reduce the time that computing threads can delay the event loop.
 
-    What is loaded by now stays loaded: looking through it for garbage would stop all threads for
-    about 80 ms, each time that a large plan has made many objects.
+    Objects that exist now are excluded from garbage collection: scanning them would stop all
+    threads for about 80 ms, each time that a large plan has created many objects.
     """
     sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
     gc.freeze()

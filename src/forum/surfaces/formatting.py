@@ -1,6 +1,6 @@
-"""What surfaces tell of a run, whatever form they give it: how it went, why, and at what cost.
+"""Describe runs for all surfaces: how a run went, why, and at what cost.
 
-Nothing here knows a terminal or a wire.
+Nothing here depends on a terminal or a protocol.
 """
 
 import unicodedata
@@ -45,7 +45,7 @@ from forum.work import (
 )
 
 SHORT_ID_LENGTH = 18
-"""How much of a run's name is enough to tell it from others, and from the runs within it."""
+"""Length of the prefix of a run id that distinguishes it from other runs and from inner runs."""
 
 _MAX_TREE_DEPTH = 7
 
@@ -76,42 +76,44 @@ _FAILED_STATES = frozenset({TaskState.FAILED, TaskState.STOPPED})
 _TAKEN_STATES = frozenset({TaskState.PASSED, TaskState.FAILED})
 
 
-# Figures and text
+# Numbers and text
 
 
 def format_usd(nano: int) -> str:
-    """Return nano-dollars as dollars: as exact as they are, with cents at least."""
+    """Return nano-dollars as dollars: exact, with at least two decimals."""
     whole, part = divmod(nano, 1_000_000_000)
     digits = f"{part:09d}".rstrip("0")
     return f"{whole}.{digits:0<2}"
 
 
 def pluralize(number: int, unit: str) -> str:
-    """Return a number of things."""
+    """Return a number with its unit in the singular or plural."""
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
 def format_rfc3339(microseconds: int) -> str:
-    """Return a point in time as programs read it (RFC 3339)."""
+    """Return a time in RFC 3339 format."""
     return f"{datetime.fromtimestamp(microseconds / 1e6, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def strip_control_characters(text: str) -> str:
-    """Return text without characters by which a terminal could be steered."""
+    """Replace characters that could control a terminal."""
     return "".join("\ufffd" if _is_control_character(letter) else letter for letter in text)
 
 
 def _is_control_character(letter: str) -> bool:
+    # U+200D, the zero-width joiner, has the category Cf but is part of emoji and of some scripts.
     return letter not in "\n\u200d" and unicodedata.category(letter)[0] == "C"
 
 
 def first_line(text: str, most: int) -> str:
-    """Return the beginning of a text, on one line."""
+    """Return the beginning of a text as one line of at most `most` characters."""
+    # Cut first, so that the cost does not depend on the length of the text.
     line = strip_control_characters(" ".join(text[: 4 * most].split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-# How a run went, and why
+# Outcome and reason
 
 
 class Status(IntEnum):
@@ -127,11 +129,11 @@ class Status(IntEnum):
 RUN_LABELS = tuple(
     dict.fromkeys(str(word) for kind in (RunState, Outcome, StopReason) for word in kind)
 )
-"""Every word by which a run can be filtered: how far it has come, how it ended, what stopped it."""
+"""Every label by which runs can be filtered: state, outcome and stop reason."""
 
 
 def run_labels(state: Run) -> frozenset[str]:
-    """Return the words that are true of a run."""
+    """Return the labels that apply to a run."""
     found = {str(state.state)}
     if state.outcome is not None:
         found.add(str(state.outcome))
@@ -141,7 +143,7 @@ def run_labels(state: Run) -> frozenset[str]:
 
 
 def exit_status(view: RunView) -> Status | None:
-    """Return the exit status that tells what a run has come to; none while it goes on."""
+    """Return the exit status for a run, or None while it continues."""
     state = view.state
     if state.outcome is Outcome.OK:
         return Status.OK
@@ -155,18 +157,18 @@ def exit_status(view: RunView) -> Status | None:
 
 
 def session_end(view: RunView) -> SymposiumCloseFacts | None:
-    """Return how a session of the open protocol has ended, if one has."""
+    """Return how a symposium ended, or None."""
     facts = (note.facts for note in view.notes)
     return next((closed for closed in facts if isinstance(closed, SymposiumCloseFacts)), None)
 
 
 def note_body(note: SessionNote, name: str) -> bytes:
-    """Return a body of a note; nothing of one that was erased."""
+    """Return a body of a note; empty if it was erased."""
     return next((body.data for body in note.bodies if body.name == name), b"")
 
 
 def describe_stop(stopped: StopFacts) -> str:
-    """Say why something was stopped."""
+    """Describe why something was stopped."""
     if stopped.reason is StopReason.DEADLINE:
         return f"out of time after {stopped.cap / 1000:g} s"
     if stopped.reason is StopReason.BUDGET:
@@ -187,7 +189,7 @@ def _format_limit(limit: str, number: int) -> str:
 
 
 def explain_run_state(view: RunView) -> str:
-    """Say why a run did not end well, or what it waits for."""
+    """Describe why a run failed or what it waits for; "" otherwise."""
     state, closed = view.state, session_end(view)
     if state.interrupted and state.outcome is None:
         return f"interrupted; go on with: forum resume {view.run[:SHORT_ID_LENGTH]}"
@@ -210,7 +212,7 @@ def explain_run_state(view: RunView) -> str:
 
 
 def explain_task_state(view: RunView, task: TaskRun) -> str:
-    """Say why a task is where it is, if that needs saying."""
+    """Describe the reason for a task's state; "" if it needs no explanation."""
     if task.skipped is not None:
         cause = task.skipped.cause
         return "the run was stopped" if cause == STOP_CAUSE else f"because {cause} did not pass"
@@ -227,15 +229,15 @@ def explain_task_state(view: RunView, task: TaskRun) -> str:
 
 
 def _inner_stop_words(view: RunView, task: TaskRun) -> str:
-    """Say why the run within a task was stopped; its reply holds the facts of the stop."""
+    """Describe why the inner run of a task was stopped, from the facts in the task's reply."""
     try:
         return describe_stop(_stopped.decode(view.errors.get(task.id, "")))
-    except (msgspec.MsgspecError, UnicodeError):  # erased, or of an earlier release
+    except (msgspec.MsgspecError, UnicodeError):  # erased, or written by an earlier release
         return f"it was stopped: {inner_stop_reason(task)}"
 
 
 def _describe_verdict(view: RunView, task: TaskRun) -> str:
-    """Say what was wrong with the last attempt that was judged."""
+    """Describe what was wrong with the last attempt that was judged."""
     if inner_stop_reason(task):
         return _inner_stop_words(view, task)
     call, verdict = task.result, task.verdicts[-1]
@@ -248,7 +250,7 @@ def _describe_verdict(view: RunView, task: TaskRun) -> str:
 
 
 def _last_line(error: str) -> str:
-    """Return the last line of what a system said of an error; of JSON, all of it on one line."""
+    """Return the last line of an error message; JSON is joined to one line instead."""
     is_json = error.startswith(("{", "[")) and error.endswith(("}", "]"))
     return " ".join(error.split()) if is_json else error.rsplit("\n", maxsplit=1)[-1]
 
@@ -273,13 +275,13 @@ _REJECTIONS = {
 
 
 def describe_rejection(verdict: VerdictFacts, demand: str = "") -> str:
-    """Say why an attempt was not accepted, and what was demanded."""
+    """Describe why an attempt was rejected, and by which criterion."""
     why = _REJECTIONS.get(verdict.reason, verdict.reason or "it did not pass")
     return f"{why} ({demand})" if demand else why
 
 
 def rejected_demand(view: RunView, task: str, verdict: VerdictFacts) -> str:
-    """Return the line of `done_when` by which an attempt was not accepted, if the plan has it."""
+    """Return the line of `done_when` that rejected an attempt, or ""."""
     if view.plan is None or task not in view.plan.by_id:
         return ""
     demands = parse_criteria(view.plan.by_id[task].done_when)
@@ -293,7 +295,7 @@ _MAX_QUOTED = 300
 
 
 def explain_failure(view: RunView) -> str:
-    """Say in one sentence why a run failed, with the last reply; nothing of one that did not."""
+    """Explain in one sentence why a run failed, with its last reply; "" if it did not fail."""
     state = view.state
     if state.outcome in (None, Outcome.OK):
         return ""
@@ -324,11 +326,11 @@ def _explain_task_failure(view: RunView, task: TaskRun) -> str:
     return f"{turn_name(task.id)} was given up {tries}, because {why}"
 
 
-# What it did
+# Progress and work
 
 
 def task_duration(task: TaskRun, at: int) -> int:
-    """Return how long a task has taken, in microseconds, from its first call on."""
+    """Return the duration of a task since its first call, in microseconds."""
     if not task.calls:
         return 0
     ended = at if task.calls[-1].replied is None else task.calls[-1].ended
@@ -336,12 +338,12 @@ def task_duration(task: TaskRun, at: int) -> int:
 
 
 def run_duration(view: RunView) -> int:
-    """Return how long a run has taken, in microseconds."""
+    """Return the duration of a run in microseconds."""
     return max(0, (view.state.ended or view.at) - view.state.begun)
 
 
 def last_agent_name(task: TaskRun) -> str:
-    """Say who worked on a task last; whoever judges it has not worked on it."""
+    """Return the agent that last worked on a task, ignoring its judges."""
     own = own_calls(task)
     if not own:
         return ""
@@ -351,12 +353,12 @@ def last_agent_name(task: TaskRun) -> str:
 
 
 def work_tasks(state: Run) -> list[str]:
-    """Return the tasks that are work, and not the part of a role or the turn of a seat."""
+    """Return the ids of the work tasks, without role tasks and turns of seats."""
     return [name for name in state.tasks if not name.startswith((ROLE_PREFIX, TURN_PREFIX))]
 
 
 def panel_turns(state: Run) -> list[TaskRun]:
-    """Return the turns of those who sit on a panel, round by round and seat by seat."""
+    """Return the turns of a panel, sorted by round and seat."""
     turns = [state.task(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
     return sorted(turns, key=lambda turn: _turn_sort_key(turn.id))
 
@@ -367,7 +369,7 @@ def _turn_sort_key(turn: str) -> tuple[str, list[int]]:
 
 
 def turn_name(task: str) -> str:
-    """Return how a turn is called; any other task has its name."""
+    """Return the display name of a turn; other tasks keep their id."""
     if not task.startswith(TURN_PREFIX):
         return task
     turn = task.removeprefix(TURN_PREFIX)
@@ -376,7 +378,7 @@ def turn_name(task: str) -> str:
 
 
 def ballot_turn(task: TaskRun) -> TurnId | None:
-    """Return where somebody casts a ballot, if that is done in this task."""
+    """Return the round and seat of a ballot's task; None for other tasks."""
     return (
         parse_ballot_turn(task.id.removeprefix(TURN_PREFIX))
         if task.id.startswith(TURN_PREFIX)
@@ -385,12 +387,12 @@ def ballot_turn(task: TaskRun) -> TurnId | None:
 
 
 def count_taken_turns(turns: Sequence[TaskRun]) -> int:
-    """Count the turns that were taken; who was stopped, or never asked, has taken none."""
+    """Count the turns that were completed, not those that were stopped or never started."""
     return sum(turn.state in _TAKEN_STATES for turn in turns)
 
 
 def describe_turns(turns: Sequence[TaskRun]) -> str:
-    """Say how far a deliberation has come: of a council, how many ballots are sealed."""
+    """Describe the progress of a deliberation; for a council, the number of sealed ballots."""
     ballots = [(place.round, turn) for turn in turns if (place := ballot_turn(turn))]
     if not ballots:
         return f"{count_taken_turns(turns):,} of {pluralize(len(turns), 'turn')} taken"
@@ -401,7 +403,7 @@ def describe_turns(turns: Sequence[TaskRun]) -> str:
 
 
 def own_calls(task: TaskRun) -> list[CallRecord]:
-    """Return the calls of a task that were made for its work; of a role, all are."""
+    """Return the calls of a task made for its own work; for a role task, all calls."""
     if task.id.startswith(ROLE_PREFIX):
         return list(task.calls)
     return [call for call in task.calls if not call.called.role]
@@ -413,14 +415,14 @@ def count_passed_tasks(state: Run) -> int:
 
 
 def count_progress(state: Run) -> tuple[int, int]:
-    """Count the tasks of a run that have passed, and all of them; of a deliberation, its turns."""
+    """Return the numbers of passed and of all tasks; for a deliberation, of turns."""
     if turns := panel_turns(state):
         return sum(turn.state is TaskState.PASSED for turn in turns), len(turns)
     return count_passed_tasks(state), state.planned
 
 
 def count_lost_calls(task: TaskRun) -> int:
-    """Count the calls whose replies were lost with their workers."""
+    """Count the calls whose replies were lost because a worker died."""
     return sum(1 for call in task.calls if call.replied and call.replied.why is Why.LOST)
 
 
@@ -435,7 +437,7 @@ class RoleSummary(Struct, frozen=True):
 
 
 def summarize_roles(state: Run) -> list[RoleSummary]:
-    """Return what roles have done, in the order in which they began."""
+    """Return what the roles did, in the order in which they began."""
     found = [
         RoleSummary(name.removeprefix(ROLE_PREFIX), last_agent_name(task), task.state, task.spent)
         for name, task in state.tasks.items()
@@ -456,7 +458,7 @@ def summarize_roles(state: Run) -> list[RoleSummary]:
     return found
 
 
-# The tree of tasks
+# Task tree
 
 
 class TaskTreeNode(Struct, frozen=True):
@@ -472,7 +474,7 @@ class TaskTreeNode(Struct, frozen=True):
 
 
 def build_task_tree(plan: Plan | None, state: Run) -> list[TaskTreeNode]:
-    """Return the tasks in the order in which they are drawn."""
+    """Return the tasks in display order."""
     if plan is None:
         return [TaskTreeNode(name, "", "") for name in work_tasks(state)]
     place = {task.id: number for number, task in enumerate(plan.tasks)}
@@ -490,7 +492,7 @@ def build_task_tree(plan: Plan | None, state: Run) -> list[TaskTreeNode]:
         children = under.get(name, [])
         for number, child in reversed(list(enumerate(children))):
             is_last = number == len(children) - 1
-            # Far from the root nothing is indented further: it has to fit on a screen.
+            # Indentation is limited so that a deep tree fits on a screen.
             stem = below if level < _MAX_TREE_DEPTH else below[:-3]
             fork, line = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
             left.append((child, stem + fork, stem + line, level + 1))

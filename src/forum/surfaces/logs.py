@@ -1,7 +1,6 @@
-"""The log of a process that runs for long: one line for each event, with time and level.
+"""The log of a long-running process: one line per event, with time and level.
 
-All ways in write to the logger `forum`.  What a line looks like is chosen where the process is
-started.
+All surfaces write to the logger `forum`.  The format is chosen where the process is started.
 """
 
 import logging
@@ -14,19 +13,19 @@ LOG = logging.getLogger("forum")
 
 _MAX_LINE_LENGTH = 500
 _REPEAT_AFTER_S = 30.0
-"""After how long the same trouble is told again."""
+"""Time until an identical line is logged again."""
 _MAX_REMEMBERED = 1000
 
 
 class RecentLines:
-    """The lines that were written a moment ago, from any thread."""
+    """The lines that were logged recently; thread-safe."""
 
     def __init__(self) -> None:
         self._written: dict[str, float] = {}
         self._lock = Lock()
 
     def add(self, line: str) -> bool:
-        """Tell whether a line is to be written now, and not a repetition."""
+        """Return whether a line should be logged, because it was not logged recently."""
         with self._lock:
             if monotonic() - self._written.get(line, -_REPEAT_AFTER_S) < _REPEAT_AFTER_S:
                 return False
@@ -37,6 +36,6 @@ class RecentLines:
 
 
 def format_error_line(error: BaseException) -> str:
-    """Return what an error says, on one line that does not fill a screen."""
+    """Return an error's text as one line of limited length."""
     text = " ".join(str(error).split())[:_MAX_LINE_LENGTH]
     return text if isinstance(error, ForumError) else f"{type(error).__name__}: {text}"

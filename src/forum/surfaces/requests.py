@@ -1,4 +1,4 @@
-"""What clients of the server say when they want something done, whatever door they come by."""
+"""Request schemas that all server surfaces share, and their conversion to domain objects."""
 
 from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
@@ -38,16 +38,16 @@ from forum.work import (
 )
 
 MAX_AGENT_NAME_LENGTH = 128
-"""How many letters the name of an agent can have: every seat that it takes repeats it."""
+"""Maximum length of an agent's name, which is repeated for each of its seats."""
 MAX_OPTIONS = 100
 MAX_OPTION_LENGTH = 1000
-"""How many letters one may have."""
+"""Maximum length of one option."""
 MAX_PERSONA_BYTES = 10_000
-"""How many bytes one may have that is brought along: every seat that it takes repeats it."""
+"""Maximum size of a custom persona, which is repeated for each of its seats."""
 MAX_PLAN_SEATS = 1000
-"""How many seats all panels of a plan may have: a few words of a request can ask for many."""
+"""Maximum number of seats in all panels of a plan: a short request can ask for many."""
 MAX_KEY_LIFETIME_S = 100 * 366 * 86400
-"""For how long a key may hold that does not hold for ever."""
+"""Maximum lifetime of a key that expires."""
 
 
 class BudgetAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -174,7 +174,8 @@ class KeyAsk(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 
 def request_from_form(form: AskForm) -> ClientRequest:
-    """Return what a form asks for.  Raises `BadPlan`."""
+    """Return the request of a form.  Raises `BadPlan`."""
+    # First, because everything below takes time in proportion to the plan.
     check_plan_size(form.tasks)
     for name in ("tasks", "lane", "team") if form.panel else ():
         if getattr(form, name):
@@ -202,7 +203,7 @@ def request_from_form(form: AskForm) -> ClientRequest:
 
 
 def panel_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Panel:
-    """Return the panel that a form asks for.  Raises `BadPlan`."""
+    """Return the panel of a form.  Raises `BadPlan`."""
     match form.protocol:
         case Protocol.COUNCIL:
             return council_from_form(form)
@@ -213,7 +214,7 @@ def panel_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Panel:
 
 
 def council_from_form(form: PanelAsk) -> Council:
-    """Return the council that a form asks for.  Raises `BadPlan`."""
+    """Return the council of a form.  Raises `BadPlan`."""
     if form.protocol is not Protocol.COUNCIL:
         raise BadPlan(f"a {form.protocol} deliberates on whole requests, not on a task of a plan")
     usual, seats = Council(), _count_seats(form)
@@ -224,14 +225,14 @@ def council_from_form(form: PanelAsk) -> Council:
         tuple(map(Seat, names, briefings)),
         form.options,
         form.baseline,
-        int(1000 * form.threshold),  # rounded down: two of three are the share that 2/3 asks for
+        int(1000 * form.threshold),  # rounded down, so that 2/3 accepts two of three
         usual.rounds if form.rounds is None else form.rounds,
         judge=form.judge,
     )
 
 
 def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symposium:
-    """Return the session of the open protocol that a form asks for.  Raises `BadPlan`."""
+    """Return the symposium of a form.  Raises `BadPlan`."""
     usual = PanelAsk()
     for name in ("options", "baseline", "threshold", "judge"):
         if getattr(form, name) != getattr(usual, name):
@@ -268,16 +269,17 @@ def _count_seats(form: PanelAsk) -> int:
 
 
 def check_gate_authority(gates: GateAsk | None, scopes: Collection[Scope]) -> None:
-    """Refuse terms that decide in the place of those who may.  Raises `BadPlan`.
+    """Raise `BadPlan` if a client without the `approve` scope sets a gate's default or deadline.
 
-    They hold at every gate of a run: also where a person is asked whether an effect happened.
+    These settings apply to every gate of a run, including those where a human is asked whether an
+    effect happened: the client could decide them itself by letting the deadline pass.
     """
     if gates and (gates.default or gates.seconds) and not has_scope(scopes, {Scope.APPROVE}):
         raise BadPlan("gates: when a deadline decides, and what, is for those who may approve")
 
 
 def budget_from_form(form: BudgetAsk) -> RunBudget:
-    """Return a budget in the units of the record.  Raises `BadPlan`."""
+    """Return a budget in recorded units.  Raises `BadPlan`."""
     given = {"tokens": form.tokens, "calls": form.calls, "depth": form.depth}
     given["usd"] = _to_units("usd", form.usd, NANO_USD)
     given["milliseconds"] = _to_units("seconds", form.seconds, 1000)

@@ -1,18 +1,19 @@
-"""Transparency log: trees, proofs, signed notes, and the policies that judge them.
+"""Transparency log: trees, proofs, signed notes, and witness policies.
 
-Pure: no files, no network, no clock, no random numbers.  Everything is in the formats of
-C2SP (tlog-tiles, signed-note, tlog-checkpoint, tlog-cosignature, tlog-proof, tlog-policy), so
-that tools which other people wrote can check what Forum records.
+Pure functions and values: no files, no network, no clock, no random numbers.  All formats are those
+of C2SP (tlog-tiles, signed-note, tlog-checkpoint, tlog-cosignature, tlog-proof, tlog-policy), so
+that independent tools can check what Forum records.
 
-    hashing      bytes become leaves and nodes
-    tiles        the tree as files
-    tree         its growing edge, and a view of all of it
-    proofs       prove and check, always in pairs
-    keys, note   text that somebody signed
-    checkpoint   what a log commits to
-    cosignature  what a witness has seen of it
-    proof_file   one entry, provable offline
-    policy       whom the reader believes
+    hashing             leaf and node hashes
+    canonical_encoding  base64 and decimal numbers in one form
+    tiles               the tree as files
+    tree                the right edge for appending, and a view of the whole tree
+    proofs              inclusion and consistency proofs, made and checked
+    keys, note          signing keys, and text signed with them
+    checkpoint          the size and root that a log commits to
+    cosignature         timestamped signatures of witnesses on a checkpoint
+    proof_file          an inclusion proof of one entry for offline use
+    witness_policy      the logs and witnesses that a reader trusts
 """
 
 from forum.tlog.checkpoint import Checkpoint, open_checkpoint, parse_checkpoint, sign_checkpoint

@@ -1,4 +1,4 @@
-"""Checkpoints: what a log commits to, in three lines (C2SP tlog-checkpoint)."""
+"""Checkpoints: origin, size and root of a log, in three lines (C2SP tlog-checkpoint)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +30,10 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the text of a note.  Extension lines are refused: no witness audits them."""
+        """Parse the text of a note.  Raises `Malformed`.
+
+        Extension lines are refused, because no witness audits them.
+        """
         match text.split("\n"):
             case [origin, size, root, ""]:
                 return cls(origin, parse_decimal(size, "tree size"), Hash.from_base64(root))
@@ -43,12 +46,12 @@ class Checkpoint:
 
 @lru_cache(maxsize=16)
 def parse_checkpoint(data: bytes) -> Checkpoint:
-    """Read what a note commits to, without asking who has signed it."""
+    """Return the checkpoint in a note, without verifying any signature."""
     return Checkpoint.parse(Note.parse(data).text)
 
 
 def sign_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> Note:
-    """Sign a checkpoint with the log's own key."""
+    """Return the checkpoint signed with the log's own key."""
     if key.name != checkpoint.origin:
         raise Malformed("key", f"{key.name} does not sign for {checkpoint.origin}")
     text = str(checkpoint)
@@ -56,11 +59,11 @@ def sign_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> Note:
 
 
 def open_checkpoint(data: bytes | Note, keys: Iterable[VerifierKey]) -> tuple[Checkpoint, Note]:
-    """Read a checkpoint that its own log has signed, or raise SignatureRejected."""
+    """Return a checkpoint signed by a key of its own log.  Raises `SignatureRejected`."""
     note = data if isinstance(data, Note) else Note.parse(data)
     signers = verify_note(note, keys)
     checkpoint = Checkpoint.parse(note.text)
-    # A reader may trust several logs.  None of them may speak for another.
+    # A reader may trust several logs; none of them may sign a checkpoint of another.
     if all(key.name != checkpoint.origin for key in signers):
         raise SignatureRejected(checkpoint.origin, "signed by the key of another log only")
     return checkpoint, note

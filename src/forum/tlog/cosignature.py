@@ -1,7 +1,7 @@
-"""Cosignatures: a witness says when it saw a checkpoint (C2SP tlog-cosignature).
+"""Cosignatures: timestamped signatures of witnesses on a checkpoint (C2SP tlog-cosignature).
 
-The signed message does not hold the witness's name.  So one key must never serve two
-witnesses, or the word of one would count for both.
+The signed message does not contain the name of the witness.  So two witnesses must never share a
+key: a cosignature of one would count for both.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ BLOB_SIZE = 8 + 64
 class Cosignature:
     """A witness, and the time in seconds since 1970 at which it cosigned by its own clock.
 
-    Time 0 is no time: such a cosignature says what was seen, and nothing about when.
+    Time 0 means that the cosignature states no time.
     """
 
     key: VerifierKey
@@ -31,7 +31,10 @@ class Cosignature:
 
 
 def cosign(checkpoint_text: str, key: SigningKey, time: int) -> Signature:
-    """Cosign a checkpoint that was found consistent with all that this witness saw before."""
+    """Return the cosignature of a checkpoint.  Raises `Malformed` for a key that does not cosign.
+
+    The caller must have checked that the checkpoint is consistent with all it cosigned before.
+    """
     if key.algorithm != ED25519_COSIGNATURE:
         raise Malformed("key", f"{key.name} does not cosign")
     Checkpoint.parse(checkpoint_text)
@@ -41,9 +44,9 @@ def cosign(checkpoint_text: str, key: SigningKey, time: int) -> Signature:
 
 
 def verify_cosignatures(note: Note, witnesses: Iterable[VerifierKey]) -> tuple[Cosignature, ...]:
-    """Return the cosignatures by known witnesses, verified; others are passed over.
+    """Return the verified cosignatures of known witnesses; other signatures are ignored.
 
-    One by a known witness that does not hold raises SignatureRejected.
+    Raises `SignatureRejected` if a cosignature of a known witness is invalid.
     """
     known = [key for key in witnesses if key.algorithm == ED25519_COSIGNATURE]
     return tuple(
@@ -69,15 +72,15 @@ def _signed_message(text: str, time: int) -> bytes:
 
 
 def is_witnessed(note: Note, policy: WitnessPolicy) -> bool:
-    """Tell whether the witnesses that a policy asks for have cosigned a checkpoint."""
+    """Return whether the witnesses that a policy requires have cosigned a checkpoint."""
     return policy.is_satisfied_by([c.key for c in verify_cosignatures(note, policy.witness_keys)])
 
 
 def quorum_time(seen: Iterable[Cosignature], policy: WitnessPolicy) -> int:
     """Return the earliest time by which the policy's quorum had cosigned, or 0 if there is none.
 
-    For k of n witnesses that is the k-th smallest time: no fewer than k witnesses together can
-    make it earlier than the clocks of the others say, nor can a single slow one make it later.
+    For k of n witnesses this is the k-th smallest time.  Fewer than k colluding witnesses cannot
+    make it earlier than the clocks of the others, and one slow witness cannot make it later.
     """
     keys: set[VerifierKey] = set()
     for cosignature in sorted((c for c in seen if c.time), key=lambda c: c.time):
@@ -88,12 +91,13 @@ def quorum_time(seen: Iterable[Cosignature], policy: WitnessPolicy) -> int:
 
 
 def select_consistent_times(times: Sequence[int]) -> list[int]:
-    """Return the times of checkpoints in the order of their sizes, 0 for each that is refuted.
+    """Return the times of checkpoints in the order of their sizes, with inconsistent ones set to 0.
 
-    A larger tree is cosigned later.  Where times contradict that, a witness's clock was wrong; kept
-    is the largest set of times that do not contradict each other, and of several such sets the one
-    with the latest checkpoints.  Times that are 0 take no part.  Clocks that were always right lose
-    nothing, and one that was wrong for a while cannot refute what others say.
+    A larger tree is cosigned later.  Times that contradict this come from a wrong clock.  The
+    largest set of consistent times is kept, which is a longest non-decreasing subsequence, and of
+    several such sets the one with the latest checkpoints.  Times that are 0 are ignored.  If no
+    clock was wrong, every time is kept; a clock that was wrong for a while does not discard the
+    times of the others.
     """
     tails: list[int] = []  # the smallest time that ends a chain of each length
     ends: list[int] = []  # the index of the checkpoint with that time

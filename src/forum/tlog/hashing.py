@@ -1,6 +1,6 @@
-"""RFC 6962 hashing: the one place where bytes become leaves and nodes.
+"""RFC 6962 hashing of leaves and nodes.
 
-A leaf is hashed behind 0x00 and a node behind 0x01, so that neither can pass for the other.
+A leaf is hashed with the prefix 0x00 and a node with 0x01, so that neither can pass for the other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,14 +22,14 @@ class Hash(bytes):
     __slots__ = ()
 
     def __new__(cls, raw: bytes) -> Self:
-        """Take 32 bytes as a hash."""
+        """Return 32 bytes as a hash.  Raises `Malformed` for any other length."""
         if len(raw) != HASH_SIZE:
             raise Malformed("hash", f"{len(raw)} bytes, not {HASH_SIZE}")
         return super().__new__(cls, raw)
 
     @classmethod
     def from_hex(cls, text: str) -> Self:
-        """Read 64 lowercase hexadecimal digits."""
+        """Parse 64 lowercase hexadecimal digits.  Raises `Malformed`."""
         try:
             made = cls(bytes.fromhex(text))
         except ValueError as error:
@@ -40,11 +40,11 @@ class Hash(bytes):
 
     @classmethod
     def from_base64(cls, text: str) -> Self:
-        """Read the form that notes and proofs hold."""
+        """Parse the base64 form used in notes and proofs.  Raises `Malformed`."""
         return cls(parse_base64(text, "hash"))
 
     def base64(self) -> str:
-        """Write the form that notes and proofs hold."""
+        """Return the base64 form used in notes and proofs."""
         return format_base64(self)
 
 
@@ -52,23 +52,23 @@ EMPTY_ROOT = Hash(sha256(b"").digest())
 
 
 def hash_leaf(data: bytes) -> Hash:
-    """Hash one entry."""
-    # Not through Hash(): a digest is 32 bytes long, and this runs for every entry.
+    """Return the leaf hash of one entry."""
+    # Skips the length check of Hash(): a digest has 32 bytes, and this runs for every entry.
     return bytes.__new__(Hash, sha256(LEAF_PREFIX + data).digest())
 
 
 def hash_leaves(entries: Iterable[bytes]) -> list[bytes]:
-    """Hash very many entries: the same as hash_leaf, as plain bytes."""
+    """Return the leaf hashes of many entries, as plain bytes for speed."""
     return [sha256(LEAF_PREFIX + data).digest() for data in entries]
 
 
 def hash_children(left: bytes, right: bytes) -> Hash:
-    """Hash two neighbours into the node above them."""
+    """Return the hash of the node above two neighbours."""
     return Hash(sha256(NODE_PREFIX + left + right).digest())
 
 
 def compute_root(leaves: Sequence[bytes]) -> Hash:
-    """Compute the root over a list of leaf hashes."""
+    """Return the root over a list of leaf hashes."""
     level, tail = join_hashes(leaves), b""
     while level:
         level, tail = climb_level(level, tail)
@@ -76,19 +76,19 @@ def compute_root(leaves: Sequence[bytes]) -> Hash:
 
 
 def join_hashes(hashes: Iterable[bytes]) -> bytes:
-    """Lay hashes side by side: the form of a tile, and of each level of a tree here."""
+    """Concatenate hashes: the form of a tile, and of each tree level in this package."""
     hashes = list(hashes)
-    # Each length, not their sum: 31 and 33 bytes would shift every hash that follows.
+    # Check each length, not the sum: 31 and 33 bytes would shift the boundary between two hashes.
     if set(map(len, hashes)) - {HASH_SIZE}:
         raise Malformed("hash", f"one of {len(hashes)} is not {HASH_SIZE} bytes long")
     return b"".join(hashes)
 
 
 def climb_level(level: bytes, tail: bytes) -> tuple[bytes, bytes]:
-    """Go up one level along the right edge of a tree.
+    """Return the level above and the new tail, going up along the right edge of a tree.
 
-    A last node without a sibling cannot be paired: it becomes the left child of the tail,
-    which is the root of all that hangs to the right of it.
+    The tail is the root over everything to the right of the level.  A last node without a sibling
+    cannot be paired, so it becomes the left sibling of the tail.
     """
     if len(level) % (2 * HASH_SIZE):
         last = level[-HASH_SIZE:]
@@ -97,8 +97,8 @@ def climb_level(level: bytes, tail: bytes) -> tuple[bytes, bytes]:
 
 
 def hash_pairs(level: bytes) -> bytes:
-    """Hash each pair of neighbours of one level; leave out a last node without a sibling."""
-    # The inner loop of every append: plain names and no call of our own per node.
+    """Return the hashes of each pair of one level; a last node without a sibling is left out."""
+    # The inner loop of every append: local names, and no Python function call per node.
     digest, prefix = sha256, NODE_PREFIX
     pairs = level[: len(level) - len(level) % (2 * HASH_SIZE)]
     return b"".join([digest(prefix + pair).digest() for (pair,) in iter_unpack("64s", pairs)])

@@ -1,7 +1,7 @@
-"""Keys: who signs a note, and how others know the signer (C2SP signed-note).
+"""Signing keys and verifier keys of notes (C2SP signed-note).
 
-This is the only module that knows a cryptographic library.  Nothing here makes a secret:
-the seed of a key comes from the caller.
+This is the only module that uses a cryptographic library.  It generates no secrets: the seed of a
+key comes from the caller.
 """
 
 from dataclasses import dataclass, field
@@ -14,21 +14,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from forum.errors import Malformed, SignatureRejected
 from forum.tlog.canonical_encoding import check_text, format_base64, parse_base64
 
-# The signature types that we have, by the byte which signed-note assigns to each.
-# 0x06, cosignatures with ML-DSA-44, is not among them yet.
+# The supported signature types, by the byte that signed-note assigns to each.
+# 0x06, cosignatures with ML-DSA-44, is not supported yet.
 ED25519 = 0x01
 ED25519_COSIGNATURE = 0x04
 
 KEY_SIZE = 32
 
-# Curve25519's field, and the constant of Ed25519 (RFC 8032 section 5.1).
+# The field prime and the curve constant d of Ed25519 (RFC 8032 section 5.1).
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P
 
 
 @dataclass(frozen=True)
 class VerifierKey:
-    """A public key with the name and the kind of signature that it is trusted for."""
+    """A public key with the name and the signature type that it is trusted for."""
 
     name: str
     algorithm: int
@@ -41,9 +41,9 @@ class VerifierKey:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a vkey: name, key id and key, with a plus between them."""
+        """Parse a vkey: name, key id and key, separated by plus signs.  Raises `Malformed`."""
         try:
-            # The key is base64, which may hold a plus of its own.
+            # Split twice only: the key is base64, which may contain a plus.
             name, _, encoded = text.split("+", 2)
         except ValueError as error:
             raise Malformed("verifier key", "not of the form name+id+key") from error
@@ -58,7 +58,7 @@ class VerifierKey:
 
     @property
     def key_id(self) -> bytes:
-        """Four bytes to find a key by.  They can be forged: never trust them, only verify()."""
+        """Four bytes by which a key is found.  They can be forged: trust only `verify`."""
         return sha256(self.name.encode() + b"\n" + self._material).digest()[:4]
 
     @property
@@ -66,7 +66,7 @@ class VerifierKey:
         return bytes([self.algorithm]) + self.public
 
     def verify(self, message: bytes, signature: bytes) -> None:
-        """Accept a signature by this key, or raise SignatureRejected."""
+        """Verify a signature by this key.  Raises `SignatureRejected`."""
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except InvalidSignature as error:
@@ -75,7 +75,7 @@ class VerifierKey:
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key.  Its seed is not shown in any text about it."""
+    """A private key.  Its seed is excluded from the repr."""
 
     seed: bytes = field(repr=False)
     name: str
@@ -88,17 +88,17 @@ class SigningKey:
         _check_algorithm(self.algorithm)
 
     def verifier(self) -> VerifierKey:
-        """Return the public half."""
+        """Return the public key."""
         public = Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw()
         return VerifierKey(self.name, self.algorithm, public)
 
     def sign(self, message: bytes) -> bytes:
-        """Sign raw bytes.  What they mean is up to the caller: see notes and cosignatures."""
+        """Return the signature of raw bytes; `sign_note` and `cosign` define the messages."""
         return Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
 
 
 def check_key_name(name: str) -> None:
-    """Refuse a name that a signature line or a vkey cannot hold."""
+    """Raise `Malformed` for a name that a signature line or a vkey cannot hold."""
     if not name:
         raise Malformed("key name", "empty")
     if "+" in name or any(character.isspace() for character in name):
@@ -112,19 +112,20 @@ def _check_algorithm(algorithm: int) -> None:
 
 
 def _check_point(public: bytes) -> None:
-    """Refuse bytes that are no point of the curve, or a point of small order.
+    """Raise `Malformed` for bytes that are not a curve point, or a point of small order.
 
-    Under a key of small order one signature can hold for many messages, so whoever publishes
-    such a key can deny, or change, what it has signed.
+    Under a key of small order one signature can be valid for many messages, so the owner of such a
+    key could repudiate or replace a signed message.
     """
     if len(public) != KEY_SIZE:
         raise Malformed("public key", f"{len(public)} bytes, not {KEY_SIZE}")
-    # 32 bytes are y and the sign of x.  A point has order 1 or 2 if y = 1 or -1, order 4 if
-    # y = 0, and order 8 if twice the point has y = 0, which is d y^4 + 2 y^2 = 1.
+    # The 32 bytes encode y and the sign of x.  A point has order 1 or 2 if y = 1 or -1, order 4 if
+    # y = 0, and order 8 if its double has y = 0, that is, if d y^4 + 2 y^2 = 1.
     y = int.from_bytes(public, "little") & ~(1 << 255)
     square = y * y % P
     if y * (square - 1) * (D * square * square + 2 * square - 1) % P == 0:
         raise Malformed("public key", "a point of small order")
-    # On the curve x^2 is (y^2 - 1) / (d y^2 + 1): a square exactly if the product is one.
+    # On the curve x^2 = (y^2 - 1) / (d y^2 + 1).  The quotient is a square exactly if the product
+    # of the two terms is one, which Euler's criterion decides.
     if y >= P or pow((square - 1) * (D * square + 1), (P - 1) // 2, P) != 1:
         raise Malformed("public key", "not a point of the curve")

@@ -1,6 +1,6 @@
 """Signed notes: text with signatures below it (C2SP signed-note).
 
-Nothing in the text of a note means anything before `verify_note` has returned.
+The text of a note is untrusted until `verify_note` has returned.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ KEY_ID_SIZE = 4
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature line; str() writes it without the newline at its end."""
+    """One signature line; `str()` returns it without the final newline."""
 
     name: str
     key_id: bytes
@@ -33,7 +33,7 @@ class Signature:
 
     @classmethod
     def parse(cls, line: str) -> Self:
-        """Read one line, without the newline at its end."""
+        """Parse one line without the final newline.  Raises `Malformed`."""
         name, space, encoded = line.removeprefix(DASH).partition(" ")
         if not (line.startswith(DASH) and space):
             raise Malformed("signature line", "not of the form dash, name, signature")
@@ -44,7 +44,7 @@ class Signature:
         return f"{DASH}{self.name} {format_base64(self.key_id + self.blob)}"
 
     def claims_key(self, key: VerifierKey) -> bool:
-        """Tell whether this signature says that it is by a key: not whether it is."""
+        """Return whether this signature names a key; it may still be invalid."""
         return (self.name, self.key_id) == (key.name, key.key_id)
 
 
@@ -64,14 +64,14 @@ class Note:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a note.  Its signatures are not verified."""
+        """Parse a note without verifying its signatures.  Raises `Malformed`."""
         if len(data) > MAX_NOTE_BYTES:
             raise Malformed("note", f"longer than {MAX_NOTE_BYTES} bytes")
         try:
             whole = data.decode()
         except UnicodeDecodeError as error:
             raise Malformed("note", "not UTF-8") from error
-        # The last empty line divides: the text may hold others.
+        # The last empty line separates text and signatures: the text may contain empty lines.
         text, blank, below = whole.rpartition("\n\n")
         if not (blank and below.endswith("\n")):
             raise Malformed("note", "no signatures below an empty line")
@@ -81,7 +81,7 @@ class Note:
         return cls(text + "\n", tuple(Signature.parse(line) for line in lines))
 
     def encode(self) -> bytes:
-        """Write the note."""
+        """Return the bytes of the note."""
         lines = "".join(f"{signature}\n" for signature in self.signatures)
         return f"{self.text}\n{lines}".encode()
 
@@ -90,18 +90,19 @@ class Note:
 
 
 def sign_note(text: str, key: SigningKey) -> Signature:
-    """Sign text as a note."""
-    # A cosigner's key signs a message of another form, which could be smuggled in as text.
+    """Return the signature of a note with this text.  Raises `Malformed` for a cosigner's key."""
+    # A cosigner's key signs messages of another form.  If it signed notes too, such a message could
+    # be passed in as text, and the signature could be used in a cosignature.
     if key.algorithm != ED25519:
         raise Malformed("key", f"{key.name} does not sign notes")
     return Signature(key.name, key.verifier().key_id, key.sign(text.encode()))
 
 
 def verify_note(note: Note, keys: Iterable[VerifierKey]) -> tuple[VerifierKey, ...]:
-    """Return the keys that signed a note, each once, or raise SignatureRejected.
+    """Return the keys that signed a note, each once.  Raises `SignatureRejected`.
 
-    Signatures by other keys are passed over.  One by a known key that does not hold spoils the
-    note: somebody altered it.
+    Signatures by unknown keys are ignored.  An invalid signature by a known key rejects the whole
+    note, because the note was altered.
     """
     known = [key for key in keys if key.algorithm == ED25519]
     signers: list[VerifierKey] = []

@@ -1,4 +1,4 @@
-"""The proof file: one entry's inclusion, to be checked without a network (C2SP tlog-proof)."""
+"""The proof file: an inclusion proof of one entry for offline verification (C2SP tlog-proof)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,7 +10,7 @@ from forum.tlog.note import Note
 
 HEADER = "c2sp.org/tlog-proof@v1"
 
-# A tree of 2^63 leaves is as high as this.
+# The height of a tree of 2^63 leaves.
 MAX_HASHES = 63
 
 
@@ -33,7 +33,7 @@ class TlogProof:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a proof file.  Neither its proof nor its signatures are checked."""
+        """Parse a proof file without checking its proof or its signatures.  Raises `Malformed`."""
         head, _, note = data.partition(b"\n\n")
         try:
             header, *lines = head.decode("ascii").split("\n")
@@ -50,7 +50,7 @@ class TlogProof:
         return cls(index, tuple(map(Hash.from_base64, lines)), Note.parse(note), extra)
 
     def encode(self) -> bytes:
-        """Write the proof file."""
+        """Return the bytes of the proof file."""
         extra = [] if self.extra is None else [f"extra {format_base64(self.extra)}"]
         hashes = [node.base64() for node in self.hashes]
         lines = [HEADER, *extra, f"index {self.index}", *hashes, "", ""]

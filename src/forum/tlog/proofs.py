@@ -1,9 +1,8 @@
-"""Merkle proofs: that an entry is in a tree, and that a tree only ever grew.
+"""Merkle proofs: that an entry is in a tree, and that a tree is a continuation of an older one.
 
-Every proof here is one and the same: that the leaves from start up to end, whose root the
-reader knows, are in a tree of some size.  An entry is such a subtree of one leaf; an older
-tree is such a subtree that begins at 0 (RFC 9162 sections 2.1.3 and 2.1.4, and
-draft-ietf-plants-merkle-tree-certs section 4).
+All proofs are instances of one: that the leaves in [start, end), whose root the reader knows, are
+in a tree of some size.  An entry is a subtree of one leaf; an older tree is a subtree that starts
+at 0 (RFC 9162 sections 2.1.3 and 2.1.4, and draft-ietf-plants-merkle-tree-certs section 4).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,10 @@ from forum.tlog.tree import TreeView, left_subtree_size
 
 
 def prove_inclusion(view: TreeView, index: int, size: int | None = None) -> list[Hash]:
-    """Prove that the entry at an index is in the tree of a size."""
+    """Return the proof that the entry at an index is in the tree of a size.
+
+    Raises `NoSuchEntry` if the tree is too small.
+    """
     size = view.size if size is None else size
     if not 0 <= index < size:
         raise NoSuchEntry(f"{index} in a tree of size {size}")
@@ -25,7 +27,7 @@ def prove_inclusion(view: TreeView, index: int, size: int | None = None) -> list
 def check_inclusion(
     proof: Sequence[bytes], leaf: bytes, index: int, size: int, root: bytes
 ) -> None:
-    """Accept a leaf hash as that of the entry at an index, or raise ProofRejected."""
+    """Check that the entry at an index has this leaf hash.  Raises `ProofRejected`."""
     if not _is_valid_proof(proof, index, index + 1, size, leaf, root):
         raise ProofRejected(f"entry {index} is not in the tree of size {size}")
 
@@ -33,7 +35,7 @@ def check_inclusion(
 def check_subtree_inclusion(
     proof: Sequence[bytes], leaf: bytes, index: int, start: int, end: int, root: bytes
 ) -> None:
-    """Accept a leaf hash as that of an entry in a subtree, or raise ProofRejected."""
+    """Check that an entry in a subtree has this leaf hash.  Raises `ProofRejected`."""
     within = index - start
     if not (
         _is_subtree(start, end)
@@ -43,7 +45,7 @@ def check_subtree_inclusion(
 
 
 def prove_consistency(view: TreeView, old_size: int, new_size: int | None = None) -> list[Hash]:
-    """Prove that the tree of the new size begins with the tree of the old size."""
+    """Return the proof that the tree of the new size begins with the tree of the old size."""
     new_size = view.size if new_size is None else new_size
     if not 0 <= old_size <= new_size:
         raise Malformed("size", f"{old_size} within a tree of size {new_size}")
@@ -53,10 +55,9 @@ def prove_consistency(view: TreeView, old_size: int, new_size: int | None = None
 def check_consistency(
     proof: Sequence[bytes], old_size: int, old_root: bytes, new_size: int, new_root: bytes
 ) -> None:
-    """Accept that a tree only grew from the old root to the new, or raise ProofRejected.
+    """Check that the new tree begins with the old tree.  Raises `ProofRejected`.
 
-    Every tree begins with the empty one: from size 0 there is nothing to prove, and the proof
-    is empty.
+    Every tree begins with the empty tree, so the proof from size 0 is empty.
     """
     if not _is_valid_proof(proof, 0, old_size, new_size, old_root, new_root):
         raise ProofRejected(f"the tree of size {new_size} does not begin with that of {old_size}")
@@ -65,18 +66,18 @@ def check_consistency(
 def check_subtree_consistency(
     proof: Sequence[bytes], start: int, end: int, size: int, subtree_root: bytes, root: bytes
 ) -> None:
-    """Accept that a subtree is part of a tree, or raise ProofRejected."""
+    """Check that a subtree is part of a tree.  Raises `ProofRejected`."""
     if not _is_valid_proof(proof, start, end, size, subtree_root, root):
         raise ProofRejected(f"the subtree [{start}, {end}) is not in the tree of size {size}")
 
 
 class _ProofStep(NamedTuple):
-    """A range of leaves whose root is one hash of a proof, and how that hash is joined.
+    """A range of leaves whose root is one hash of a proof, and how that hash is combined.
 
     left, right  a sibling outside the subtree
-    within       a left sibling inside the subtree: it leads to the subtree's root too
-    base         the right end of a subtree which the tree does not have as a node: both
-                 roots, the subtree's and the tree's, are computed from it upwards
+    within       a left sibling inside the subtree: it contributes to the subtree's root too
+    base         the right end of a subtree that is not a node of the tree: both roots, the
+                 subtree's and the tree's, are computed upwards from it
     """
 
     lo: int
@@ -85,7 +86,7 @@ class _ProofStep(NamedTuple):
 
 
 def _walk_to_subtree(start: int, end: int, size: int) -> Iterator[_ProofStep]:
-    """Walk from the root of a tree down to a subtree."""
+    """Yield the steps from the root of a tree down to a subtree."""
     lo, hi, base = 0, size, start
     while (lo, hi) != (base, end):
         middle = lo + left_subtree_size(hi - lo)
@@ -109,9 +110,9 @@ def _prove(view: TreeView, start: int, end: int, size: int) -> list[Hash]:
 def _is_valid_proof(
     proof: Sequence[bytes], start: int, end: int, size: int, known: bytes, root: bytes
 ) -> bool:
-    """Tell whether a proof leads from the known root of [start, end) to the root of the tree."""
-    # Lengths first.  A node is the hash of its children side by side: with a short left and a
-    # long right one, other pairs of "hashes" would have the same parent.
+    """Return whether a proof leads from the known root of [start, end) to the root of the tree."""
+    # Check the lengths first.  A node is the hash of its concatenated children, so a shorter left
+    # and a longer right "hash" could have the same parent as a valid pair.
     if any(len(node) != HASH_SIZE for node in (known, root, *proof)):
         return False
     if not (0 <= start <= end <= size) or (size == 0 and root != EMPTY_ROOT):
@@ -125,14 +126,17 @@ def _is_valid_proof(
 
 
 def _is_subtree(start: int, end: int) -> bool:
-    """Tell whether every large enough tree keeps [start, end) together, below one node."""
+    """Return whether [start, end) is below one node in every tree that is large enough.
+
+    This holds if `start` is a multiple of the smallest power of two that is at least the width.
+    """
     return 0 <= start < end and start % (1 << (end - start - 1).bit_length()) == 0
 
 
 def _compute_roots(
     proof: Sequence[bytes], start: int, end: int, size: int, known: bytes
 ) -> tuple[bytes, bytes] | None:
-    """Compute the roots of the subtree and of the tree, or nothing if the proof's length is off."""
+    """Return the roots of the subtree and of the tree, or None if the proof's length is wrong."""
     steps = list(_walk_to_subtree(start, end, size))
     if len(steps) != len(proof):
         return None

@@ -1,8 +1,8 @@
 """Tiles: the tree as files of up to 256 hashes each (C2SP tlog-tiles).
 
 A tile of level 0 holds leaf hashes; a tile of level n + 1 holds one hash for each full tile
-of level n.  A full tile never changes.  Only the last tile of a level is partial, and the
-tile which replaces it begins with the very same bytes.
+of level n.  A full tile never changes.  Only the last tile of a level can be partial, and the tile
+that replaces it begins with the same bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,24 +19,24 @@ MAX_ENTRY_BYTES = 0xFFFF
 
 
 class TileId(NamedTuple):
-    """Where a tile stands: its level, and its index within the level."""
+    """The address of a tile: its level, and its index within the level."""
 
     level: int
     index: int  # type: ignore[assignment]  # tuple.index() is not for ids
 
     def path(self, width: int = TILE_WIDTH) -> str:
-        """Name the file that holds this tile at this width."""
+        """Return the path of the file that holds this tile at this width."""
         if not 0 <= self.level <= MAX_LEVEL:
             raise Malformed("tile", f"level {self.level} is not between 0 and {MAX_LEVEL}")
         return f"tile/{self.level}/{_format_index(self.index, width)}"
 
 
-# Returns exactly 32 * width bytes.  A store may hold the widest tile only, and slice it.
+# Returns exactly 32 * width bytes.  A store may keep only the widest version of a tile and cut it.
 ReadTile = Callable[[TileId, int], bytes]
 
 
 def parse_tile_path(path: str) -> tuple[TileId, int]:
-    """Read the path of a tile into what it stands for: the tile and its width."""
+    """Return the tile and the width that a path names.  Raises `Malformed`."""
     match path.split("/", 2):
         case ["tile", level, rest]:
             index, width = _parse_index(rest)
@@ -49,12 +49,12 @@ def parse_tile_path(path: str) -> tuple[TileId, int]:
 
 
 def entries_path(index: int, width: int = TILE_WIDTH) -> str:
-    """Name the file that holds the entries under a tile of level 0."""
+    """Return the path of the entry bundle under a tile of level 0."""
     return f"tile/entries/{_format_index(index, width)}"
 
 
 def parse_entries_path(path: str) -> tuple[int, int]:
-    """Read the path of an entry bundle into its index and width."""
+    """Return the index and the width that the path of an entry bundle names."""
     index, width = _parse_index(path.removeprefix("tile/entries/"))
     if entries_path(index, width) != path:
         raise Malformed("entries path", path)
@@ -62,7 +62,7 @@ def parse_entries_path(path: str) -> tuple[int, int]:
 
 
 def list_tiles(size: int) -> Iterator[tuple[TileId, int]]:
-    """List every tile of a tree of this size, with its width."""
+    """Yield every tile of a tree of this size, with its width."""
     level, hashes = 0, size
     while hashes:
         full, partial = divmod(hashes, TILE_WIDTH)
@@ -74,7 +74,10 @@ def list_tiles(size: int) -> Iterator[tuple[TileId, int]]:
 
 
 def count_tiles(size: int) -> int:
-    """Count the tiles of a tree of this size, without listing them: it may be a forged one."""
+    """Return the number of tiles of a tree of this size.
+
+    They are not enumerated, because the size may be forged and huge.
+    """
     tiles = 0
     while size > 0:
         tiles += -(-size // TILE_WIDTH)
@@ -83,7 +86,7 @@ def count_tiles(size: int) -> int:
 
 
 def encode_entry_bundle(entries: Iterable[bytes]) -> bytes:
-    """Write the entries under one tile, each behind its length."""
+    """Return the entry bundle of one tile: each entry prefixed with its length."""
     entries = list(entries)
     if len(entries) > TILE_WIDTH:
         raise Malformed("entry bundle", f"{len(entries)} entries, more than {TILE_WIDTH}")
@@ -93,7 +96,7 @@ def encode_entry_bundle(entries: Iterable[bytes]) -> bytes:
 
 
 def decode_entry_bundle(data: bytes) -> list[bytes]:
-    """Read the entries under one tile."""
+    """Return the entries in an entry bundle.  Raises `Malformed`."""
     entries, at = [], 0
     while at < len(data):
         body = at + 2
@@ -107,7 +110,7 @@ def decode_entry_bundle(data: bytes) -> list[bytes]:
 
 
 def _format_index(index: int, width: int) -> str:
-    """Write 1234067 as x001/x234/067, and add the width of a partial tile."""
+    """Return 1234067 as x001/x234/067, with the width appended for a partial tile."""
     check_number(index, "tile index")
     if not 1 <= width <= TILE_WIDTH:
         raise Malformed("tile", f"width {width} is not between 1 and {TILE_WIDTH}")
@@ -117,7 +120,7 @@ def _format_index(index: int, width: int) -> str:
 
 
 def _parse_index(text: str) -> tuple[int, int]:
-    """Read an index and a width; the caller compares with what it would have written."""
+    """Parse an index and a width leniently; the caller formats them again and compares."""
     number, partial, width = text.partition(".p/")
     digits = number.replace("x", "").replace("/", "").lstrip("0") or "0"
     return (

@@ -1,7 +1,7 @@
-"""The tree: its growing right edge, and a view of all of it through tiles.
+"""The tree: its right edge, to which leaves are appended, and a view of the whole through tiles.
 
-Neither of the two trusts or proves anything.  Tiles are taken as they are read; whether they
-belong to a log shows when the root computed from them is compared with a signed one.
+Neither verifies anything.  Tiles are untrusted input: the caller must compare the root computed
+from them with a signed root.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +23,9 @@ TILE_BYTES = TILE_WIDTH * HASH_SIZE
 
 
 class Tree:
-    """The right edge of a tree: all that is needed to append to it, and its root.
+    """The right edge of a tree: the state needed to append leaves and to compute the root.
 
-    Kept are the unfinished tiles, one for each level, the lowest first: 8 KiB a level at most.
+    It holds the partial tile of each level, lowest first, at most 8 KiB per level.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Tree:
 
     @classmethod
     def load(cls, size: int, read: ReadTile) -> "Tree":
-        """Take up a stored tree again.  One partial tile of each level is read, no more."""
+        """Return the edge of a stored tree, reading only the partial tile of each level."""
         tree = cls()
         tree._size = check_number(size, "tree size")
         while size:
@@ -45,7 +45,7 @@ class Tree:
 
     @classmethod
     def resume(cls, size: int, edge: Iterable[bytes]) -> "Tree":
-        """Take up a tree again from its size and its unfinished tiles."""
+        """Return a tree with this size and these partial tiles, as `edge` returned them."""
         tree = cls()
         tree._size, tree._edge = check_number(size, "tree size"), list(edge)
         return tree
@@ -57,11 +57,11 @@ class Tree:
 
     @property
     def edge(self) -> tuple[bytes, ...]:
-        """The unfinished tiles, the lowest level first: what `resume` needs beside the size."""
+        """The partial tiles, lowest level first, from which `resume` restores the tree."""
         return tuple(self._edge)
 
     def root(self) -> Hash:
-        """Compute the root over all leaves."""
+        """Return the root over all leaves."""
         tail = b""
         for tile in self._edge:
             level = tile
@@ -70,7 +70,7 @@ class Tree:
         return Hash(tail) if tail else EMPTY_ROOT
 
     def extend(self, leaves: Iterable[bytes]) -> dict[TileId, bytes]:
-        """Append leaf hashes, and return each tile that changed, in its newest form.
+        """Append leaf hashes, and return every changed tile with its new content.
 
         One call for many leaves is far cheaper than many calls: whole levels are hashed at once.
         """
@@ -87,7 +87,7 @@ class Tree:
                 changed[TileId(level, first + nth)] = hashes[at : at + TILE_BYTES]
             full = len(hashes) - len(hashes) % TILE_BYTES
             self._edge[level] = hashes[full:]
-            # Eight levels above the hashes of full tiles there is one hash for each tile.
+            # Hashing up eight levels (2^8 = 256 hashes) leaves one hash for each full tile.
             added = hashes[:full]
             for _ in range(TILE_HEIGHT):
                 added = hash_pairs(added)
@@ -96,14 +96,14 @@ class Tree:
 
 
 class TreeView:
-    """A tree of one size, read through its tiles as they are needed, each of them once."""
+    """A tree of one size, read through its tiles on demand; every tile read is cached."""
 
     def __init__(self, size: int, read: ReadTile) -> None:
         self._size = check_number(size, "tree size")
         self._read = read
-        # For each tile the levels of the tree from its own hashes up, as far as they were needed.
+        # For each tile, its own hashes and the tree levels above them, as far as computed.
         self._levels: dict[TileId, list[bytes]] = {}
-        # Ranges that are no node of a tile: the right edge, which is part of every proof.
+        # Hashes of ranges that are not a node of a tile: the right edge, needed for every proof.
         self._joined: dict[tuple[int, int], Hash] = {}
 
     @property
@@ -112,17 +112,17 @@ class TreeView:
         return self._size
 
     def leaf(self, index: int) -> Hash:
-        """Return one leaf hash."""
+        """Return one leaf hash.  Raises `NoSuchEntry`."""
         if not 0 <= index < self._size:
             raise NoSuchEntry(f"{index} in a tree of size {self._size}")
         return self._node(0, index)
 
     def root(self, size: int | None = None) -> Hash:
-        """Compute the root of this tree, or of the smaller one that it once was."""
+        """Return the root of this tree, or of the tree when it had a smaller size."""
         return self.range_hash(0, self._size if size is None else size)
 
     def range_hash(self, lo: int, hi: int) -> Hash:
-        """Compute the root over the leaves from lo up to hi, hi not among them."""
+        """Return the root over the leaves in [lo, hi)."""
         if not 0 <= lo <= hi <= self._size:
             raise Malformed("range", f"[{lo}, {hi}) in a tree of size {self._size}")
         return self._hash(lo, hi) if lo < hi else EMPTY_ROOT
@@ -139,7 +139,7 @@ class TreeView:
         return joined
 
     def _node(self, height: int, index: int) -> Hash:
-        """Return the root over a perfect subtree, by its height and its index at that height."""
+        """Return the root of a perfect subtree, given its height and its index at that height."""
         level, above = divmod(height, TILE_HEIGHT)
         tile, nth = divmod(index, TILE_WIDTH >> above)
         levels = self._tile(TileId(level, tile))
@@ -156,13 +156,13 @@ class TreeView:
 
 
 def view_in_memory(leaves: Sequence[bytes]) -> TreeView:
-    """View a tree in memory."""
+    """Return a view of a tree whose leaves are in memory."""
     tiles = Tree().extend(leaves)
     return TreeView(len(leaves), lambda tile, width: tiles[tile][: width * HASH_SIZE])
 
 
 def left_subtree_size(width: int) -> int:
-    """Return how many of the leaves of a tree are on the left: RFC 6962 section 2.1 names it k."""
+    """Return the number of leaves in the left subtree: k in RFC 6962 section 2.1."""
     return 1 << (width - 1).bit_length() - 1
 
 

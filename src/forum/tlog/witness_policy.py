@@ -1,7 +1,7 @@
-"""Policies: which logs a reader knows, and whose cosignatures suffice (C2SP tlog-policy).
+"""Witness policies: the logs a reader trusts and the required cosignatures (C2SP tlog-policy).
 
-A policy comes from the reader, never from what is being verified.  Names are octets to the
-format; here they are text, in which octets that are not UTF-8 stand as surrogate escapes.
+A policy comes from the reader, never from the data being verified.  In the format names are octets;
+here they are text, in which octets that are not UTF-8 are surrogate escapes.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,7 +14,7 @@ from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, VerifierKey
 
 NONE = "none"
 
-# tlog-policy, section Character set: tab, newline, and all but control characters.
+# tlog-policy, section Character set: tab, newline, and everything except control characters.
 _OCTETS = bytes([0x09, 0x0A, *range(0x20, 0x7F), *range(0x80, 0x100)])
 
 
@@ -40,7 +40,7 @@ class KnownLog:
 
 @dataclass(frozen=True)
 class KnownWitness:
-    """A witness, under the name that it has within the policy."""
+    """A witness, with its name within the policy."""
 
     name: str
     key: VerifierKey
@@ -61,7 +61,7 @@ class KnownWitness:
 
 @dataclass(frozen=True)
 class WitnessGroup:
-    """Witnesses and groups, of whom a threshold has to have seen a checkpoint."""
+    """Witnesses and groups, of which a threshold must have cosigned a checkpoint."""
 
     name: str
     threshold: int
@@ -82,9 +82,9 @@ class WitnessGroup:
 
 @dataclass(frozen=True)
 class WitnessPolicy:
-    """Known logs, known witnesses, and the name of the witness or group that must have seen.
+    """Known logs, known witnesses, and the name of the witness or group that must have cosigned.
 
-    A group stands behind the groups that are its members.
+    A group comes after the groups that are its members.
     """
 
     logs: tuple[KnownLog, ...]
@@ -93,7 +93,7 @@ class WitnessPolicy:
     quorum: str
 
     def __post_init__(self) -> None:
-        # By the key itself: under two names it would still be one log, and one witness.
+        # Compare the keys, not the names: one key under two names is still one log or one witness.
         _check_distinct("log key", [log.key.public for log in self.logs])
         _check_distinct("witness key", [witness.key.public for witness in self.witnesses])
         names = [NONE, *(w.name for w in self.witnesses), *(g.name for g in self.groups)]
@@ -108,12 +108,13 @@ class WitnessPolicy:
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Read a policy file."""
+        """Parse a policy file.  Raises `Malformed`."""
         logs: list[KnownLog] = []
         witnesses: list[KnownWitness] = []
         groups: list[WitnessGroup] = []
         quorums: list[str] = []
-        # The order of the lines matters here, and is lost in the policy itself.
+        # A name must be defined before it is used.  The parsed policy does not keep the order of
+        # the lines, so this is checked here.
         defined: set[str] = set()
         for words in _parse_lines(data):
             match _parse_line(words):
@@ -138,7 +139,7 @@ class WitnessPolicy:
         return "".join(f"{line}\n" for line in lines)
 
     def encode(self) -> bytes:
-        """Write the policy in the one form that we write: thresholds as numbers, no comments."""
+        """Return the policy file in canonical form: thresholds as numbers, no comments."""
         return str(self).encode(errors="surrogateescape")
 
     def __bytes__(self) -> bytes:
@@ -146,16 +147,16 @@ class WitnessPolicy:
 
     @property
     def log_keys(self) -> tuple[VerifierKey, ...]:
-        """Keys of all known logs."""
+        """The keys of all known logs."""
         return tuple(log.key for log in self.logs)
 
     @property
     def witness_keys(self) -> tuple[VerifierKey, ...]:
-        """Keys of all known witnesses, whether the quorum asks for them or not."""
+        """The keys of all known witnesses, whether or not the quorum includes them."""
         return tuple(witness.key for witness in self.witnesses)
 
     def is_satisfied_by(self, witness_keys: Collection[VerifierKey]) -> bool:
-        """Tell whether cosignatures by these keys, verified by the caller, make the quorum."""
+        """Return whether cosignatures by these keys, verified by the caller, reach the quorum."""
         seen = {NONE, *(w.name for w in self.witnesses if w.key in witness_keys)}
         for group in self.groups:
             if sum(member in seen for member in group.members) >= group.threshold:
@@ -164,9 +165,9 @@ class WitnessPolicy:
 
     @property
     def min_witnesses(self) -> int:
-        """The smallest number of witnesses that can make the quorum, and at least one."""
-        # A group stands behind its members, so that their numbers are known when it is reached;
-        # no witness is in two groups, so that the numbers of members can be added.
+        """The smallest number of witnesses that can reach the quorum, and at least one."""
+        # A group comes after its members, so their numbers are known here.  No witness is in two
+        # groups, so the numbers can be added.
         needed = {witness.name: 1 for witness in self.witnesses}
         for group in self.groups:
             cheapest = sorted(needed[member] for member in group.members)[: group.threshold]
@@ -186,7 +187,7 @@ def _parse_lines(data: bytes) -> Iterator[list[str]]:
     if rest:
         raise Malformed("policy", "its last line does not end in a newline")
     for line in lines:
-        # Not split(): that would take a space of any script for one.
+        # Not split(), which would also split at other Unicode spaces.
         words = [word for word in line.replace("\t", " ").split(" ") if word]
         if words and not words[0].startswith("#"):
             yield words
@@ -217,7 +218,7 @@ def _parse_threshold(text: str, members: int) -> int:
 
 
 def _check_words(words: list[str]) -> None:
-    """Refuse words that would not be read back as they were written."""
+    """Raise `Malformed` for words that would not be parsed back as they were written."""
     try:
         line = f"{' '.join(words)}\n".encode(errors="surrogateescape")
     except UnicodeEncodeError as error:

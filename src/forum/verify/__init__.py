@@ -1,7 +1,8 @@
-"""What a stranger runs: from entries, proofs and signatures to a report.
+"""Verification by an outside party: from entries, proofs and signatures to a report.
 
-No engine, no store, no network.  `verify_ledger` reads a whole log through a `Reader`,
-`verify_bundle` one file; both answer Intact, Complete and Independent with a reason each.
+It uses no engine, no store and no network.  `verify_ledger` reads a whole log through a `Reader`,
+`verify_bundle` reads one file; both report on the claims Intact, Complete and Independent, each
+with a reason.
 """
 
 from forum.verify.bundle_audit import verify_bundle

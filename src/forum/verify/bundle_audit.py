@@ -1,4 +1,8 @@
-"""Verification of a bundle: no network, no database, nothing but the file and the reader's keys."""
+"""Verification of a bundle with nothing but its file and the keys of the reader.
+
+No network and no database are used.  The file is untrusted input: anything unreadable in it is a
+finding.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,8 +24,8 @@ _COMPLETE_REASON = (
     "the run is closed, and no strand has a gap; "
     "whether the log holds another version of this run was not checked"
 )
-"""Whoever owns a log can record a run twice, and give out a bundle of each; only somebody who
-reads the whole log finds that."""
+"""The owner of a log can record a run twice, and hand out a bundle of each version.  Only a reader
+of the whole log can detect that."""
 
 
 def verify_bundle(
@@ -30,9 +34,9 @@ def verify_bundle(
     trust: Trust,
     progress: Progress = lambda _done, _all: None,
 ) -> Report:
-    """Check one bundle.  Whatever cannot be read is a finding, never an exception.
+    """Check one bundle, and return the report; unreadable content is a finding, not an exception.
 
-    It is read in pieces, never as a whole.
+    The bundle is read piece by piece, never into memory as a whole.
     """
     try:
         return _BundleAudit(BundleReader(source), kinds, trust).run(progress)
@@ -44,7 +48,7 @@ def verify_bundle(
 
 
 class _BundleAudit:
-    """One verification of a bundle under way."""
+    """The state of one verification of a bundle."""
 
     def __init__(self, bundle: BundleReader, kinds: Kinds, trust: Trust) -> None:
         self._keys = read_bundle_log_keys(bundle, kinds, trust)
@@ -52,13 +56,13 @@ class _BundleAudit:
         self._bundle, self._kinds, self._trust = bundle, kinds, trust
         self._findings = findings = Findings()
         self._unknown: Counter[str] = Counter()
-        # Without a clock of the reader's: a bundle is as good tomorrow as it is today.
+        # Without the reader's clock: the report on a bundle must not depend on when it is checked.
         self._times = CheckpointTimes()
         self._leaves: set[bytes] = set()
-        """The entries so far: any of them may be a parent, however far away."""
+        """The leaf hashes of all entries so far, among which parents are looked up."""
         self._bodies = set(bundle.bodies)
         self._committed: set[tuple[int, str]] = set()
-        """The bodies that entries of the run commit to."""
+        """The index and name of each body that entries of the run commit to."""
         self._chronicle = EntryChecker(
             bundle.origin, findings, self._body, self._is_before, whole=bundle.run
         )
@@ -68,7 +72,7 @@ class _BundleAudit:
         self._checkpoint = self._open(bundle.checkpoint) if trust.log_keys else None
 
     def run(self, progress: Progress) -> Report:
-        """Check the checkpoints, then each entry with its proof, then what is missing."""
+        """Check the checkpoints, then each entry with its proof, then sessions and cosignatures."""
         seen = self._trust.verify_cosignatures(self._bundle.checkpoint, self._findings)
         if self._checkpoint is not None:
             if self._checkpoint.origin != self._bundle.origin:
@@ -86,7 +90,7 @@ class _BundleAudit:
         return self._report(seen)
 
     def _open(self, note: bytes) -> Checkpoint | None:
-        """Return a checkpoint that a key of the log has signed while it had the log."""
+        """Return a checkpoint signed by a log key that was valid at its size, or None."""
         checkpoint = self._trust.open_checkpoint(note, self._findings)
         return checkpoint if checkpoint and self._keys.check_signer(note, self._findings) else None
 
@@ -117,7 +121,7 @@ class _BundleAudit:
         self._leaves.add(leaf)
 
     def _own_entries(self) -> Iterator[IndexedEntry]:
-        """Read the entries of the run once more."""
+        """Yield the entries of the run, read from the bundle again."""
         for index in self._own:
             data = self._bundle.entry(index)
             yield IndexedEntry(index, hash_leaf(data), self._kinds.read(data))
@@ -126,7 +130,10 @@ class _BundleAudit:
         return bytes.fromhex(parent) in self._leaves
 
     def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
-        """Take from the checkpoints when the entries before and behind them were written."""
+        """Collect the cosignature times of the checkpoints, which bound the times of entries.
+
+        An earlier checkpoint counts only if the newest one is consistent with it.
+        """
         known = [newest]
         self._times.add(newest.size, self._trust.quorum_time(seen))
         for past in self._bundle.past:
@@ -148,7 +155,10 @@ class _BundleAudit:
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
 
     def _check_memories(self, newest: Checkpoint) -> None:
-        """Compare with what the reader saw before, where a bundle can tell: at the same size."""
+        """Compare the newest checkpoint with remembered checkpoints of the same size.
+
+        For other sizes, a bundle has no consistency proof.
+        """
         for memory in self._trust.remembered_checkpoints(newest.origin, self._findings):
             if memory.size == newest.size and memory.root != newest.root:
                 detail = f"another tree of size {memory.size} was seen before"
@@ -199,7 +209,7 @@ class _BundleAudit:
         )
 
     def _check_strays(self) -> None:
-        """Refuse bodies that no entry of the run commits to."""
+        """Add a finding for each body that no entry of the run commits to."""
         for index, name in self._bundle.bodies:
             if (index, name) not in self._committed:
                 self._findings.add(Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index)

@@ -1,8 +1,8 @@
-"""When checkpoints were cosigned, and between which of them an entry can have been written.
+"""Cosignature times of checkpoints, and the time bounds that they imply for entries.
 
-Times come from the clocks of witnesses, and a clock may be wrong for a while.  What is kept of them
-never contradicts the order of the log, so that one wrong clock is no finding against the entries
-that were written before or after it was wrong.
+The times come from the clocks of witnesses, and a clock may be wrong for a while.  Only times that
+agree with the order of the log are used, so that one wrong clock does not cause findings against
+entries.
 """
 
 from bisect import bisect_right
@@ -11,32 +11,35 @@ from itertools import accumulate
 from forum.tlog import select_consistent_times
 
 MAX_CLOCK_SKEW_US = 300 * 1_000_000
-"""How far, in microseconds, a writer's clock may be off before its times are called impossible."""
+"""The clock error of a writer, in microseconds, up to which its times are accepted."""
 
 MAX_TIME_US = 2**53 - 1 - MAX_CLOCK_SKEW_US
-"""As late as an entry can be, but for the tolerance."""
+"""The latest time that an entry can have (2**53 - 1), less the tolerance."""
 
 
 class CheckpointTimes:
-    """The times of witnessed checkpoints, in microseconds, by the sizes of their trees."""
+    """The cosignature times of checkpoints, in microseconds, keyed by tree size."""
 
     def __init__(self, now: int = MAX_TIME_US) -> None:
         self._now = now
-        """No entry can have been written, and no checkpoint cosigned, after this."""
+        """The upper bound for the times of entries and cosignatures."""
         self._given: dict[int, int] = {}
         self._sizes: list[int] = []
         self._kept: list[int] = []
         self._floors, self._ceilings = [0], [now]
 
     def add(self, size: int, time: int) -> None:
-        """Take in when a tree of this size was cosigned; 0 says that nobody tells."""
+        """Add the cosignature time of a tree of this size; 0 means unknown.
+
+        Of several times for one size, the earliest counts.
+        """
         if time:
             self._given[size] = min(time, self._given.get(size, time))
 
     def drop_inconsistent(self) -> None:
-        """Decide which of the times can be believed together; call it when all are known."""
+        """Select the times that are consistent with each other; call this after all were added."""
         self._sizes = sorted(self._given)
-        # A time that has not come yet refutes nothing but the clock that it comes from.
+        # A time in the future only shows that the clock of the witness is wrong; ignore it.
         times = [self._given[size] for size in self._sizes]
         possible = [time if time <= self._now + MAX_CLOCK_SKEW_US else 0 for time in times]
         self._kept = select_consistent_times(possible)
@@ -45,23 +48,23 @@ class CheckpointTimes:
         self._ceilings = list(accumulate(behind, min, initial=self._now))[::-1]
 
     def time_of(self, size: int) -> int:
-        """Return when a tree of this size was cosigned, or 0 if that is not known."""
+        """Return the selected cosignature time of a tree of this size, or 0 if there is none."""
         place = bisect_right(self._sizes, size) - 1
         known = place >= 0 and self._sizes[place] == size
         return self._kept[place] if known else 0
 
     @property
     def last(self) -> int:
-        """The latest time that is believed, or 0."""
+        """The latest selected time, or 0."""
         return max(self._kept, default=0)
 
     def bounds(self, index: int) -> tuple[int, int]:
-        """Return after and before which times an entry got its index."""
+        """Return the times after which and before which the entry at an index was indexed."""
         place = bisect_right(self._sizes, index)
         return self._floors[place], self._ceilings[place]
 
     def notices(self) -> tuple[str, ...]:
-        """Name the checkpoints whose times were not believed, unless they are off by little."""
+        """Return a notice about ignored times that are off by more than the tolerance."""
         wrong = [
             size
             for place, size in enumerate(self._sizes)

@@ -1,8 +1,8 @@
-"""The chronicle: entries taken in, one after another, and checked against all before them.
+"""Checks the entries of a log in index order, each against all entries before it.
 
-It knows strands, causes, closes, redactions and times; trees and signatures are checked elsewhere.
-Memory grows with the number of open strands, not with the number of entries: a parent that is not
-among the recent ones is looked up.
+The checker covers strands, parents, closes, redactions, bodies and times; trees and signatures are
+checked elsewhere.  Memory grows with the number of runs and open strands, not with the number of
+entries: a parent that is not among the recent entries is looked up in the log.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -40,24 +40,24 @@ _STRUCTURAL = frozenset(
     | {b"run.interrupted/1", b"run.resumed/1"}
     | {kind.name.encode() for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS}
 )
-"""Kinds that say something about other entries or timers, or tell of a session."""
+"""Kinds that refer to other entries or timers, or that belong to a session: never fast-path."""
 
 _strand_ends_decoder = msgspec.json.Decoder(list[StrandEnd])
 _UNREADABLE_LIST = {"": (0, "")}
-"""What stands for a list that is not in its form: it fits no strands."""
+"""The value for a malformed list of strands: it matches no run."""
 
 
 class StrandHead(msgspec.Struct):
-    """How far a strand has come, and the earliest time that its entries can have."""
+    """The state of a strand: its length, its last entry, and the earliest time of its entries."""
 
     n: int
     head: bytes
-    """The id of the last entry, in hexadecimal, as entries write it."""
+    """The id of the last entry, in hexadecimal, as in the `prev` member of entries."""
     floor: int
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
-    """How far a run has come: its strands, if it is open."""
+    """The stored progress of a run; it includes the strands if the run is open."""
 
     run: str
     floor: int
@@ -67,7 +67,7 @@ class RunSnapshot(msgspec.Struct, frozen=True):
 
 
 class EntryChecker:
-    """Takes in entries in the order of the log."""
+    """A checker that receives the entries of a log in index order and collects findings."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class EntryChecker:
     ) -> None:
         self._origin, self._findings, self._body, self._known = origin, findings, body, known
         self._whole = whole
-        """The one run whose strands are here whole; None if all are."""
+        """The only run whose strands are complete in the input; None if all runs are complete."""
         self._strands: dict[tuple[str, str], StrandHead] = {}
         self._runs: dict[str, set[str]] = {}
         self._floors: dict[str, int] = {}
@@ -89,22 +89,23 @@ class EntryChecker:
         self._absent: dict[tuple[str, str], tuple[int, str]] = {}
         self._redacted: set[tuple[str, str]] = set()
         self.times: dict[tuple[int, str], int] = {}
-        """When the signed checkpoint of a size and root was cosigned; 0 if that is not known."""
+        """The cosignature time of each signed checkpoint by size and root; 0 if it is unknown."""
         self._earliest, self._latest = -MAX_CLOCK_SKEW_US, MAX_TIME_US + MAX_CLOCK_SKEW_US
         self.entries = self.runs = self.ok = self.mismatch = 0
         self.unlisted: list[str] = []
-        """The runs whose list of strands is gone."""
+        """The runs whose closing list of strands is no longer stored."""
         self.not_checked: list[str] = []
 
     def check_plain_entry(self, leaf: bytes, row: EntryRow, kinds: Kinds) -> bool:
-        """Take in a plain entry if it simply follows: the way of nearly all, without decoding.
+        """Accept a plain entry that continues its strand, without decoding it: the fast path.
 
-        Every part of it, and its columns, are compared with what is known to be right.  If
-        anything is out of the ordinary nothing happens, and `take` has to tell what it is.
+        Compares every part of the entry and its columns with the expected values.  If anything
+        differs, returns False and changes nothing; `check_entry` then finds out what is wrong.
         """
         run, name, n, data, _ = row
         strand = self._strands.get((run, name))
-        # The first of a strand has more to be checked.  1.0 equals 1, and no reader looks for it.
+        # The first entry of a strand needs more checks.  The type test refuses 1.0: it equals 1 in
+        # Python, but it is not the integer that a writer stores and a reader looks for.
         if strand is None or strand.n != n or not n or type(n) is not int:
             return False
         prefix = strand_prefix(self._origin, run, name)
@@ -138,7 +139,8 @@ class EntryChecker:
         if len(names) == 1:
             return names[0] in self._young or names[0] in self._old
         different = set(names)
-        # As long as that many different hashes, and so nothing else and none of them twice.
+        # Each parent takes 64 hexadecimal digits, two quotes and a comma.  If the length fits the
+        # number of distinct names, there are no duplicates and no other text.
         if len(parents) != 67 * len(different) - 1 or len(different) > MAX_PARENTS:
             return False
         return self._old.issuperset(different - self._young)
@@ -153,7 +155,7 @@ class EntryChecker:
         self._old, self._young = self._young, set()
 
     def check_entry(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
-        """Check one entry against all before it."""
+        """Check one entry against all entries before it, and add findings."""
         if entry.log != self._origin:
             self._add_finding(Problem.FOREIGN_ENTRY, f"it belongs to {entry.log}", index, entry)
         if self._whole is None or entry.run == self._whole:
@@ -167,16 +169,19 @@ class EntryChecker:
         self._remember(leaf)
 
     def set_time_bounds(self, floor: int, ceiling: int) -> None:
-        """Say between which times the next entries can have been written.
+        """Set the time range in which the next entries must have been written.
 
-        They got their indexes after a checkpoint that was cosigned at `floor`, and before one
-        that was cosigned at `ceiling`, or before now.  An entry waits for its index for moments
-        only.
+        They were indexed after a checkpoint cosigned at `floor`, and before one cosigned at
+        `ceiling` or before now.  An entry waits only moments for its index, so its own time must be
+        in this range too, up to the allowed clock skew.
         """
         self._earliest, self._latest = floor - MAX_CLOCK_SKEW_US, ceiling + MAX_CLOCK_SKEW_US
 
     def finish(self) -> Bodies:
-        """Settle what only the end can tell: which absent bodies were redacted."""
+        """Report missing bodies that no redaction explains, and return the counts of bodies.
+
+        This needs all entries, because a redaction comes after the entry that it refers to.
+        """
         missing = 0
         for key, (index, where) in self._absent.items():
             if key not in self._redacted:
@@ -189,44 +194,45 @@ class EntryChecker:
         """Return the runs that were opened and not closed."""
         return tuple(sorted(run for run in self._runs if run != LOG_RUN))
 
-    # The state of runs, as `segments` compares it with what a segment assumes of it.
+    # The state of runs (`segment_checker.RunProgress`), against which the assumptions of a segment
+    # are checked.
 
     def find_strand(self, run: str, name: str) -> StrandHead | None:
-        """Return how far an open strand has come."""
+        """Return the state of an open strand, or None."""
         return self._strands.get((run, name))
 
     def strands_of(self, run: str) -> set[str] | None:
-        """Return the strands of an open run but for `main`; None if the run is not open."""
+        """Return the strands of an open run except `main`; None if the run is not open."""
         return self._runs.get(run)
 
     def floor_of(self, run: str) -> int:
-        """Return the earliest time that the entries of a run can have."""
+        """Return the earliest possible time of the entries of a run, or 0."""
         return self._floors.get(run, 0)
 
     def is_closed(self, run: str) -> bool:
-        """Tell whether a run was closed."""
+        """Return whether a run was closed."""
         return run in self._closed
 
     def open_run(self, run: str, floor: int) -> None:
-        """Take over a run that was opened in a segment."""
+        """Record that a run was opened in a segment."""
         self._runs[run] = set()
         if floor:
             self._floors[run] = floor
 
     def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
-        """Take over how far a strand has come in a segment."""
+        """Record the state of a strand at the end of a segment."""
         if name != MAIN_STRAND:
             self._runs[run].add(name)
         self._strands[run, name] = strand
 
     def close_run(self, run: str) -> None:
-        """Take over that a run was closed in a segment."""
+        """Record that a run was closed in a segment, and drop its strands."""
         for name in (MAIN_STRAND, *self._runs.pop(run, ())):
             self._strands.pop((run, name), None)
         self._closed.add(run)
 
     def known_runs(self, sessions: Container[str]) -> Iterator[RunSnapshot]:
-        """Yield how far every run has come, and which of them are known to be sessions."""
+        """Yield the progress of every run, and mark the open runs that are sessions."""
         for run in self._closed:
             yield RunSnapshot(run, 0, closed=True, session=False)
         for run, names in self._runs.items():
@@ -234,11 +240,11 @@ class EntryChecker:
             yield RunSnapshot(run, self.floor_of(run), False, run in sessions, strands)  # noqa: FBT003
 
     def restore_recent(self, old: Iterable[bytes], young: Iterable[bytes]) -> None:
-        """Know these entries as recent ones: they were taken in by somebody else."""
+        """Replace the sets of recent entries by entries that another process has checked."""
         self._old, self._young = set(old), set(young)
 
     def merge_summary(self, summary: SegmentSummary) -> None:
-        """Take over what was counted and not found in a segment."""
+        """Add the counts, missing bodies and redactions of a segment that was checked elsewhere."""
         self.entries += summary.entries
         self.runs += len(summary.opened)
         self.ok += summary.bodies
@@ -249,7 +255,7 @@ class EntryChecker:
             self._absent[leaf, name] = (index, where)
 
     def list_unexplained_bodies(self) -> list[tuple[int, bytes, str]]:
-        """Return the bodies that are absent, and that no redaction explains so far."""
+        """Return the missing bodies that no redaction explains so far."""
         return [
             (index, leaf.encode(), name)
             for (leaf, name), (index, _) in self._absent.items()
@@ -257,18 +263,18 @@ class EntryChecker:
         ]
 
     def recheck_body(self, index: int, leaf: bytes, entry: Entry[Any], name: str) -> None:
-        """Look once more for a body that was absent; one that is not there stays where it was."""
+        """Check a missing body if it is stored after all; otherwise leave it listed as missing."""
         position = Position(entry.run, entry.strand, entry.n)
         if self._body(index, position, name) is not None:
             del self._absent[leaf.decode(), name]
             self._check_body(index, leaf, entry, name, entry.bodies[name])
 
     def is_closed_with_list(self, run: str) -> bool:
-        """Tell whether a run was closed with a list of its strands that could be read."""
+        """Return whether a run was closed and its list of strands is still stored."""
         return run in self._closed and run not in self.unlisted
 
     def _check_successor(self, index: int, leaf: bytes, entry: Entry[Any]) -> None:
-        """Check that the entry is the next of its strand."""
+        """Check that the entry is the next of its strand, in position, link and time."""
         strand = self._strands.get((entry.run, entry.strand))
         if strand is None:
             strand = self._begin_strand(index, entry)
@@ -276,6 +282,7 @@ class EntryChecker:
             self._report_misplaced(index, entry, strand)
         elif entry.prev.encode() != strand.head:
             self._add_finding(Problem.LINK_BROKEN, "prev is not the entry before it", index, entry)
+        # Continue behind this entry even after a finding, so that one gap is one finding.
         strand.n, strand.head = max(strand.n, entry.n + 1), leaf
         if not max(strand.floor, self._earliest) <= entry.ts <= self._latest:
             self._report_impossible_time(index, entry, max(strand.floor, self._earliest))
@@ -310,6 +317,8 @@ class EntryChecker:
                 left = f"{facts.left_origin}, left at size {facts.left_size}"
                 self.not_checked.append(f"the log that this one continues: {left}")
         elif facts.after_size and self.times:
+            # The run names a checkpoint that existed before it: if that was cosigned, no entry of
+            # the run can be older.
             past = self.times.get((facts.after_size, facts.after_root))
             if past is None:
                 detail = f"it names a checkpoint of size {facts.after_size} that nobody has seen"
@@ -318,7 +327,7 @@ class EntryChecker:
                 self._floors[entry.run] = past
 
     def _check_close(self, index: int, entry: Entry[Any]) -> None:
-        """Compare what a run says of its strands at its end with what was seen of them."""
+        """Compare the list of strands in a close with the strands that were seen."""
         run = entry.run
         ends = {name: self._strands[run, name] for name in self._runs.pop(run, set())}
         seen = {name: (strand.n - 1, strand.head.decode()) for name, strand in ends.items()}
@@ -335,7 +344,10 @@ class EntryChecker:
             del self._strands[run, name]
 
     def _read_ends(self, index: int, entry: Entry[Any]) -> dict[str, tuple[int, str]] | None:
-        """Return what a close lists, or nothing if its list is gone: others tell why it is."""
+        """Return the strand ends that a close lists, or None if the list is missing or altered.
+
+        The check of the body reports why the list is missing.
+        """
         commitment = entry.bodies.get("strands")
         body = self._body(index, Position(entry.run, entry.strand, entry.n), "strands")
         if commitment is not None and (body is None or not body.matches(commitment)):
@@ -396,7 +408,7 @@ class EntryChecker:
 
 
 def count_recent(entries: int) -> tuple[int, int]:
-    """Return how many entries are young, and how many old, when so many were taken in."""
+    """Return the sizes of the young and the old set after so many entries were checked."""
     if not entries:
         return 0, 0
     young = (entries - 1) % _MAX_RECENT_ENTRIES + 1
@@ -404,9 +416,10 @@ def count_recent(entries: int) -> tuple[int, int]:
 
 
 def _is_in_force(redaction: Entry[Any]) -> bool:
-    """Tell whether a redaction stands where redactions are announced, caused by what it erases.
+    """Return whether a redaction is in the log's own main strand, with the entry as first parent.
 
-    Anywhere else it is a run's own word: whoever writes a run could excuse what is missing in it.
+    A redaction elsewhere has no effect: otherwise the writer of a run could explain away the
+    bodies that are missing in it.
     """
     announced = redaction.run == LOG_RUN and redaction.strand == MAIN_STRAND
     return announced and redaction.parents[:1] == (redaction.facts.entry,)
@@ -417,7 +430,7 @@ def _format_position(entry: Entry[Any]) -> str:
 
 
 def describe_unknown_kinds(counts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """Say which entries could be held to the general rules only."""
+    """Describe the entries whose facts could not be checked, by kind."""
     return tuple(
         f"the facts of {count} entries of kind {kind}, unknown to this release"
         for kind, count in sorted(counts)

@@ -1,9 +1,9 @@
-"""Verification of the earlier logs that a ledger continues.
+"""Verification of the earlier logs (epochs) that a ledger continues.
 
-A new epoch of a log commits to the checkpoint at which the one before it was left.  That promises
-nothing while nobody looks: the earlier log could be deleted, or cut, as soon as the next one has
-begun.  So whoever verifies the newest log verifies the earlier ones too, back to the first, and
-holds each against what its successor says of it.
+The first entries of a new epoch commit to the checkpoint at which the previous log was left.  That
+commitment is worth nothing unless it is checked: the previous log could be deleted or truncated as
+soon as the next one exists.  So the verification of the newest log includes all earlier logs, back
+to the first, and compares each with the commitment of its successor.
 """
 
 from collections.abc import Callable
@@ -21,25 +21,25 @@ from forum.verify.trust import Trust
 
 
 class EarlierLogs(msgspec.Struct, frozen=True):
-    """What a reader knows of a project's earlier logs, and how to open them."""
+    """The earlier logs of a project that a reader remembers, and functions to open them."""
 
     known: tuple[str, ...]
-    """The logs that the reader remembers of this project, the oldest first."""
+    """The logs of this project that the reader remembers, oldest first."""
     open_log: Callable[[str], AbstractContextManager[Reader | None]]
-    """Opens another log of the same database, or nothing where it is not there."""
+    """Opens another log of the same database; yields None if it does not exist."""
     trust_of: Callable[[str], Trust]
 
 
 _CONTINUED = "the log that this one continues"
-"""So begins what a report of one log says of the log before it; here that one is checked."""
+"""The prefix of the not-checked line about a previous log; removed here, as that log is checked."""
 
 
 def verify_epochs(
     reader: Reader, report: Report, kinds: Kinds, now: int, logs: EarlierLogs
 ) -> Report:
-    """Return the report of a log with all that is found in the earlier logs that it continues.
+    """Verify the earlier logs that a log continues, and merge their findings into its report.
 
-    Each log that is known of the project has to be among those that are continued.
+    Every log of the project that the reader remembers must be among the earlier logs.
     """
     audit = _EpochAudit(kinds, now, logs)
     whole = audit.verify_earlier(reader)
@@ -49,7 +49,7 @@ def verify_epochs(
 
 
 class _EpochAudit:
-    """One walk from a log back to the first that it continues."""
+    """The state of one walk from the newest log back to the first."""
 
     def __init__(self, kinds: Kinds, now: int, logs: EarlierLogs) -> None:
         self._kinds, self._now, self._logs = kinds, now, logs
@@ -59,9 +59,9 @@ class _EpochAudit:
         self._not_checked: list[str] = []
 
     def verify_earlier(self, reader: Reader) -> bool:
-        """Verify the log that this one continues, then the one before that, and so on.
+        """Verify the log that this one continues, then the one before it, back to the first.
 
-        Tell whether the first one was reached.
+        Returns False if a log of the chain is missing, so that the first cannot be reached.
         """
         name, (opening, epoch) = reader.origin, _read_opening(reader, self._kinds)
         self.seen.add(name)
@@ -86,9 +86,9 @@ class _EpochAudit:
         return True
 
     def check_known(self, origin: str, newest: str, *, follows: bool) -> None:
-        """Check an earlier log that is remembered, and that no later one has led to.
+        """Check an earlier log that the reader remembers and the chain does not contain.
 
-        If all later logs are there (`follows`), they do not continue it, and it is left out.
+        If the chain is complete (`follows`), no later log continues this one: that is a finding.
         """
         if follows:
             detail = f"{newest} does not continue {origin}, which was this project's log"
@@ -101,15 +101,18 @@ class _EpochAudit:
                 self.findings.add(Problem.EPOCH_MISSING, detail)
 
     def _verify(self, earlier: Reader, held: int | None) -> bool:
-        """Verify an earlier log, of which so much was there when it was left; tell if it could."""
+        """Verify an earlier log; return False if the reader has no key of it.
+
+        `held` is the size to which the log was reduced when it was left, if entries were lost.
+        """
         trust = self._logs.trust_of(earlier.origin)
         if all(key.name != earlier.origin for key in trust.log_keys):
             detail = f"{earlier.origin}, which this log continues: no key of it is known"
             self._not_checked.append(detail)
             return False
         if held is not None:
-            # Its loss is declared in the next epoch, which witnesses have seen: what is remembered
-            # beyond that is no news.
+            # The next epoch, which witnesses have seen, declares the loss.  Remembered checkpoints
+            # beyond the declared size would only report it again.
             trust = replace(trust, remembered=_notes_up_to(trust.remembered, held))
         report = verify_ledger(earlier, self._kinds, trust, self._now, left=True)
         self._reports.append(report)
@@ -130,7 +133,7 @@ class _EpochAudit:
         opening: LogOpenFacts,
         epoch: LogEpochFacts | None,
     ) -> None:
-        """Hold the end of an earlier log against what its successor says of it."""
+        """Compare the end of an earlier log with the commitment of its successor."""
         size = newest.size if newest else 0
         root = newest.root.hex() if newest and size else ""
         left = f"{origin} was left at size {opening.left_size}"
@@ -142,7 +145,7 @@ class _EpochAudit:
                 detail = f"{left} with another root than its checkpoint has"
                 self.findings.add(Problem.HISTORY_REPLACED, detail)
         elif epoch is None:
-            # Release 0.1.0 did not record how much was still there when a log was left.
+            # Release 0.1.0 did not record how many entries were stored when a log was left.
             self._not_checked.append(f"entries {size} to {opening.left_size - 1} of {origin}: gone")
         elif (size, root) != (epoch.held_size, epoch.held_root if size else ""):
             detail = f"{left}, {epoch.held_size} entries of it were there then, and {size} are now"
@@ -152,9 +155,9 @@ class _EpochAudit:
             self._not_checked.append(f"{lost}: lost before the next epoch began, as that records")
 
     def merge_report(self, report: Report) -> Report:
-        """Return one report of all epochs."""
+        """Return one report for all epochs."""
         if len(self.seen) < 2 and not self.findings.count:
-            return report  # it is the first log of its project
+            return report  # the first log of its project
         merged = {
             claim: self._merge_claim(claim, answer)
             for claim, answer in (
@@ -177,27 +180,27 @@ class _EpochAudit:
         )
 
     def _merge_claim(self, claim: Claim, answer: ClaimResult) -> ClaimResult:
-        """Answer a claim for all epochs: what fails in one of them fails."""
+        """Return the result of a claim for all epochs: it fails if it fails in one of them."""
         if answer.state is not State.HOLDS:
             return answer
         return self.findings.judge_claim(claim, answer.reason)
 
 
 def _read_opening(reader: Reader, kinds: Kinds) -> tuple[LogOpenFacts | None, LogEpochFacts | None]:
-    """Return how a log begins, and what it says of the one that it continues."""
+    """Return the facts that open a log, and those about the log that it continues."""
     opening, epoch = None, None
     for data, _ in zip(reader.read_strand(LOG_RUN, MAIN_STRAND), range(3), strict=False):
         try:
             facts = kinds.read(data).facts
         except Malformed:
-            break  # it is found when the log itself is verified
+            break  # reported when the log itself is verified
         opening = facts if opening is None and isinstance(facts, LogOpenFacts) else opening
         epoch = facts if isinstance(facts, LogEpochFacts) else epoch
     return opening, epoch
 
 
 def _declared_loss(opening: LogOpenFacts, epoch: LogEpochFacts | None) -> int | None:
-    """Return how much was left of a log when its successor began, if that was not all of it."""
+    """Return the size of a log when its successor began, if entries were lost; else None."""
     return epoch.held_size if epoch and epoch.held_size < opening.left_size else None
 
 
@@ -206,11 +209,11 @@ def _newest(reader: Reader) -> Checkpoint | None:
     try:
         return parse_checkpoint(note) if note else None
     except Malformed:
-        return None  # it is found when the log is verified
+        return None  # reported when the log is verified
 
 
 def _is_empty(reader: Reader, opening: LogOpenFacts) -> bool:
-    """Tell whether nothing is left of a log but its name."""
+    """Return whether a log that had entries has neither entries nor checkpoints now."""
     return opening.left_size > 0 and reader.checkpoint() is None and not reader.count_entries()
 
 
@@ -221,7 +224,7 @@ def _notes_up_to(notes: tuple[bytes, ...], size: int) -> tuple[bytes, ...]:
             if parse_checkpoint(note).size <= size:
                 kept.append(note)
         except Malformed:
-            kept.append(note)  # it is found when it is opened
+            kept.append(note)  # reported when the note is opened
     return tuple(kept)
 
 

@@ -1,8 +1,8 @@
-"""The audit of a log by a witness: all of it, each entry once, before a checkpoint is cosigned.
+"""The audit of a log by a witness before it cosigns a checkpoint: every entry is checked once.
 
-What was audited before is known by its checkpoint and by how far every run had come, which is kept
-on disk; memory does not grow with the log.  A finding here is one under Intact or Complete: who
-else has seen the log is not for a witness to say.
+The state of the previous audit (its checkpoint and the progress of every run) is on disk, so memory
+does not grow with the log.  Findings refute only the claims Intact and Complete: a witness does not
+judge which other witnesses have seen the log.
 """
 
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ from forum.verify.trust import Trust
 
 
 class GrowthReport(msgspec.Struct, frozen=True):
-    """What came of the entries that a log has gained."""
+    """The result of auditing the entries that were added to a log."""
 
     audited: VerifiedCheckpoint
-    """The checkpoint up to which there was no finding: the new one, or the old one."""
+    """The checkpoint up to which there is no finding: the new one, or else the previous one."""
     entries: int
     bodies: Bodies
     findings: tuple[Finding, ...] = ()
@@ -40,12 +40,12 @@ class GrowthReport(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.found
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """What an auditing witness found when it was last asked about a log."""
+    """The last report of an auditing witness about a log, stored as JSON."""
 
     schema: str
     origin: str
@@ -53,11 +53,11 @@ class AuditReport(msgspec.Struct, frozen=True):
     asked_root: str
     held: bool
     audited_size: int
-    """Up to which size nothing was found."""
+    """The size of the tree up to which there is no finding."""
     entries: int
-    """How many entries were checked this time."""
+    """The number of entries checked in this audit."""
     bodies_seen: int
-    """How many bodies were there this time, and those that were recorded."""
+    """The number of bodies in this audit that are stored and match their commitments."""
     bodies_redacted: int
     findings: tuple[Finding, ...]
     found: int
@@ -74,21 +74,21 @@ def audit_growth(
     last: VerifiedCheckpoint | None,
     state: StoredRunProgress,
 ) -> GrowthReport:
-    """Check all entries of a checkpoint that were not audited before, and change the state.
+    """Check all entries up to a checkpoint that were not audited before, and update the state.
 
-    The state may be kept only if the report holds.
+    The caller may store the state only if the report has no findings.
     """
     begin = last or VerifiedCheckpoint(target.origin, 0, Tree().root().hex(), now)
     return _GrowthAudit(reader, kinds, Trust(), now).check(target, begin, state)
 
 
 class _GrowthAudit(LedgerAudit):
-    """One audit under way."""
+    """The state of one audit of new entries."""
 
     def check(
         self, target: Checkpoint, last: VerifiedCheckpoint, state: StoredRunProgress
     ) -> GrowthReport:
-        """Take in the new entries segment by segment, then what only the end can tell."""
+        """Check the new entries segment by segment, then the sessions; return the report."""
         if self._resume_tree(last, target):
             for segment in plan_segments(_plan_ranges(last.size, target), SEGMENT_ENTRIES):
                 if not self._merge_into_state(segment, state):
@@ -110,7 +110,10 @@ class _GrowthAudit(LedgerAudit):
         )
 
     def _resume_tree(self, last: VerifiedCheckpoint, target: Checkpoint) -> bool:
-        """Take up the tree where it was left; tell whether it is still that tree."""
+        """Load the tree at the last checkpoint, and return whether it still has the same root.
+
+        Adds a finding if it does not.
+        """
         if last.size == target.size and last.root != target.root.hex():
             detail = f"another tree of size {last.size} was audited"
             self._findings.add(Problem.ROOT_MISMATCH, detail)
@@ -142,19 +145,20 @@ class _GrowthAudit(LedgerAudit):
         self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
 
     def _find_in_segment(self, segment: Segment, state: StoredRunProgress) -> None:
-        """Check a segment again, knowing of its runs all that is kept, to say what is wrong."""
+        """Check a segment again from the stored state of its runs, to produce the findings."""
         runs: set[str] = set()
         for data in self._reader.entries(segment.start, segment.stop):
             runs.add(peek_run(data or b""))
         _seed_checker(self._chronicle, state, runs)
         self._check_own_segment(segment, lambda _done, _all: None, 0)
+        # The segment was refused for a reason, so the audit must not end without a finding.
         if not self._findings.count:
             detail = f"entries {segment.start} to {segment.stop - 1} could not be checked"
             self._findings.add(Problem.ENTRY_MISSING, detail)
 
 
 def _seed_checker(chronicle: EntryChecker, state: StoredRunProgress, runs: set[str]) -> None:
-    """Let a chronicle know how far some runs have come."""
+    """Copy the stored progress of some runs into a checker."""
     for run in sorted(runs):
         names = state.strands_of(run)
         if names is not None:

@@ -1,9 +1,8 @@
-"""Verification of what is new since an earlier one that held, without reading the rest again.
+"""Verification of the entries added since an earlier verification without findings.
 
-The earlier one has left its checkpoint, and how far every run had come.  What is new is checked
-as segments are: from that state, and from the tree of that checkpoint, which must be the tree that
-the log has now.  Nothing is decided here that looks wrong: then there is no report, and whoever
-asked verifies everything.
+The earlier verification has stored its checkpoint and the progress of every run.  New entries are
+checked as segments, from that state and from the tree of that checkpoint, which must be a prefix of
+the current tree.  If anything looks wrong, there is no report, and the caller verifies everything.
 """
 
 from collections.abc import Iterator
@@ -21,26 +20,26 @@ from forum.verify.segment_summary import SegmentSummary, VerifiedCheckpoint, pla
 from forum.verify.trust import Trust
 
 MAX_PENDING_ENTRIES = 1_000_000
-"""How many entries behind the checkpoint are looked at, whatever the log says that it has."""
+"""The maximum number of unsigned entries to read, whatever size the head of the log claims."""
 
 
 class StoredRunProgress(RunProgress, Protocol):
-    """The state of runs as it is kept from one verification to the next."""
+    """The state of the runs, stored between verifications."""
 
     def is_session(self, run: str) -> bool:
-        """Tell whether a run is known to hold a deliberation."""
+        """Return whether a run is known to be a session."""
         ...
 
     def mark_session(self, run: str) -> None:
-        """Keep that a run holds a deliberation."""
+        """Record that a run is a session."""
         ...
 
     def open_runs(self) -> tuple[str, ...]:
-        """Return the runs that are open, in the order of their names."""
+        """Return the open runs in the order of their names."""
         ...
 
 
-def verify_since(  # noqa: PLR0913  each is another part of what is asked
+def verify_since(  # noqa: PLR0913  independent parameters
     reader: Reader,
     kinds: Kinds,
     trust: Trust,
@@ -51,36 +50,39 @@ def verify_since(  # noqa: PLR0913  each is another part of what is asked
     progress: Progress = lambda _done, _all: None,
     write_keys: WriteKeys | None = None,
 ) -> tuple[Report, VerifiedCheckpoint] | None:
-    """Check what is new since a verification that held, and change the state accordingly.
+    """Check the entries since the last verification without findings, and update the state.
 
-    Return the report and what the next verification needs; nothing if everything has to be
-    checked.  The state may be kept only if the report holds.
+    Returns the report and the checkpoint for the next verification, or None if everything has to be
+    verified.  The caller may store the state only if the report has no findings.
     """
     audit = _IncrementalAudit(reader, kinds, trust, now, write_keys=write_keys)
     return audit.check(last, state, progress)
 
 
 class PastCheckpointTimes(dict[tuple[int, str], int]):
-    """When checkpoints were cosigned; earlier ones are read when a run names them."""
+    """Cosignature times of checkpoints; an earlier one is read when a run names it."""
 
     def __init__(self, audit: "_IncrementalAudit") -> None:
         super().__init__()
         self._audit = audit
 
     def get(self, key: tuple[int, str], default: int | None = None) -> int | None:  # type: ignore[override]
-        """Return the time of a signed checkpoint."""
+        """Return the cosignature time of a signed checkpoint, and open the checkpoint if needed."""
         if key not in self:
             self._audit.open_past(key[0])
         return super().get(key, default)
 
 
 class _IncrementalAudit(LedgerAudit):
-    """One verification of new entries under way."""
+    """The state of one verification of new entries."""
 
     def check(
         self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: Progress
     ) -> tuple[Report, VerifiedCheckpoint] | None:
-        """Check the new entries segment by segment, then what only the end can tell."""
+        """Check new entries by segments, then sessions, pending entries and past checkpoints.
+
+        Returns None if everything has to be verified.
+        """
         if not self._trust.log_keys or last.origin != self._reader.origin:
             return None
         self._chronicle.times = PastCheckpointTimes(self)
@@ -98,19 +100,19 @@ class _IncrementalAudit(LedgerAudit):
         pending = self._check_pending(size)
         self._check_memories()
         report = self._describe(self._report(size, pending), last, state)
-        # What was there before was checked then, and not now.
+        # Keep the time of the last full verification: the older entries were not checked now.
         return report, replace(self._last_verified(), checked_at=last.checked_at)
 
     def open_past(self, size: int) -> None:
-        """Open the checkpoint of a size, if the log has it."""
+        """Open the newest checkpoint of at most this size, if the log has one."""
         data = self._reader.checkpoint(size)
         if data is not None:
             self._open_checkpoint(data)
             self._resolve_times()
 
     def _resume_tree(self, last: VerifiedCheckpoint) -> bool:
-        """Take up the tree where it was left; tell whether it is still that tree."""
-        # What is signed for an earlier size is no continuation of that checkpoint.
+        """Load the tree at the last checkpoint, and return whether it still has the same root."""
+        # A note in these rows that names a smaller size does not extend the last checkpoint.
         if self._findings.count or not self._signed or self._signed[0].size < last.size:
             return False
         try:
@@ -133,7 +135,7 @@ class _IncrementalAudit(LedgerAudit):
         return True
 
     def _merge_into_state(self, summary: SegmentSummary, state: StoredRunProgress) -> None:
-        # Before the state changes: a run that is closed here is forgotten with its strands.
+        # Read this before the state changes: a state may drop a run that the segment closes.
         sessions = {s.run: None for s in summary.touched if state.is_session(s.run)}
         apply_segment(state, summary)
         self._chronicle.merge_summary(summary)
@@ -142,16 +144,17 @@ class _IncrementalAudit(LedgerAudit):
         self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
 
     def _stored_beyond(self, size: int) -> tuple[int, int]:
-        # Counting all rows takes longer the longer the log is: it is said that nobody did.
+        # Do not count all rows: that takes time in proportion to the whole log.  The report lists
+        # this as not checked.  The limit guards against a forged size in the head.
         return min(self._head_size(), size + MAX_PENDING_ENTRIES), 0
 
     def _check_tables(self, waiting: list[EntryRow]) -> None:
-        """Compare nothing: what the tables must say follows from all entries."""
+        """Skip the tables: their expected content follows from all entries of the log."""
 
     def _describe(
         self, report: Report, last: VerifiedCheckpoint, state: StoredRunProgress
     ) -> Report:
-        """Say of what the answers are, and of what not."""
+        """Return the report with reasons that name the range of entries that was checked."""
         opened = state.open_runs()
         new = f"{report.entries} entries since entry {last.size}"
         intact = f"{new}, every leaf and link{self._sessions.describe_played()}"

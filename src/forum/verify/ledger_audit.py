@@ -1,4 +1,10 @@
-"""Verification of a whole ledger, pinned at its newest signed checkpoint."""
+"""Verification of a whole ledger up to its newest signed checkpoint.
+
+The audit recomputes the tree from the stored entries and compares it with every signed checkpoint,
+checks each entry against all entries before it, audits sessions, and compares the tables of the
+database with the entries.  Segments of the log can be checked in other processes; the report does
+not depend on that.
+"""
 
 from binascii import hexlify
 from collections import Counter
@@ -50,39 +56,42 @@ from forum.verify.table_audit import TableAudit
 from forum.verify.trust import Trust, list_sightings
 
 GRACE_PERIOD_US = 10 * 1_000_000
-"""How long, in microseconds, an entry may go without an index or a cosignature."""
+"""The time, in microseconds, that an entry may lack an index or a cosignature."""
 
 _CHUNK_ENTRIES = 16 * TILE_WIDTH
 _NOTHING = b""
 _NO_LEAF = hash_leaf(_NOTHING)
-"""Stands for an entry that is not there; no entry is empty."""
+"""The leaf hash that stands for a missing entry; no real entry is empty."""
 
 Progress = Callable[[int, int], None]
 
 
 class SegmentRunner(Protocol):
-    """Somebody who checks segments elsewhere, and nothing where that could not be done."""
+    """A service that checks segments and sessions in other processes.
+
+    A result is None if it could not be checked there; the caller then checks it itself.
+    """
 
     def run_segments(
         self, segments: Sequence[Segment], times: "CosignedTimes"
     ) -> Iterator[SegmentSummary | None]:
-        """Yield what came of each segment (`check_segment`), in their order."""
+        """Yield the summary of each segment (see `check_segment`), in the given order."""
         ...
 
     def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
-        """Yield what came of each deliberation (`check_session`), in their order."""
+        """Yield the summary of each session (see `check_session`), in the given order."""
         ...
 
 
 SaveRunProgress = Callable[[Iterable[RunSnapshot], VerifiedCheckpoint], None]
-"""Keeps how far the runs of a log have come, in place of whatever was kept before."""
+"""A function that stores the progress of all runs of a log, replacing what was stored before."""
 
 CosignedTimes = dict[tuple[int, str], int]
-"""When the signed checkpoint of a size and root was cosigned; 0 if it was not."""
+"""The cosignature time of each signed checkpoint by size and root; 0 if it was not cosigned."""
 
 RANGE_ENTRIES = _CHUNK_ENTRIES
 SEGMENT_ENTRIES = 8 * _CHUNK_ENTRIES
-"""About how many entries are checked by one process at a time."""
+"""The approximate number of entries in one segment, the unit of work of a process."""
 
 
 def verify_ledger(  # noqa: PLR0913  the last three have a default
@@ -98,13 +107,14 @@ def verify_ledger(  # noqa: PLR0913  the last three have a default
     heads: Mapping[str, tuple[int, str]] | None = None,
     left: bool = False,
 ) -> Report:
-    """Check everything that one snapshot of a ledger holds.
+    """Check everything in one snapshot of a ledger, and return the report.
 
-    With a runner, segments are checked elsewhere at the same time, by snapshots that are not
-    older than this one.  The report is the same.  If nothing was found, `keep` is told how far
-    the runs have come, for a later verification of what is new.  With the write keys of the log it
-    is also checked that writers of it wrote what is not signed yet.  Nobody signs a log any more
-    that was left for its next epoch: what waits there waits for ever, and is counted only.
+    With a runner, segments are checked in parallel in other processes, whose snapshots must not be
+    older than this one; the report is the same.  If there are no findings, `keep` receives the
+    progress of the runs, so that a later verification can check only new entries.  With the write
+    keys of the log, also check that entries not yet signed carry the tag of a writer.  With `left`,
+    the log was closed in favour of its next epoch and is no longer signed: its pending entries are
+    only counted.
     """
     audit = LedgerAudit(reader, kinds, trust, now, write_keys=write_keys, heads=heads)
     audit.left = left
@@ -117,18 +127,18 @@ def verify_ledger(  # noqa: PLR0913  the last three have a default
 def check_segment(
     reader: Reader, kinds: Kinds, times: CosignedTimes, segment: Segment
 ) -> SegmentSummary:
-    """Check a segment, without knowing what stands before it."""
+    """Check a segment without the state before it, and return a summary with its assumptions."""
     audit = LedgerAudit(reader, kinds, Trust(), 0, SegmentEntryChecker)
     return audit.check_segment(segment, times)
 
 
 def check_session(reader: Reader, kinds: Kinds, run: str, size: int) -> SessionSummary:
-    """Check a deliberation as the log of this size has it."""
+    """Check the session of a run in the tree of this size."""
     return LedgerAudit(reader, kinds, Trust(), 0).check_session(run, size)
 
 
 class LedgerAudit:
-    """One verification under way."""
+    """The state of one verification of one snapshot."""
 
     def __init__(  # noqa: PLR0913  the last three have a default
         self,
@@ -155,16 +165,19 @@ class LedgerAudit:
         self._checkpoint_rows = 0
         self._tables = TableAudit(reader, self._findings, now, write_keys, heads or {})
         self._first_floor = 0
-        """When the last checkpoint before those that are read was cosigned."""
+        """The cosignature time of the last checkpoint before the ones that are read."""
         self._sessions = SessionChecker(self._body, self._findings)
         self._chronicle = chronicle(
             reader.origin, self._findings, self._sessions.read_body, self._is_before
         )
 
     def run(self, progress: Progress, runner: SegmentRunner | None = None) -> Report:
-        """Read the checkpoints, then every entry, then what only the end can tell."""
+        """Read the checkpoints, check everything else against them, and return the report.
+
+        `progress` is called with the number of checked entries and their total.
+        """
         if not self._trust.log_keys:
-            # There is nothing to compare with, for a reader who trusts nobody.
+            # Without a trusted key, no checkpoint can be verified, and nothing follows from one.
             unknown = ClaimResult(
                 State.NOT_CHECKED, "no key was given: name the log's key with --key"
             )
@@ -178,7 +191,7 @@ class LedgerAudit:
         return self._report(size, pending)
 
     def _check_entries(self, progress: Progress, runner: SegmentRunner | None) -> None:
-        """Take in all entries, in this process or by summaries of those that others took in."""
+        """Check all entries in this process, or merge the summaries of other processes."""
         segments = list(plan_segments(self._plan_ranges(), SEGMENT_ENTRIES))
         size = segments[-1].stop if segments else 0
         if runner is None:
@@ -192,6 +205,7 @@ class LedgerAudit:
                 recent = False
                 progress(segment.stop, size)
                 continue
+            # This segment is checked here.  The set of recent entries is stale after a merge.
             if not recent:
                 self._restore_recent(segment.start)
             recent = True
@@ -199,7 +213,7 @@ class LedgerAudit:
         self._confirm_absent()
 
     def save_progress(self, keep: SaveRunProgress) -> None:
-        """Hand over how far the runs have come."""
+        """Pass the progress of all runs to `keep`."""
         keep(self._chronicle.known_runs(self._sessions.runs), self._last_verified())
 
     def _last_verified(self) -> VerifiedCheckpoint:
@@ -215,12 +229,13 @@ class LedgerAudit:
         )
 
     def _plan_ranges(self, start: int = 0) -> Iterator[EntryRange]:
-        """Yield what is read at once; a step ends at each checkpoint, to compare its root."""
+        """Yield ranges of entries to read at once; one ends at each checkpoint, for its root."""
         for checkpoint in self._signed:
             stop = checkpoint.size
             floor, ceiling = self._times.bounds(start)
             bounds = (max(floor, self._first_floor), ceiling)
-            # Of two checkpoints of one size, the second has no entries of its own.
+            # The second of two checkpoints of the same size gets an empty range, so that its root
+            # is compared too.
             for low in range(start, stop, _CHUNK_ENTRIES) or (stop,):
                 high = min(low + _CHUNK_ENTRIES, stop)
                 root = bytes(checkpoint.root) if high == stop else b""
@@ -237,16 +252,16 @@ class LedgerAudit:
                 self._compare_root(step.stop, step.root)
 
     def check_segment(self, segment: Segment, times: CosignedTimes) -> SegmentSummary:
-        """Take in a segment under assumptions, and return what came of it."""
+        """Check a segment from an assumed state, and return its summary."""
         chronicle = self._chronicle
-        assert isinstance(chronicle, SegmentEntryChecker)  # noqa: S101  whoever calls has chosen it
+        assert isinstance(chronicle, SegmentEntryChecker)  # noqa: S101  chosen by the caller
         chronicle.times = times
         try:
             self._tree = Tree.load(segment.start, self._reader.read_tile)
             before = digest_edge(self._tree.edge)
             self._check_own_segment(segment, lambda _done, _all: None, 0)
         except ForumError:
-            # Whoever takes it in with all that stands before it says what is wrong.
+            # The caller checks this segment again with the state before it, and reports the error.
             return SegmentSummary(segment.start, segment.stop, 1, b"")
         if self._findings.count:
             return SegmentSummary(segment.start, segment.stop, self._findings.count, before)
@@ -273,7 +288,7 @@ class LedgerAudit:
         )
 
     def _merge_segment(self, summary: SegmentSummary) -> bool:
-        """Take over a segment that somebody else took in, if it holds after all before it."""
+        """Merge the summary of a segment if its assumptions hold; return whether they do."""
         if summary.found or summary.edge_before != digest_edge(self._tree.edge):
             return False
         if not can_apply_segment(self._chronicle, summary):
@@ -287,7 +302,7 @@ class LedgerAudit:
         return True
 
     def _restore_recent(self, start: int) -> None:
-        """Know as recent what would be, had this process taken in all before an index."""
+        """Rebuild the set of recent entries as if this process had checked all before an index."""
         young, old = count_recent(self._chronicle.entries)
         first = max(0, start - young - old)
         entries = (row.data if row else _NOTHING for row in self._reader.rows(first, start))
@@ -296,10 +311,10 @@ class LedgerAudit:
         self._chronicle.restore_recent(leaves[:border], leaves[border:])
 
     def _confirm_absent(self) -> None:
-        """Look again for bodies that others did not find.
+        """Look in this snapshot for bodies that other processes did not find.
 
-        Their snapshots are younger than this one: a body may have been erased since, by a
-        redaction that the checkpoint of this report does not cover.
+        Their snapshots are newer: a body may have been erased in between, by a redaction that the
+        checkpoint of this report does not cover.
         """
         for index, leaf, name in self._chronicle.list_unexplained_bodies():
             with suppress(Malformed):
@@ -316,7 +331,7 @@ class LedgerAudit:
                 self._sessions.merge_summary(summary)
 
     def check_session(self, run: str, size: int) -> SessionSummary:
-        """Play one deliberation, and return what came of it."""
+        """Check the session of a run, and return its summary."""
         self._tree = Tree.load(size, self._reader.read_tile)
         self._sessions.check_session(run, self._signed_entries(run))
         return self._sessions.summary()
@@ -324,7 +339,8 @@ class LedgerAudit:
     def _check_chunk(self, start: int, stop: int) -> None:
         rows = list(self._reader.rows(start, stop))
         leaves = hash_leaves([row.data if row else _NOTHING for row in rows])
-        # The leaves first: what was altered is named before what follows from it.
+        # Compare the leaves first, so that the altered entry is the first finding, before the
+        # findings that follow from it.
         self._compare_tiles(leaves)
         self._tables.check_ids(start, rows, leaves)
         follow, kinds = self._chronicle.check_plain_entry, self._kinds
@@ -333,6 +349,7 @@ class LedgerAudit:
                 self._findings.add(Problem.ENTRY_MISSING, "the log has no such entry", index)
                 continue
             name = hexlify(leaf)
+            # Nearly all entries take the fast path, which decodes nothing.
             if not follow(name, row, kinds):
                 self._tables.check_row(index, row)
                 self._check_entry(index, name, row.data)
@@ -360,11 +377,11 @@ class LedgerAudit:
             places = zip(leaves, self._reader.indexes(leaves), entries, strict=True)
             for leaf, index, data in places:
                 if index is not None and self._is_at(leaf, index):
-                    with suppress(Malformed):  # that was found when it was taken in
+                    with suppress(Malformed):  # reported when the entry was checked
                         yield IndexedEntry(index, leaf, self._kinds.read(data))
 
     def _compare_tiles(self, leaves: list[bytes]) -> None:
-        """Compare the tiles that these leaves make with those that are stored."""
+        """Extend the tree by these leaves, and compare its tiles with the stored tiles."""
         for tile, hashes in self._tree.extend(leaves).items():
             stored = self._reader.read_tile(tile, len(hashes) // 32)
             if stored != hashes:
@@ -391,13 +408,13 @@ class LedgerAudit:
         opened = [self._open_row(*row) for row in self._reader.checkpoint_rows(start)]
         self._checkpoint_rows = len(opened)
         self._signed = [checkpoint for checkpoint in opened if checkpoint is not None]
-        # The row says one size and the note may say another.
+        # The rows are ordered by the size column, which may differ from the size in the note.
         self._signed.sort(key=lambda checkpoint: checkpoint.size)
         self._add_unpublished()
         self._resolve_times()
 
     def _resolve_times(self) -> None:
-        """Decide when the checkpoints that were opened so far were cosigned."""
+        """Determine the cosignature times of the checkpoints opened so far."""
         self._times.drop_inconsistent()
         for checkpoint in self._opened:
             time = self._times.time_of(checkpoint.size)
@@ -411,12 +428,16 @@ class LedgerAudit:
         return checkpoint
 
     def _open_checkpoint(self, data: bytes) -> Checkpoint | None:
-        """Return a checkpoint of this log, and take note of who has cosigned it when."""
+        """Return a checkpoint of this log, and record its cosignatures and their time.
+
+        Returns None for an empty tree, and, with a finding, for an invalid or foreign checkpoint.
+        """
         checkpoint = self._trust.open_checkpoint(data, self._findings)
         if checkpoint is None or not checkpoint.size:
             return None
         if checkpoint.origin != self._reader.origin:
-            # Its key may well be trusted, but for the log that it speaks of.
+            # A trusted key may have signed it, but for the other log: the database could hold a
+            # checkpoint copied from there.
             detail = f"checkpoint: it is of {checkpoint.origin}, another log"
             self._findings.add(Problem.SIGNATURE_REJECTED, detail)
             return None
@@ -430,14 +451,14 @@ class LedgerAudit:
         return checkpoint
 
     def _cosigned_time(self, size: int) -> int:
-        """Return when the checkpoint of a size was cosigned, or 0 if that is not known."""
+        """Return the cosignature time of the checkpoint of a size, or 0 if it is unknown."""
         return self._times.time_of(size)
 
     def _add_unpublished(self) -> None:
-        """Take in what the signer remembers and the database does not have, if its tree does.
+        """Add the signer's guard checkpoint if the database lacks it, but has its tree.
 
-        A signer that is stopped between its guard and the database leaves just that behind.  It
-        is told from a cut tail by the tree: every entry that was signed is there.
+        A signer that crashes after it wrote its guard and before it wrote to the database leaves
+        this state.  The tree distinguishes it from a truncated log: every signed entry is stored.
         """
         guard = self._trust.guard_checkpoint(self._reader.origin)
         newest = self._signed[-1].size if self._signed else 0
@@ -450,7 +471,7 @@ class LedgerAudit:
             )
 
     def _has_tree(self, checkpoint: Checkpoint) -> bool:
-        """Tell whether the tree of the database once was the one of a checkpoint."""
+        """Return whether the stored tree, at the size of a checkpoint, has the root it signs."""
         try:
             head = self._reader.head()
             if checkpoint.size > min(head.size, self._reader.count_entries()):
@@ -462,10 +483,11 @@ class LedgerAudit:
             return False
 
     def _check_pending(self, size: int) -> int:
-        """Count what is not signed yet; it is a finding only when later entries were signed.
+        """Check and count the entries that are not signed yet.
 
-        What a crash left behind waits for the next write, however long that takes.  To sign what
-        came later and leave an entry out is another thing: that is to hide it.
+        An unsigned entry is a finding only if later entries were signed.  Entries that a crash left
+        behind wait for the next write, however long that takes; but a log that signs later entries
+        and leaves an earlier one out hides it.
         """
         if not self._signed:
             self._findings.add(Problem.NOTHING_SIGNED, "there is no checkpoint by a trusted key")
@@ -489,17 +511,17 @@ class LedgerAudit:
         return len(waiting)
 
     def _compare_head(self, sequenced: list[EntryRow]) -> None:
-        """Check that the head of the log is the tree of all entries that have an index."""
+        """Check that the stored head of the log matches the tree of all indexed entries."""
         tree = Tree.resume(self._tree.size, self._tree.edge)
         tree.extend(hash_leaves(row.data for row in sequenced))
-        with suppress(Malformed):  # that is a finding of its own
+        with suppress(Malformed):  # reported when its size was read
             head = self._reader.head()
             if (head.size, head.root) != (tree.size, tree.root()):
                 detail = f"the head of the log says size {head.size}, and its entries {tree.size}"
                 self._findings.add(Problem.ROOT_MISMATCH, detail)
 
     def _check_tables(self, waiting: list[EntryRow]) -> None:
-        """Compare the tables with all entries, those too that are not signed yet."""
+        """Compare the tables with all entries, including those that are not signed yet."""
         bodies = self._chronicle.ok + self._chronicle.mismatch
         for row in waiting:
             with suppress(Malformed):
@@ -509,10 +531,11 @@ class LedgerAudit:
                 bodies += sum(1 for body in found if body is not None)
         self._tables.finish(bodies, self._checkpoint_rows)
 
-    def _stored_beyond(self, size: int) -> tuple[int, int]:  # noqa: ARG002  others need it
-        """Return up to which index entries may be found, and how many are stored in all."""
+    def _stored_beyond(self, size: int) -> tuple[int, int]:  # noqa: ARG002  used by an override
+        """Return the end of the indexed entries, and the number of all stored entries."""
         stored = self._reader.count_entries()
-        # The head is a row of the database, and may say anything: no more can be there.
+        # The head is a row of the database, and an attacker may have set it to a huge size: there
+        # cannot be more indexes than stored entries.
         return min(self._head_size(), stored), stored
 
     def _head_size(self) -> int:
@@ -523,7 +546,10 @@ class LedgerAudit:
             return 0
 
     def _check_waiting(self, data: bytes | None) -> bool:
-        """Check an entry that is not signed; tell whether nothing is wrong but that it waits."""
+        """Check an entry that is not signed yet.
+
+        Returns True if it has no finding, but has waited longer than the grace period.
+        """
         if data is None:
             detail = "an entry that waits for its index is not there"
             self._findings.add(Problem.ENTRY_MISSING, detail)
@@ -555,11 +581,11 @@ class LedgerAudit:
         """The latest time, in microseconds, at which the log is known to have signed entries."""
         size = self._signed[-1].size if self._signed else 0
         written = self._written_time(size - 1) if size else 0
-        # A time that has not come yet says nothing; it is a finding of its own.
+        # A time in the future is no evidence; it is reported as a finding of its own.
         return max(self._times.last, written if written <= self._now + MAX_CLOCK_SKEW_US else 0)
 
     def _check_memories(self) -> None:
-        """Compare with what was seen before: a log may grow, and do nothing else."""
+        """Check that the log extends every remembered checkpoint: a log may only grow."""
         if not self._signed:
             return
         newest = self._signed[-1]
@@ -582,28 +608,32 @@ class LedgerAudit:
             self._findings.add(Problem.HISTORY_REPLACED, detail)
 
     def _is_before(self, parent: str, index: int) -> bool:
-        """Look up a parent that is not among the recent entries."""
+        """Return whether a parent, not among the recent entries, has a smaller index."""
         leaf = Hash(bytes.fromhex(parent))
         return any(self._is_at(leaf, i) for i in self._reader.find_by_prefix(leaf[:8]) if i < index)
 
     def _is_at(self, leaf: Hash, index: int) -> bool:
-        """Tell whether the tree, as far as it was taken in, has a leaf at this index."""
+        """Return whether the tree, as far as it was checked, has this leaf at this index."""
         if not 0 <= index < self._tree.size:
             return False
         try:
             return TreeView(self._tree.size, self._reader.read_tile).leaf(index) == leaf
         except Malformed:
-            return False  # the tile is not there; that was found when it was compared
+            return False  # a missing tile was reported when the tiles were compared
 
     def _is_recent(self, ts: int) -> bool:
-        """Tell whether what was written then may still be on its way.
+        """Return whether an entry of this time is within the grace period.
 
-        The time is the writer's claim: one from the future would never grow old.
+        The time is the claim of the writer: without the upper bound, an entry dated into the
+        future would stay recent.
         """
         return self._now - GRACE_PERIOD_US <= ts <= self._now + MAX_CLOCK_SKEW_US
 
     def _check_witnessed(self, size: int) -> tuple[Cosignature, ...]:
-        """Return the cosignatures of the newest witnessed checkpoint, which must be recent."""
+        """Return the cosignatures of the newest witnessed checkpoint.
+
+        Adds a finding if entries behind it have waited too long for a cosignature.
+        """
         newest = max(self._seen, default=0)
         late = newest < size and not self._is_recent(self._written_time(newest))
         if late and self._is_unfinished(newest):
@@ -617,10 +647,10 @@ class LedgerAudit:
         return self._seen.get(newest, ())
 
     def _is_unfinished(self, witnessed: int) -> bool:
-        """Tell whether all that no witness has cosigned is the last thing that the signer did.
+        """Return whether only the last checkpoint of the signer lacks its cosignatures.
 
-        That is what a crash leaves behind.  A second checkpoint without its witnesses is not: the
-        signer went on without them.
+        A crash leaves this state.  With a second checkpoint without cosignatures, the signer
+        continued without its witnesses.
         """
         guard = self._trust.guard_checkpoint(self._reader.origin)
         since = [checkpoint for checkpoint in self._signed if checkpoint.size > witnessed]

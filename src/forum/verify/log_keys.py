@@ -1,9 +1,9 @@
-"""Which keys may sign a log, and for which of its trees.
+"""The keys that may sign a log, and the tree sizes for which each is valid.
 
-A reader pins some key of a log.  An entry of the log may hand it over to another key
-(`key.rotate/1`).  Such an entry counts if it is in a tree that the reader's key has signed: then
-the new key is the log's too, and the old one no more, from the first tree that the new one signs.
-A reader who pins the new key accepts the trees that the old one signed until then.
+A reader pins a key of a log.  An entry of the log may rotate that key to another one
+(`key.rotate/1`).  The entry counts if it is in a tree that the pinned key has signed.  Then the new
+key may sign too, and the old key is valid only up to the first tree that the new key signs.  A
+reader that pins the new key accepts the trees that the old key signed until then.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,18 +37,18 @@ from forum.verify.report import Findings, Problem
 from forum.verify.trust import Trust
 
 HasRotation = Callable[[KeyRotation, Checkpoint], bool]
-"""Tells whether the tree of a checkpoint has a hand-over."""
+"""A function that returns whether the tree of a checkpoint contains a key rotation."""
 
 
 class _SignedCheckpoint(msgspec.Struct, frozen=True):
-    """A checkpoint, and those keys of the log whose signatures on it hold."""
+    """A checkpoint, and the log keys whose signatures on it are valid."""
 
     checkpoint: Checkpoint
     signers: frozenset[VerifierKey]
 
 
 class LogKeys:
-    """The keys of one log, as its hand-overs have them follow each other."""
+    """The keys of one log that follow from the pinned keys by its key rotations."""
 
     def __init__(
         self,
@@ -62,21 +62,21 @@ class LogKeys:
             key for key in trust.log_keys if (key.name, key.algorithm) == (origin, ED25519)
         }
         self._since: dict[VerifierKey, int] = {}
-        """The smallest tree that a key may sign; any, if it is not in here."""
+        """The smallest tree that a key may sign; a key without an item has no lower bound."""
         self._until: dict[VerifierKey, int] = {}
-        """The largest tree that a key may sign; any, if it is not in here."""
+        """The largest tree that a key may sign; a key without an item has no upper bound."""
         pinned, ordered = frozenset(self._accepted), sorted(hand_overs, key=lambda h: h.index)
         if pinned and ordered:
             named = {key for hand_over in ordered for key in (hand_over.old, hand_over.new)}
             self._follow_rotations(ordered, _read_signed_checkpoints(notes, named | pinned), proves)
         added = sorted(self._accepted - pinned, key=str)
         self.trust = replace(trust, keys=(*trust.keys, *added))
-        """What the reader trusts, with the keys that follow from it."""
+        """The trust of the reader, extended by the keys that the rotations add."""
 
     def _follow_rotations(
         self, hand_overs: Sequence[KeyRotation], trees: list[_SignedCheckpoint], proves: HasRotation
     ) -> None:
-        """Accept the keys that came after those of the reader, then those before them."""
+        """Accept the keys after the pinned ones in log order, then those before them in reverse."""
         for hand_over in hand_overs:
             if hand_over.old in self._accepted:
                 self._accept_rotation(hand_over, hand_over.old, trees, proves)
@@ -91,7 +91,7 @@ class LogKeys:
         trees: list[_SignedCheckpoint],
         proves: HasRotation,
     ) -> None:
-        """Accept both keys of a hand-over, if a tree that one of them has signed has it."""
+        """Accept both keys of a rotation if a tree that the accepted one signed contains it."""
         covering = [
             tree.checkpoint
             for tree in trees
@@ -102,6 +102,8 @@ class LogKeys:
             return
         self._accepted |= {hand_over.old, hand_over.new}
         self._since[hand_over.new] = hand_over.index + 1
+        # The old key ends with the first tree that the new key has signed.  Otherwise a thief of
+        # the old key could go on signing.
         first = [
             tree.checkpoint.size
             for tree in trees
@@ -115,7 +117,10 @@ class LogKeys:
         return self._since.get(key, 0) <= size <= self._until.get(key, size)
 
     def check_signer(self, data: bytes, findings: Findings) -> bool:
-        """Tell whether an opened checkpoint is signed by a key that had the log at its size."""
+        """Return whether a checkpoint is signed by a key that was valid at its size.
+
+        Adds a finding if it is not.  The signatures themselves must have been verified before.
+        """
         if not self._since:
             return True
         note = Note.parse(data)
@@ -129,7 +134,7 @@ class LogKeys:
 
 
 def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
-    """Return the keys of a whole ledger's log."""
+    """Return the keys of a log, from the key rotations in the ledger."""
     if not trust.log_keys:
         return LogKeys(trust, reader.origin)
     found = [
@@ -154,7 +159,7 @@ def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
 
 
 def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> LogKeys:
-    """Return the keys of the log that a bundle comes from, as far as the bundle shows them."""
+    """Return the keys of the log of a bundle, from the key rotations in the bundle."""
     try:
         newest = parse_checkpoint(bundle.checkpoint)
     except Malformed:
@@ -165,8 +170,8 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
         if b'"key.rotate/1"' in (data := bundle.entry(index))
         if (hand_over := _read_proven_rotation(bundle, kinds, index, data, newest))
     ]
-    # A leaf of the newest tree is in every earlier one that reaches it and that it continues:
-    # nothing more has to be proven of each.
+    # Each rotation is proven in the newest tree, and each earlier tree is proven to be a prefix of
+    # it.  So an earlier tree beyond the index of a rotation contains it without a further proof.
     earlier = [past.note for past in bundle.past if _is_continued_by(past.note, past.proof, newest)]
     notes = (bundle.checkpoint, *earlier)
     return LogKeys(trust, bundle.origin, found, notes, lambda _hand_over, _checkpoint: True)
@@ -175,13 +180,13 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
 def _read_proven_rotation(
     bundle: BundleReader, kinds: Kinds, index: int, data: bytes, newest: Checkpoint
 ) -> KeyRotation | None:
-    """Return the hand-over that an entry of a bundle records, if it is in the bundle's tree."""
+    """Return the key rotation in an entry of a bundle if the entry is proven in its tree."""
     proof = bundle.proof(index)
     try:
         entry = kinds.read(data)
         check_inclusion(proof.hashes, hash_leaf(data), index, newest.size, newest.root)
     except (ProofRejected, Malformed):
-        return None  # which is found when the entry is checked
+        return None  # reported when the entry is checked
     return read_key_rotation(index, data, entry, bundle.origin) if proof.index == index else None
 
 
@@ -197,14 +202,14 @@ def _is_continued_by(note: bytes, proof: Sequence[Hash], newest: Checkpoint) -> 
 def _read_signed_checkpoints(
     notes: Iterable[bytes], keys: Iterable[VerifierKey]
 ) -> list[_SignedCheckpoint]:
-    """Return the checkpoints that some of these keys have signed."""
+    """Return the checkpoints with a valid signature of at least one of these keys."""
     known, trees = list(keys), []
     for data in notes:
         try:
             note = Note.parse(data)
             checkpoint = Checkpoint.parse(note.text)
         except Malformed:
-            continue  # which is found when it is opened
+            continue  # reported when the checkpoint is opened
         signers = frozenset(key for key in known if _has_signed(key, note))
         if signers:
             trees.append(_SignedCheckpoint(checkpoint, signers))

@@ -1,7 +1,8 @@
-"""What verification answers: three words with a reason each, and findings that name the entry.
+"""The result of a verification: three claims, each with a reason, and findings that name entries.
 
-Never true or false.  **Intact**: what is there is what was recorded.  **Complete**: nothing that
-was recorded is missing.  **Independent**: somebody other than the writer has seen it.
+The result is never a plain true or false.  **Intact**: the stored data is what was recorded.
+**Complete**: nothing that was recorded is missing.  **Independent**: a witness other than the
+writer has seen it.
 """
 
 from enum import StrEnum
@@ -72,7 +73,8 @@ class Problem(StrEnum):
 
     @property
     def claim(self) -> Claim:
-        """The claim that such a finding refutes."""
+        """The claim that a finding of this problem refutes."""
+        # The members above are grouped by claim, in the order of the claims.
         order = list(Problem)
         if order.index(self) < order.index(Problem.ENTRY_MISSING):
             return Claim.INTACT
@@ -88,7 +90,7 @@ class Finding(msgspec.Struct, frozen=True):
     detail: str
     index: int | None = None
     entry: str | None = None
-    """Where the entry stands: run/strand/n."""
+    """The position of the entry: run/strand/n."""
 
     def __str__(self) -> str:
         place = [f"entry {self.index}"] if self.index is not None else []
@@ -99,7 +101,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
-    """One of the three words, and why."""
+    """The result of one claim, with the reason."""
 
     state: State
     reason: str
@@ -144,7 +146,7 @@ class Report(msgspec.Struct, frozen=True):
     independent: ClaimResult
     findings: tuple[Finding, ...]
     found: int
-    """How many findings there are; only the first thousand are listed."""
+    """The number of findings; only the first thousand are listed."""
     not_checked: tuple[str, ...]
     entries: int
     runs: int
@@ -153,9 +155,9 @@ class Report(msgspec.Struct, frozen=True):
     pending: int
     sightings: tuple[Sighting, ...]
     epochs: tuple[EpochSummary, ...] = ()
-    """The earlier logs that this one continues, the newest first; their findings are among all."""
+    """The earlier logs that this one continues, newest first; `findings` includes theirs."""
     notices: tuple[str, ...] = ()
-    """What is no finding and yet to be known: what a crash left undone, a clock that was wrong."""
+    """Observations that are not findings: work that a crash left undone, a wrong clock."""
 
     @property
     def ok(self) -> bool:
@@ -164,7 +166,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Findings:
-    """Collects what is wrong; beyond a thousand it only counts."""
+    """A collector of findings; beyond a thousand, it only counts them."""
 
     MAX_LISTED = 1000
 
@@ -176,7 +178,7 @@ class Findings:
     def add(
         self, problem: Problem, detail: str, index: int | None = None, entry: str | None = None
     ) -> None:
-        """Take note of one thing."""
+        """Add a finding."""
         finding = Finding(problem, detail, index, entry)
         self.count += 1
         self._failed.setdefault(problem.claim, finding)
@@ -184,7 +186,7 @@ class Findings:
             self.listed.append(finding)
 
     def judge_claim(self, claim: Claim, holds: str) -> ClaimResult:
-        """Answer one claim: it holds for this reason unless something was found against it."""
+        """Return the result of a claim: it fails with the first finding, or holds as reasoned."""
         finding = self._failed.get(claim)
         if finding is not None:
             return ClaimResult(State.FAILS, str(finding))
@@ -194,7 +196,7 @@ class Findings:
 def empty_report(
     origin: str, intact: ClaimResult, others: ClaimResult, findings: Findings
 ) -> Report:
-    """Return the report of something of which nothing could be checked."""
+    """Return a report for data of which nothing could be checked."""
     return Report(
         origin=origin,
         size=0,

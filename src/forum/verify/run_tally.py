@@ -1,6 +1,6 @@
-"""What the entries of each run say of the rows beside the log: its account and its timers.
+"""Tallies of the entries of each run, from which its budget account and its timers follow.
 
-A tally is additive: segments of a log are tallied apart and put together in the order of the log.
+Tallies are additive: segments of a log are tallied separately and merged in the order of the log.
 """
 
 from collections.abc import Iterator
@@ -22,34 +22,34 @@ from forum.work import (
 )
 
 _RUN_AGENT = "run"
-"""The agent of a call that another run answers: its calls are counted there."""
+"""The agent and model name of a call that another run answers; its calls count in that run."""
 
 
 class RunTally(msgspec.Struct):
-    """What one run has reserved and spent, what it waits for, and whether it has ended."""
+    """The budget use, open calls, open gates and end of one run, from some of its entries."""
 
     cap: tuple[int, int, int] | None = None
-    """What its request allows; None where the request is not among the entries."""
+    """The budget of the request; None if the request is not among the entries."""
     deadline: int = 0
     usd: int = 0
     tokens: int = 0
     calls: int = 0
     delegates: bool = False
-    """Whether another run answered one of its calls: the calls made there are not told apart."""
+    """Whether another run answers one of its calls; then the number of calls is not compared."""
     closed: bool = False
     interrupted: bool | None = None
-    """Whether nobody is to go on with it; None where these entries do not say."""
+    """Whether the run is interrupted; None if these entries do not say."""
     reserved: dict[str, tuple[int, int, bool]] = {}
-    """By strand, the call that has no reply yet: dollars, tokens, whether another run answers."""
+    """The call without a reply of each strand: dollars, tokens, whether another run answers it."""
     settled: list[str] = []
-    """Strands whose first reply belongs to a call before these entries."""
+    """Strands whose first reply here belongs to a call before these entries."""
     gates: dict[str, int] = {}
-    """The gates that are open, each with its deadline."""
+    """The open gates, each with its deadline."""
     decided: list[str] = []
     """Gates that were opened before these entries and decided among them."""
 
     def add_entry(self, entry: Entry[Any]) -> None:
-        """Take in an entry of the run."""
+        """Add an entry of the run."""
         match entry.facts:
             case AcceptedFacts() as facts if entry.strand == MAIN_STRAND:
                 self.cap = facts.cap.usd, facts.cap.tokens, facts.cap.calls
@@ -84,14 +84,15 @@ class RunTally(msgspec.Struct):
             self.settled.append(strand)
         usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
         self.usd, self.tokens = self.usd + replied.usd - usd, self.tokens + replied.tokens - tokens
-        # A reply that was taken over from another run was paid there.
+        # A recorded reply was reused from another run, which paid for the call.
         self.calls -= replied.source is ReplyOrigin.RECORDED
 
     def merge(self, later: "RunTally") -> None:
-        """Take in what later entries of the run come to."""
+        """Add the tally of later entries of the run."""
         self.cap, self.deadline = (
             (later.cap, later.deadline) if later.cap else (self.cap, self.deadline)
         )
+        # Release the reservations of calls here whose replies are among the later entries.
         for strand in later.settled:
             usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
             self.usd, self.tokens = self.usd - usd, self.tokens - tokens
@@ -107,11 +108,11 @@ class RunTally(msgspec.Struct):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether only a person or another run can have it go on."""
+        """Whether the run is blocked on a human decision or on another run."""
         return bool(self.gates) or any(call[2] for call in self.reserved.values())
 
     def describe_difference(self, cap: Amount, used: Amount) -> str:
-        """Return how an account differs from what the entries say, or nothing if it does not."""
+        """Describe how an account differs from the entries; return an empty text if it agrees."""
         if self.cap is not None and tuple(cap) != self.cap:
             return f"it allows {tuple(cap)}, and the request {self.cap}"
         spent = (self.usd, self.tokens, used.calls if self.delegates else self.calls)
@@ -119,15 +120,15 @@ class RunTally(msgspec.Struct):
 
 
 class RunTallies:
-    """The tallies of runs; those that have ended are handed out, and not kept."""
+    """The tallies of all runs; closed runs are removed with `pop_closed` to bound the memory."""
 
     def __init__(self) -> None:
         self._runs: dict[str, RunTally] = {}
         self._closed: list[str] = []
-        """The runs among them that have ended."""
+        """The closed runs whose tallies were not removed yet."""
 
     def add_entry(self, entry: Entry[Any]) -> None:
-        """Take in an entry that says something of its run's account or timers."""
+        """Add an entry if its kind affects the account or the timers of its run."""
         if isinstance(entry.facts, _COUNTED_FACTS):
             tally = self._of(entry.run)
             tally.add_entry(entry)
@@ -135,7 +136,7 @@ class RunTallies:
                 self._closed.append(entry.run)
 
     def merge(self, later: dict[str, RunTally]) -> None:
-        """Take in the tallies of later entries."""
+        """Add the tallies of later entries."""
         for run, tally in later.items():
             if run in self._runs:
                 self._runs[run].merge(tally)
@@ -145,20 +146,20 @@ class RunTallies:
                 self._closed.append(run)
 
     def as_dict(self) -> dict[str, RunTally]:
-        """Return the tallies that are kept."""
+        """Return the tallies that were not removed, keyed by run."""
         return self._runs
 
     def pop_closed(self, enough: int) -> dict[str, RunTally]:
-        """Return the runs that have ended, once there are enough, and keep them no more."""
+        """Remove and return the tallies of closed runs, if there are at least `enough`."""
         if len(self._closed) < enough:
             return {}
-        # A run that is closed twice is a finding of its own, and is here once.
+        # A run that is closed twice (reported elsewhere) is listed twice, but has one tally.
         closed = {run: self._runs.pop(run) for run in self._closed if run in self._runs}
         self._closed.clear()
         return closed
 
     def open_runs(self) -> Iterator[tuple[str, RunTally]]:
-        """Yield the runs that were accepted and have not ended."""
+        """Yield the accepted runs that are not closed, with their tallies."""
         for run, tally in self._runs.items():
             if tally.cap is not None and not tally.closed:
                 yield run, tally

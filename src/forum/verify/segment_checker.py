@@ -1,11 +1,12 @@
-"""Segments of a log, each checked without knowing what stands before it.
+"""Checks segments of a log without the state before them.
 
-A segment is checked from an assumed state: a strand that goes on in it is taken to have come just
-so far, a run that goes on in it to be open.  The summary says what was assumed and what has
-become of it.  Whoever knows the state before the segment compares (`fits`), and takes the changes
-over (`apply`): that costs time for each strand that crosses the border, and none for the entries
-within.  A summary with a finding, or one whose assumptions do not hold, is thrown away, and the
-segment is checked again from the true state; so a report does not depend on how a log was cut.
+A segment is checked from an assumed state: a strand that continues in it is assumed to have exactly
+the length and the last entry that its first entry here implies, and its run is assumed to be open.
+The summary lists the assumptions and the resulting changes.  The process that knows the state
+before the segment compares it with the assumptions (`can_apply_segment`) and applies the changes
+(`apply_segment`).  Both cost time per strand that crosses the border, not per entry.  A summary
+with a finding, or with an assumption that does not hold, is discarded, and the segment is checked
+again from the true state.  So the report does not depend on how the log was divided.
 """
 
 from collections.abc import Iterable
@@ -20,39 +21,39 @@ from forum.verify.segment_summary import ClosedRun, ContinuedStrand, OpenedRun, 
 
 
 class RunProgress(Protocol):
-    """How far the runs of a log have come: in memory, or on disk."""
+    """The state of the runs of a log, in memory or on disk."""
 
     def find_strand(self, run: str, name: str) -> StrandHead | None:
-        """Return how far an open strand has come."""
+        """Return the state of an open strand, or None."""
         ...
 
     def strands_of(self, run: str) -> set[str] | None:
-        """Return the strands of an open run but for `main`; None if the run is not open."""
+        """Return the strands of an open run except `main`; None if the run is not open."""
         ...
 
     def floor_of(self, run: str) -> int:
-        """Return the earliest time that the entries of a run can have."""
+        """Return the earliest possible time of the entries of a run, or 0."""
         ...
 
     def is_closed(self, run: str) -> bool:
-        """Tell whether a run was closed."""
+        """Return whether a run was closed."""
         ...
 
     def open_run(self, run: str, floor: int) -> None:
-        """Keep that a run was opened."""
+        """Record that a run was opened."""
         ...
 
     def put_strand(self, run: str, name: str, strand: StrandHead) -> None:
-        """Keep how far a strand of an open run has come."""
+        """Record the state of a strand of an open run."""
         ...
 
     def close_run(self, run: str) -> None:
-        """Keep that a run was closed, and forget its strands."""
+        """Record that a run was closed, and drop its strands."""
         ...
 
 
 def digest_edge(edge: Iterable[bytes]) -> bytes:
-    """Return what tells two edges of trees of one size apart."""
+    """Return a digest of the right edge of a tree, to compare two trees of the same size."""
     digest = sha256()
     for tile in edge:
         digest.update(len(tile).to_bytes(4, "big") + tile)
@@ -60,7 +61,7 @@ def digest_edge(edge: Iterable[bytes]) -> bytes:
 
 
 def can_apply_segment(state: RunProgress, summary: SegmentSummary) -> bool:
-    """Tell whether everything that a segment assumes of the runs before it is so."""
+    """Return whether all assumptions of a segment hold in the state before it."""
     return (
         all(_can_open(state, run.run) for run in summary.opened)
         and all(_can_touch(state, strand) for strand in summary.touched)
@@ -69,7 +70,7 @@ def can_apply_segment(state: RunProgress, summary: SegmentSummary) -> bool:
 
 
 def apply_segment(state: RunProgress, summary: SegmentSummary) -> None:
-    """Take over what has become of the runs in a segment that fits."""
+    """Apply the changes of a segment, whose assumptions must hold, to the state of the runs."""
     for run in summary.opened:
         state.open_run(run.run, run.floor)
         for name, n, head in run.strands:
@@ -101,7 +102,7 @@ def _can_touch(state: RunProgress, strand: ContinuedStrand) -> bool:
 
 
 def _can_close(state: RunProgress, run: ClosedRun, touched: Iterable[ContinuedStrand]) -> bool:
-    """Compare the list in a close with the strands of before and of the segment."""
+    """Compare the list in a close with the strands from before and in the segment."""
     names = state.strands_of(run.run)
     if names is None:
         return False
@@ -117,21 +118,21 @@ def _can_close(state: RunProgress, run: ClosedRun, touched: Iterable[ContinuedSt
 
 
 class SegmentEntryChecker(EntryChecker):
-    """Takes in the entries of a segment, and notes what it has to assume for that."""
+    """A checker of the entries of one segment that records the assumptions it makes."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  those of a chronicle
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  those of EntryChecker
         super().__init__(*arguments, **named)
         self._opened: list[str] = []
         self._here: set[str] = set()
-        """The runs that were opened here."""
+        """The runs that were opened in this segment."""
         self._touched: dict[tuple[str, str], tuple[Entry[Any], StrandHead]] = {}
-        """The first entry here of a strand of an earlier run, and how far the strand has come."""
+        """For each strand of an earlier run: its first entry in this segment, and its state."""
         self._closes: list[ClosedRun] = []
 
     def summary(
         self,
     ) -> tuple[tuple[OpenedRun, ...], tuple[ContinuedStrand, ...], tuple[ClosedRun, ...]]:
-        """Return the runs opened here, the strands gone on with, and the runs closed."""
+        """Return the runs opened in this segment, the strands continued, and the runs closed."""
         touched = (
             ContinuedStrand(
                 first.run,
@@ -147,11 +148,11 @@ class SegmentEntryChecker(EntryChecker):
         return tuple(map(self._opened_run, self._opened)), tuple(touched), tuple(self._closes)
 
     def bodies_absent(self) -> tuple[tuple[str, str, int, str], ...]:
-        """Return the bodies that are not there: entry, name, and where the entry stands."""
+        """Return the missing bodies: entry id, body name, index and position of the entry."""
         return tuple((leaf, name, *place) for (leaf, name), place in self._absent.items())
 
     def bodies_redacted(self) -> tuple[tuple[str, str], ...]:
-        """Return the bodies that entries here say are erased."""
+        """Return the entry id and name of the bodies that entries of this segment redact."""
         return tuple(self._redacted)
 
     def _opened_run(self, run: str) -> OpenedRun:
@@ -172,7 +173,7 @@ class SegmentEntryChecker(EntryChecker):
         return super()._begin_strand(index, entry)
 
     def _assume_strand(self, index: int, entry: Entry[Any]) -> StrandHead:
-        """Take up a strand of a run that must have been open before."""
+        """Assume that the run was open, and that this entry is the next of its strand."""
         names = self._runs.setdefault(entry.run, set())
         if entry.strand != MAIN_STRAND:
             names.add(entry.strand)
@@ -180,6 +181,7 @@ class SegmentEntryChecker(EntryChecker):
                 self._add_finding(
                     Problem.CAUSE_MISSING, "a strand begins without a cause", index, entry
                 )
+        # The floor is unknown: assume the time of the first entry, and lower it at earlier ones.
         strand = StrandHead(entry.n, entry.prev.encode(), entry.ts)
         key = entry.run, entry.strand
         self._strands[key], self._touched[key] = strand, (entry, strand)
@@ -190,7 +192,8 @@ class SegmentEntryChecker(EntryChecker):
         if touched is None or not self._earliest <= entry.ts <= self._latest:
             super()._report_impossible_time(index, entry, earliest)
         else:
-            # Only later than what was assumed: that its floor is not above any of its times.
+            # The time is possible for the segment, only earlier than the assumed floor.  Lower the
+            # floor to the earliest time seen; `_can_touch` compares it with the true floor.
             touched[1].floor = entry.ts
 
     def _check_close(self, index: int, entry: Entry[Any]) -> None:
@@ -202,12 +205,12 @@ class SegmentEntryChecker(EntryChecker):
         if listed is None:
             self.unlisted.append(run)
         self._closes.append(ClosedRun(run, entry.facts.strands, listed))
-        # Its strands are compared by whoever knows those that have no entry here.
+        # The list is compared in `_can_close`, which knows the strands without an entry here.
         for name in (MAIN_STRAND, *self._runs.pop(run, ())):
             self._strands.pop((run, name), None)
         self._closed.add(run)
 
     def _check_parents(self, index: int, entry: Entry[Any]) -> None:
         super()._check_parents(index, entry)
-        # A cause before the segment is looked up once, however many entries name it.
+        # Look up a parent before the segment only once, however many entries name it.
         self._young.update(parent.encode() for parent in entry.parents)

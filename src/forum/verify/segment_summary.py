@@ -1,6 +1,6 @@
-"""What is said between those who check segments of a log and whoever puts them together.
+"""Messages between the processes that check segments of a log and the one that merges them.
 
-Plain values: they go from one process to another.
+All are plain values, because they are sent from one process to another.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,36 +12,36 @@ from forum.verify.run_tally import RunTally
 
 
 class EntryRange(msgspec.Struct, frozen=True, array_like=True):
-    """Entries that are read at once, and what the checkpoints say of them."""
+    """A range of entries that is read at once, with its time bounds and its signed root."""
 
     start: int
     stop: int
     floor: int
-    """When the last checkpoint before them was cosigned."""
+    """The cosignature time of the last checkpoint before the range."""
     ceiling: int
-    """When the first checkpoint behind them was cosigned."""
+    """The cosignature time of the first checkpoint after the range."""
     root: bytes = b""
-    """The root that was signed for `stop`; empty if none was."""
+    """The root that was signed for a tree of size `stop`; empty if there is none."""
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """Steps that one process takes in one after another."""
+    """Consecutive ranges that one process checks in order."""
 
     steps: tuple[EntryRange, ...]
 
     @property
     def start(self) -> int:
-        """The index of its first entry."""
+        """The index of the first entry."""
         return self.steps[0].start
 
     @property
     def stop(self) -> int:
-        """The index behind its last entry."""
+        """The index after the last entry."""
         return self.steps[-1].stop
 
 
 def plan_segments(steps: Iterable[EntryRange], entries: int) -> Iterator[Segment]:
-    """Put steps together to segments of about so many entries."""
+    """Yield segments of consecutive ranges with at least `entries` entries; the last has fewer."""
     gathered: list[EntryRange] = []
     for step in steps:
         gathered.append(step)
@@ -53,22 +53,22 @@ def plan_segments(steps: Iterable[EntryRange], entries: int) -> Iterator[Segment
 
 
 class ContinuedStrand(msgspec.Struct, frozen=True, array_like=True):
-    """A strand of a run that was open before the segment: where it is taken up, how it ends."""
+    """A strand of a run that was open before the segment: its first and last entry here."""
 
     run: str
     name: str
     n: int
-    """The first position in this segment: 0 if the strand begins here."""
+    """The first position in this segment; 0 if the strand begins here."""
     head: bytes
-    """What the first entry here names as the one before it."""
+    """The id of the previous entry, as the first entry in this segment names it."""
     lowest: int
-    """The earliest time that an entry here has."""
+    """The earliest time of an entry of the strand in this segment."""
     end_n: int
     end_head: bytes
 
 
 class OpenedRun(msgspec.Struct, frozen=True, array_like=True):
-    """A run that begins in the segment, with its strands if it is open at the end."""
+    """A run that is opened in the segment; it has its strands if it is still open at the end."""
 
     run: str
     floor: int
@@ -81,20 +81,20 @@ class ClosedRun(msgspec.Struct, frozen=True, array_like=True):
 
     run: str
     count: int
-    """How many strands its close says that it has."""
+    """The number of strands that the close states."""
     listed: dict[str, tuple[int, str]] | None
-    """How these ended, as the close lists them; None if the list is gone."""
+    """The ends of the strands that the close lists; None if the list is not stored."""
 
 
 class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
-    """What came of a segment under what was assumed of everything before it."""
+    """The result of checking a segment, with the assumptions about everything before it."""
 
     start: int
     stop: int
     found: int
-    """How many findings there were.  With any, nothing else here counts."""
+    """The number of findings.  If there are any, the other fields are not used."""
     edge_before: bytes
-    """Digest of the edge of the tree before the segment, as the stored tiles have it."""
+    """The digest of the right edge of the tree before the segment, from the stored tiles."""
     edge: tuple[bytes, ...] = ()
     opened: tuple[OpenedRun, ...] = ()
     touched: tuple[ContinuedStrand, ...] = ()
@@ -103,20 +103,20 @@ class SegmentSummary(msgspec.Struct, frozen=True, array_like=True):
     redacted: tuple[tuple[str, str], ...] = ()
     entries: int = 0
     bodies: int = 0
-    """How many bodies were found as they were recorded."""
+    """The number of bodies that match their commitments."""
     unknown: dict[str, int] = {}
     sessions: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     unlisted: tuple[str, ...] = ()
-    """The runs whose list of strands is gone."""
+    """The runs whose closing list of strands is no longer stored."""
     strands: int = 0
-    """How many strands begin in the segment."""
+    """The number of strands that begin in the segment."""
     tallies: dict[str, RunTally] = {}
-    """What the segment says of the accounts and timers of runs."""
+    """The tallies of the segment, from which accounts and timers follow, keyed by run."""
 
 
 class VerifiedCheckpoint(msgspec.Struct, frozen=True):
-    """The checkpoint of a verification that held, and what the next one needs of it."""
+    """The checkpoint of a verification without findings, with what the next one needs."""
 
     origin: str
     size: int
@@ -124,12 +124,12 @@ class VerifiedCheckpoint(msgspec.Struct, frozen=True):
     checked_at: int
     """In microseconds since 1970."""
     floor: int = 0
-    """When the last cosigned checkpoint so far was cosigned."""
+    """The latest cosignature time of a checkpoint so far."""
 
     witnessed: int = 0
     """The size of the newest checkpoint that the reader's policy accepted."""
 
     @property
     def checked_at_text(self) -> str:
-        """When it was, as people write it."""
+        """The time of the check as text, in UTC."""
         return datetime.fromtimestamp(self.checked_at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,4 +1,4 @@
-"""The deliberations of a ledger, each played through its protocol."""
+"""Finds the sessions of a ledger, and replays each through its protocol."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,29 +35,29 @@ GetBody = Callable[[int, Position, str], StoredBody | None]
 
 
 class SessionSummary(msgspec.Struct, frozen=True, array_like=True):
-    """What came of playing one deliberation."""
+    """The result of checking a session."""
 
     findings: tuple[Finding, ...]
     not_checked: tuple[str, ...]
     played: int
     found: int = 0
-    """How many findings there are; only the first thousand are listed."""
+    """The number of findings; only the first thousand are listed."""
 
 
 class SessionChecker:
-    """Finds the runs that were deliberated on, and checks them."""
+    """A checker that detects the runs that are sessions, and audits them."""
 
     def __init__(self, body: GetBody, findings: Findings) -> None:
         self._stored, self._findings = body, findings
         self._policy: tuple[tuple[int, Position] | None, StoredBody | None] = (None, None)
-        """The last one that was read, and where."""
+        """The index and position of the last policy that was read, and the policy."""
         self.runs: dict[str, None] = {}
-        """Those that have a panel, turns, or minutes, in the order in which they began."""
+        """The runs with a panel, turns or minutes, in the order in which they were detected."""
         self.not_checked: list[str] = []
         self._played = 0
 
     def read_body(self, index: int, position: Position, name: str) -> StoredBody | None:
-        """Return a body.  The policy of a run is looked at twice, and read once."""
+        """Return a body; the policy of a run is cached, because two checks need it."""
         if name != _POLICY:
             return self._stored(index, position, name)
         if self._policy[0] != (index, position):
@@ -68,18 +68,19 @@ class SessionChecker:
         return self._policy[1]
 
     def detect_session(self, index: int, entry: Entry[Any]) -> None:
-        """Look at an entry: it may tell of a session."""
+        """Record the run of an entry as a session if the entry shows that it is one."""
         seated = isinstance(entry.facts, AcceptedFacts) and self._has_panel(index, entry)
         if seated or is_turn_strand(entry.strand) or is_session_facts(entry.facts):
             self.runs.setdefault(entry.run)
 
     def _has_panel(self, index: int, entry: Entry[Any]) -> bool:
         body = self.read_body(index, _position(entry), _POLICY)
-        # One that is gone, or another, is told of by others; its turns still tell of a session.
+        # A missing or altered policy is reported by the check of bodies, and the turns of the run
+        # still show that it is a session.
         return body is not None and may_have_panel(b"".join(body.read()))
 
     def check_session(self, run: str, entries: Iterable[IndexedEntry]) -> None:
-        """Check a session, of which these are the entries."""
+        """Audit the session of a run with these entries, and add findings."""
         inorder = sorted(entries, key=lambda one: one.index)
         found = audit_session(SessionEntries(run, inorder, self._read_recorded_body))
         self._played += found.is_session and not found.not_checked
@@ -89,26 +90,26 @@ class SessionChecker:
         self.not_checked.extend(found.not_checked)
 
     def _read_recorded_body(self, where: IndexedEntry, name: str) -> StoredBody | None:
-        """Return the very body that an entry committed to, or nothing."""
+        """Return a body if it is stored and matches its commitment, else None."""
         body = self.read_body(where.index, _position(where.entry), name)
         return body if body is not None and body.matches(where.entry.bodies[name]) else None
 
     def summary(self) -> SessionSummary:
-        """Return what came of all that were checked."""
+        """Return the result of all sessions that were checked."""
         findings = self._findings
         return SessionSummary(
             tuple(findings.listed), tuple(self.not_checked), self._played, findings.count
         )
 
     def merge_summary(self, summary: SessionSummary) -> None:
-        """Take over what came of a session that somebody else has checked."""
+        """Add the result of a session that was checked in another process."""
         for one in summary.findings:
             self._findings.add(one.problem, one.detail, one.index, one.entry)
         self.not_checked.extend(summary.not_checked)
         self._played += summary.played
 
     def describe_played(self) -> str:
-        """Say how many were played from their beginning to their end, and compared with it."""
+        """Return a phrase with the number of sessions that were replayed completely."""
         count = self._played
         return f", {count} deliberation{'s' if count > 1 else ''} played" if count else ""
 

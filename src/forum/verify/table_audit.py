@@ -1,11 +1,12 @@
-"""Whether the tables of a database say what the entries say.
+"""Compares the tables of a database with the entries of the log.
 
-Readers find entries by columns, by look-up tables and by names of strands; workers act on rows
-beside the log.  Verification walks the same ways: it compares every such column with the bytes,
-counts the rows of all tables, and recomputes what is derived from entries.
+Readers find entries by columns, lookup tables and strand names, and workers act on rows beside the
+log; an attacker who changes only these could hide an entry or misdirect a worker.  So the audit
+compares every such column with the bytes of the entry, counts the rows of all tables, and
+recomputes the rows that are derived from entries.
 
-What was used of caps over many runs is not derived: it is counted by the day of the database, from
-when an operator has set the cap.  The report lists it as not checked.
+The use of caps that many runs share cannot be derived: it is counted by day or month on the clock
+of the database, from the moment when an operator sets the cap.  The report lists it as not checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,11 +33,11 @@ from forum.verify.run_tally import RunTallies, RunTally
 _PAGE_ROWS = 1000
 _NEVER_US = 2**62
 _MAX_TIMER_DELAY_US = 24 * 3600 * 1_000_000
-"""How much later than its cause a timer may be set: workers put it off by seconds."""
+"""The tolerance for a late timer, far more than the seconds by which workers postpone one."""
 
 
 class TableAudit:
-    """Compares the rows of one log with its entries, as these are taken in."""
+    """An audit of the rows of one log, fed with its entries in order and completed by `finish`."""
 
     def __init__(
         self,
@@ -48,14 +49,14 @@ class TableAudit:
     ) -> None:
         self._reader, self._findings, self._now, self._keys = reader, findings, now, keys
         self._remembered = heads
-        """The last entries of strands that this reader has seen before: position and id."""
+        """The last entry (position and id) of strands that this reader saw earlier."""
         self.tallies = RunTallies()
         self.strands = 0
-        """How many strands begin among the entries taken in."""
+        """The number of strands that begin among the entries so far."""
         self.not_checked: list[str] = []
-        """What is in the tables and does not follow from entries."""
+        """Descriptions of table content that does not follow from entries."""
         self._accounts = 0
-        """How many accounts were found for the runs of these entries."""
+        """The number of accounts found for the runs of the entries so far."""
 
     def check_row(self, index: int, row: EntryRow) -> None:
         """Compare the columns of an entry with its bytes."""
@@ -68,28 +69,28 @@ class TableAudit:
     def check_ids(
         self, start: int, rows: Sequence[EntryRow | None], leaves: Sequence[bytes]
     ) -> None:
-        """Check that consecutive entries are found by their ids."""
+        """Check that the lookup by id finds each of these consecutive entries."""
         for index in self._reader.find_misplaced(start, leaves):
             if row := rows[index - start]:
                 detail = "it is not found by its id"
                 self._findings.add(Problem.COLUMN_MISMATCH, detail, index, str(row.position))
 
     def add_entry(self, entry: Entry[object]) -> None:
-        """Take in what an entry says of the rows beside the log."""
+        """Add an entry to the tallies, and compare the accounts of a page of closed runs."""
         self.tallies.add_entry(entry)
         self._compare_accounts(self.tallies.pop_closed(_PAGE_ROWS))
 
     def merge(self, strands: int, tallies: dict[str, RunTally]) -> None:
-        """Take in what others have made of later entries."""
+        """Add the results of a segment of later entries that was checked elsewhere."""
         self.strands += strands
         self.tallies.merge(tallies)
         self._compare_accounts(self.tallies.pop_closed(_PAGE_ROWS))
 
     def check_waiting(self, rows: Sequence[EntryRow], sequenced: int) -> None:
-        """Check rows that are not signed yet: their columns, and that a writer has tagged them.
+        """Check rows that are not signed yet: their columns, and the tag of a writer.
 
-        The first of them have an index.  The others must have none: an entry that is listed a
-        second time could make up for one that is missing.
+        The first `sequenced` rows have an index.  The others must not have one: a duplicate of an
+        indexed entry could conceal, in the row counts, that another entry is missing.
         """
         leaves = [leaf_of(row.data) for row in rows[sequenced:]]
         for row, index in zip(rows[sequenced:], self._reader.indexes(leaves), strict=True):
@@ -112,7 +113,7 @@ class TableAudit:
         return keys.accepts_entry(row.data, row.tag)
 
     def finish(self, bodies: int, checkpoints: int) -> None:
-        """Count all rows, and compare what is derived, once all entries were taken in."""
+        """Count all rows and compare the derived ones; call this after all entries were added."""
         counts = self._reader.count_rows()
         self._compare_counts(counts, bodies, checkpoints)
         self._compare_accounts(self.tallies.pop_closed(0))
@@ -129,7 +130,7 @@ class TableAudit:
         try:
             size = self._reader.head().size
         except Malformed:
-            return  # the head of the log is a finding of its own
+            return  # an unreadable head is reported elsewhere
         expected = {
             "edge": 1,
             "strands": self.strands,
@@ -147,7 +148,7 @@ class TableAudit:
                 self._findings.add(Problem.TABLE_MISMATCH, detail)
 
     def _compare_accounts(self, tallies: dict[str, RunTally]) -> None:
-        """Compare accounts with the calls of their runs; that of an ended run may be gone."""
+        """Compare accounts with the tallies of their runs; a closed run may have no account."""
         runs = [run for run, tally in tallies.items() if tally.cap is not None]
         for start in range(0, len(runs), _PAGE_ROWS):
             accounts = self._reader.accounts(runs[start : start + _PAGE_ROWS])
@@ -163,7 +164,7 @@ class TableAudit:
                     self._findings.add(Problem.TABLE_MISMATCH, detail)
 
     def _check_accounts(self, counts: TableCounts) -> None:
-        """Look for accounts of runs that the log does not have, if there are too many."""
+        """Report accounts of runs that the log does not have, if the counts differ."""
         if counts.accounts == self._accounts:
             return
         for run in _read_pages(lambda last: self._reader.account_runs(last, _PAGE_ROWS)):
@@ -172,14 +173,17 @@ class TableAudit:
                 self._findings.add(Problem.TABLE_MISMATCH, detail)
 
     def _check_timers(self) -> None:
-        """Check that whoever waits for nobody is looked after, and in time."""
+        """Check that every run that can continue, and every open gate, has a timer in time.
+
+        A deleted or late timer would stop a run without a trace in the log.
+        """
         timers = {
             (timer.run, timer.strand): timer.at if isinstance(timer.at, int) else _NEVER_US
             for timer in self._timers()
         }
         for run, tally in self.tallies.open_runs():
             if tally.interrupted:
-                continue  # whoever resumes it sets its timers again
+                continue  # resuming the run sets its timers again
             latest = max(self._now, min(tally.deadline, self._now + _MAX_TIMER_DELAY_US))
             if not tally.is_waiting:
                 self._check_timer(timers, run, MAIN_STRAND, latest)
@@ -217,10 +221,10 @@ class TableAudit:
             last = page[-1].name
 
     def _is_tagged_idempotency(self, row: IdempotencyRecord) -> bool:
-        """Tell whether a writer tied an idempotency key to its run.
+        """Return whether a writer of this log assigned an idempotency key to its run.
 
-        A row of a release before tags, or one whose digest was erased, can only be held against
-        the runs that there are.
+        A row of a release without tags, or one whose digest was erased, has no tag to check: then
+        its run must exist in the log.
         """
         if not all(isinstance(text, str) for text in row[:3]):
             return False
@@ -229,7 +233,8 @@ class TableAudit:
         return self._is_run(row.run)
 
     def _is_run(self, run: str) -> bool:
-        # The strands were counted, and their names compared with the bytes of their entries.
+        # The strand table can be relied on: its rows were counted, and the names were compared
+        # with the bytes of the entries.
         return bool(self._reader.strands(run))
 
     def _check_heads(self) -> None:
@@ -242,7 +247,7 @@ class TableAudit:
                 self._findings.add(Problem.TABLE_MISMATCH, detail)
 
     def _explain_head(self, strand: str, leaves: Mapping[int, str]) -> Iterator[str]:
-        """Yield what is wrong with the end of one of the log's own strands."""
+        """Yield the problems with the end of one of the log's own strands."""
         seen = self._remembered.get(strand)
         if seen is not None and leaves.get(seen[0]) != seen[1]:
             yield f"ended with entry {seen[0]} when it was seen before, which is not there"

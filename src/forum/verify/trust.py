@@ -1,6 +1,6 @@
-"""Whom the reader trusts, and what the reader remembers.
+"""The keys, the witness policy and the remembered checkpoints of the reader.
 
-Keys and policy come from the reader and never from what is being verified.
+Keys and policy come from the reader and never from the data that is verified.
 """
 
 from collections.abc import Iterator
@@ -21,18 +21,18 @@ from forum.tlog import (
 from forum.verify.report import Claim, ClaimResult, Findings, Problem, Sighting, State
 
 LOCAL_WITNESS = "forum.local/witness/"
-"""The names of witnesses that live on the writer's own machine begin like this."""
+"""The name prefix of witnesses on the writer's own machine."""
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """The reader's own keys, policy and memories."""
+    """The keys, the policy and the remembered checkpoints that a reader brings along."""
 
     keys: tuple[VerifierKey, ...] = ()
     policy: WitnessPolicy | None = None
     remembered: tuple[bytes, ...] = ()
-    """Checkpoints that this reader, or somebody the reader trusts, has seen before."""
+    """Checkpoints that this reader, or a party that the reader trusts, saw earlier."""
     guard: bytes | None = None
-    """What the signer remembers that it signed last, where the reader is on its machine."""
+    """The last checkpoint that the signer remembers, if the reader is on the signer's machine."""
 
     @property
     def log_keys(self) -> tuple[VerifierKey, ...]:
@@ -41,7 +41,7 @@ class Trust(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*self.keys, *named)))
 
     def open_checkpoint(self, data: bytes, findings: Findings) -> Checkpoint | None:
-        """Return a checkpoint that a trusted key has signed, or take note of why not."""
+        """Return a checkpoint signed by a trusted key; otherwise add a finding, return None."""
         try:
             return open_checkpoint(data, self.log_keys)[0]
         except (Malformed, SignatureRejected) as error:
@@ -49,7 +49,10 @@ class Trust(msgspec.Struct, frozen=True):
             return None
 
     def verify_cosignatures(self, data: bytes, findings: Findings) -> tuple[Cosignature, ...]:
-        """Return the cosignatures of the policy's witnesses on a checkpoint."""
+        """Return the valid cosignatures of the policy's witnesses on a checkpoint.
+
+        Adds a finding and returns none if a cosignature is malformed or invalid.
+        """
         if self.policy is None:
             return ()
         try:
@@ -59,30 +62,30 @@ class Trust(msgspec.Struct, frozen=True):
             return ()
 
     def is_satisfied_by(self, seen: tuple[Cosignature, ...]) -> bool:
-        """Tell whether these cosignatures are what the policy asks for, and at least one."""
+        """Return whether there is a cosignature, and the policy accepts the set of them."""
         if self.policy is None or not seen:
             return False
         return self.policy.is_satisfied_by([cosignature.key for cosignature in seen])
 
     def quorum_time(self, seen: tuple[Cosignature, ...]) -> int:
-        """Return when the policy's quorum had cosigned, in microseconds; 0 if it has not."""
+        """Return the time, in microseconds, at which the quorum was reached; 0 if it was not."""
         return quorum_time(seen, self.policy) * 1_000_000 if self.policy else 0
 
     def guard_checkpoint(self, origin: str) -> Checkpoint | None:
-        """Return the checkpoint of this log that its own signer remembers."""
+        """Return the checkpoint of this log that its signer remembers, or None."""
         if self.guard is None:
             return None
-        # Whether it holds is told where it is compared with the others.
+        # Findings are discarded: an invalid guard counts as no guard.
         checkpoint = self.open_checkpoint(self.guard, Findings())
         return checkpoint if checkpoint is not None and checkpoint.origin == origin else None
 
     def remembered_checkpoints(self, origin: str, findings: Findings) -> Iterator[Checkpoint]:
-        """Yield the remembered checkpoints of this log, each once; of others, none."""
+        """Yield each distinct remembered checkpoint of this log."""
         opened = (self.open_checkpoint(data, findings) for data in self.remembered)
         yield from dict.fromkeys(c for c in opened if c is not None and c.origin == origin)
 
     def judge_independence(self, seen: tuple[Cosignature, ...], findings: Findings) -> ClaimResult:
-        """Answer who outside the writer has seen this."""
+        """Return the result of the claim Independent, with the witnesses as its reason."""
         if self.policy is None:
             return ClaimResult(
                 State.NOT_CHECKED, "no policy was given: name witnesses with --policy"
@@ -97,5 +100,5 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 def list_sightings(seen: tuple[Cosignature, ...]) -> tuple[Sighting, ...]:
-    """Return for the report who has cosigned, and when."""
+    """Return the witness and the time of each cosignature, for the report."""
     return tuple(Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS)) for c in seen)

@@ -1,6 +1,6 @@
-"""Witnesses: asking others to cosign our checkpoints, and cosigning theirs (C2SP tlog-witness).
+"""Witnesses (C2SP tlog-witness): a client that requests cosignatures, and a witness that cosigns.
 
-`forum.witness.server` needs the extra `server` and is imported by its own name.
+`forum.witness.server` needs the extra `server`, so it is not imported here.
 """
 
 from forum.witness.client import WitnessClient, http_sender

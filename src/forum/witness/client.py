@@ -1,7 +1,8 @@
-"""Asking a witness for its cosignature.
+"""Client that requests cosignatures from a witness.
 
-Witnesses in the field differ from the protocol: a fork may be answered with 409 and no size, a
-wrong key with 500.  So a 409 is tried again only if it names a size that we can start from, once.
+Deployed witnesses deviate from the protocol: a fork may be answered with 409 and no size, a wrong
+key with 500.  So a request is repeated once after a 409, and only if the reply names a size from
+which the log can prove consistency.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,20 +26,23 @@ SendRequest = Callable[[bytes], WitnessReply]
 
 
 class WitnessClient:
-    """One witness as the publisher asks it: over HTTP, or in this process."""
+    """A cosigner that forwards requests to one witness, over HTTP or in this process."""
 
     def __init__(self, name: str, send: SendRequest) -> None:
         self._name, self._send = name, send
         self._known = 0
-        """The size that the witness is believed to remember; it corrects us if it differs."""
+        """The assumed size of the witness's last checkpoint; a 409 reply corrects it."""
 
     @property
     def name(self) -> str:
-        """The name of its key."""
+        """The name of the witness's key."""
         return self._name
 
     def cosign(self, note: bytes, prove: Callable[[int, int], Sequence[Hash]]) -> str:
-        """Return the cosignature lines for a checkpoint."""
+        """Return the cosignature lines for a checkpoint.
+
+        Raises `WitnessRefused`, `WitnessUnreachable`.
+        """
         size = parse_checkpoint(note).size
         reply = self._ask(note, min(self._known, size), size, prove)
         if reply.status == 409:
@@ -63,7 +67,10 @@ class WitnessClient:
 
 
 def http_sender(name: str, url: str) -> SendRequest:
-    """Return how to reach the witness at this submission prefix."""
+    """Return a function that posts requests to the witness at this submission prefix.
+
+    It raises `WitnessUnreachable` if there is no reply within twice the socket timeout.
+    """
     if urlsplit(url).scheme not in ("http", "https"):
         raise Malformed("witness address", f"{url} is not http or https")
     opener = build_opener(_AnyStatusProcessor)
@@ -78,7 +85,8 @@ def http_sender(name: str, url: str) -> SendRequest:
             return str(getattr(error, "reason", error))
 
     def send(body: bytes) -> WitnessReply:
-        # The timeout of a socket begins anew with each byte; a thread can be left behind.
+        # A socket timeout restarts with every byte, so a witness that sends slowly could block the
+        # publisher far longer.  The request runs in a daemon thread that can be abandoned.
         answers: SimpleQueue[WitnessReply | str] = SimpleQueue()
         Thread(target=lambda: answers.put(post(body)), daemon=True).start()
         try:
@@ -93,7 +101,7 @@ def http_sender(name: str, url: str) -> SendRequest:
 
 
 class _AnyStatusProcessor(HTTPErrorProcessor):
-    """Every status is an answer; being sent elsewhere is one too, and is not followed."""
+    """Returns every status as a reply instead of raising, and does not follow redirects."""
 
     def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:  # noqa: ARG002
         return response

@@ -1,4 +1,4 @@
-"""The witness over HTTP, for logs on other machines (`forum witness serve`)."""
+"""HTTP server of a witness, for logs on other machines (`forum witness serve`)."""
 
 from collections.abc import Callable, Iterable
 from hashlib import sha256
@@ -15,13 +15,13 @@ _MAX_REQUEST_BYTES = 1 << 16
 
 
 LatestAudit = Callable[[str], bytes | None]
-"""What an auditing witness found in a log, as JSON; nothing before it has looked."""
+"""Returns the last audit report of a log as JSON, or None before the first audit."""
 
 
 def build_witness_app(
     witness: Witness, origins: Iterable[str], audited: LatestAudit | None = None
 ) -> Starlette:
-    """Return the application that serves a witness for these logs."""
+    """Return the ASGI application that serves a witness for these logs."""
     by_hash = {sha256(origin.encode()).hexdigest(): origin for origin in origins}
 
     async def add_checkpoint(request: Request) -> Response:
@@ -31,7 +31,8 @@ def build_witness_app(
             if len(body) > _MAX_REQUEST_BYTES:
                 return Response("the request is too large\n", 413, media_type=TEXT_MEDIA_TYPE)
         reply = await run_in_threadpool(witness.add_checkpoint, body)
-        # As a header of ours: to a media type Starlette adds a charset, and clients compare it.
+        # Set the header directly: Starlette adds a charset to a text media type, and clients
+        # compare the value exactly.
         return Response(reply.body, reply.status, {"Content-Type": reply.type})
 
     async def checkpoint(request: Request) -> Response:

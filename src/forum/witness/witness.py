@@ -1,7 +1,7 @@
-"""A witness: cosigns checkpoints that continue what it has seen before (C2SP tlog-witness).
+"""A witness: cosigns checkpoints consistent with those it cosigned before (C2SP tlog-witness).
 
-It remembers one checkpoint for each log, and remembers a new one before it lets anybody see its
-cosignature.  There is no authentication but the log's own signature on the checkpoint.
+It stores the last checkpoint of each log, and stores a new one before it releases its cosignature.
+The only authentication is the log's signature on the checkpoint.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +21,15 @@ from forum.tlog import (
     verify_note,
 )
 
-MAX_PROOF_LINES = 63
-MAX_DIGITS = 19
+MAX_PROOF_LINES = 63  # the limit of C2SP tlog-witness
+MAX_DIGITS = 19  # 2^63 - 1 has 19 digits
 TEXT_MEDIA_TYPE = "text/plain; charset=utf-8"
 SIZE_MEDIA_TYPE = "text/x.tlog.size"
 
 
 @dataclass(frozen=True, slots=True)
 class WitnessReply:
-    """What a witness answers, in the terms of HTTP."""
+    """The reply of a witness: HTTP status, body and media type."""
 
     status: int
     body: bytes = b""
@@ -37,7 +37,7 @@ class WitnessReply:
 
 
 class _RequestRejected(Exception):
-    """Carries the reply out of the checks."""
+    """Raised by a failed check; carries the reply to the client."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,10 @@ def encode_request(old_size: int, proof: Sequence[Hash], note: bytes) -> bytes:
 
 
 def parse_request(body: bytes) -> tuple[int, tuple[Hash, ...], bytes]:
-    """Return old size, proof and note of a request that is in the only form we would write."""
+    """Return the old size, the proof and the note of an add-checkpoint request.
+
+    Raises `Malformed` for a request not in the form that `encode_request` writes.
+    """
     head, gap, note = body.partition(b"\n\n")
     try:
         first, *rest = head.decode("ascii").split("\n")
@@ -67,19 +70,19 @@ def parse_request(body: bytes) -> tuple[int, tuple[Hash, ...], bytes]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRefusal:
-    """Why an auditing witness does not cosign a checkpoint."""
+    """The reason why an auditing witness does not cosign a checkpoint."""
 
     why: str
     passing: bool = False
-    """Whether it could not read the log, and may be asked again."""
+    """Whether the refusal is temporary: the witness could not read the log."""
 
 
 AuditCheckpoint = Callable[[Checkpoint], AuditRefusal | None]
-"""Checks the content of a log up to a checkpoint; nothing is refused where nothing was found."""
+"""Audits the content of a log up to a checkpoint; returns None if there is no finding."""
 
 
 class Witness:
-    """One witness with its key, the logs it knows, and what it remembers of each."""
+    """One witness: its key, the logs that it knows, and the last checkpoint of each."""
 
     def __init__(
         self,
@@ -94,18 +97,18 @@ class Witness:
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public half of its key."""
+        """The public key of the witness."""
         return self._key.verifier()
 
     def add_checkpoint(self, body: bytes) -> WitnessReply:
-        """Cosign a checkpoint, or say why not."""
+        """Return the reply to an add-checkpoint request: a cosignature or a refusal."""
         try:
             return self._add(body)
         except _RequestRejected as refused:
             return refused.reply
 
     def latest_checkpoint(self, origin: str) -> bytes | None:
-        """Return the last cosigned checkpoint of a log."""
+        """Return the last cosigned checkpoint of a log, or None if there is none."""
         return self._memory(origin).latest() if origin in self._logs() else None
 
     def _add(self, body: bytes) -> WitnessReply:
@@ -120,7 +123,8 @@ class Witness:
         if old_size != known:
             return WitnessReply(409, f"{known}\n".encode(), SIZE_MEDIA_TYPE)
         self._check_growth(past, proof, checkpoint)
-        # Last of the checks, for it reads the log: only its owner can make a witness do that.
+        # The audit reads the log, which is expensive.  It is the last check, so that only the owner
+        # of the log's signing key can trigger it.
         refusal = self._audit(checkpoint) if self._audit else None
         if refusal is not None:
             raise _RequestRejected(503 if refusal.passing else 422, refusal.why)
@@ -128,8 +132,9 @@ class Witness:
         log = [s for s in note.signatures if s.name == checkpoint.origin]
         kept = Note(note.text, (*log, signature)).encode()
         try:
-            # Remember first, answer second: whoever has our cosignature can rely on our memory.
-            # The memory compares and replaces at once, so two requests cannot pass each other.
+            # Store first, reply second.  In the other order, a crash in between would let the
+            # witness cosign a fork of a tree that it has already cosigned.  `advance` is a
+            # compare-and-swap, so of two concurrent requests only one succeeds.
             memory.advance(latest, kept)
         except ConcurrentUpdate:
             return WitnessReply(409, f"{self._known_size(memory)}\n".encode(), SIZE_MEDIA_TYPE)
@@ -144,7 +149,7 @@ class Witness:
         try:
             return old_size, proof, note, Checkpoint.parse(note.text)
         except Malformed as error:
-            # The empty tree has one root; the protocol wants a wrong one named unprocessable.
+            # The protocol requires 422 for a checkpoint of the empty tree with a wrong root.
             empty = note.text.split("\n")[1:2] == ["0"]
             raise _RequestRejected(422 if empty else 400, str(error)) from None
 

@@ -1,6 +1,6 @@
-"""The nouns and rules of a run, from the request to the answer, each with its recorded form.
+"""The domain types and rules of a run, from the request to the answer, with recorded forms.
 
-Pure, and with the one `fold` by which entries become a run again.
+The package is pure: no I/O and no clock. `fold` is the only way from entries to a run.
 """
 
 from forum.work.acceptance_criteria import (

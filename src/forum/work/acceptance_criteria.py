@@ -1,16 +1,16 @@
-"""What a task demands of its result: lines of `done_when`, most of which code can check.
+"""Acceptance criteria of a task: the lines of `done_when`, most of which code can check.
 
-    contains TEXT          the result holds this text
-    matches REGEX          it matches this pattern, which is one of RE2
-    json [SCHEMA]          it is JSON, and fits this JSON schema
-    command TOOL           the tool, given the result, ends well
-    tests TOOL             the tool, given the result, counts tests: some passed, and none failed
+    contains TEXT          the result contains this text
+    matches REGEX          it matches this RE2 pattern
+    json [SCHEMA]          it is JSON, and valid under this JSON schema
+    command TOOL           the tool succeeds when it is given the result
+    tests TOOL             the tool reports tests for the result: some passed, and none failed
     file PATH sha256:HEX   the file has this digest
 
-Every other line is words, for a judge that can read.
+Every other line is text for a model that judges the result.
 
-Patterns are those of RE2: they are matched in time that grows with the text, whatever the pattern.
-A plan may come from anybody, and a pattern that never ends would take its worker along.
+Patterns use RE2, which matches in time linear in the text for every pattern. A plan may come from
+an untrusted client, and a pattern with exponential backtracking would block its worker.
 """
 
 import json
@@ -32,7 +32,7 @@ class Check(StrEnum):
     """By what a result was judged."""
 
     OUTCOME = "outcome"
-    """Only that the call succeeded and said something: nothing was demanded that code can check."""
+    """Only that the call succeeded with output: there was no criterion for code to check."""
     CONTAINS = "contains"
     MATCHES = "matches"
     JSON = "json"
@@ -41,13 +41,13 @@ class Check(StrEnum):
     TESTS = "tests"
     """A program was run that counts tests: some passed, and none failed."""
     FILE = "file"
-    """A file has the digest that was demanded."""
+    """A file has the required digest."""
     FORM = "form"
-    """What a role says has to have a form: a plan, a choice, a judgement."""
+    """The reply of a role fits its schema: a plan, a choice, a judgement."""
     MODEL = "model"
-    """A model has read it."""
+    """A model judged the result."""
     COVERAGE = "coverage"
-    """The words of the request are found in the answer."""
+    """The words of the request occur in the answer."""
     KEPT = "kept"
     """A shorter answer has lost no fact of the longer one."""
 
@@ -61,21 +61,22 @@ _CHECKS = {
     "file": Check.FILE,
 }
 TOOL_CHECKS = frozenset({Check.COMMAND, Check.TESTS, Check.FILE})
-"""What is checked by having something done: recorded like every effect."""
+"""Criteria that are checked by running something, which is recorded like every tool use."""
 
 MAX_JSON_DEPTH = 64
-"""How deep JSON that others wrote may be nested."""
+"""Nesting limit of JSON written by others."""
 MAX_SCHEMA_CHARS = 16_384
-"""How many letters the JSON schemas of a plan may have: checking so many takes about a second."""
+"""Limit for all JSON schemas of a plan together; checking so many takes about a second."""
 MAX_PATTERN_CHARS = 1_000
-"""How many letters a new pattern may have."""
+"""Length limit of a new pattern."""
 _MAX_PATTERN_BYTES = 1 << 17
-"""How much memory a new pattern may need: the library compiles it in about 3 ms then, and while it
-does, no other thread of the process runs."""
+"""Memory limit of a new pattern. The library then compiles it in about 3 ms, during which no other
+thread of the process runs.
+"""
 _MAX_CACHED_SCHEMAS = 256
-"""How many schemas are kept that were found to be good: each is used again and again."""
+"""How many validated schemas are cached, because each is used many times."""
 _MAX_STEPS = 100_000
-"""How long a value is compared with a schema: references can double the work at every level."""
+"""Step limit for comparing a value with a schema: references can double the work at every level."""
 
 _QUIET = re2.Options()
 _QUIET.log_errors = False
@@ -86,14 +87,14 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """One line: what checks it, and what it says; words are checked by a model."""
+    """One line of `done_when`: its check and the argument; free text is judged by a model."""
 
     check: Check
     what: str
 
 
 def parse_criteria(done_when: str) -> tuple[Criterion, ...]:
-    """Return what is demanded, line by line."""
+    """Return the criteria of `done_when`, line by line."""
     return tuple(_parse_criterion(line.strip()) for line in done_when.splitlines() if line.strip())
 
 
@@ -104,13 +105,13 @@ def _parse_criterion(line: str) -> Criterion:
 
 
 def result_schema(done_when: str) -> bytes:
-    """Return the JSON schema that a result is to fit, if one is demanded."""
+    """Return the first JSON schema that a result must fit, or an empty value."""
     wanted = (d.what for d in parse_criteria(done_when) if d.check is Check.JSON and d.what)
     return next(wanted, "").encode()
 
 
 def check_criterion(demand: Criterion) -> None:
-    """Refuse what code could never check.  Raises `ValueError`."""
+    """Refuse a criterion that code could never check. Raises `ValueError`."""
     check, what = demand.check, demand.what
     if check not in (Check.MODEL, Check.JSON) and not what:
         raise ValueError(f"done when it {check.value} something: say what")
@@ -123,12 +124,12 @@ def check_criterion(demand: Criterion) -> None:
 
 
 def compile_pattern(pattern: str) -> Any:  # noqa: ANN401  the library has no name for it
-    """Return a pattern that is ready to be matched.  Raises `ValueError`."""
+    """Return a compiled pattern. Raises `ValueError`."""
     return _compile(pattern, _QUIET)
 
 
 def check_pattern_size(pattern: str) -> None:
-    """Refuse a pattern that takes long to compile.  Raises `ValueError`."""
+    """Refuse a pattern that takes long to compile. Raises `ValueError`."""
     if len(pattern) > MAX_PATTERN_CHARS:
         raise ValueError(f"a pattern of {len(pattern)} letters; the most is {MAX_PATTERN_CHARS}")
     _compile(pattern, _SMALL)
@@ -143,7 +144,7 @@ def _compile(pattern: str, options: Any) -> Any:  # noqa: ANN401
 
 
 def parse_file_criterion(what: str) -> tuple[str, str]:
-    """Return the path and the digest that it must have.  Raises `ValueError`."""
+    """Return the path and the required digest of a file criterion. Raises `ValueError`."""
     path, _, digest = what.rpartition(" ")
     if not path or not _DIGEST(digest):
         raise ValueError(f"file {what!r}: write file PATH sha256:HEX")
@@ -152,7 +153,7 @@ def parse_file_criterion(what: str) -> tuple[str, str]:
 
 @lru_cache(_MAX_CACHED_SCHEMAS)
 def read_schema(words: str) -> Any:  # noqa: ANN401  what a schema is
-    """Return a JSON schema that can be used; nobody may change it.  Raises `ValueError`."""
+    """Return a validated JSON schema; it is cached, so do not change it. Raises `ValueError`."""
     if len(words) > MAX_SCHEMA_CHARS:
         raise ValueError(f"a JSON schema of {len(words)} letters; the most is {MAX_SCHEMA_CHARS}")
     schema = read_json(words)
@@ -170,10 +171,10 @@ def read_schema(words: str) -> Any:  # noqa: ANN401  what a schema is
 
 
 def patterns_in(words: str) -> Iterator[str]:
-    """Yield the patterns in the text of a JSON schema; none where it is no JSON."""
+    """Yield the patterns in a JSON schema; none if the text is not JSON."""
     try:
         schema = read_json(words)
-    except ValueError:  # whoever reads the schema says so
+    except ValueError:  # reported when the schema itself is read
         return
     for part in _objects_in(schema):
         if isinstance(part.get("pattern"), str):
@@ -182,7 +183,7 @@ def patterns_in(words: str) -> Iterator[str]:
 
 @cache
 def _schema_checker() -> Any:  # noqa: ANN401  a class that the library makes
-    """Return what checks JSON schemas, step by step: large ones take long."""
+    """Return a validator of JSON schemas that counts its steps, because large ones take long."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415  it is slow to import
     from jsonschema.validators import extend  # noqa: PLC0415
 
@@ -207,9 +208,12 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
 
 
 def _check_subschema(part: dict[str, Any]) -> None:
-    """Refuse what would ask somebody else, or match a pattern in any other way than RE2 does."""
+    """Refuse references to other documents, and patterns that RE2 does not match.
+
+    Raises `ValueError`. Removes `$schema`.
+    """
     if isinstance(part.get("$schema"), str):
-        # By its name the library finds a checker of its own, which nothing here bounds.
+        # The library would select a validator by this name, and bypass the one with the step limit.
         del part["$schema"]
     for name in ("$ref", "$dynamicRef"):
         target = part.get(name)
@@ -222,15 +226,16 @@ def _check_subschema(part: dict[str, Any]) -> None:
 
 
 def find_schema_mismatch(schema: Any, value: Any) -> str:  # noqa: ANN401
-    """Return why a value does not fit a schema; nothing if it does.
+    """Return why a value does not fit a schema; an empty string if it does.
 
-    Whoever wrote the one or the other may have wanted it never to end, or to end with an error.
+    Both may come from an attacker who wants the check never to end, or to raise, so steps are
+    limited and errors are returned.
     """
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     try:
-        # The registry is empty: nobody is asked for what a reference means.
+        # An empty registry: no reference is fetched from the network.
         for error in _bounded_checker()(schema, registry=Registry()).iter_errors(value):
             return f"{error.json_path}: {error.message}"[:500]
     except Unresolvable:
@@ -247,7 +252,7 @@ class _StepLimitExceeded(Exception):
 
 
 def _bounded_checker() -> Any:  # noqa: ANN401  a class that the library makes
-    """Return what compares values with schemas, and gives up in the end."""
+    """Return a validator of values with a step limit, RE2 patterns and a fast uniqueness check."""
     from jsonschema import Draft202012Validator, ValidationError  # noqa: PLC0415
     from jsonschema.validators import extend  # noqa: PLC0415
 
@@ -256,6 +261,7 @@ def _bounded_checker() -> Any:  # noqa: ANN401  a class that the library makes
     def counted(check: Callable[..., Any]) -> Callable[..., Any]:
         def step(checker: Any, rule: Any, value: Any, schema: Any) -> Any:  # noqa: ANN401
             nonlocal left
+            # One rule may have many members, such as a list of subschemas: each counts as a step.
             left -= 1 + (len(rule) if isinstance(rule, dict | list) else 0)
             if left < 0:
                 raise _StepLimitExceeded
@@ -281,13 +287,14 @@ def _bounded_checker() -> Any:  # noqa: ANN401  a class that the library makes
 
 
 def _canonical_text(value: Any) -> str:  # noqa: ANN401
-    """Return the same text for all values that JSON calls equal, and no others."""
+    """Return the same text for all values that JSON treats as equal, and only for those."""
     match value:
         case dict():
             members = sorted((repr(name), _canonical_text(part)) for name, part in value.items())
             return "{" + ",".join(chain.from_iterable(members)) + "}"
         case list():
             return "[" + ",".join(map(_canonical_text, value)) + "]"
+        # To JSON Schema 1 and 1.0 are the same number.
         case float() if value.is_integer():
             return str(int(value))
         case _:
@@ -295,9 +302,11 @@ def _canonical_text(value: Any) -> str:  # noqa: ANN401
 
 
 def read_json(words: str) -> Any:  # noqa: ANN401
-    """Return the value that a text is in JSON, of bounded depth.  Raises `ValueError`."""
+    """Return the value of a JSON text with limited depth. Raises `ValueError`."""
+    # The depth is measured before parsing, because the parser is recursive.
     depth = deepest = 0
-    # A string need not end: where it had to, each of its escaped quotes would begin another one.
+    # An unterminated string matches too. If the closing quote were required, the scan would restart
+    # at each of its escaped quotes.
     for mark in re.finditer(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', words, re.DOTALL):
         if mark.group() in "[{":
             depth += 1
@@ -313,11 +322,13 @@ def read_json(words: str) -> Any:  # noqa: ANN401
 
 
 def _reject_constant(name: str) -> float:
+    # Python's parser accepts NaN and Infinity, which are not JSON (RFC 8259 section 6).
     raise ValueError(f"{name} is not JSON")
 
 
 def _parse_finite_float(words: str) -> float:
     number = float(words)
+    # A literal such as 1e999 becomes infinity, which cannot be written as JSON.
     if not isfinite(number):
         raise ValueError("a number is too large")
     return number

@@ -1,4 +1,4 @@
-"""What can be told of an agent before a run depends on it."""
+"""The configuration of an agent as it can be checked before a run depends on it."""
 
 from enum import StrEnum
 
@@ -25,13 +25,13 @@ class AgentInspection(msgspec.Struct, frozen=True):
     key_name: str = ""
     """The variable or the file that holds the key."""
     prices: str = ""
-    """The table of its price."""
+    """The price table that is used."""
     read_usd: int | None = None
-    """The price of a thousand tokens that it reads, in nano-dollars."""
+    """The price of a thousand input tokens, in nano-dollars."""
     said_usd: int | None = None
     call_usd: int | None = None
-    """The price of a call, where that is what is paid for."""
+    """The price of a call, for agents that are paid by the call."""
     problem: str = ""
-    """Why it could not be asked."""
+    """Why the agent cannot be called."""
     warning: str = ""
-    """What somebody should know who has it asked."""
+    """What the operator should know before using the agent."""

@@ -1,19 +1,17 @@
-"""What code can tell of an answer before it is given.
-
-Does it speak of what was asked, is it longer than it need be, has a shorter version lost anything?
-"""
+"""Checks of an answer by code: coverage of the request, length, and facts lost in a revision."""
 
 import re
 from collections.abc import Iterator
 
 MIN_COVERAGE = 0.5
-"""The share of the request's words that an answer should take up."""
+"""The share of the request's terms that an answer should mention."""
 MAX_CONCISE_WORDS = 220
-"""Up to how many words an answer is short enough, whatever it says."""
+"""The number of words up to which no shorter answer is requested."""
 _STEM_CHARS = 5
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NEGATIONS = ("no", "not", "never", "only", "must", "except", "unless")
+# All repetitions are bounded, so that no text takes more than linear time.
 _FACT = re.compile(
     r"`[^`\n]{1,200}`"  # code
     r"|\[[A-Za-z0-9][A-Za-z0-9_.-]{0,39}\]"  # a reference to a result
@@ -37,28 +35,30 @@ _STOP_WORDS = frozenset(
 
 
 def terms_of(text: str) -> frozenset[str]:
-    """Return the beginnings of the words that carry a text."""
+    """Return the stems of the significant words of a text."""
     words = (match.group().casefold() for match in _WORD.finditer(text))
     return frozenset(word[:_STEM_CHARS] for word in words if word not in _STOP_WORDS)
 
 
 def term_coverage(request: str, answer: str) -> float:
-    """Return which share of what the request speaks of is spoken of in the answer."""
+    """Return the share of the request's terms that occur in the answer."""
     wanted = terms_of(request)
     return len(wanted & terms_of(answer)) / len(wanted) if wanted else 1.0
 
 
 def is_long(answer: str) -> bool:
-    """Tell whether an answer is so long that a shorter one is worth asking for."""
+    """Tell whether an answer is so long that a shorter one is worth a call."""
     return len(answer.split()) > MAX_CONCISE_WORDS
 
 
 def find_lost_facts(request: str, before: str, after: str) -> tuple[str, ...]:
     """Return what a revision has lost: terms of the request, and facts of the answer.
 
-    Facts are what can be told apart without understanding: numbers, code, references, addresses,
-    and, each time that they stand there, the small words that turn a sentence around.
+    Facts are recognised without understanding the text: numbers, code, references and URLs.
+    Negations and restrictions such as "not" and "only" must occur as often as before, because
+    dropping one reverses a sentence.
     """
+    # A term counts as lost only if the longer answer had it.
     terms = (terms_of(request) & terms_of(before)) - terms_of(after)
     facts = _count_facts(before)
     kept = _count_facts(after)

@@ -1,7 +1,8 @@
-"""What a text says was done, and which entries show it.
+"""Find statements in a text that something was done, and the entries that support them.
 
-A model that says "all tests pass" may be right.  The record says whether a program ran that counted
-them.  A claim is linked to the outcome that shows it, or it is *unverified*, which accuses nobody.
+A model that writes "all tests pass" may be right; the record shows whether a program ran that
+counted them. A claim is linked to the outcome that supports it, or it is *unverified*, which does
+not mean that it is wrong.
 """
 
 import re
@@ -28,7 +29,7 @@ class ClaimedAction(StrEnum):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of an effect, as far as it can show that something was done."""
+    """The outcome of a tool use, as evidence that something was done."""
 
     entry: str
     tool: str
@@ -42,9 +43,11 @@ class ActionClaim(msgspec.Struct, frozen=True):
     deed: ClaimedAction
     text: str
     receipt: str = ""
-    """The entry that shows it; without one it is unverified."""
+    """The entry that supports the claim; empty if it is unverified."""
 
 
+# Each repeated class is bounded: the text may come from an attacker, and a megabyte of it must be
+# read in time that grows linearly.
 _SENTENCE = re.compile(r"[^.!?\n]{1,600}(?:[.!?](?=\w)[^.!?\n]{0,200})*")
 _ACTION_PATTERNS = (
     (
@@ -79,7 +82,7 @@ _ACTION_PATTERNS = (
 )
 _ANY_ACTION = "|".join(pattern for _, pattern in _ACTION_PATTERNS)
 _compile_pattern = cache(re2.compile)
-"""At first use: few commands look for what was done."""
+"""Compiled at first use, because few commands search for claims."""
 _TOKEN = re.compile(r"[\w./-]{3,}")
 _STOP_WORDS = frozenset(
     re.findall(
@@ -92,8 +95,9 @@ _STOP_WORDS = frozenset(
 
 
 def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[ActionClaim, ...]:
-    """Return what a text says was done, each with the entry that shows it, if there is one."""
+    """Return the claims in a text, each with the entry that supports it, if there is one."""
     words = text[:MAX_READ_BYTES].decode(errors="replace")
+    # Cheap test first: a text without any match need not be split into sentences.
     if not _compile_pattern(_ANY_ACTION).search(words):
         return ()
     found: list[ActionClaim] = []
@@ -118,24 +122,25 @@ def find_claims(text: bytes, receipts: Sequence[Receipt]) -> tuple[ActionClaim, 
 
 
 def read_claims(data: bytes) -> tuple[ActionClaim, ...]:
-    """Return the claims of a body; nothing where there is none, or none that can be read."""
+    """Return the claims of a body; none if it is empty or cannot be read."""
     try:
         return _claims.decode(data) if data else ()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ()
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import: two threads in which msgspec inspects a type at the same time crash the
+# process.
 _claims = msgspec.json.Decoder(tuple[ActionClaim, ...])
 
 
 def count_unverified(claims: Sequence[ActionClaim]) -> int:
-    """Count the claims that no entry shows."""
+    """Count the claims that no entry supports."""
     return sum(1 for claim in claims if not claim.receipt)
 
 
 class _ReceiptEvidence(msgspec.Struct, frozen=True):
-    """What an effect can show: read once, however much is said of it."""
+    """The evidence in one receipt, extracted once for all claims."""
 
     entry: str
     tested: bool
@@ -143,19 +148,24 @@ class _ReceiptEvidence(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_receipt(cls, receipt: Receipt) -> Self:
-        """Read a receipt."""
+        """Extract the evidence of a receipt."""
         tests = count_tests(receipt.result)
         tested = tests.passed > 0 and tests.failed == 0
         return cls(receipt.entry, tested, _tokens(f"{receipt.tool} {receipt.arguments}"))
 
     def shows(self, deed: ClaimedAction, said: frozenset[str]) -> bool:
-        """Tell whether it shares a name with what is said: a file, a program, a recipient."""
+        """Tell whether the receipt supports a claim.
+
+        A claim about tests needs a receipt with passed and no failed tests; any other claim must
+        share a name with the tool call: a file, a program, a recipient.
+        """
         return self.tested if deed is ClaimedAction.TESTS else not self.tokens.isdisjoint(said)
 
 
 def _tokens(text: str) -> frozenset[str]:
     found: set[str] = set()
     for match in _TOKEN.finditer(text[:MAX_READ_BYTES]):
+        # A path counts as a whole and by its file name.
         token = match.group().casefold().strip("./-")
         found.update(part for part in (token, token.rpartition("/")[2]) if len(part) > 2)
     return frozenset(found - _STOP_WORDS)

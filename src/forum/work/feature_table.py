@@ -1,11 +1,11 @@
-"""How often each class has each feature, as bytes in which a few features are found at once.
+"""Packed counts of features by class, with lookup by binary search.
 
-To count the features of a roster takes a thousand times as long as to look up those of a request.
-The bytes are made once and kept; nothing of them is read but what a request asks for.
+Counting the features of a roster takes a thousand times as long as looking up those of a request.
+The table is therefore computed once and cached, and a lookup reads only the rows it needs.
 
     magic, classes: u32, size of each class: u32, features: u32
-    key of each feature: 8 bytes of BLAKE2b, ascending; where its counts begin: u32, in that order
-    counts of each feature: how many: u16, then class: u16 and count: u32 for each
+    key of each feature: 8 bytes of BLAKE2b, ascending; offset of its counts: u32, in that order
+    counts of each feature: number of pairs: u16, then class: u16 and count: u32 for each
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ _COUNT = Struct(">HI")
 
 
 def pack_features(counts: Sequence[Counter[str]]) -> bytes:
-    """Return the table of these classes."""
+    """Return the packed table of these classes."""
     places: dict[str, list[bytes]] = {}
     for place, counter in enumerate(counts):
         for feature, count in counter.items():
@@ -42,7 +42,7 @@ class FeatureTable:
     """Finds the counts of features in packed bytes."""
 
     def __init__(self, data: bytes) -> None:
-        """Read the head of a table.  Raises `Malformed` where the bytes are no whole table."""
+        """Read the header of a table. Raises `Malformed` if the bytes are not a complete table."""
         self._data = data
         try:
             if not data.startswith(MAGIC):
@@ -56,11 +56,12 @@ class FeatureTable:
             last = self._end_of(self._features - 1) if self._features else self._counts
         except error:
             raise Malformed("features", "the table is cut off") from None
+        # A truncated or extended table must not be used: lookups would return wrong counts.
         if last != len(data):
             raise Malformed("features", "the table is cut off")
 
     def find(self, feature: str) -> list[tuple[int, int]]:
-        """Return (class, count) for each class that has a feature, in the order of classes."""
+        """Return (class, count) for each class that has a feature, in class order."""
         key, data = _key(feature), self._data
 
         def key_at(row: int) -> bytes:
@@ -75,7 +76,7 @@ class FeatureTable:
         return [_COUNT.unpack_from(data, first + n * _COUNT.size) for n in range(many)]
 
     def _end_of(self, row: int) -> int:
-        """Return where the counts of a row end."""
+        """Return the offset behind the counts of a row."""
         (start,) = unpack_from(">I", self._data, self._starts + 4 * row)
         (many,) = unpack_from(">H", self._data, self._counts + start)
         return self._counts + int(start) + 2 + int(many) * _COUNT.size

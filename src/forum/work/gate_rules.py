@@ -1,9 +1,9 @@
-"""Gates that an operator forces: rules that no submitter can leave out.
+"""Gate rules of the operator, which no submitter can leave out.
 
-A rule names a tool, a lane, or both.  It is recorded in the policy of every run that is accepted
-under it, so that a stranger can compare the effects of a run with the rules that held for it.
-Whatever a rule cannot read counts as a match: an amount that is missing, written twice or not a
-number must not pass for a small one.
+A rule names a tool, a lane, or both. It is recorded in the policy of every run that is accepted
+under it, so that an independent verifier can compare the run's tool uses with its rules. Rules fail
+closed: an amount that is missing, given twice or not a number counts as a match, so that it cannot
+pass for a small one.
 """
 
 import json
@@ -17,59 +17,61 @@ from typing import Any, NoReturn
 import msgspec
 
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?").fullmatch
-"""A number in a string that every tool reads alike: no exponent, plus sign or foreign digit."""
+"""A decimal that every tool parses alike: no exponent, plus sign or non-ASCII digit."""
 
 
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One rule of an operator: what has to be approved by a person."""
+    """One rule of an operator: what a person has to approve."""
 
     name: str
     tool: str = ""
-    """A pattern (`*`, `?`, `[abc]`) for names of tools.  Without one, tasks are approved."""
+    """A pattern (`*`, `?`, `[abc]`) for tool names; without one, the rule is about tasks."""
     lane: str = ""
-    """The lane of the tasks that it is about; without one, every lane."""
+    """The lane of the tasks that the rule is about; empty for every lane."""
     argument: str = ""
     """The argument of the tool that holds an amount."""
     above: str = ""
-    """Up to this amount nobody is asked; a decimal number."""
+    """The amount up to which no approval is needed; a decimal number."""
 
     def holds_for_task(self, lane: str) -> bool:
-        """Tell whether a task of this lane has to be approved before it begins."""
+        """Tell whether a task of this lane needs approval before it begins."""
         return not self.tool and self.lane == lane
 
     def holds_for_tool(self, tool: str, lane: str) -> bool:
-        """Tell whether a use of this tool may have to be approved.
+        """Tell whether a use of this tool may need approval.
 
-        A task without a lane counts as one of every lane: leaving the lane out must not open a
-        way around the rule.
+        A task without a lane counts as one of every lane: otherwise a submitter could avoid the
+        rule by leaving out the lane.
         """
         return (
+            # A rule without a tool is about tasks and never matches a tool use.
             bool(self.tool)
             and fnmatchcase(tool, self.tool)
             and self.lane in ("", lane or self.lane)
         )
 
     def holds_for_use(self, tool: str, lane: str, arguments: str) -> bool:
-        """Tell whether a person has to approve this very use of a tool."""
+        """Tell whether this use of a tool needs approval."""
         if not self.holds_for_tool(tool, lane):
             return False
         if not self.argument:
             return True
         amount = _read_amount(arguments, self.argument)
+        # A negative amount needs approval as well: it is not simply a small one.
         return amount is None or not 0 <= amount <= Decimal(self.above)
 
 
 def rule_for_use(
     rules: Iterable[GateRule], tool: str, lane: str, arguments: str
 ) -> GateRule | None:
-    """Return the first rule by which a use of a tool has to be approved."""
+    """Return the first rule that requires approval for this use of a tool."""
     return next((rule for rule in rules if rule.holds_for_use(tool, lane, arguments)), None)
 
 
 def _read_amount(arguments: str, name: str) -> Decimal | None:
-    """Return a named argument as a number; nothing where it is not there, or not exactly one."""
+    """Return a named argument as a number; None if it is missing or ambiguous."""
     try:
-        # Two members of one name mean one thing to this parser and perhaps another to the tool.
+        # Of two members with one name, this parser might use one and the tool the other.
         given = json.loads(
             arguments,
             object_pairs_hook=_reject_duplicates,
@@ -87,15 +89,15 @@ def _read_amount(arguments: str, name: str) -> Decimal | None:
 
 
 def _reject_duplicates(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Many tools bind arguments to their parameters without regard to case: "Amount" behind
-    # "amount" is a second one to them.
+    # Many tools bind arguments to parameters regardless of case: to them "Amount" after "amount" is
+    # a second value.
     if len({_fold(name) for name, _ in members}) != len(members):
         raise ValueError("a member is written twice")
     return dict(members)
 
 
 def _fold(name: str) -> str:
-    """Return the form that names have in common which differ in case or in width only."""
+    """Return a form that is equal for names that differ only in case or width."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 

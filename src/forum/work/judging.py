@@ -1,4 +1,4 @@
-"""Whether a result does what was asked for, as far as code can tell."""
+"""Judge a result by its acceptance criteria, as far as code can."""
 
 import msgspec
 import re2
@@ -17,11 +17,11 @@ from forum.work.acceptance_criteria import (
 )
 
 MAX_READ_BYTES = 1 << 20
-"""How much of an output is looked at."""
+"""How much of an output is examined."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What was checked, and what came out."""
+    """A check and its result."""
 
     passed: bool
     check: Check
@@ -29,10 +29,11 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
-    """Judge an output by what its task demands, as far as that needs nothing but the output.
+    """Judge an output by the criteria that need nothing but the output.
 
-    What needs a tool or a model is checked afterwards, by `judge_tool_result` and by a judge that
-    can read.  Without either, the verdict names as its check the outcome of the call alone.
+    Criteria that need a tool or a model are skipped here; `judge_tool_result` and a judging model
+    check them afterwards. If no criterion was checked, the judgement names the call's outcome as
+    its check.
     """
     if outcome is not Outcome.OK:
         return Judgement(passed=False, check=Check.OUTCOME, reason=outcome.value)
@@ -50,7 +51,7 @@ def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
 
 
 def _find_fault(demand: Criterion, text: str) -> str:
-    """Return why a text does not meet a demand; nothing if it does."""
+    """Return why a text does not meet a criterion; an empty string if it does."""
     match demand.check:
         case Check.CONTAINS:
             return "" if demand.what in text else "not-contained"
@@ -71,7 +72,7 @@ def _find_fault(demand: Criterion, text: str) -> str:
 
 
 def judge_tool_result(demand: Criterion, outcome: Outcome, said: bytes) -> Judgement:
-    """Judge by what a tool has said that was used for a demand."""
+    """Judge by the result of the tool that was run for a criterion."""
     reason = _find_tool_fault(demand, said.decode(errors="replace"))
     if outcome is not Outcome.OK:
         reason = outcome.value
@@ -81,6 +82,7 @@ def judge_tool_result(demand: Criterion, outcome: Outcome, said: bytes) -> Judge
 def _find_tool_fault(demand: Criterion, said: str) -> str:
     if demand.check is Check.TESTS:
         tests = count_tests(said)
+        # A tool that counted no tests at all has shown nothing, so zero passed tests fail as well.
         if tests.failed:
             return "tests-failed"
         return "" if tests.passed else "no-tests"
@@ -90,7 +92,7 @@ def _find_tool_fault(demand: Criterion, said: str) -> str:
 
 
 class CountedTests(msgspec.Struct, frozen=True):
-    """How many tests a program says to have run.  None at all is no success."""
+    """The test counts in a program's output; zero tests are not a success."""
 
     passed: int = 0
     failed: int = 0
@@ -106,7 +108,8 @@ _UNITTEST = re2.compile(r"\bRan (\d{1,9}) tests? in [0-9.]+s\s+OK\b")
 
 
 def count_tests(said: str) -> CountedTests:
-    """Return the counts in the closing lines of the usual runners of tests: the last ones count."""
+    """Return the counts in the summary lines of common test runners; the last match counts."""
+    # The summary is at the end; the limit bounds the time for a huge output.
     tail = said[-20_000:]
     found: dict[str, int] = {}
     for name, pattern in _COUNTS:

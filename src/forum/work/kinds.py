@@ -1,7 +1,7 @@
 """The kinds of entries that a run consists of, each with its facts.
 
-Facts are texts, counts and closed enums: they stay when bodies are erased, so that a failed step
-stays visibly failed, and a stranger's verifier needs no more to read them.
+Facts are texts, counts and closed enums. They stay when bodies are erased, so that a failed step
+remains visible as failed, and an independent verifier needs nothing else to read them.
 """
 
 from enum import StrEnum
@@ -13,29 +13,32 @@ from forum.work.acceptance_criteria import Check
 from forum.work.policy import Answer
 
 CONTROL = "control"
-"""The strand in which others ask a run to end."""
+"""The strand in which cancellation is requested."""
 
 
 MAX_NAME_CHARS = 128
 
 
 def sanitize_name(name: str) -> str:
-    """Return what facts and prompts tell of a name that others chose: one short line of text."""
+    """Return a name chosen by others as one short printable line, for facts and prompts."""
+    # Agents and providers choose such names freely; none of them may make an entry invalid and
+    # thereby end a run.
     return "".join(c if c.isprintable() else " " for c in name[:MAX_NAME_CHARS])
 
 
 ROLE_PREFIX = "@"
-"""What the name of a role's task begins with, and that of no task of a plan."""
+"""The prefix of a role's task name; names of a plan's tasks cannot begin with it."""
 
 
 TURN_PREFIX = "~"
-"""What the name of a turn in a deliberation begins with."""
+"""The prefix of the name of a turn in a deliberation."""
 
+# The name of a task in a plan starts with a letter or a digit, so prefixed names are distinct.
 _STRAND_PREFIXES = {"task": "", "role": ROLE_PREFIX, "turn": TURN_PREFIX}
 
 
 def task_strand(task: str) -> str:
-    """Return the strand of a task; what a role does, or a seat says, stands apart from the work."""
+    """Return the strand of a task; roles and turns have strands apart from the plan's tasks."""
     for place, prefix in _STRAND_PREFIXES.items():
         if prefix and task.startswith(prefix):
             return f"{place}/{task[1:]}"
@@ -43,7 +46,7 @@ def task_strand(task: str) -> str:
 
 
 def task_of_strand(strand: str) -> str | None:
-    """Return whose strand this is, if it is that of a task, a role or a turn."""
+    """Return the name of the task, role or turn of a strand; None for any other strand."""
     place, _, name = strand.partition("/")
     prefix = _STRAND_PREFIXES.get(place)
     return None if prefix is None or not name else prefix + name
@@ -71,11 +74,11 @@ class AcceptedFacts(Facts, frozen=True):
     parent_task: str = ""
     fork_run: str = ""
     fork_index: Count = 0
-    """Replies with an index up to this one are taken from the run that this one forks."""
+    """Replies with an index up to this one are taken from the forked run."""
 
     @property
     def cap(self) -> Amount:
-        """What its calls may use."""
+        """The limits of the run's calls."""
         return Amount(self.usd, self.tokens, self.calls)
 
 
@@ -83,14 +86,14 @@ class Basis(StrEnum):
     """By what a lane was chosen."""
 
     GIVEN = "given"
-    """Whoever asked has named it."""
+    """The submitter named the lane."""
     LEXICAL = "lexical"
     SEMANTIC = "semantic"
     CLASSIFIER = "classifier"
 
 
 class RouteFacts(Facts, frozen=True):
-    """The lane that a request belongs to, or that none could be told.  Body: the evidence."""
+    """The lane of a request, or an empty one if none was certain. Body: the evidence."""
 
     lane: str
     basis: Basis
@@ -98,13 +101,13 @@ class RouteFacts(Facts, frozen=True):
     """In thousandths."""
     runner_up: str = ""
     margin: Count = 0
-    """How far the runner-up lies behind, in thousandths."""
+    """The distance to the runner-up's score, in thousandths."""
     roster: str = ""
-    """The digest of the lanes that there were to choose from."""
+    """The digest of the roster that was used."""
 
 
 class PlanFacts(Facts, frozen=True):
-    """The plan that is carried out; its body holds every instruction in full."""
+    """The plan to execute; the body holds every instruction in full."""
 
     tasks: Count
 
@@ -120,15 +123,15 @@ class Why(StrEnum):
     DEADLINE = "deadline"
     CANCELLED = "cancelled"
     OVERSIZE = "oversize"
-    """It said more than is kept."""
+    """The reply was longer than the limit."""
     THROTTLED = "throttled"
-    """The provider wants to be left alone for a while: the call is made again."""
+    """The provider throttled the call; it is made again."""
     CUT = "cut"
-    """Only the beginning of the reply came."""
+    """Only the beginning of the reply arrived."""
 
 
 class CallFacts(Facts, frozen=True):
-    """A call is about to be made; what it can cost at most is reserved.  Body: the prompt."""
+    """A call about to be made, with its maximum cost reserved. Body: the prompt."""
 
     agent: str
     model: str
@@ -137,13 +140,13 @@ class CallFacts(Facts, frozen=True):
     usd: Count = 0
     tokens: Count = 0
     milliseconds: Count = 0
-    """How long it may take."""
+    """The time limit of the call."""
     role: str = ""
-    """What it is made for, if not for the work itself."""
+    """The role that makes the call; empty for the task's own work."""
 
     @property
     def reserved(self) -> Amount:
-        """What is reserved for it."""
+        """The reserved amount."""
         return Amount(self.usd, self.tokens, 1)
 
 
@@ -152,11 +155,11 @@ class ReplyOrigin(StrEnum):
 
     LIVE = "live"
     RECORDED = "recorded"
-    """It is taken from the run that this one forks, and was paid there."""
+    """Copied from the forked run, which paid for it."""
 
 
 class ReplyFacts(Facts, frozen=True):
-    """How a call ended and what it cost.  Bodies: the output, the tools it wants, an error."""
+    """How a call ended and what it cost. Bodies: the output, requested tool calls, an error."""
 
     outcome: Outcome
     why: Why = Why.NONE
@@ -164,40 +167,40 @@ class ReplyFacts(Facts, frozen=True):
     tokens: Count = 0
     milliseconds: Count = 0
     code: str = ""
-    """What the agent's system says of an error: an exit status, an HTTP status."""
+    """The code of an error from the agent's system: an exit status or an HTTP status."""
     overrun_usd: Count = 0
-    """By how much the bill passed what was reserved."""
+    """By how much the bill exceeded the reservation."""
     overrun_tokens: Count = 0
     source: ReplyOrigin = ReplyOrigin.LIVE
     input_tokens: Count = 0
-    """Of the tokens, those that were read."""
+    """The part of the tokens that was input."""
     model: str = ""
-    """Who answered, as the provider says."""
+    """The model that replied, as reported by the provider."""
     prices: str = ""
-    """The price table by which the cost was computed."""
+    """The price table from which the cost was computed."""
     pause: Count = 0
-    """For how many milliseconds the provider wants to be left alone."""
+    """The delay before the next call that the provider asked for, in milliseconds."""
 
 
 class IntentFacts(Facts, frozen=True):
-    """An effect is about to happen.  Body: its arguments."""
+    """A tool about to be used. Body: its arguments."""
 
     tool: str
     again: str = ""
-    """The entry of the first intent of this very effect, where an earlier attempt had it too."""
+    """The entry of the first intent of the same effect, if an earlier attempt recorded one."""
 
 
 class OutcomeFacts(Facts, frozen=True):
-    """What became of an effect.  Body: the result.
+    """The outcome of a tool use. Body: the result.
 
-    `indeterminate`: the worker died in between; a person is asked.
+    `indeterminate`: the worker died before the outcome was recorded; a person is asked.
     """
 
     outcome: Outcome
     why: Why = Why.NONE
     code: str = ""
     known: str = ""
-    """The entry in which the effect is recorded that this one would have repeated."""
+    """The entry that records the same effect, which was therefore not repeated."""
 
 
 class Next(StrEnum):
@@ -213,10 +216,10 @@ class Independence(StrEnum):
     """Whether the one who judged is another than the one who was judged; computed, not claimed."""
 
     NONE = ""
-    """No model has judged."""
+    """No model was the judge."""
     YES = "independent"
     NO = "not-independent"
-    """The same model has judged what it said itself."""
+    """The judge is the same model as the author."""
 
 
 class VerdictFacts(Facts, frozen=True):
@@ -233,19 +236,19 @@ class VerdictFacts(Facts, frozen=True):
     pause: Count = 0
     """Milliseconds before the next attempt."""
     judge: str = ""
-    """The agent that has judged, where code could not."""
+    """The agent that judged, where code could not."""
     independence: Independence = Independence.NONE
     claims: Count = 0
-    """How often the result says that something was done."""
+    """How many statements of completed actions the result contains."""
     unverified: Count = 0
-    """For how many of those no entry shows it."""
+    """How many of them no entry supports."""
 
 
 class CheckFacts(Facts, frozen=True):
     """The answer was looked at before it was given.  Body: what was said of it."""
 
     subject: str
-    """`intent`, `delivery`, or the tool that verified it."""
+    """`intent`, `delivery`, or the name of the verifying tool."""
     outcome: Outcome
     check: Check
     reason: str = ""
@@ -254,7 +257,7 @@ class CheckFacts(Facts, frozen=True):
 
 
 class SkipFacts(Facts, frozen=True):
-    """A task was not run, because of another one, or because the run was stopped."""
+    """A task was not run, because of another task or because the run was stopped."""
 
     cause: str
     """The task that did not pass, or `stop`."""
@@ -269,20 +272,20 @@ class StopReason(StrEnum):
     REPEAT = "repeat"
     """The same call gave the same reply too often."""
     PING_PONG = "ping-pong"
-    """Two agents said the same to each other again and again."""
+    """Two agents alternated with the same replies too often."""
     TURNS = "turns"
     LOST = "lost"
     """Workers died too often at the same step."""
     CANCELLED = "cancelled"
     REJECTED = "rejected"
     ERROR = "error"
-    """What it needs of the record could not be read."""
+    """A needed part of the record could not be read."""
     ROLE = "role"
-    """A role did not do its part: there is no plan that can be run, or no answer."""
+    """A role produced no usable plan or no answer."""
 
 
 class StopFacts(Facts, frozen=True):
-    """A task or a run was stopped.  Body of a run's: what was spent, by agent."""
+    """A task or a run was stopped. Body, for a run: the amounts spent, by agent."""
 
     reason: StopReason
     limit: str = ""
@@ -290,11 +293,11 @@ class StopFacts(Facts, frozen=True):
     used: Count = 0
     cap: Count = 0
     by: str = ""
-    """The task that met the limit."""
+    """The task that reached the limit."""
 
 
 class GateOpenFacts(Facts, frozen=True):
-    """Something waits for a person.  Body: what is to be approved."""
+    """A gate that waits for a person. Body: the content to approve."""
 
     subject: str
     milliseconds: Count
@@ -302,20 +305,20 @@ class GateOpenFacts(Facts, frozen=True):
 
 
 class GateEditFacts(Facts, frozen=True):
-    """What is to be approved was changed.  Body: what it is now."""
+    """The content to approve was changed. Body: the new content."""
 
     replaces: str
-    """The digest of what was shown before."""
+    """The digest of the content shown before."""
 
 
 class Decider(StrEnum):
     """Who decided at a gate, where nobody showed a credential."""
 
     PERSON = "person"
-    """Somebody; release 0.1 recorded no more than that."""
+    """A person; release 0.1 recorded no more than that."""
     DEADLINE = "deadline"
     END = "end"
-    """The run ended before anybody had decided."""
+    """The run ended before a decision."""
 
 
 class GateDecisionFacts(Facts, frozen=True):
@@ -332,15 +335,17 @@ class Authority(StrEnum):
     PERSON = "person"
     """A token of an identity provider, which names a person."""
     KEY = "key"
-    """A key of the ledger; the actor of the entry names it."""
+    """An API key of the ledger; the actor of the entry names it."""
     OPERATOR = "operator"
-    """The operator's token, or a user of the operating system who may write to the ledger."""
+    """The operator token, or an operating system user with write access to the ledger."""
 
 
 IDENTITY = "identity"
-"""The body of a decision that says who the person was."""
+"""The body of a decision that identifies the person."""
 
 
+# A second kind, because the facts of a released kind do not change. Decisions of the engine itself
+# stay `gate.decision/1`, so that a replay of an old run records what that run recorded.
 class GateDecisionByFacts(Facts, frozen=True):
     """The same as `GateDecisionFacts`, by somebody who had to show that they may.
 
@@ -353,34 +358,36 @@ class GateDecisionByFacts(Facts, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The body `identity` of a decision: whom a token names, and who issued it."""
+    """The body `identity` of a decision: the subject and the issuer of the token."""
 
     subject: str
     issuer: str
 
 
 GateDecision = GateDecisionFacts | GateDecisionByFacts
-"""What is recorded at the end of a gate."""
+"""The entry that ends a gate."""
 
 
 class CancelFacts(Facts, frozen=True):
-    """Somebody wants a run to end."""
+    """A request to cancel a run."""
 
 
+# Takes the last position of the control strand before the run is closed: a late request to cancel
+# finds its position taken, and no entry can follow the close of a run.
 class ControlCloseFacts(Facts, frozen=True):
-    """The run has ended; nobody can ask for it any more."""
+    """The run has ended, and cancellation can no longer be requested."""
 
 
 class InterruptionFacts(Facts, frozen=True):
-    """Whoever carried a run out was told to stop: nobody goes on with it until it is resumed."""
+    """The driver of a run was told to stop; no worker continues the run until it is resumed."""
 
 
 class ResumptionFacts(Facts, frozen=True):
-    """An interrupted run is to be carried out again."""
+    """An interrupted run may be executed again."""
 
 
 class DelegationFacts(Facts, frozen=True):
-    """A task is carried out by a run of its own, which gets an allotment."""
+    """A task is executed by a run of its own, with a part of the budget."""
 
     run: str
     usd: Count = NO_LIMIT
@@ -389,14 +396,14 @@ class DelegationFacts(Facts, frozen=True):
 
     @property
     def allotment(self) -> Amount:
-        """What the run may use."""
+        """The limits of the inner run."""
         return Amount(self.usd, self.tokens, self.calls)
 
 
 class AnswerFacts(Facts, frozen=True):
-    """The one answer of a run, from the results that it names as parents.
+    """The answer of a run; its parents are the results that it is made from.
 
-    Bodies: its text; what it says was done, and which entries show it.
+    Bodies: the text, and the actions that it claims with the entries that support them.
     """
 
     outcome: Outcome
@@ -405,6 +412,8 @@ class AnswerFacts(Facts, frozen=True):
     unverified: Count = 0
 
 
+# The names are part of the released format: facts of a released kind do not change, and new facts
+# need a new version.
 WORK_KINDS = Kinds(
     [
         Kind("accepted/1", AcceptedFacts, frozenset({"request", "policy"})),

@@ -1,4 +1,4 @@
-"""Who deliberates on a request, and by which rules; recorded with its policy."""
+"""Panels: the agents that deliberate on a request and their rules, recorded with the policy."""
 
 from collections.abc import Sequence
 from itertools import cycle
@@ -14,12 +14,12 @@ MAX_SHARE = 1000
 
 
 class Seat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A place on a panel."""
+    """A seat on a panel."""
 
     agent: str = ""
-    """Who sits there, by name."""
+    """The name of the agent in this seat."""
     briefing: str = ""
-    """What that agent is told about itself."""
+    """Instructions about the role of that agent."""
 
 
 class Council(
@@ -30,27 +30,27 @@ class Council(
     tag="council",
     tag_field="protocol",
 ):
-    """Sealed ballots, an anonymous exchange, and a vote that code counts."""
+    """A council: sealed ballots, an anonymous exchange, and a vote counted by code."""
 
     seats: tuple[Seat, ...] = (Seat(),) * 5
     options: tuple[str, ...] = ()
-    """The answers there are to choose from; without them any text may be one."""
+    """The possible answers; without them any text may be one."""
     baseline: Count = 3
-    """How many seats answer first; where they agree, nobody else is asked.  0: no such gate."""
+    """How many seats answer first; if they agree, no other seat is asked. 0: no such shortcut."""
     threshold: Count = 1000
-    """The share of those, in thousandths, that has to agree."""
+    """The share of the baseline that has to agree, in thousandths."""
     rounds: Count = 2
-    """How often ballots may be exchanged, at most."""
+    """Limit of rounds in which ballots are exchanged."""
     peers: Count = 2
-    """How many of the others each seat reads."""
+    """How many other ballots each seat reads."""
     judge: str | None = None
-    """Who compares open answers where the vote has no majority."""
+    """The agent that compares open answers if the vote has no majority."""
     check: str = ""
-    """The tool that tells whether an answer holds."""
+    """The tool that checks an answer."""
 
     @property
     def speakers(self) -> frozenset[str]:
-        """The agents that are asked."""
+        """The names of all agents that are called."""
         judges = () if self.judge is None else (self.judge,)
         return frozenset([*(seat.agent for seat in self.seats), *judges])
 
@@ -66,13 +66,13 @@ class Symposium(
     """The open protocol of that name, version 1.0.0, whose artifacts other programs read."""
 
     config: dict[str, Any]
-    """As the protocol has it: `forum.deliberation` reads it."""
+    """The configuration of the protocol; `forum.deliberation` reads it."""
     agents: dict[str, str] = {}
-    """Which agent of the policy speaks for each id of the config."""
+    """The agent of the policy for each id of the configuration."""
 
     @property
     def speakers(self) -> frozenset[str]:
-        """The agents that are asked."""
+        """The names of all agents that are called."""
         return frozenset(self.agents.values())
 
 
@@ -80,7 +80,7 @@ Panel = Council | Symposium
 
 
 def fill_seats(council: Council, agents: Sequence[str]) -> Council:
-    """Return a council whose empty seats these agents have taken, one after another."""
+    """Return a council whose empty seats are filled with these agents in turn."""
     if not agents:
         return council
     taken = cycle(agents)
@@ -92,12 +92,13 @@ def fill_seats(council: Council, agents: Sequence[str]) -> Council:
 
 
 def normalize_answer(answer: str) -> str:
-    """Return what two answers have in common that say the same.
+    """Return a normalised answer, equal for answers that mean the same.
 
-    Only what carries no meaning is left out: `.5` is not 5, `5!` is not 5, and `!x` is not x.
+    Only characters without meaning are removed: `.5` is not 5, `5!` is not 5, and `!x` is not x.
     """
     words = " ".join(answer.casefold().split()).rstrip(" .")
-    # By places: whoever writes nothing but quotation marks must not have us copy all of them often.
+    # Move indexes instead of slicing: an answer of nothing but quotation marks would otherwise be
+    # copied once per pair, in quadratic time.
     first, last = 0, len(words)
     while last - first > 1 and words[first] == words[last - 1] and words[first] in "\"'`":
         first, last = first + 1, last - 1

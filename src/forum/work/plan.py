@@ -1,7 +1,7 @@
-"""What is to be done: a request, and the plan of tasks that answers it.
+"""Plans: the tasks that answer a request, and the budget of a run.
 
-A plan that cannot be run cannot be made: tasks have different names, wait only for tasks that are
-there, and never for themselves.
+Constructing a `Plan` validates it. The names of its tasks are unique, every dependency is in the
+plan, and there are no cycles.
 """
 
 import re
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}").fullmatch
 
 
 class RunBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a run may use: nano-dollars, tokens, calls, milliseconds, and runs within runs."""
+    """Limits of a run: nano-dollars, tokens, calls, milliseconds, and depth of inner runs."""
 
     usd: Count = NO_LIMIT
     tokens: Count = NO_LIMIT
@@ -32,16 +32,17 @@ class RunBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     @property
     def cap(self) -> Amount:
-        """The part of it that is spent call by call."""
+        """The part of the budget that calls spend."""
         return Amount(self.usd, self.tokens, self.calls)
 
     def capped_by(self, ceiling: "RunBudget") -> "RunBudget":
-        """Return this budget, as far as another one allows it."""
+        """Return the lower of both budgets, limit by limit."""
         return RunBudget(
             *(min(getattr(self, name), getattr(ceiling, name)) for name in self.__struct_fields__)
         )
 
 
+# Unknown members are refused: a misspelled `needs` would be a dependency that nothing waits for.
 class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One instruction to one agent, or a plan of its own, and how to tell that it was done."""
 
@@ -49,22 +50,22 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     instruction: str
     done_when: str = ""
     needs: tuple[str, ...] = ()
-    """Tasks whose output it is given."""
+    """Tasks whose output this task receives."""
     after: tuple[str, ...] = ()
-    """Tasks that it only follows."""
+    """Tasks that must pass first, without passing on their output."""
     agent: str = ""
     tasks: tuple["Task", ...] = ()
-    """A plan within the plan: a run of its own, paid from an allotment."""
+    """An inner plan, executed by a run of its own with a part of the budget."""
     budget: RunBudget = RunBudget()
-    """The most that the plan within may use."""
+    """The limit of the inner plan."""
     lane: str = ""
-    """The lane whose instructions, tools and agent it is done with."""
+    """The lane whose instructions, tools and agent the task uses."""
     panel: Council | None = None
-    """Who deliberates on it: a run of its own, paid from an allotment."""
+    """The panel that deliberates on the task, in a run of its own with a part of the budget."""
 
     @property
     def is_delegated(self) -> bool:
-        """Whether a run of its own carries it out."""
+        """Whether a run of its own executes the task."""
         return bool(self.tasks) or self.panel is not None
 
     @property
@@ -74,7 +75,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Tasks that can be run: each as soon as those that it waits for have passed."""
+    """Tasks that can be executed: each starts as soon as its upstream tasks have passed."""
 
     tasks: tuple[Task, ...]
 
@@ -84,6 +85,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         if len(self.tasks) > MAX_TASKS:
             raise BadPlan(f"{len(self.tasks)} tasks; the most is {MAX_TASKS}")
         nesting = _count_nesting(self.tasks)
+        # Inner plans are validated recursively, so their depth is limited first.
         if nesting > MAX_NESTING:
             raise BadPlan(f"{nesting} plans within each other; the most is {MAX_NESTING}")
         if len(self.by_id) < len(self.tasks):
@@ -105,16 +107,17 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         if task.tasks and task.panel:
             raise BadPlan(f"task {task.id!r} has both a plan and a panel of its own")
         if task.tasks:
+            # Constructing the inner plan validates it.
             Plan(task.tasks)
 
     @cached_property
     def by_id(self) -> Mapping[str, Task]:
-        """The tasks by their names."""
+        """The tasks by name."""
         return {task.id: task for task in self.tasks}
 
     @cached_property
     def dependants(self) -> Mapping[str, tuple[str, ...]]:
-        """Who waits for each task, in the order of the plan."""
+        """The names of the tasks that wait for each task, in plan order."""
         found: dict[str, list[str]] = {task.id: [] for task in self.tasks}
         for task in self.tasks:
             for name in task.upstream:
@@ -123,29 +126,29 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     @property
     def final_tasks(self) -> tuple[Task, ...]:
-        """The tasks that nobody waits for: their results are the answer."""
+        """The tasks that no other task waits for; their results form the answer."""
         return tuple(task for task in self.tasks if not self.dependants[task.id])
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all tasks, those of plans within included."""
+        """The names of all tasks, including those of inner plans."""
         return frozenset(task.id for task in _walk_tasks(self.tasks))
 
     @property
     def all_tasks(self) -> tuple[Task, ...]:
-        """The tasks, and those of plans within."""
+        """All tasks, including those of inner plans."""
         return tuple(_walk_tasks(self.tasks))
 
 
 class RolePlan(Plan, frozen=True):
-    """What roles or seats have to do beside the work, or nothing: none of a plan's tasks."""
+    """Tasks of roles or seats, or none at all; not validated as a plan."""
 
     def __post_init__(self) -> None:
         pass
 
 
 def check_task_name(name: str) -> None:
-    """Refuse what is no name for a task.  Raises `BadPlan`."""
+    """Check the name of a task. Raises `BadPlan`."""
     if not _NAME(name):
         raise BadPlan(
             f"{name!r} is no name for a task: letters, digits, and _.- between them, "
@@ -154,12 +157,12 @@ def check_task_name(name: str) -> None:
 
 
 def single_task_plan(request: str, lane: str = "") -> Plan:
-    """Return the plan of a request that nobody has divided into tasks."""
+    """Return a plan with one task for the whole request."""
     return Plan((Task("answer", request, lane=lane),))
 
 
 def write_plan(plan: Plan) -> bytes:
-    """Return the recorded form of a plan."""
+    """Return the recorded form of a plan. Raises `Malformed`."""
     try:
         return msgspec.json.encode(plan)
     except UnicodeError as error:
@@ -167,7 +170,7 @@ def write_plan(plan: Plan) -> bytes:
 
 
 def read_plan(data: bytes) -> Plan:
-    """Return the plan with this recorded form."""
+    """Return the plan with this recorded form. Raises `Malformed`."""
     try:
         return _plan.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -175,7 +178,11 @@ def read_plan(data: bytes) -> Plan:
 
 
 def read_new_plan(data: bytes) -> Plan:
-    """Return a plan that somebody sent, if it is not too large.  Raises `BadPlan`, `Malformed`."""
+    """Return a plan from a client or model, if it is within the size limits.
+
+    Raises `BadPlan`, `Malformed`.
+    """
+    # The limits are checked on an unvalidated plan, because validating a huge one takes too long.
     try:
         check_plan_size(_unchecked_plan.decode(data).tasks)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -184,13 +191,13 @@ def read_new_plan(data: bytes) -> Plan:
 
 
 class _UncheckedPlan(msgspec.Struct, frozen=True):
-    """A plan of which nothing was checked."""
+    """A plan that is decoded without validation."""
 
     tasks: tuple[Task, ...]
 
 
-# Made once, here: msgspec takes a type in at its first use, and two threads that do so at the same
-# time crash the process.
+# Created at import: msgspec inspects a type at its first use, and two threads that do so at the
+# same time crash the process.
 _plan = msgspec.json.Decoder(Plan)
 _unchecked_plan = msgspec.json.Decoder(_UncheckedPlan)
 
@@ -207,7 +214,7 @@ def _walk_tasks(tasks: tuple[Task, ...]) -> Iterator[Task]:
 
 
 def _count_nesting(tasks: tuple[Task, ...]) -> int:
-    """Count the plans within each other, level by level: the stack may be shorter than they are."""
+    """Count the levels of inner plans, without recursion: the nesting may exceed the stack."""
     levels = 0
     while tasks:
         levels += 1
@@ -216,7 +223,7 @@ def _count_nesting(tasks: tuple[Task, ...]) -> int:
 
 
 def _check_criteria(task: Task) -> None:
-    """Refuse what code is to check, and never could."""
+    """Refuse criteria that code could never check. Raises `BadPlan`."""
     for demand in parse_criteria(task.done_when):
         count_step()
         try:
@@ -227,6 +234,7 @@ def _check_criteria(task: Task) -> None:
 
 def _find_unreachable(tasks: tuple[Task, ...]) -> list[str]:
     """Return the tasks that a run would never reach: those in a cycle, and those behind one."""
+    # Topological sort (Kahn): the tasks that never become ready are in a cycle or behind one.
     missing = {task.id: len(task.upstream) for task in tasks}
     behind: dict[str, list[str]] = {task.id: [] for task in tasks}
     for task in tasks:

@@ -1,7 +1,7 @@
-"""How large a plan from somebody else may be.
+"""Size limits of plans from clients, editors and models.
 
-These limits hold when a plan is accepted, edited, or written by a model.  They do not hold for
-plans that were recorded before: what is in the record can always be read.
+The limits apply when a plan is accepted, edited, or written by a model. They do not apply to
+recorded plans, so that every record stays readable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,35 +18,36 @@ from forum.work.acceptance_criteria import (
 from forum.work.step_limit import count_step
 
 MAX_TASKS = 10_000
-"""Tasks of a plan, those of plans within it included."""
+"""Tasks of a plan, including those of inner plans."""
 MAX_NESTING = 16
-"""Plans within each other."""
+"""Levels of inner plans."""
 MAX_CRITERIA_LINES = 20_000
 """Lines of `done_when` in a plan."""
 MAX_PATTERNS = 100
-"""Patterns in a plan, those in its JSON schemas included."""
+"""Patterns in a plan, including those in its JSON schemas."""
 
 
 class WrittenTask(Protocol):
-    """A task as somebody wrote it."""
+    """A task as it was submitted, not validated yet."""
 
     @property
     def done_when(self) -> str:
-        """What its result must hold to."""
+        """The acceptance criteria."""
         ...
 
     @property
     def tasks(self) -> Sequence[Any]:
-        """The plan within it: tasks of this form."""
+        """The inner plan: tasks of the same form."""
         ...
 
 
 def check_plan_size(tasks: Sequence[WrittenTask]) -> None:
-    """Refuse a plan that is too large, or takes too long to check.  Raises `BadPlan`."""
+    """Refuse a plan that is too large, or takes too long to check. Raises `BadPlan`."""
     lines, schemas, patterns = 0, set[str](), set[str]()
     for task in _all_tasks(tasks):
         count_step()
         lines += len(task.done_when.splitlines())
+        # Compared before the lines are parsed, which takes longer than counting them.
         if lines > MAX_CRITERIA_LINES:
             raise BadPlan(f"more than {MAX_CRITERIA_LINES} lines of done_when")
         for demand in parse_criteria(task.done_when):
@@ -76,8 +77,9 @@ def _check_patterns(patterns: set[str]) -> None:
 
 
 def _all_tasks(tasks: Sequence[WrittenTask]) -> Iterator[WrittenTask]:
-    """Yield the tasks of a plan level by level, as long as there are not too many."""
+    """Yield the tasks of a plan level by level. Raises `BadPlan` above a limit."""
     level, count = tuple(tasks), 0
+    # Level by level instead of by recursion, because the depth is the client's choice.
     for _ in range(MAX_NESTING):
         count += len(level)
         if count > MAX_TASKS:

@@ -1,6 +1,7 @@
-"""How a run may be carried out: by whom, how much at once, how often again, and who is asked.
+"""The policy of a run: agents, tools, lanes, roles, limits, retries and gates.
 
-It is recorded with the request, so that whoever takes the run over carries it out the same way.
+It is recorded with the request, so that any worker that takes the run over executes it the same
+way. Keys of models and servers are never part of it, only where to find them.
 """
 
 import re
@@ -18,64 +19,65 @@ from forum.work.panel import MAX_ROUNDS, MAX_SEATS, MAX_SHARE, Council, Panel, n
 from forum.work.plan import Plan, Task
 
 MAX_ROLE_CHARS = 20_000
-"""How much a role is asked to say at most, where nothing else bounds it."""
+"""Length limit of a role's reply, for agents without a limit of their own."""
 
 ASK_TOOL = "ask"
-"""The tool by which an agent asks another one: a call like every other, paid by the same run."""
+"""The tool by which an agent asks another one; the call is paid by the same run."""
 
 _LABEL = re.compile(r"[!#-\[\]-~]{1,128}").fullmatch
-"""What an entry can say of who wrote it: agents write entries under their names."""
+"""The form of an actor in an entry: agents append entries under their names."""
 
 
+# Unknown members are refused: a misspelled limit must not become no limit.
 class _PolicyPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A part of a policy, in the form in which it is recorded."""
+    """Base class of the recorded parts of a policy."""
 
 
 class ToolCall(_PolicyPart, frozen=True):
-    """An agent wants a tool to be used."""
+    """An agent's request to use a tool."""
 
     tool: str
     arguments: str = ""
 
 
 class ScriptStep(_PolicyPart, frozen=True):
-    """What a scripted agent does in one call."""
+    """The behaviour of a scripted agent in one call."""
 
     say: str = ""
     use: tuple[ToolCall, ...] = ()
     fail: str = ""
-    """Why the call fails; it succeeds without."""
+    """Why the call fails; it succeeds if this is empty."""
     milliseconds: Count = 0
     usd: Count | None = None
-    """What is billed, if not the price: a provider may bill more than its bound."""
+    """The billed amount, if it differs from the price: a provider may bill more than its bound."""
     tokens: Count = 0
     input_tokens: Count = 0
-    """Of the tokens, those that it has read."""
+    """The part of the tokens that was input."""
 
 
 class Scripted(_PolicyPart, frozen=True, tag="scripted", tag_field="kind"):
-    """An agent that does what its script says, task by task and call by call.
+    """An agent that follows a script, task by task and call by call.
 
-    Of the moves of a task (or those of `*`) the n-th belongs to the n-th call that was answered;
-    the last one is repeated.  Without moves it repeats what it was told to do.
+    Of the steps for a task (or for `*`), the n-th belongs to the n-th call that was answered; the
+    last one is repeated. Without steps it repeats the first line of its prompt.
     """
 
     moves: dict[str, tuple[ScriptStep, ...]] = {}
     usd: Count = 0
     """The price of a call."""
     tokens: Count = 0
-    """The most tokens of a call."""
+    """The token limit of a call."""
 
 
 class Command(_PolicyPart, frozen=True, tag="command", tag_field="kind"):
-    """An agent that is a program: the prompt on its standard input, the reply on its output."""
+    """An agent that is a program: it reads the prompt from stdin and writes the reply to stdout."""
 
     argv: tuple[str, ...]
     usd: Count = 0
-    """What a call costs, as declared by whoever configured it."""
+    """The price of a call, as declared by the operator."""
     tokens: Count = 0
     output_bytes: Count = 1 << 30
-    """The most that is kept of what it prints."""
+    """How much of the output is read at most."""
 
 
 class Api(StrEnum):
@@ -90,32 +92,32 @@ class Api(StrEnum):
 class Chat(_PolicyPart, frozen=True, tag="chat", tag_field="kind"):
     """A model behind an HTTP API.
 
-    Its key is read when it is called, from where this says; the key itself is never recorded.
+    Its key is read from a variable or a file when it is called; the key itself is never recorded.
     """
 
     url: str
-    """What `/chat/completions`, `/responses` or `/messages` is appended to."""
+    """The base URL, to which `/chat/completions`, `/responses` or `/messages` is appended."""
     model: str
     api: Api = Api.CHAT
     key_env: str = ""
     key_file: str = ""
     max_tokens: Count = 1024
-    """The most that it may say in one call: what is reserved depends on it."""
+    """Limit of output tokens in one call; the reservation is computed from it."""
     input_usd: Count | None = None
-    """The price of a thousand tokens that it reads, if not that of the price table."""
+    """The price of a thousand input tokens in nano-dollars; None: from the price table."""
     output_usd: Count | None = None
-    """The price of a thousand tokens that it says."""
+    """The price of a thousand output tokens."""
     at_once: Count = 0
-    """How many calls may be under way with this key in one process; 0: any number."""
+    """How many calls one process may have in flight with this key; 0: any number."""
     options: dict[str, Any] = {}
-    """What else every request says, such as a temperature."""
+    """Further members of every request, such as a temperature."""
 
 
 class Library(_PolicyPart, frozen=True, tag="pydantic-ai", tag_field="kind"):
-    """A model that is reached through pydantic-ai, for providers which speak neither API."""
+    """A model that is called through pydantic-ai, for providers without a supported HTTP API."""
 
     model: str
-    """As pydantic-ai names it: `provider:model`."""
+    """The name in pydantic-ai: `provider:model`."""
     max_tokens: Count = 1024
     input_usd: Count | None = None
     output_usd: Count | None = None
@@ -126,33 +128,33 @@ Agent = Scripted | Command | Chat | Library
 
 
 class McpServer(_PolicyPart, frozen=True):
-    """An MCP server: a program that is spoken to through pipes, or an address."""
+    """An MCP server: a program that is connected by pipes, or a URL."""
 
     argv: tuple[str, ...] = ()
     url: str = ""
     env: tuple[str, ...] = ()
-    """Variables of the worker's environment that the program is given."""
+    """Variables of the worker's environment that are passed to the program."""
     key_env: str = ""
-    """The variable that holds the bearer token for the address."""
+    """The variable that holds the bearer token for the URL."""
 
 
 class ToolSpec(_PolicyPart, frozen=True):
-    """Something with an effect on the world: a program, or a tool of an MCP server.
+    """A tool with side effects: a program, or a tool of an MCP server.
 
-    A program finds its arguments on its input and says the result on its output.  The key of the
-    effect is in its environment as FORUM_KEY: the same for every attempt.
+    A program reads its arguments from stdin and writes its result to stdout. The environment
+    variable FORUM_KEY holds an idempotency key, which is the same for every attempt.
     """
 
     argv: tuple[str, ...] = ()
     server: McpServer | None = None
     name: str = ""
-    """How the server calls it."""
+    """The name of the tool on its server."""
     seconds: Count = 60
     description: str = ""
     schema: dict[str, Any] = {}
-    """The form of its arguments, as a JSON schema; without one it takes any text."""
+    """The JSON schema of the arguments; without one the tool takes any text."""
     env: tuple[str, ...] = ()
-    """Variables that look like secrets, and that a program is given all the same."""
+    """Variables that are passed to the program although their names look like secrets."""
 
 
 class Role(StrEnum):
@@ -173,14 +175,14 @@ class Role(StrEnum):
 
 
 class LaneBrief(_PolicyPart, frozen=True):
-    """A lane as far as a run needs to know it."""
+    """The part of a lane that a run needs."""
 
     does: str = ""
     instructions: str = ""
     agent: str = ""
-    """Who works for it."""
+    """The agent that works in this lane."""
     tools: tuple[str, ...] = ()
-    """What its agents may use."""
+    """The tools that the lane's agents may use."""
 
 
 class Answer(StrEnum):
@@ -194,46 +196,46 @@ class Policy(_PolicyPart, frozen=True):
     """What may run, how much at once, how often again, and what has to be approved."""
 
     agents: dict[str, Agent] = msgspec.field(default_factory=lambda: {"": Scripted()})
-    """By name; the one without a name works for tasks that name none."""
+    """By name; the agent with an empty name works on tasks that name none."""
     tools: dict[str, ToolSpec] = {}
     servers: dict[str, McpServer] = {}
-    """MCP servers; what they offer becomes tools when a request is taken on."""
+    """MCP servers; their tools are added to `tools` when a request is accepted."""
     lanes: dict[str, LaneBrief] = {}
     roles: dict[Role, str] = {}
-    """Which agent has which role; a role that nobody has is not played."""
+    """The agent of each role; a role without an agent is skipped."""
     context: tuple[str, ...] = ()
-    """Tools that are asked for background before planning, and before each task."""
+    """Tools that are called for background before planning and before each task."""
     verifiers: tuple[str, ...] = ()
-    """Tools that check the answer from outside."""
+    """Tools that check the answer."""
     parallel: Count = 8
     retries: Count = 2
-    """How often a task is tried again by the same agent."""
+    """How often the same agent retries a task."""
     ladder: tuple[str, ...] = ()
-    """Stronger agents, weakest first: who is asked when the one before did not satisfy."""
+    """Agents for escalation, the weakest first."""
     backoff_milliseconds: Count = 500
-    """The pause before the first retry; each further one is twice as long, up to a minute."""
+    """The delay before the first retry; each further one is twice as long, up to a minute."""
     call_milliseconds: Count = 600_000
-    """The longest that one call may take."""
+    """The time limit of one call."""
     turns: Count = 100
-    """The most calls of one attempt."""
+    """Limit of calls in one attempt."""
     input_bytes: Count = 32_768
-    """How much of an upstream's output a task is given."""
+    """How much of an upstream task's output is put into a prompt."""
     repeats: Count = 3
-    """How often the same call may give the same reply before it is called a loop; 0: for ever."""
+    """Identical replies to a call before the task is stopped as a loop; 0: no limit."""
     gates: tuple[str, ...] = ()
-    """What has to be approved: `plan`, `tasks` (every one), or `task:NAME`."""
+    """What needs approval: `plan`, `tasks` (every one), or `task:NAME`."""
     gate_milliseconds: Count = 86_400_000
     gate_default: Answer = Answer.REJECT
-    """What holds when nobody decides in time."""
+    """The answer that applies when nobody decides in time."""
     gate_rules: tuple[GateRule, ...] = ()
-    """What the operator wants approved; set when the run is accepted, whatever was asked for."""
+    """The operator's rules, set when the run is accepted; a submitter cannot change them."""
     panel: Panel | None = None
-    """Who deliberates on the request; without one it is planned and carried out."""
+    """The panel that deliberates on the request; None: the request is planned and executed."""
 
     def check(self, plan: Plan | None) -> None:
-        """Refuse a plan that names what this policy does not have; or to have one made by nobody.
+        """Check that a plan uses only agents, lanes, tools and gates that exist.
 
-        Without a plan somebody has to make one.
+        Raises `BadPlan`. Without a plan, only the rest of the policy is checked.
         """
         tasks = plan.all_tasks if plan else ()
         if self.parallel == 0:
@@ -247,13 +249,15 @@ class Policy(_PolicyPart, frozen=True):
         seated = {name for panel in panels if panel for name in panel.speakers}
         self._check_agents({*workers, *seated, *self.ladder, *self.roles.values()})
         self._check_tools(tasks)
+        # A gate before a task that does not exist would guard nothing, and its submitter would rely
+        # on it. Without a plan the names are not known yet.
         known = {"plan", "tasks", *(f"task:{name}" for name in (plan.names if plan else ()))}
         for gate in self.gates:
             if gate not in known and (plan or not gate.startswith("task:")):
                 raise BadPlan(f"a gate before {gate!r}, which is not in the plan")
 
     def _check_panel(self, panel: Panel | None) -> None:
-        """Refuse a panel that cannot sit."""
+        """Refuse a panel with invalid seats, rounds, options or threshold."""
         if self.gates and panel is not None and panel is self.panel:
             raise BadPlan("a deliberation has no plan or tasks to approve: leave out the gates")
         if not isinstance(panel, Council):
@@ -270,9 +274,11 @@ class Policy(_PolicyPart, frozen=True):
             self._check_panel_tool(panel.check)
 
     def _check_panel_tool(self, tool: str) -> None:
-        """Refuse a tool that a panel cannot have its answer checked by."""
+        """Refuse a tool that a panel cannot use to check its answer."""
         if tool not in self.tools:
             raise BadPlan(f"no tool is called {tool!r}; known: {_list_names(self.tools)}")
+        # A panel cannot wait for approval in the middle of a round: the tool would be denied each
+        # time.
         for rule in self.gate_rules:
             if rule.holds_for_tool(tool, ""):
                 raise BadPlan(
@@ -297,18 +303,19 @@ class Policy(_PolicyPart, frozen=True):
                 raise BadPlan(f"no tool is called {name!r}; known: {_list_names(self.tools)}")
 
     def worker_of(self, task: Task) -> str:
-        """Return the agent that a task is done by."""
+        """Return the name of the agent that works on a task."""
         return task.agent or (self.lanes[task.lane].agent if task.lane in self.lanes else "")
 
     def max_reply_chars(self, agent: str) -> int:
-        """Return how many characters an agent can surely say in one reply."""
+        """Return a number of characters that an agent can surely write in one reply."""
         spec = self.agents[agent]
+        # Assumes at least two characters per token, so that a schema never asks for more than fits.
         return 2 * spec.max_tokens if isinstance(spec, Chat | Library) else MAX_ROLE_CHARS
 
     def tools_of(self, task: Task) -> tuple[str, ...]:
         """Return the tools that the agent of a task may use.
 
-        Where there are lanes, tools belong to them: a task without a lane has none.
+        If the policy has lanes, tools belong to them, and a task without a lane has none.
         """
         if not self.lanes:
             return tuple(self.tools)
@@ -316,21 +323,23 @@ class Policy(_PolicyPart, frozen=True):
         return tuple(name for name in lane.tools if name in self.tools)
 
     def is_gated(self, task: Task) -> bool:
-        """Tell whether a task has to be approved."""
+        """Tell whether a task needs approval before it begins."""
         asked = "tasks" in self.gates or f"task:{task.id}" in self.gates
         return asked or any(rule.holds_for_task(task.lane) for rule in self.gate_rules)
 
     def with_gate_rules(self, rules: Iterable[GateRule]) -> "Policy":
-        """Return the policy under these rules of the operator, and no others."""
+        """Return the policy with exactly these rules of the operator."""
         return msgspec.structs.replace(self, gate_rules=tuple(rules))
 
     def with_reject_default(self) -> "Policy":
-        """Return the policy for a gate of the operator: silence approves nothing there."""
+        """Return the policy for a gate of the operator, where a timeout must never approve."""
         return msgspec.structs.replace(self, gate_default=Answer.REJECT)
 
     def ladder_of(self, name: str) -> tuple[str, ...]:
-        """Return all who may work on a task, weakest first; nobody comes after himself."""
+        """Return the agents that may work on a task, weakest first, without repeating one."""
         known = self.agents.get(name)
+        # The starting agent may be on the ladder under its own or another name; only the agents
+        # above it come next.
         alike = [n for n, rung in enumerate(self.ladder) if self._is_same(rung, name, known)]
         return (name, *self.ladder[alike[-1] + 1 if alike else 0 :])
 
@@ -338,26 +347,34 @@ class Policy(_PolicyPart, frozen=True):
         return rung == name or (known is not None and self.agents.get(rung) == known)
 
     def for_child_run(self, gates: tuple[str, ...]) -> "Policy":
-        """Return the policy of a run within: its results are judged, its answer by the outer."""
+        """Return the policy of an inner run, whose results are validated within it.
+
+        Its answer is checked by the outer run.
+        """
+        # Planning, synthesis and checks of the answer belong to the outer run.
         roles = {role: who for role, who in self.roles.items() if role is Role.VALIDATOR}
         return msgspec.structs.replace(self, gates=gates, roles=roles, verifiers=())
 
     def for_panel(self, panel: Panel, question: str) -> "Policy":
-        """Return the policy of a panel; nobody would notice if seats read half of the question."""
+        """Return the policy of a panel, with room for the whole question in every prompt.
+
+        Otherwise seats would deliberate on a truncated question without notice.
+        """
         most = max(self.input_bytes, len(question.encode(errors="replace")))
         return msgspec.structs.replace(self, panel=panel, input_bytes=most)
 
     def without_retries(self) -> "Policy":
-        """Return the same policy for a task that is not tried again."""
+        """Return the same policy without retries and escalation."""
         return msgspec.structs.replace(self, retries=0, ladder=())
 
     def retry_delay_ms(self, retry: int) -> int:
-        """Return for how many milliseconds to wait before a retry, the first being 1."""
+        """Return the delay before a retry in milliseconds; the first retry is 1."""
+        # The exponent is limited as well, so that a huge retry number cannot create a huge integer.
         return min(self.backoff_milliseconds << min(retry - 1, 20), 60_000)
 
 
 def write_policy(policy: Policy) -> bytes:
-    """Return the recorded form of a policy."""
+    """Return the recorded form of a policy. Raises `Malformed`."""
     try:
         return msgspec.json.encode(policy, order="sorted")
     except UnicodeError as error:
@@ -365,19 +382,20 @@ def write_policy(policy: Policy) -> bytes:
 
 
 def read_policy(data: bytes) -> Policy:
-    """Return the policy with this recorded form."""
+    """Return the policy with this recorded form. Raises `Malformed`."""
     try:
         return _policy.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Malformed("policy", str(error)) from None
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import: two threads in which msgspec inspects a type at the same time crash the
+# process.
 _policy = msgspec.json.Decoder(Policy)
 
 
 def _tool_criteria(task: Task) -> Iterator[Criterion]:
-    """Yield the demands of a task that a tool of the policy checks."""
+    """Return the criteria of a task that a tool of the policy checks."""
     demands = parse_criteria(task.done_when)
     return (demand for demand in demands if demand.check in (Check.COMMAND, Check.TESTS))
 

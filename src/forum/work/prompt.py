@@ -1,8 +1,8 @@
-"""What an agent is told: its instruction, and what others said, marked as theirs.
+"""Prompts: an instruction, and the texts of others in quotations that cannot be escaped.
 
-The text of others stands between two lines that name the digest of that very text.  Nobody can
-write a text that holds its own SHA-256, so nobody can end the quotation early and go on in the
-voice of the one who gives the instructions.
+Each quoted text stands between two lines that contain the digest of that text. No author can write
+a text that contains its own SHA-256, so none can end the quotation early and continue as if it were
+the instruction.
 """
 
 from collections.abc import Sequence
@@ -25,26 +25,26 @@ class MessageRole(StrEnum):
 
 
 class PromptMessage(msgspec.Struct, frozen=True):
-    """One part of a prompt, for models that are told who speaks.
+    """One message of a prompt, for models that distinguish the speakers.
 
-    The parts of a prompt, one after the other, are its text.
+    The messages of a prompt, joined, are its text.
     """
 
     who: MessageRole
     text: bytes
     uses: tuple[ToolCall, ...] = ()
-    """What the agent wanted to use when it said this."""
+    """The tool calls that the agent requested with this message."""
     use: int = 0
-    """For what a tool says: which of those wishes it belongs to, the first being 0."""
+    """For a tool result: the position of its request, the first being 0."""
 
 
 class Quotation(msgspec.Struct, frozen=True):
-    """What another task or tool has said; of a long text only the beginning is given."""
+    """The output of another task or a tool; a long text is truncated."""
 
     source: str
     text: bytes
     size: int
-    """How long it is as a whole."""
+    """The size of the whole text."""
 
 
 QUOTATION_NOTICE = (
@@ -55,15 +55,18 @@ QUOTATION_NOTICE = (
 
 def quote(quoted: Quotation) -> bytes:
     """Return a text between lines that its author could not have written."""
+    # 128 bits of the digest: an author who wanted to close the quotation would have to find a text
+    # that contains its own mark.
     mark = sha256(quoted.text).hexdigest()[:32]
     cut = quoted.size - len(quoted.text)
     note = f" (the first {len(quoted.text)} of {quoted.size} bytes)" if cut else ""
+    # The source is the name of a task or tool; without control characters it stays on this line.
     head = f"--- {mark} begin: {sanitize_name(quoted.source)}{note}\n".encode()
     return head + quoted.text + f"\n--- {mark} end\n".encode()
 
 
 def task_prompt(instruction: str, done_when: str, inputs: Sequence[Quotation]) -> bytes:
-    """Return what the agent of a task is told; without inputs or demands, the instruction alone."""
+    """Return the prompt of a task; without inputs and criteria, the instruction alone."""
     parts = [instruction.encode()]
     if done_when:
         parts.append(f"Done when: {done_when}".encode())
@@ -74,13 +77,13 @@ def task_prompt(instruction: str, done_when: str, inputs: Sequence[Quotation]) -
 
 
 def _next_text(before: bytes, said: Quotation, results: Sequence[Quotation]) -> bytes:
-    """Return what an agent is told after it used tools: all so far, and what came of them."""
+    """Return the prompt after tool calls: everything so far, the reply and the results."""
     marks = () if QUOTATION_NOTICE in before else (QUOTATION_NOTICE,)
     return b"\n\n".join([before, *marks, quote(said), *(quote(result) for result in results)])
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """What an agent is told: as one text, which is recorded, and part by part."""
+    """A prompt as one text, which is recorded, and as messages."""
 
     text: bytes
     turns: tuple[PromptMessage, ...]
@@ -88,14 +91,15 @@ class Prompt(msgspec.Struct, frozen=True):
     def with_tool_results(
         self, said: Quotation, uses: tuple[ToolCall, ...], results: Sequence[Quotation]
     ) -> "Prompt":
-        """Return what an agent is told after it used tools."""
+        """Return the prompt after tool calls."""
         own = PromptMessage(MessageRole.AGENT, said.text, uses)
         told = (PromptMessage(MessageRole.TOOL, quote(one), use=n) for n, one in enumerate(results))
         return Prompt(_next_text(self.text, said, results), (*self.turns, own, *told))
 
     def with_rejection(self, said: Quotation, why: str) -> "Prompt":
-        """Return what an agent is told whose result was not accepted."""
+        """Return the prompt for another attempt after a result was rejected."""
         marks = () if QUOTATION_NOTICE in self.text else (QUOTATION_NOTICE,)
+        # The reason is quoted too: the judge's text must not act as an instruction.
         reason = Quotation("the judge", why.encode(), len(why.encode()))
         told = b"An earlier result was not accepted, for that reason. Do it again, better."
         more = b"\n\n".join([*marks, quote(said), quote(reason), told])
@@ -105,7 +109,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 def build_prompt(briefing: str, text: bytes) -> Prompt:
-    """Return the first prompt of a task: the lane's instructions, and what is to be done."""
+    """Return the first prompt of a task: the lane's instructions and the text."""
     brief = briefing.strip().encode()
     if not brief:
         return Prompt(text, (PromptMessage(MessageRole.USER, text),))

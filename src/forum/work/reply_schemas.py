@@ -1,4 +1,4 @@
-"""The form of what a model is asked to say, and reading what it said."""
+"""JSON schemas for structured replies of models, and parsing such replies."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def build_schema(members: dict[str, Any]) -> bytes:
-    """Return the form of a reply with these members, as a JSON schema."""
+    """Return the JSON schema of a reply with these members."""
     return msgspec.json.encode(object_schema(members))
 
 
 def object_schema(members: dict[str, Any]) -> dict[str, Any]:
-    """Return the form of an object that has all of these members, and no other."""
+    """Return the schema of an object with all of these members and no others."""
     return {
         "type": "object",
         "properties": members,
@@ -27,19 +27,19 @@ def object_schema(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def array_schema(items: dict[str, Any], most: int, least: int = 0) -> dict[str, Any]:
-    """Return the form of a list."""
+    """Return the schema of an array."""
     form = {"type": "array", "items": items, "maxItems": most}
     return form | {"minItems": least} if least else form
 
 
 def text_schema(most: int, least: int = 0) -> dict[str, Any]:
-    """Return the form of a text."""
+    """Return the schema of a string."""
     form = {"type": "string", "maxLength": most}
     return form | {"minLength": least} if least else form
 
 
 def strip_code_fence(said: bytes) -> str:
-    """Return JSON without its fence: many models cannot help it.  Raises `ValueError`."""
+    """Return JSON without a Markdown fence, which many models add. Raises `ValueError`."""
     try:
         words = said.decode().strip()
     except UnicodeDecodeError as error:
@@ -49,9 +49,9 @@ def strip_code_fence(said: bytes) -> str:
 
 
 def parse_structured(said: bytes, into: msgspec.json.Decoder[T]) -> T:
-    """Read JSON that may stand in a fence.  Raises `ValueError`."""
+    """Parse JSON that may be fenced. Raises `ValueError`."""
     words = strip_code_fence(said)
-    read_json(words)  # of bounded depth, with numbers that are numbers
+    read_json(words)  # checks the depth, and refuses NaN, Infinity and numbers out of range
     try:
         return into.decode(words)
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -59,7 +59,7 @@ def parse_structured(said: bytes, into: msgspec.json.Decoder[T]) -> T:
 
 
 def compose_prompt(*words: str, quoted: Sequence[Quotation]) -> bytes:
-    """Return what a model is told: what to do, the words of others, and how to reply."""
+    """Return a prompt: instructions, the quoted texts of others, and the form of the reply."""
     parts = [word.encode() for word in words[:-1] if word]
     parts += [QUOTATION_NOTICE, *(quote(one) for one in quoted), words[-1].encode()]
     return b"\n\n".join(parts)

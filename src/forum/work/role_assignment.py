@@ -1,7 +1,7 @@
-"""Who does what: the lanes of a roster and the roles beside them, among the agents that there are.
+"""Assign the configured agents to the lanes of a roster and to roles.
 
-Agents that are called `cheap`, `capable` and `frontier` are the tiers.  Everything here is a
-function of names and specifications; nobody is asked.
+Agents named `cheap`, `capable` and `frontier` are the tiers. All functions depend on names and
+specifications only; no agent is called.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,15 +17,15 @@ from forum.work.roster import Lane, Roster, Tier
 from forum.work.routing import Route
 
 MAX_CANDIDATES = 8
-"""Among how many lanes a Classifier or a Coordinator chooses."""
+"""How many lanes a Classifier or a Coordinator can choose from."""
 
 _WEAKEST_FIRST = (Tier.CHEAP, Tier.CAPABLE, Tier.FRONTIER)
 
 
 def agent_for(tier: Tier, agents: Collection[str]) -> str:
-    """Return the agent of a tier: else the nearest stronger, else the nearest weaker.
+    """Return the agent of a tier, else the nearest stronger, else the nearest weaker one.
 
-    Where no agent is a tier, the one without a name does the work.
+    If no agent is named after a tier, return the agent without a name.
     """
     place = _WEAKEST_FIRST.index(tier)
     wished = (*_WEAKEST_FIRST[place:], *reversed(_WEAKEST_FIRST[:place]))
@@ -35,13 +35,14 @@ def agent_for(tier: Tier, agents: Collection[str]) -> str:
 def build_team_policy(
     policy: Policy, roster: Roster, candidates: Iterable[str], *, roles: bool
 ) -> Policy:
-    """Return a policy with these lanes, the tiers as its ladder and, if wanted, all roles.
+    """Return a policy with these lanes, the tiers as its ladder and, with `roles`, all roles.
 
-    What the policy says already is kept.
+    Settings of the policy take precedence. Raises `BadPlan` for an unknown lane.
     """
     lanes = {
         name: _lane_brief(_find_lane(roster, name), policy) for name in candidates
     } | policy.lanes
+    # A single tier is no ladder: escalation would repeat the agent that just failed.
     tiers = tuple(tier.value for tier in _WEAKEST_FIRST if tier in policy.agents)
     filled = msgspec.structs.replace(
         policy, lanes=lanes, ladder=policy.ladder or (tiers if len(tiers) > 1 else ())
@@ -52,6 +53,7 @@ def build_team_policy(
 
 
 def _find_lane(roster: Roster, name: str) -> Lane:
+    # A misspelled lane must not silently become a task without a lane.
     if name not in roster.by_name:
         known = ", ".join(sorted(roster.by_name))
         raise BadPlan(f"no lane is called {name!r}; the roster has: {known}")
@@ -64,7 +66,7 @@ def _lane_brief(lane: Lane, policy: Policy) -> LaneBrief:
 
 
 def _may_use(lane: Lane, tool: str, policy: Policy) -> bool:
-    """Tell whether a lane names a tool: by itself, by its server, or by how it begins (`git-*`)."""
+    """Tell whether a lane names a tool: directly, by its server, or by a prefix (`git-*`)."""
     server = policy.tools[tool].server
     return any(
         wish == tool
@@ -75,7 +77,7 @@ def _may_use(lane: Lane, tool: str, policy: Policy) -> bool:
 
 
 def _assign_roles(policy: Policy) -> dict[Role, str]:
-    """Return who plays which role: whoever judges is, if possible, nobody who works."""
+    """Return the agent of each role; judges are independent of the workers if possible."""
     capable = agent_for(Tier.CAPABLE, policy.agents)
     judge = _pick_judge(policy)
     return {
@@ -89,7 +91,7 @@ def _assign_roles(policy: Policy) -> dict[Role, str]:
 
 
 def is_independent(policy: Policy, role: Role) -> bool:
-    """Tell whether who has a role is another model than all who work in lanes."""
+    """Tell whether the agent of a role is another model than all agents that work in lanes."""
     judge = policy.agents.get(policy.roles.get(role, ""))
     return judge is not None and model_of(judge) not in _worker_models(policy)
 
@@ -100,7 +102,7 @@ def _worker_models(policy: Policy) -> frozenset[str]:
 
 
 def _pick_judge(policy: Policy) -> str:
-    """Return the strongest agent that is another model than all who work; else the strongest."""
+    """Return the strongest agent that is another model than all workers; else the strongest."""
     models = _worker_models(policy)
     tiers = [tier.value for tier in reversed(_WEAKEST_FIRST) if tier in policy.agents]
     ranked = [*tiers, *(name for name in policy.agents if name not in tiers)]
@@ -109,11 +111,13 @@ def _pick_judge(policy: Policy) -> str:
 
 
 def model_of(agent: Agent) -> str:
-    """Return what the record takes for the same model."""
+    """Return the name by which the record tells whether two agents are the same model."""
     match agent:
         case Chat() | Library():
             return agent.model
         case Command():
+            # The same program counts as the same model wherever it is installed: independence is
+            # computed from what the record holds.
             return agent.argv[0].rpartition("/")[2] if agent.argv else ""
         case Scripted():
             return "scripted"
@@ -122,7 +126,7 @@ def model_of(agent: Agent) -> str:
 
 
 def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:
-    """Return who may be asked in a run: by its tasks and lanes, by the ladder and the roles."""
+    """Return all agents that a run may call: for tasks, lanes, panels, escalation and roles."""
     if policy.panel is not None:
         return policy.panel.speakers
     workers = {policy.worker_of(task) for task in plan.all_tasks} if plan else {""}
@@ -133,7 +137,8 @@ def agents_in(policy: Policy, plan: Plan | None) -> frozenset[str]:
 
 
 def route_facts(route: Route, roster: Roster) -> RouteFacts:
-    """Return what is recorded of a route; one that is not decided names no lane."""
+    """Return the facts of a route; an undecided route has an empty lane."""
+    # The record distinguishes the kind of evidence, not the names of embedding models.
     basis = Basis.LEXICAL if route.rung == Basis.LEXICAL else Basis.SEMANTIC
     return RouteFacts(
         lane=route.lane or "",

@@ -1,8 +1,8 @@
-"""The roles that models play beside the work: what each is told, and the form of what it says.
+"""Prompts, reply schemas and parsers for the roles that models play beside the work.
 
-Code comes first everywhere: a role is asked only where code has no answer, and what it says counts
-only once code has found it to have the right form.  The words of others, the request included, are
-quoted so that their author cannot end the quotation.
+A role is asked only where code cannot decide, and its reply counts only after code has validated
+its form. All texts of others, including the request, are quoted so that their author cannot end the
+quotation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,19 +26,19 @@ from forum.work.reply_schemas import (
 )
 
 MAX_PLANNED_TASKS = 12
-"""How many tasks a Coordinator may plan."""
+"""Limit of tasks in a Coordinator's plan."""
 NO_LANE = "none"
 MAX_REPAIRS = 1
-"""How often a role is told what was wrong with the form of its reply."""
+"""How often a role gets another chance after a reply of the wrong form."""
 
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9-]{0,30}$"}
 _MAX_LINE_CHARS, _MAX_TEXT_CHARS = 200, 1000
 _TASK_CHARS = 320
-"""About how many characters it takes to describe a task."""
+"""The estimated number of characters that describe a task."""
 
 
 class LaneChoice(msgspec.Struct, frozen=True):
-    """What a Classifier says."""
+    """The reply of a Classifier."""
 
     lane: str
 
@@ -54,47 +54,47 @@ class DraftedTask(msgspec.Struct, frozen=True):
 
 
 class DraftedPlan(msgspec.Struct, frozen=True):
-    """What a Coordinator says."""
+    """The reply of a Coordinator."""
 
     tasks: tuple[DraftedTask, ...]
 
 
 class Opinion(msgspec.Struct, frozen=True):
-    """What a Validator or an Intent judge says."""
+    """The reply of a Validator or an Intent judge."""
 
     passed: bool
     reason: str = ""
 
 
 class AnswerPart(msgspec.Struct, frozen=True):
-    """A piece of an answer, and the result that it comes from."""
+    """A part of an answer, and the task whose result it comes from."""
 
     source: str = msgspec.field(name="from")
     text: str
 
 
 class AnswerParts(msgspec.Struct, frozen=True):
-    """What a Synthesizer says."""
+    """The reply of a Synthesizer."""
 
     parts: tuple[AnswerPart, ...]
 
 
 class Revision(msgspec.Struct, frozen=True):
-    """What a Delivery reviser says."""
+    """The reply of a Reviser."""
 
     text: str
 
 
 def task_of_role(role: Role, number: int = 1) -> str:
-    """Return the name of the task in which a role does its part, for the n-th time."""
+    """Return the name of the task in which a role is called for the n-th time."""
     return f"{ROLE_PREFIX}{role.value}" if number == 1 else f"{ROLE_PREFIX}{role.value}.{number}"
 
 
-# What each is told
+# Prompts
 
 
 def classifier_prompt(request: Quotation, lanes: Mapping[str, LaneBrief]) -> bytes:
-    """Ask which lane a request belongs to."""
+    """Return a prompt that asks which lane a request belongs to."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
     return compose_prompt(
         "Choose the specialist who should handle the request below.",
@@ -107,7 +107,7 @@ def classifier_prompt(request: Quotation, lanes: Mapping[str, LaneBrief]) -> byt
 def coordinator_prompt(
     request: Quotation, lanes: Mapping[str, LaneBrief], context: Sequence[Quotation]
 ) -> bytes:
-    """Ask for a plan."""
+    """Return a prompt that asks for a plan."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
     return compose_prompt(
         "Divide the request below into as few tasks as it needs, often just one. Each task is one "
@@ -122,7 +122,7 @@ def coordinator_prompt(
 
 
 def validator_prompt(instruction: Quotation, demand: str, result: Quotation) -> bytes:
-    """Ask whether a result does what its task demands."""
+    """Return a prompt that asks whether a result meets the criteria of its task."""
     return compose_prompt(
         "Judge whether the result below does what the instruction asks. You did not write it. "
         "Be strict, and judge only what is there.",
@@ -135,7 +135,7 @@ def validator_prompt(instruction: Quotation, demand: str, result: Quotation) -> 
 def synthesizer_prompt(
     request: Quotation, results: Sequence[Quotation], missing: str = ""
 ) -> bytes:
-    """Ask for one answer."""
+    """Return a prompt that asks for one answer from several results."""
     return compose_prompt(
         "Write one answer to the request from the results below, and from nothing else. For each "
         "part name the task that it comes from.",
@@ -146,7 +146,7 @@ def synthesizer_prompt(
 
 
 def intent_prompt(request: Quotation, answer: Quotation) -> bytes:
-    """Ask whether an answer answers."""
+    """Return a prompt that asks whether an answer answers the request."""
     return compose_prompt(
         "Judge whether the answer below answers the request: the question that was asked, all of "
         "it, and not another one.",
@@ -156,7 +156,7 @@ def intent_prompt(request: Quotation, answer: Quotation) -> bytes:
 
 
 def reviser_prompt(request: Quotation, answer: Quotation) -> bytes:
-    """Ask for a shorter answer."""
+    """Return a prompt that asks for a shorter answer."""
     return compose_prompt(
         "Shorten the answer below. Keep every number, name, reference in [brackets], piece of "
         "code and condition; drop what is said twice and what nobody asked for.",
@@ -166,7 +166,7 @@ def reviser_prompt(request: Quotation, answer: Quotation) -> bytes:
 
 
 def repair_prompt(before: bytes, said: Quotation, why: str) -> bytes:
-    """Say what was wrong with the form of a reply, and ask for another."""
+    """Return a prompt that explains what was wrong with a reply, and asks for another."""
     told_wrong = why.encode(errors="replace")
     wrong = quote(Quotation("what is wrong with it", told_wrong, len(told_wrong)))
     told = b"Your reply was not usable. Reply again, with nothing but the JSON."
@@ -174,20 +174,20 @@ def repair_prompt(before: bytes, said: Quotation, why: str) -> bytes:
 
 
 def _quote_words(source: str, words: str) -> list[Quotation]:
-    """Return what another role said, where it said something: it gives no instructions either."""
+    """Return the text of another role as a quotation: it must not act as an instruction either."""
     return [Quotation(source, words.encode(), len(words.encode()))] if words else []
 
 
-# The form of what each says
+# Reply schemas
 
 
 def classifier_schema(lanes: Mapping[str, LaneBrief]) -> bytes:
-    """Return the form of a choice."""
+    """Return the schema of a Classifier's reply."""
     return build_schema({"lane": {"enum": [*lanes, NO_LANE]}})
 
 
 def coordinator_schema(lanes: Mapping[str, LaneBrief], room: int) -> bytes:
-    """Return the form of a plan: of no more tasks than there is room to describe."""
+    """Return the schema of a plan, with at most as many tasks as `room` characters can describe."""
     most = max(1, min(MAX_PLANNED_TASKS, room // _TASK_CHARS))
     task = object_schema(
         {
@@ -204,27 +204,27 @@ def coordinator_schema(lanes: Mapping[str, LaneBrief], room: int) -> bytes:
 
 
 def opinion_schema() -> bytes:
-    """Return the form of a judgement."""
+    """Return the schema of a judgement."""
     return build_schema({"passed": {"type": "boolean"}, "reason": text_schema(_MAX_LINE_CHARS)})
 
 
 def synthesizer_schema(tasks: Sequence[str], room: int) -> bytes:
-    """Return the form of an answer in parts, which together have so much room."""
+    """Return the schema of an answer in parts, which share `room` characters."""
     text = text_schema(max(80, room // len(tasks)))
     part = object_schema({"from": {"enum": list(tasks)}, "text": text})
     return build_schema({"parts": array_schema(part, len(tasks), least=1)})
 
 
 def reviser_schema(room: int) -> bytes:
-    """Return the form of a shorter answer."""
+    """Return the schema of a shorter answer."""
     return build_schema({"text": text_schema(room)})
 
 
-# What they said.  Each raises `ValueError`, whose words are for the one who said it.
+# Parsers. Each raises `ValueError`, whose text is sent back to the model.
 
 
 def read_lane_choice(said: bytes, lanes: Mapping[str, LaneBrief]) -> str:
-    """Return the lane that was chosen; nothing where none fits."""
+    """Return the chosen lane; an empty string if none fits."""
     choice = parse_structured(said, _choice)
     if choice.lane not in (*lanes, NO_LANE):
         raise ValueError("lane is none of those that were listed")
@@ -232,12 +232,13 @@ def read_lane_choice(said: bytes, lanes: Mapping[str, LaneBrief]) -> str:
 
 
 def read_drafted_plan(said: bytes, policy: Policy) -> Plan:
-    """Return the plan that was made, if it can be run under this policy."""
+    """Return the plan of a Coordinator, if it can be executed under this policy."""
     drafted = parse_structured(said, _plan).tasks
     if len(drafted) > MAX_PLANNED_TASKS:
         raise ValueError(f"{len(drafted)} tasks; the most is {MAX_PLANNED_TASKS}")
     try:
         tasks = tuple(_read_task(task) for task in drafted)
+        # The limits for clients apply to models too: a plan must not take long to check.
         check_plan_size(tasks)
         plan = Plan(tasks)
         policy.check(plan)
@@ -249,7 +250,8 @@ def read_drafted_plan(said: bytes, policy: Policy) -> Plan:
 def _read_task(drafted: DraftedTask) -> Task:
     if len(drafted.done_when) > _MAX_TEXT_CHARS:
         raise BadPlan(f"task {drafted.id!r}: its done_when has more than {_MAX_TEXT_CHARS} letters")
-    # Checks by tools are for people to order: a model that plans must not have things done.
+    # Only people may request checks by tools: otherwise a planning model could run any tool by
+    # naming it in a criterion.
     if any(demand.check in TOOL_CHECKS for demand in parse_criteria(drafted.done_when)):
         raise BadPlan(f"task {drafted.id!r}: its done_when names a tool")
     lane = "" if drafted.lane == NO_LANE else drafted.lane
@@ -257,13 +259,13 @@ def _read_task(drafted: DraftedTask) -> Task:
 
 
 def read_opinion(said: bytes) -> Opinion:
-    """Return a judgement; its reason is told to others, and need not be a book."""
+    """Return a judgement; its reason goes into other prompts and is truncated."""
     opinion = parse_structured(said, _opinion)
     return Opinion(opinion.passed, opinion.reason[:_MAX_TEXT_CHARS])
 
 
 def read_parts(said: bytes, tasks: Sequence[str]) -> str:
-    """Return the answer that was put together, each part with the task that it comes from."""
+    """Return the answer from its parts, each followed by the task that it comes from."""
     parts = [part for part in parse_structured(said, _parts).parts if part.text.strip()]
     if not parts:
         raise ValueError("there is no text in it")
@@ -281,7 +283,8 @@ def read_revision(said: bytes) -> str:
     return text
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created at import: two threads in which msgspec inspects a type at the same time crash the
+# process.
 _choice = msgspec.json.Decoder(LaneChoice)
 _plan = msgspec.json.Decoder(DraftedPlan)
 _opinion = msgspec.json.Decoder(Opinion)

@@ -1,8 +1,8 @@
-"""The roster: which specialists there are, and by what a request for one of them is known.
+"""The roster: the lanes that exist, and the texts by which requests are routed to them.
 
-A roster is a TOML file: one `[[lane]]` for each specialist, and under `[elsewhere]` examples of
-messages that are nobody's work here.  The words, phrases and examples of a lane are all that
-routing knows of it; everything in them is data, and nothing in them is code.
+A roster is a TOML file with one `[[lane]]` for each specialist, and under `[elsewhere]` examples of
+messages that no lane handles. The terms, phrases and examples of a lane are all that routing knows
+of it. They are data; nothing in them is executed.
 """
 
 import re
@@ -17,7 +17,7 @@ import msgspec
 from forum.errors import BadRoster
 
 ELSEWHERE = "elsewhere"
-"""The name of what is nobody's work here; no lane can have it."""
+"""The class of messages that no lane handles; no lane can have this name."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}").fullmatch
 
@@ -39,13 +39,13 @@ class Lane(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     tier: Tier = Tier.CAPABLE
     tools: tuple[str, ...] = ()
     instructions: str = ""
-    """How it works and answers, for the prompt of its agent."""
+    """Instructions for the prompt of its agent."""
     terms: tuple[str, ...] = ()
-    """Single words that point to it."""
+    """Single words that indicate this lane."""
     phrases: tuple[str, ...] = ()
-    """A few words in a row that give it away."""
+    """Short sequences of words that indicate this lane."""
     examples: tuple[str, ...] = ()
-    """Whole requests, as people write them."""
+    """Complete requests, as people write them."""
 
     def __post_init__(self) -> None:
         if not _NAME(self.name) or self.name == ELSEWHERE:
@@ -67,7 +67,7 @@ class Lane(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 class ElsewhereSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is nobody's work here."""
+    """Messages that no lane handles."""
 
     examples: tuple[str, ...] = ()
 
@@ -87,17 +87,17 @@ class Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True)
 
     @cached_property
     def by_name(self) -> dict[str, Lane]:
-        """The lanes by their names."""
+        """The lanes by name."""
         return {lane.name: lane for lane in self.lanes}
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that it says, in one fixed form: what was fitted to it is kept by this."""
+        """SHA-256 of the roster in one fixed form; the key of caches for this roster."""
         return sha256(msgspec.json.encode(self)).hexdigest()
 
 
 def read_roster(data: bytes) -> Roster:
-    """Return the roster in a TOML file, or say what is wrong with it and where."""
+    """Return the roster in a TOML file. Raises `BadRoster` with the place and the reason."""
     try:
         table = tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ def read_roster(data: bytes) -> Roster:
     try:
         return msgspec.convert(table, Roster)
     except msgspec.ValidationError as error:
-        # An error of ours, raised while a lane was being made, is more to the point.
+        # An error raised by `Lane` or `Roster` itself is more specific than msgspec's.
         if isinstance(error.__cause__, BadRoster):
             raise error.__cause__ from None
         what, _, where = str(error).partition(" - at ")

@@ -1,16 +1,16 @@
-"""Routing: which lane a request belongs to, why, and whether that is sure enough to be decided.
+"""Route a request to a lane, with evidence and a calibrated confidence.
 
-The lexical rung is a naive Bayes classifier over the words of a roster.  A request is taken apart
-into features (words, their beginnings, pairs of neighbours, short pieces of scripts that write
-without spaces); each feature speaks for the lanes whose terms, phrases and examples have it more
-often than others do, and the more, the fewer lanes it is at home in.  What all features say for a
-lane, added up, is the lane's score.  Another rung may add its own opinion to the scores.
+The lexical stage is a naive Bayes classifier over the texts of a roster. A request is split into
+features: words, their stems, pairs of neighbouring words, and n-grams of scripts that are written
+without spaces. Each feature has a weight for every lane whose terms, phrases and examples contain
+it more often than those of other lanes; the fewer lanes contain it, the higher the weight. The sum
+of the weights is the lane's score. A second stage may add scores of its own.
 
-Nobody has to believe the result: the evidence of a route adds up to its margin.  And nobody has to
-act on it: a route that is not sure enough names no lane, and is left to the Classifier.
+A route can be checked: its evidence adds up to its margin. A route below the confidence threshold
+names no lane, and is left to the Classifier.
 
-Everything here is a function of the roster and the text.  No order of a set, no hash and no clock
-takes part, so that every process on every machine finds the same.
+Every result is a function of the roster and the text alone. It depends on no set order, hash seed
+or clock, so that every process on every machine computes the same.
 """
 
 import math
@@ -26,37 +26,37 @@ from forum.work.feature_table import FeatureTable, pack_features
 from forum.work.roster import ELSEWHERE, Lane, Roster
 
 MAX_REQUEST_CHARS = 4000
-"""How many characters of a request are read: three quarters of them at its beginning."""
+"""How many characters of a request are read: three quarters from its start, one from its end."""
 MAX_EVIDENCE = 12
-"""How many pieces of evidence a route names; what the others say is added up in the last one."""
+"""Limit of evidence in a route; the last item sums up the rest."""
 
 SEMANTIC_FEATURE = "(meaning)"
-"""The feature in whose name another rung speaks."""
+"""The name of the feature that carries the scores of the second stage."""
 
 _SMOOTHING = 0.02
-"""How often a feature counts as seen where it was not."""
+"""The assumed count of a feature in a class that does not have it."""
 _FEATURE_OFFSET = 20
-"""So many features, and fewer, are no reason to be sure."""
+"""Added to the number of features when weights are scaled: a short text gives little certainty."""
 _CHOSEN_WEIGHT = 2
-"""How many examples a term or a phrase is worth."""
+"""How many examples a term or a phrase counts for."""
 _MAX_CONFIDENCE = 0.99
-"""Some hundred requests were measured: that is no ground to be surer of anything."""
+"""Upper limit: the calibration used some hundred requests, which justifies no more."""
 _START_MARK = "^"
-"""The neighbour of a first word."""
+"""Stands for the word before the first one."""
 _STEM_CHARS = 5
-"""How long the beginning of a word is: a stem, for all languages that inflect at the end."""
+"""Length of a stem: a prefix, for languages that inflect at the end of words."""
 _UNSPACED = r"\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-"""Kana, Han and Hangul: no spaces between words, or endings that are written together with them."""
+"""Kana, Han and Hangul: no spaces between words, or endings written together with them."""
 _LETTER = rf"[^\W_{_UNSPACED}]"
 _MARK = r"[\u0300-\u036f\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e]"
-"""Vowel signs and the like, which are part of a word but no letters to a regular expression."""
+"""Combining marks such as vowel signs, which are part of a word but no letters to `re`."""
 _WORD = rf"[{_UNSPACED}]+|{_LETTER}+(?:{_MARK}+{_LETTER}*)*(?:[+#]+(?!\w))?"
-"""Takes 10 ms to compile, a twentieth of a short command: it is compiled where it is used."""
+"""Compiled at first use: compiling takes 10 ms, a twentieth of a short command."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What one feature says for the nearest lane and against the runner-up."""
+    """The weight of one feature for the nearest lane minus its weight for the runner-up."""
 
     feature: str
     weight: float
@@ -66,47 +66,47 @@ class Route(msgspec.Struct, frozen=True):
     """Where a request belongs, and why."""
 
     lane: str | None
-    """The lane that is to have it; none if that is not sure enough, or if it is nobody's work."""
+    """The chosen lane; None if the confidence is too low or no lane handles such requests."""
     confidence: float
-    """How often a route like this one names the right lane, by measurement."""
+    """The measured share of routes with this margin that name the right lane."""
     nearest: str
     runner_up: str
-    """The two with the highest scores, lanes or `elsewhere`."""
+    """The two with the highest scores: lanes or `elsewhere`."""
     margin: float
-    """By how much the nearest is ahead: the sum of the evidence."""
+    """The score of the nearest minus that of the runner-up; the sum of the evidence."""
     evidence: tuple[Evidence, ...]
     rung: str
 
 
 class RoutingStage(Protocol):
-    """Another opinion on requests, beside the words'."""
+    """A second routing stage, whose scores are added to those of the lexical one."""
 
     @property
     def name(self) -> str:
-        """What a route says was asked."""
+        """The name that a route reports."""
         ...
 
     def scores(self, text: str) -> Sequence[float]:
-        """Return a score for each lane of the roster, in its order, and for elsewhere."""
+        """Return a score for each lane of the roster, in roster order, and for elsewhere."""
         ...
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """The few numbers that were measured, on requests which the roster does not hold.
+    """Constants measured on requests that the roster does not contain.
 
-    `python -m benchmarks routing` measures what they are worth.
+    `python -m benchmarks routing` measures the resulting accuracy.
     """
 
     meaning: float
-    """How much the scores of the other rung count."""
+    """The weight of the second stage's scores."""
     slope: float
     offset: float
     """The confidence is the logistic function of slope * margin + offset."""
     sure: float
-    """The confidence from which on a route is decided."""
+    """The confidence threshold for choosing a lane."""
 
     def confidence(self, margin: float) -> float:
-        """Return how often a route with such a margin is right, as far as that can be known."""
+        """Return the expected share of correct routes with this margin."""
         chance = 1 / (1 + math.exp(-self.slope * margin - self.offset))
         return min(_MAX_CONFIDENCE, round(chance, 6))
 
@@ -115,11 +115,11 @@ LEXICAL_CALIBRATION = Calibration(meaning=0.0, slope=4.2, offset=-0.85, sure=0.7
 SEMANTIC_CALIBRATION = Calibration(meaning=6.0, slope=3.4, offset=-0.55, sure=0.7)
 
 FeatureWeights = tuple[str, Mapping[int, float]]
-"""A feature, and what it says for lanes, by their places; for the others it says nothing."""
+"""A feature and its weights by class position; classes without the feature are left out."""
 
 
 class Router:
-    """Finds the lane of a request, by its words alone or with the opinion of another rung."""
+    """Finds the lane of a request, by its words alone or with a second stage."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Router:
         calibration: Calibration | None = None,
         features: FeatureTable | None = None,
     ) -> None:
-        """Take a roster, and its features if somebody has kept them: counting them takes long."""
+        """Prepare a router; pass precomputed `features`, because counting them takes long."""
         self._names = (*(lane.name for lane in roster.lanes), ELSEWHERE)
         self._lexicon = LexicalClassifier(features or FeatureTable(count_features(roster)))
         self._semantic = semantic
@@ -137,13 +137,14 @@ class Router:
         )
 
     def route(self, text: str) -> Route:
-        """Return where a request belongs.  Any text has a route."""
+        """Return the route of a request; every text has one."""
         opinions = self._weigh_features(text)
         first, second = _two_highest(_sum_weights(opinions, len(self._names)))
         evidence = [
             Evidence(feature, round(says.get(first, 0.0) - says.get(second, 0.0), 6))
             for feature, says in opinions
         ]
+        # `fsum` is exact, so the sum does not depend on the order of the features.
         margin = max(0.0, round(math.fsum(one.weight for one in evidence), 6))
         confidence = self._calibration.confidence(margin)
         decided = confidence >= self._calibration.sure and self._names[first] != ELSEWHERE
@@ -158,8 +159,9 @@ class Router:
         )
 
     def nearest(self, text: str, most: int) -> tuple[str, ...]:
-        """Return the lanes that a request is nearest to, the nearest first."""
+        """Return the lanes with the highest scores, the highest first."""
         totals = _sum_weights(self._weigh_features(text), len(self._names))
+        # Without the last class, which is elsewhere.
         lanes = range(len(self._names) - 1)
         return tuple(self._names[n] for n in sorted(lanes, key=lambda n: (-totals[n], n))[:most])
 
@@ -175,26 +177,27 @@ class Router:
 
 
 _FeatureStatistics = tuple[float, tuple[tuple[int, float], ...]]
-"""How clearly a feature tells classes apart, and the logarithms of its rates, by class."""
+"""How well a feature discriminates between classes, and the logarithms of its rates by class."""
 _UNKNOWN: _FeatureStatistics = (0.0, ())
 
 
 class LexicalClassifier:
-    """What each feature says for each class, as learned from how often the classes have it."""
+    """Naive Bayes weights of features, from how often each class has them."""
 
     def __init__(self, features: FeatureTable) -> None:
         self._features = features
         sizes = [max(1, size) for size in features.sizes]
-        # A class with more examples has every feature more often; only the share counts.
+        # A class with more examples has every feature more often, so counts are scaled by class
+        # size.
         mean = sum(sizes) / len(sizes)
         self._scales = [mean / (size * _SMOOTHING) for size in sizes]
         self._learned: dict[str, _FeatureStatistics] = {}
 
     def weigh_features(self, text: str) -> list[FeatureWeights]:
-        """Return what the features of a text say, as far as any class has them.
+        """Return the weights of a text's features that any class has.
 
-        Features repeat each other, and the longer a text, the more: what each of them says is
-        worth less among many.  Those that nobody knows count among the many.
+        Features overlap, the more so the longer a text is, so each weight is divided by the square
+        root of their number. Unknown features count towards that number.
         """
         found = dict.fromkeys(extract_features(text))
         share = 1 / math.sqrt(len(found) + _FEATURE_OFFSET)
@@ -202,10 +205,10 @@ class LexicalClassifier:
         return [(feature, says) for feature, says in opinions if says]
 
     def _weigh_feature(self, feature: str, share: float) -> dict[int, float]:
-        """Return what a feature says for the classes that have it.
+        """Return the weights of a feature for the classes that have it.
 
-        That is naive Bayes: the logarithm of how much likelier it is there than in a class without
-        it.  It is weighed by how clearly it tells the classes apart.
+        The weight is that of naive Bayes: the logarithm of how much likelier the feature is in a
+        class than in a class without it. It is multiplied by how well the feature discriminates.
         """
         learned = self._learned.get(feature)
         if learned is None:
@@ -215,10 +218,11 @@ class LexicalClassifier:
         return {place: weight * log for place, log in logs}
 
     def _learn(self, feature: str) -> "_FeatureStatistics":
-        """Return what is true of a feature in every text, and keep it for the next one."""
+        """Compute and cache the statistics of a feature that do not depend on the text."""
         found = self._features.find(feature)
         rates = [(place, 1 + count * self._scales[place]) for place, count in found]
         if not rates:
+            # Not cached, so that the cache cannot outgrow the features of the roster.
             return _UNKNOWN
         clarity = _discrimination([rate for _, rate in rates], len(self._scales))
         learned = (clarity, tuple((place, math.log(rate)) for place, rate in rates))
@@ -227,11 +231,12 @@ class LexicalClassifier:
 
 
 def extract_features(text: str) -> list[str]:
-    """Take a text apart: words, their beginnings, neighbours, and pieces of unspaced scripts."""
+    """Split a text into words, stems, pairs of words, and n-grams of unspaced scripts."""
     found: list[str] = []
     before = _START_MARK
     for word in split_words(text):
         if re.match(f"[{_UNSPACED}]", word):
+            # An n-gram has no neighbours: the next word counts as a first one.
             found += _ngrams(word)
             before = _START_MARK
             continue
@@ -244,27 +249,28 @@ def extract_features(text: str) -> list[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text, with the parts of identifiers as words of their own."""
+    """Return the words of a text; the parts of camelCase identifiers are separate words."""
     if len(text) > MAX_REQUEST_CHARS:
         text = f"{text[: MAX_REQUEST_CHARS * 3 // 4]} {text[-MAX_REQUEST_CHARS // 4 :]}"
+    # NFKC makes full-width and composed forms equal before the words are compared.
     text = unicodedata.normalize("NFKC", text)
     return re.findall(_WORD, _HUMP.sub(" ", text).casefold())
 
 
 def _ngrams(word: str) -> list[str]:
-    """Return every two and three neighbouring characters."""
+    """Return all substrings of two and three characters, or the word if it is shorter."""
     pieces = [word[n : n + size] for size in (2, 3) for n in range(len(word) - size + 1)]
     return pieces or [word]
 
 
 def count_features(roster: Roster) -> bytes:
-    """Return how often the lanes of a roster, and elsewhere, have each feature: a packed table."""
+    """Return a packed table of how often each lane, and elsewhere, has each feature."""
     counts = [*map(_count_lane, roster.lanes), _count_features(roster.elsewhere.examples)]
     return pack_features(counts)
 
 
 def _count_lane(lane: Lane) -> Counter[str]:
-    """Count the features of a lane; what was chosen to be typical of it counts more."""
+    """Count the features of a lane; its terms and phrases count more than its examples."""
     counts = _count_features((*lane.examples, lane.does))
     for chosen in (*lane.terms, *lane.phrases):
         for feature in extract_features(chosen):
@@ -273,7 +279,7 @@ def _count_lane(lane: Lane) -> Counter[str]:
 
 
 def _count_features(texts: Iterable[str]) -> Counter[str]:
-    """Count in how many texts each feature is."""
+    """Count the texts that contain each feature."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(list(dict.fromkeys(extract_features(text))))
@@ -281,9 +287,10 @@ def _count_features(texts: Iterable[str]) -> Counter[str]:
 
 
 def _discrimination(rates: Sequence[float], classes: int) -> float:
-    """Return 1 for a feature of one class only, and 0 for one that all classes share alike.
+    """Return 1 for a feature of one class only, and 0 for one that all classes have equally.
 
-    It is one less the entropy of the class, given the feature; classes without it have the rate 1.
+    That is one minus the normalised entropy of the class given the feature; classes without the
+    feature have the rate 1.
     """
     rest = classes - len(rates)
     total = math.fsum(rates) + rest
@@ -300,13 +307,14 @@ def _sum_weights(opinions: Iterable[FeatureWeights], classes: int) -> list[float
 
 
 def _two_highest(scores: Sequence[float]) -> tuple[int, int]:
-    """Return the places of the two highest scores; of equal ones, the first come first."""
+    """Return the positions of the two highest scores; the first of equal ones comes first."""
     first, second, *_ = sorted(range(len(scores)), key=lambda n: (-scores[n], n))
     return first, second
 
 
 def _top_evidence(evidence: list[Evidence]) -> tuple[Evidence, ...]:
-    """Return the weightiest evidence, with all the rest of it added up at the end."""
+    """Return the evidence with the highest weights, and the sum of the rest as the last item."""
+    # Ties are broken by name, so that every machine records the same evidence.
     ranked = sorted(evidence, key=lambda one: (-abs(one.weight), one.feature))
     named, rest = ranked[: MAX_EVIDENCE - 1], ranked[MAX_EVIDENCE - 1 :]
     if len(rest) > 1:

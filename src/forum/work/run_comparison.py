@@ -1,4 +1,4 @@
-"""Two runs side by side: step by step, and where they part."""
+"""Compare two runs step by step, and report the differences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -25,7 +25,7 @@ _RUN_SPECIFIC_FACTS: Mapping[type[Facts], frozenset[str]] = {
     OutcomeFacts: frozenset({"known"}),
     IntentFacts: frozenset({"again"}),
 }
-"""Facts that name other entries or runs: no two runs have the same."""
+"""Facts that name other entries or runs, and therefore differ between any two runs."""
 
 
 class RunStep(msgspec.Struct, frozen=True):
@@ -61,14 +61,15 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 def comparable_facts(facts: Facts, *, ignoring: frozenset[str] = frozenset()) -> bytes:
-    """Return the bytes of what an entry says of its own run."""
+    """Return the facts of an entry as bytes, without facts that differ between any two runs."""
     said = msgspec.to_builtins(facts)
     left_out = _RUN_SPECIFIC_FACTS.get(type(facts), frozenset()) | ignoring
     return msgspec.json.encode({name: said[name] for name in said if name not in left_out})
 
 
 def compare_steps(first: Sequence[RunStep], second: Sequence[RunStep]) -> Iterable[Divergence]:
-    """Yield where two runs part, in the order of the first; what only the second has comes last."""
+    """Yield the differences in the order of the first run, then steps that only the second has."""
+    # Steps are matched by name, not by position: strands are interleaved differently in each run.
     there = {(step.strand, step.step): step for step in second}
     for step in first:
         other = there.pop((step.strand, step.step), None)

@@ -1,8 +1,8 @@
-"""The one fold of entries into a run.
+"""Fold entries into the state of a run.
 
-Resuming, showing, steering and measuring a run all begin here.  The fold is total: entries of
-unknown kinds, or in an order that no engine would write, change nothing that they do not say.  It
-takes each strand's entries in their order, and the strands in any, in one sitting or in several.
+Resuming, showing, steering and measuring a run all use this fold. It is total: entries of unknown
+kinds, or in an order that no engine writes, change only what they state and never raise. Entries of
+one strand must come in their order; strands may come in any order, in one call or several.
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ from forum.work.kinds import (
 from forum.work.policy import Answer
 
 UNNAMED_AGENT = "agent"
-"""What the agent without a name is called where a stop tells what was spent."""
+"""The name under which a stop reports the spending of the agent without a name."""
 
 
 class TaskState(StrEnum):
@@ -72,7 +72,7 @@ class TaskState(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the state is final."""
         match self:
             case TaskState.PENDING | TaskState.RUNNING | TaskState.WAITING:
                 return False
@@ -96,8 +96,9 @@ class CallRecord(msgspec.Struct, frozen=True):
 
     @property
     def spent(self) -> Amount:
-        """What it has cost, or can still cost."""
+        """The cost of the call, or its reservation while there is no reply."""
         if self.replied is None:
+            # An open call may still be billed in full, so its reservation counts as spent.
             return self.called.reserved
         return Amount(self.replied.usd, self.replied.tokens, 1)
 
@@ -125,27 +126,27 @@ class TaskRun(msgspec.Struct, frozen=True):
     stopped: StopFacts | None = None
     delegated: DelegationFacts | None = None
     last: Hash | None = None
-    """Its last entry: the cause of what waits for it."""
+    """The task's last entry, which is the cause of entries that depend on the task."""
 
     @property
     def result(self) -> CallRecord | None:
-        """The call whose reply was accepted, or came last."""
+        """The last call with a reply, not counting calls by roles such as the Validator."""
         own = [c for c in self.calls if c.replied is not None and not c.called.role]
         return own[-1] if own else None
 
     @property
     def verdict(self) -> VerdictFacts | None:
-        """The last word on it."""
+        """The last verdict."""
         return self.verdicts[-1] if self.verdicts else None
 
     @property
     def attempts(self) -> int:
-        """How often it was tried."""
+        """The number of attempts so far."""
         return max((call.called.attempt for call in self.calls), default=0)
 
     @property
     def spent(self) -> Amount:
-        """What its calls have cost, or can still cost."""
+        """The cost of the task's calls; a call without a reply counts with its reservation."""
         return sum_amounts(call.spent for call in self.calls)
 
 
@@ -156,15 +157,15 @@ class Gate(msgspec.Struct, frozen=True):
     opened: GateOpenFacts
     shown_at: Position
     digest: str
-    """The commitment to what is shown: a decision names it."""
+    """The digest of the shown content; a decision names it."""
     begun: int
     entry: Hash
-    """The last entry about it."""
+    """The last entry of the gate."""
     decided: GateDecision | None = None
 
     @property
     def deadline(self) -> int:
-        """When its default holds, in microseconds since 1970."""
+        """When the default answer applies, in microseconds since 1970."""
         return self.begun + 1000 * self.opened.milliseconds
 
 
@@ -189,27 +190,29 @@ class Run(msgspec.Struct, frozen=True):
     routed: RouteFacts | None = None
     plan: Hash | None = None
     planned: int = 0
-    """How many tasks its plan has."""
+    """The number of tasks in the plan."""
     tasks: Mapping[str, TaskRun] = {}
     gates: Mapping[str, Gate] = {}
     """By strand."""
     cancelled: bool = False
     interruptions: int = 0
-    """How often it was interrupted."""
+    """How often the run was interrupted."""
     interrupted: bool = False
-    """Whether it was not resumed since then."""
+    """Whether the run is interrupted and not resumed yet."""
     stopped: StopFacts | None = None
     checks: tuple[tuple[Hash, CheckFacts], ...] = ()
-    """How the answer was looked at before it was given."""
+    """The checks of the answer, with the ids of their entries."""
     answered: AnswerFacts | None = None
     answer_at: Position | None = None
     outcome: Outcome | None = None
     lengths: Mapping[str, int] = {}
-    """How many entries of each strand were taken in."""
+    """The number of entries folded so far, by strand."""
 
     @property
     def state(self) -> RunState:
-        """How far it has come."""
+        """The state of the run."""
+        # Precedence: ended, interrupted, stopped, waiting, running. A stopped run may still have an
+        # open gate about an unknown outcome, and is shown as stopped.
         if self.outcome is not None:
             return RunState.ENDED
         if self.interrupted:
@@ -219,29 +222,31 @@ class Run(msgspec.Struct, frozen=True):
         running = any(self.task(name).state is TaskState.RUNNING for name in self.tasks)
         if self.open_gates and not running:
             return RunState.WAITING
+        # A session has no plan: its first turn shows that it is running.
         sitting = any(name.startswith(TURN_PREFIX) for name in self.tasks)
         return RunState.RUNNING if self.plan or sitting else RunState.ACCEPTED
 
     @property
     def open_gates(self) -> tuple[Gate, ...]:
-        """What waits for a decision."""
+        """The gates that wait for a decision."""
         return tuple(gate for gate in self.gates.values() if gate.decided is None)
 
     @property
     def deadline(self) -> int | None:
-        """When its time is over, in microseconds since 1970."""
+        """When the run's time limit ends, in microseconds since 1970; None without a limit."""
+        # The default means that there is no time limit.
         if self.accepted is None or self.accepted.milliseconds == AcceptedFacts().milliseconds:
             return None
         return self.begun + 1000 * self.accepted.milliseconds
 
     @property
     def spent(self) -> Amount:
-        """What all calls have cost, or can still cost."""
+        """The cost of all calls; a call without a reply counts with its reservation."""
         return sum_amounts(task.spent for task in self.tasks.values())
 
     @property
     def spent_by(self) -> Mapping[str, Amount]:
-        """The same by agent."""
+        """The cost of all calls by agent."""
         found: dict[str, Amount] = {}
         for task in self.tasks.values():
             for call in task.calls:
@@ -250,14 +255,16 @@ class Run(msgspec.Struct, frozen=True):
         return dict(sorted(found.items()))
 
     def task(self, name: str) -> TaskRun:
-        """Return a task as far as it has come, also when it has not begun."""
+        """Return the state of a task, also if it has not begun or is waiting."""
         task = self.tasks.get(name) or TaskRun(name, TaskState.PENDING)
         if task.state.is_end or not self._is_waiting(task):
             return task
         return replace(task, state=TaskState.WAITING)
 
     def _is_waiting(self, task: TaskRun) -> bool:
-        """Tell whether a person, or a run of its own, has the word."""
+        """Tell whether the task waits for a human decision or for an inner run."""
+        # Three gates can block a task: the one before the task, the one before its next tool use,
+        # and the one that asks for an unknown outcome of its last use.
         uses = len(task.uses)
         subjects = (
             task_strand(task.id),
@@ -270,23 +277,27 @@ class Run(msgspec.Struct, frozen=True):
         )
 
     def decision(self, strand: str) -> Answer | None:
-        """Return what was decided at a gate."""
+        """Return the answer given at a gate, or None."""
         gate = self.gates.get(strand)
         return gate.decided.answer if gate and gate.decided else None
 
 
 def last_reply_position(task: TaskRun) -> Position | None:
-    """Return where the last reply of a task's own work is, if one came that said something."""
+    """Return the position of the last successful reply to a task, or else of its last reply.
+
+    Calls by roles do not count.
+    """
     own = [call for call in task.calls if call.replied is not None and not call.called.role]
     good = [call for call in own if call.replied and call.replied.outcome is Outcome.OK]
     return (good or own)[-1].reply_at if own else None
 
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
-    """Return all amounts together; as much as an entry can say where it is more."""
+    """Return the sum of amounts, limited to the largest number that an entry can hold."""
     usd = tokens = calls = 0
     for amount in amounts:
         usd, tokens, calls = usd + amount.usd, tokens + amount.tokens, calls + amount.calls
+    # A recorded count is at most NO_LIMIT; the sum of several counts can be larger.
     return Amount(min(usd, NO_LIMIT), min(tokens, NO_LIMIT), calls)
 
 
@@ -300,12 +311,12 @@ _OUTCOMES = {
 
 
 def outcome_of_stop(stopped: StopFacts) -> Outcome:
-    """Return how a run ends that was stopped."""
+    """Return the outcome of a run that was stopped."""
     return _OUTCOMES.get(stopped.reason, Outcome.FAILED)
 
 
 def stop_reason(run: Run) -> StopReason | None:
-    """Return why a run was stopped, or a run within one of its tasks that failed for it."""
+    """Return why a run was stopped, or else why an inner run of a failed task was."""
     if run.stopped is not None:
         return run.stopped.reason
     reasons = (inner_stop_reason(task) for task in run.tasks.values())
@@ -313,20 +324,21 @@ def stop_reason(run: Run) -> StopReason | None:
 
 
 def inner_stop_reason(task: TaskRun) -> StopReason | None:
-    """Return why the run within a failed task was stopped, as the reply of that run says."""
+    """Return why the inner run of a failed task was stopped."""
     call = task.result
     if task.delegated is None or task.state is not TaskState.FAILED or call is None:
         return None
     code = call.replied.code if call.replied else ""
+    # The code of an inner run's reply is the name of its stop reason, if it was stopped.
     return next((reason for reason in StopReason if reason == code), None)
 
 
 IdentifiedEntry = tuple[Hash, Entry[Any]]
-"""An entry, and its id."""
+"""An entry with its id."""
 
 
 def fold(entries: Iterable[IdentifiedEntry], run: Run | None = None) -> Run:
-    """Return the run that these entries tell, going on from one that was folded before."""
+    """Return the run after these entries, starting from an earlier state if one is given."""
     before = run or Run()
     folding = _RunFolder(before)
     for leaf, entry in entries:
@@ -335,7 +347,7 @@ def fold(entries: Iterable[IdentifiedEntry], run: Run | None = None) -> Run:
 
 
 class _RunFolder:
-    """A run while entries are added to it."""
+    """Mutable state while entries are folded into a run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -346,6 +358,7 @@ class _RunFolder:
         return replace(self._run, tasks=self._tasks, gates=self._gates, lengths=self._lengths)
 
     def add_entry(self, leaf: Hash, entry: Entry[Any]) -> None:
+        # The lengths let a follower of the run read only new entries in its next fold.
         self._lengths[entry.strand] = max(entry.n + 1, self._lengths.get(entry.strand, 0))
         place, _, name = entry.strand.partition("/")
         subject = task_of_strand(entry.strand)
@@ -382,6 +395,8 @@ class _RunFolder:
 
     def _add_gate_entry(self, leaf: Hash, entry: Entry[Any]) -> None:
         gate = self._gates.get(entry.strand)
+        # The first opening and the first decision count: a later one changes nothing, and a decided
+        # gate is not edited any more.
         match entry.facts:
             case GateOpenFacts() as facts if gate is None:
                 gate = Gate(
@@ -402,7 +417,7 @@ class _RunFolder:
 
 
 def _fold_interruption(run: Run, facts: object) -> Run:
-    """Return the run as interrupted or resumed, if these facts say so."""
+    """Return the run as interrupted or resumed, if the facts record that."""
     match facts:
         case InterruptionFacts():
             return replace(run, interruptions=run.interruptions + 1, interrupted=True)
@@ -419,6 +434,8 @@ def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
         case IntentFacts() | OutcomeFacts():
             return replace(task, uses=_fold_tool_use(task.uses, leaf, entry))
         case VerdictFacts() as facts:
+            # A rejected attempt is not a failed task: retries and escalations leave the state
+            # unchanged.
             state = {Next.ACCEPT: TaskState.PASSED, Next.GIVE_UP: TaskState.FAILED}
             verdicts = (*task.verdicts, facts)
             return replace(task, verdicts=verdicts, state=state.get(facts.next, task.state))
@@ -439,7 +456,7 @@ def _fold_call(
     if isinstance(entry.facts, CallFacts):
         return (*calls, CallRecord(_position_of(entry), leaf, entry.facts, entry.ts))
     if not calls or calls[-1].replied is not None:
-        return calls  # a reply to nothing
+        return calls  # a reply without a call: ignored
     answered = replace(
         calls[-1], replied=entry.facts, reply_at=_position_of(entry), reply=leaf, ended=entry.ts
     )
@@ -451,9 +468,10 @@ def _fold_tool_use(
 ) -> tuple[ToolUseRecord, ...]:
     if isinstance(entry.facts, IntentFacts):
         return (*uses, ToolUseRecord(_position_of(entry), leaf, entry.facts))
+    # An outcome without an intent is ignored.
     if not uses:
         return uses
-    # A person's word may follow upon an outcome that nobody knew.
+    # A second outcome replaces the first: a person may settle an outcome that was unknown.
     known = replace(uses[-1], happened=entry.facts, outcome_at=_position_of(entry), outcome=leaf)
     return (*uses[:-1], known)
 

@@ -1,4 +1,4 @@
-"""The record of one run, wherever it is kept: its entries in the order of the log, and bodies."""
+"""The record of one run from any source: its entries in log order, and their bodies."""
 
 from collections.abc import Callable, Iterable
 from math import inf
@@ -13,13 +13,13 @@ class RunRecord(Struct, frozen=True):
 
     run: str
     entries: tuple[LocatedEntry, ...]
-    """In the order of their indexes; those that have none yet come last, by their times."""
+    """In index order; entries without an index come last, in the order of their times."""
     read: Callable[[LocatedEntry, str], bytes | None]
-    """Returns the content of a body; nothing where it was erased or left out."""
+    """Returns the content of a body; None if it was erased or left out."""
 
 
 def sort_by_index(entries: Iterable[LocatedEntry]) -> tuple[LocatedEntry, ...]:
-    """Return entries as the log has them; those that wait for an index by time."""
+    """Return entries in index order; those without an index come last, in the order of times."""
     return tuple(sorted(entries, key=_index_key))
 
 

@@ -1,6 +1,6 @@
-"""What may happen next in a run: pure decisions, from the plan and what is recorded.
+"""Decide the next steps of a run from its plan and its recorded state.
 
-They depend on nothing but their arguments, so whoever takes a run over decides the same.
+All functions are pure: a worker that takes a run over decides the same from the same record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,35 +15,35 @@ from forum.work.policy import Policy
 from forum.work.run_fold import Run, TaskState
 
 STOP_CAUSE = "stop"
-"""The cause of a skipped task that no other task is to blame for."""
+"""The cause of a skipped task if no other task caused the skip."""
 MAX_LOST_CALLS = 8
-"""How often in a row a worker may die in a call before the call is blamed for it."""
+"""How many calls in a row may be lost to dying workers before the task is stopped."""
 MAX_THROTTLED_CALLS = 24
-"""How often in a row a provider may turn a call away before it has failed."""
+"""How many calls in a row a provider may throttle before the call has failed."""
 MAX_CHECK_ATTEMPTS = 3
-"""How often a tool is asked that only looks, when workers die meanwhile."""
+"""How often a read-only tool is run if its worker dies each time."""
 
 
 _STARTABLE_STATES = frozenset({TaskState.PENDING, TaskState.RUNNING})
 
 
 class NextSteps(msgspec.Struct, frozen=True):
-    """What to do now."""
+    """Tasks to skip and tasks to start."""
 
     skip: tuple[tuple[str, SkipFacts], ...] = ()
     start: tuple[str, ...] = ()
 
 
 def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) -> NextSteps:
-    """Return which tasks to skip and which to start, in the order of the plan.
+    """Return which tasks to skip and which to start, in plan order.
 
-    What has begun comes first: whoever takes a run over must not begin more beside it than may go
-    on at once.
-    A task starts as soon as all that it waits for have passed, and there is room; nobody waits
-    for a whole level of the plan.
+    A task starts as soon as all its upstream tasks have passed and a slot is free; there is no
+    barrier between levels of the plan. Tasks that have begun come first: after a takeover they fill
+    the slots, so that new tasks cannot exceed the parallelism limit.
     """
     if run.stopped is not None or run.cancelled:
         return _wind_up(plan, run, started)
+    # `started` holds the tasks that this driver already executes.
     room = policy.parallel - len(started)
     skip, start = [], []
     for task in sorted(plan.tasks, key=lambda task: task.id not in run.tasks):
@@ -51,6 +51,8 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
             continue
         cause = _blocked_by(plan, run, task.id)
         if cause is not None:
+            # Names the direct upstream task, so that a reader can follow a chain of skips to its
+            # origin.
             skip.append((task.id, SkipFacts(cause)))
         elif room > 0 and _is_ready(plan, run, task.id):
             start.append(task.id)
@@ -59,9 +61,10 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
 
 
 def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> NextSteps:
-    """Skip what has not begun, and have what has begun brought to its end.
+    """Skip tasks that have not begun, and start the others so that they can end.
 
-    What waits for word of an effect goes on waiting: whether it happened stays a question.
+    A task that waits for the outcome of a tool use keeps waiting: stopping the run does not settle
+    whether the effect happened.
     """
     left = [name for name in unfinished_tasks(plan, run) if name not in started]
     skip = tuple((name, SkipFacts(STOP_CAUSE)) for name in left if name not in run.tasks)
@@ -83,12 +86,12 @@ def _is_ready(plan: Plan, run: Run, task: str) -> bool:
 
 
 def is_finished(plan: Plan, run: Run) -> bool:
-    """Tell whether every task has come to its end."""
+    """Tell whether every task has ended."""
     return all(run.task(task.id).state.is_end for task in plan.tasks)
 
 
 def unfinished_tasks(plan: Plan, run: Run) -> Iterator[str]:
-    """Yield the tasks that have not come to their end."""
+    """Return the names of the tasks that have not ended."""
     return (task.id for task in plan.tasks if not run.task(task.id).state.is_end)
 
 
@@ -99,16 +102,18 @@ def decide_verdict(
     policy: Policy,
     agent: str,
 ) -> VerdictFacts:
-    """Return the verdict on the next attempt of a task of this agent, and what follows from it.
+    """Return the verdict on the next attempt of a task by this agent, and the next step.
 
-    What failed is tried again by the same agent, what did not satisfy goes to a stronger one where
-    there is one.  Both end: retries are counted for each agent, and the ladder has a top.  Whoever
-    was denied would be denied again.
+    A failed call is retried by the same agent; an unsatisfactory result escalates to a stronger
+    agent if there is one. Both terminate: retries are counted per agent, and the ladder is finite.
+    A denied call is not retried, because it would be denied again.
     """
     attempt = len(before) + 1
     if judgement.passed:
         return VerdictFacts(attempt, Outcome.OK, judgement.check, Next.ACCEPT)
     rung, retries = escalation_level(before), _count_retries(before)
+    # A stronger agent helps against a bad result, and time against a broken connection: results
+    # escalate at once, failed calls only after the retries.
     stronger = rung + 1 < len(policy.ladder_of(agent))
     answered = outcome is Outcome.OK
     ended = Outcome.FAILED if answered else outcome
@@ -123,12 +128,12 @@ def decide_verdict(
 
 
 def escalation_level(verdicts: tuple[VerdictFacts, ...]) -> int:
-    """Return how often a task was handed to a stronger agent."""
+    """Return how often a task was escalated to a stronger agent."""
     return sum(1 for verdict in verdicts if verdict.next is Next.ESCALATE)
 
 
 def _count_retries(verdicts: tuple[VerdictFacts, ...]) -> int:
-    """Count how often the agent whose turn it is has tried again."""
+    """Count the retries of the current agent since the last escalation."""
     count = 0
     for verdict in reversed(verdicts):
         if verdict.next is not Next.RETRY:
@@ -138,13 +143,15 @@ def _count_retries(verdicts: tuple[VerdictFacts, ...]) -> int:
 
 
 def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> StopReason | None:
-    """Tell whether agents go round in circles, by who said what in a task so far.
+    """Return the reason to stop a task whose replies repeat, or None.
 
-    The same agent says the same again and again, or two agents take turns in doing so.
+    `said` holds the agent and the reply of each call so far. A loop is one agent giving the same
+    reply `repeats` times, or two agents alternating with the same two replies.
     """
+    # 0 switches loop detection off.
     if repeats == 0:
         return None
-    most = max(2, repeats)  # what was said once was not repeated
+    most = max(2, repeats)  # a reply that came once is not a repetition
     if len(said) >= most and len(set(said[-most:])) == 1:
         return StopReason.REPEAT
     turns = said[-2 * most :]

@@ -1,8 +1,7 @@
-"""Caps over many runs: what a key, a lane or the whole ledger may use in a day or a month.
+"""Caps over many runs: limits for a key, a lane or the whole ledger in a day or a month.
 
-A cap names whom it is about and what they may use in one period.  What was used is counted by
-scope and period, whatever a cap is called, so a cap that is renamed or changed does not begin
-anew.
+A cap names its subject and the limits for one period. Use is counted by scope and period, not by
+the name of the cap, so that renaming or changing a cap does not reset the count.
 """
 
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from forum.ledger import NO_LIMIT, Spend
 UNCAPPED = Spend(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 
 LEDGER = "ledger"
-"""The scope of a cap that is about everybody."""
+"""The scope of a cap for the whole ledger."""
 
 
 class Period(StrEnum):
@@ -27,19 +26,20 @@ class Period(StrEnum):
 
 
 class SharedCap(msgspec.Struct, frozen=True):
-    """One cap of an operator; each key, or each lane, that fits its pattern has it for itself."""
+    """One cap of an operator; it applies separately to each key or lane that fits its pattern."""
 
     name: str
     per: Period
     key: str = ""
-    """A pattern for who has submitted a run: the key's name or id, or the name in the ledger."""
+    """A pattern for the submitter: the API key's name or id, or the actor as recorded."""
     lane: str = ""
     """A pattern for names of lanes."""
     cap: Spend = UNCAPPED
 
     def scope_of(self, actor: str, lane: str) -> str | None:
-        """Return whose account it is that counts here; nothing where the cap does not hold."""
+        """Return the scope whose use counts; None if the cap does not apply."""
         if self.key:
+            # The actor of an API key is recorded as a path, whose parts are its name and id.
             names = (actor, *actor.split("/")[1:])
             return f"key:{actor}" if any(fnmatchcase(name, self.key) for name in names) else None
         if self.lane:
@@ -47,7 +47,7 @@ class SharedCap(msgspec.Struct, frozen=True):
         return LEDGER
 
     def holds_for(self, scope: str) -> bool:
-        """Tell whether an account is under this cap."""
+        """Tell whether a scope is under this cap."""
         kind, _, name = scope.partition(":")
         match kind:
             case "key":
@@ -59,36 +59,38 @@ class SharedCap(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """What one account may have used at the end of a period."""
+    """The limits of one scope in a period."""
 
     scope: str
     per: Period
     cap: Spend
 
     def counts(self, amount: Spend) -> bool:
-        """Tell whether any of this is capped here."""
+        """Tell whether any part of this amount is capped here."""
         return any(n and most < NO_LIMIT for n, most in zip(amount, self.cap, strict=True))
 
 
 def limits_for(caps: Iterable[SharedCap], actor: str, lanes: Iterable[str]) -> tuple[Limit, ...]:
-    """Return all limits that hold for a run, or a task of it; of several, the lowest."""
+    """Return all limits for a run or a task; of several for one scope, the lowest."""
     named = set(lanes) | {""}
     found: dict[tuple[str, Period], Spend] = {}
     for cap in caps:
         for scope in {cap.scope_of(actor, lane) for lane in named}:
             if scope is not None:
+                # Two caps for one scope and period count in the same account, so only the lower
+                # limit matters.
                 before = found.get((scope, cap.per), cap.cap)
                 found[scope, cap.per] = Spend(*map(min, before, cap.cap))
     return tuple(Limit(scope, per, cap) for (scope, per), cap in sorted(found.items()))
 
 
 def limit_name(amount: str, per: str, scope: str) -> str:
-    """Return how a stop calls the limit that it has met: `usd/day/key:ci`."""
+    """Return the name of a limit in a stop entry: `usd/day/key:ci`."""
     return f"{amount}/{per}/{scope}"
 
 
 def read_limit_name(limit: str) -> tuple[str, str, str] | None:
-    """Return what is counted, per what, and for whom; nothing for a limit of the run itself."""
+    """Return the amount, period and scope of a limit name; None for a limit of the run itself."""
     amount, _, rest = limit.partition("/")
     per, _, scope = rest.partition("/")
     return (amount, per, scope) if scope else None

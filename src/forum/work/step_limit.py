@@ -1,8 +1,8 @@
-"""How whoever checks what others wrote can end it.
+"""Let a caller interrupt the check of a plan.
 
-Some of what a plan may hold takes long to check.  The code that does so calls `step` for each unit
-of work.  A caller that has set a limit with `limited` is asked at each of them whether to go on;
-the clock is the caller's, and this package reads none.
+Checking parts of a plan can take long. The checking code calls `count_step` for each unit of work,
+and that calls the function that the caller set with `limit_steps`. The function decides, by the
+caller's clock, whether to continue; this package reads no clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _step_check: ContextVar[Callable[[], None] | None] = ContextVar("limit", default
 
 @contextmanager
 def limit_steps(check: Callable[[], None]) -> Iterator[None]:
-    """Call `check` at every step of what is done within; it raises an error to end it."""
+    """Call `check` at every step within the block; it raises an error to end the work."""
     token = _step_check.set(check)
     try:
         yield

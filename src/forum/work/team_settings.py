@@ -1,8 +1,8 @@
-"""Agents, tools and roles as people write them into `forum.toml`.
+"""Read agents, tools, roles, gates and caps from `forum.toml`.
 
-In a file, money is in dollars: for one call of a program, for a million tokens of a model.  The
-record has nano-dollars, for a call and for a thousand tokens; what is not a whole number of them
-is refused rather than rounded.
+In the file, money is in dollars: per call of a program, and per million tokens of a model. In the
+record it is in nano-dollars: per call, and per thousand tokens. A value that is not a whole number
+of nano-dollars is refused instead of rounded.
 """
 
 import re
@@ -37,23 +37,24 @@ Table = Mapping[str, Any]
 
 NANO_USD = 1_000_000_000
 NANO_USD_PER_MILLION = NANO_USD // 1000
-"""A dollar for a million tokens, in nano-dollars for a thousand."""
+"""One dollar per million tokens, in nano-dollars per thousand."""
 
 ROUTING_MODES = ("auto", "lexical", "semantic")
-"""How requests are routed: by words, by words and meaning, or by whatever is installed."""
+"""Routing by words, by words and meaning, or by whichever is installed and fitted."""
 
 DEFAULT_AGENT = "default"
-"""How a file calls the agent that has no name."""
+"""The section name of the agent without a name."""
 
 _DEFAULT_ENDPOINTS = {
     Api.CHAT: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
     Api.RESPONSES: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
     Api.ANTHROPIC: ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
 }
-"""Where an API is if nobody says, and which variable then holds the key."""
+"""The URL and the key variable of an API, if the file names none."""
 
 RESERVED_OPTIONS = frozenset(
-    # What was recorded is what is said; and what was reserved is the most that it costs.
+    # The prompt sent must be the recorded one, and the reservation must bound the cost. An option
+    # with one of these names could change either.
     {
         "model", "messages", "input", "instructions", "system", "prompt", "stream",
         "stream_options", "tools", "tool_choice", "functions", "response_format", "text",
@@ -61,14 +62,15 @@ RESERVED_OPTIONS = frozenset(
         "max_output_tokens", "n", "best_of", "background", "previous_response_id", "conversation",
     }
 )  # fmt: skip
-"""What no option may say."""
+"""Names that `options` must not contain."""
 
-# Without a name and a password: what an address holds is recorded.
+# No user name and password: the URL is recorded.
 _URL = re.compile(
     r"https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/[^\s?#]*)?"
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
-# Some keys could be names of variables, but for their small letters: `gsk_...`, `hf_...`.
+# Capitals only: some API keys would be valid variable names except for their lower-case letters
+# (`gsk_...`, `hf_...`).
 _KEY_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*").fullmatch
 
 _AGENT_KINDS: Mapping[str, tuple[type[Agent], frozenset[str]]] = {
@@ -88,24 +90,24 @@ _GATE_SETTINGS = frozenset({"tool", "lane", "argument", "above"})
 
 
 class TeamSettings(msgspec.Struct, frozen=True):
-    """What a settings file says of who does the work."""
+    """The sections of a settings file about agents and tools."""
 
     agents: dict[str, Agent] = {}
-    """By name; where there are any, one is without a name."""
+    """By name; if there are any, one of them has an empty name."""
     tools: dict[str, ToolSpec] = {}
     servers: dict[str, McpServer] = {}
     roles: dict[Role, str] = {}
     team: bool = False
-    """Whether requests get the whole team if nobody says otherwise."""
+    """Whether requests get the whole team unless the client says otherwise."""
     roster: str = ""
     rung: str = "auto"
-    """How the lane of a request is told."""
+    """The routing mode."""
     ceiling: RunBudget = RunBudget()
-    """What one run may use at most that a client of the server asks for."""
+    """Budget limit of one run that a client of the server submits."""
 
 
 def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
-    """Return what the sections of a settings file say, or what is wrong with them, and where."""
+    """Return the settings of these sections. Raises `BadSettings` with the place and the reason."""
 
     def each(kind: str) -> list[tuple[str, "_Section"]]:
         found = tables.get(kind, {}).items()
@@ -114,6 +116,8 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
     named = {name: section.agent() for name, section in each("models")}
     agents = {"" if name == DEFAULT_AGENT else name: agent for name, agent in named.items()}
     if agents and "" not in agents:
+        # Tasks that name no agent need one: the tier `capable` or its nearest, else the first in
+        # the file.
         agents[""] = agents.get(agent_for(Tier.CAPABLE, agents)) or next(iter(agents.values()))
     roles = _Section(file, "roles", tables.get("roles", {}))
     roster = _Section(file, "roster", tables.get("roster", {}))
@@ -130,21 +134,21 @@ def read_team_settings(file: str, tables: Mapping[str, Table]) -> TeamSettings:
 
 
 def read_gate_rules(file: str, tables: Mapping[str, Table]) -> tuple[GateRule, ...]:
-    """Return the gates that the sections [gates.NAME] force, by name.  Raises `BadSettings`."""
+    """Return the rules of the sections [gates.NAME], by name. Raises `BadSettings`."""
     found = sorted(tables.get("gates", {}).items())
     return tuple(_Section(file, f"gates.{name}", table).gate_rule(name) for name, table in found)
 
 
 def read_shared_caps(file: str, tables: Mapping[str, Table]) -> tuple[SharedCap, ...]:
-    """Return the caps over many runs of the sections [budgets.NAME].  Raises `BadSettings`."""
+    """Return the caps over many runs of the sections [budgets.NAME]. Raises `BadSettings`."""
     found = sorted(tables.get("budgets", {}).items())
     return tuple(_Section(file, f"budgets.{name}", table).shared_cap(name) for name, table in found)
 
 
 def chat_agent(given: Table) -> Chat:
-    """Return a model behind an API: where it is and where its key is may be left to the API.
+    """Return a model behind an API, with the API's default URL and key variable if not given.
 
-    Raises `ValueError` with what is wrong.
+    Raises `ValueError`.
     """
     spec = _convert(given, _EndpointSettings)
     where = spec.url or _DEFAULT_ENDPOINTS[spec.api][0]
@@ -163,7 +167,7 @@ def chat_agent(given: Table) -> Chat:
 
 
 def model_agent(given: Table) -> Chat | Library:
-    """Return a model as files have it: its price is in dollars.  Raises `ValueError`."""
+    """Return a model from settings whose prices are in dollars. Raises `ValueError`."""
     into, known = _AGENT_KINDS[given["kind"]]
     for key in sorted(given.keys() - known - {"kind"}):
         raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
@@ -172,7 +176,7 @@ def model_agent(given: Table) -> Chat | Library:
 
 
 class _EndpointSettings(msgspec.Struct, frozen=True):
-    """What tells where a model is."""
+    """The settings that locate a model."""
 
     url: str = ""
     model: str = ""
@@ -183,9 +187,9 @@ class _EndpointSettings(msgspec.Struct, frozen=True):
 
 
 def _default_key_variable(url: str) -> str:
-    """Return the variable with the key of this host, whatever API is spoken there.
+    """Return the variable with the key for this host, regardless of the API.
 
-    A key that nobody has named goes to its own provider, and never without TLS.
+    A default key is sent only to its own provider, and never without TLS.
     """
     keys = {authority_of(cloud): key for cloud, key in _DEFAULT_ENDPOINTS.values()}
     return keys.get(authority_of(url), "") if url.startswith("https:") else ""
@@ -197,7 +201,10 @@ def _is_address(url: str) -> bool:
 
 
 def _check_names(key_env: str, env: tuple[str, ...] = ()) -> None:
-    """Refuse what are no names of variables.  It may be the key itself: it is not quoted."""
+    """Refuse invalid variable names, without quoting the value: it may be the key itself.
+
+    Raises `ValueError`.
+    """
     if key_env and not _KEY_VARIABLE(key_env):
         raise ValueError("key_env: write the NAME of a variable, in capitals; the key goes into it")
     if not all(map(_VARIABLE, env)):
@@ -205,12 +212,12 @@ def _check_names(key_env: str, env: tuple[str, ...] = ()) -> None:
 
 
 def authority_of(url: str) -> str:
-    """Return the host of an address, with its port; nothing for what is no address."""
+    """Return the host and port of a URL; an empty string if it is not a valid one."""
     return url.split("/")[2] if _URL.fullmatch(url) else ""
 
 
 def split_command(command: str) -> tuple[str, ...]:
-    """Return the words of a command; no shell takes part.  Raises `ValueError`."""
+    """Split a command into words, without a shell. Raises `ValueError`."""
     argv = tuple(shlex.split(command))
     if not argv:
         raise ValueError("no program is named")
@@ -218,7 +225,7 @@ def split_command(command: str) -> tuple[str, ...]:
 
 
 def to_exact_units(value: object, unit: int) -> int:
-    """Return a decimal number in a smaller unit, where it is a whole number of them."""
+    """Return a decimal number in a smaller unit. Raises `ValueError` if that is not exact."""
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         raise ValueError(f"{value!r} is not a number")  # noqa: TRY004  a user's mistake, not ours
     try:
@@ -235,7 +242,7 @@ def to_exact_units(value: object, unit: int) -> int:
 
 
 class _Section(msgspec.Struct, frozen=True):
-    """One section of a file: whatever is wrong in it is said with its name."""
+    """One section of a file; its errors name the file and the section."""
 
     file: str
     name: str
@@ -254,7 +261,7 @@ class _Section(msgspec.Struct, frozen=True):
             raise self._error(str(error)) from None
 
     def _infer_kind(self) -> str:
-        """Return what an agent is of which only the rest is said."""
+        """Return the kind of an agent for which none is given."""
         if self.table.keys() & {"cmd", "argv"}:
             return "command"
         if self.table.keys() & {"url", "model"}:
@@ -326,6 +333,7 @@ class _Section(msgspec.Struct, frozen=True):
         argument = self.get("argument", default="")
         if not tool and not lane:
             raise self._error("it says neither tool nor lane: name what has to be approved")
+        # A rule that guards nothing is refused, because the operator would rely on it.
         if bool(argument) != ("above" in given) or (argument and not tool):
             raise self._error(
                 "an amount needs three settings: the tool, the argument that holds it, and above"
@@ -352,7 +360,7 @@ class _Section(msgspec.Struct, frozen=True):
         return wished
 
     def get(self, key: str, *, default: T) -> T:
-        """Return one setting, which is of the same type as its default."""
+        """Return one setting, which must have the type of its default."""
         value = self.table.get(key, default)
         if not isinstance(value, type(default)):
             wanted = "true or false" if isinstance(default, bool) else "a text"
@@ -375,7 +383,7 @@ class _Section(msgspec.Struct, frozen=True):
 
 
 def _with_argv(table: dict[str, Any]) -> dict[str, Any]:
-    """Take a command apart where it is written as one text."""
+    """Replace `cmd`, which is one text, by `argv`."""
     if "cmd" not in table:
         return table
     if "argv" in table or not isinstance(table["cmd"], str):
@@ -398,7 +406,7 @@ def _in_nano_dollars(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _convert_prices(name: str, value: Any) -> Any:  # noqa: ANN401  what a file holds
-    """Return a value with the dollars of calls, however deep they are, as the record has them."""
+    """Return a value in which all dollars per call, at any depth, are nano-dollars."""
     if isinstance(value, dict):
         return {key: _convert_prices(f"{name}.{key}", one) for key, one in value.items()}
     if isinstance(value, list):
@@ -415,7 +423,7 @@ def _to_named_units(name: str, value: object, unit: int) -> int:
 
 
 def _convert(table: Table, into: type[T]) -> T:
-    """Make a part of a policy of a table.  Raises `ValueError` with where it is wrong."""
+    """Convert a table to a part of a policy. Raises `ValueError` with the place."""
     try:
         return msgspec.convert(_to_json_value(table), into)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -425,7 +433,7 @@ def _convert(table: Table, into: type[T]) -> T:
 
 
 def _to_json_value(value: Any) -> Any:  # noqa: ANN401  what a file holds
-    """Return what a file holds as JSON can: fractions are those of a model's options by now."""
+    """Return a value as JSON: the only decimals left here are options of a model."""
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueError(f"{value} is not a number")

@@ -1,11 +1,12 @@
-"""The open protocol `symposium` 1.0.0: its forms, its laws, and sessions that follow it.
+"""The open protocol `symposium` 1.0.0: its schemas, its invariants, and sessions that follow it.
 
-* `forms`, `reading`, `ijson`: what others write, and how it is read
-* `protocol`: the course of a session; with `selecting`, `routing`, `metering`, `ending`, `failing`
-* `prompting`, `replies`: what agents are told, and what they say
-* `artifact`, `metrics`: what a session leaves to other programs
-* `laws`, `order`, `faults`: what an artifact has to keep to
-* `rehearsal`, `replaying`: sessions held again, from a script or a record
+* `schemas`, `decoders`, `canonical_json`: the objects of the protocol, and how they are read
+* `protocol`: the course of a session; with `panel_selection`, `request_routing`, `budget`,
+  `termination` and `failure_codes`
+* `prompts`, `replies`: what agents are shown, and how their replies are parsed
+* `artifact`, `metrics`: the output of a session for other programs
+* `invariants`, `schedule`, `violations`: the rules that an artifact must satisfy
+* `simulator`, `replay`: sessions repeated from a script or a record
 """
 
 __all__: list[str] = []

@@ -1,6 +1,6 @@
-"""What a session is for other programs: its artifact, its manifest, the files of its directory.
+"""A session in the form for other programs: its artifact, its manifest and its directory.
 
-All of it follows from what was recorded; nothing else is kept anywhere.
+All of it is derived from the record; nothing else is stored.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,14 +51,14 @@ PRODUCER = "forum"
 
 
 class RecordedSession(msgspec.Struct, frozen=True):
-    """A session as it was recorded."""
+    """A session as recorded."""
 
     config: SymposiumConfig
     begun: int
     messages: tuple[bytes, ...] = ()
     panel: bytes = b""
     closed: SymposiumCloseFacts | None = None
-    """Nothing as long as it lasts."""
+    """None while the session runs."""
     termination: bytes = b""
 
 
@@ -82,7 +82,10 @@ def read_recorded_session(session: Session, notes: Iterable[SessionNote]) -> Rec
 
 
 def _with_masked_digest(record: RecordedSession) -> RecordedSession:
-    """Return a record with the digest of what is left of it, where secrets were masked."""
+    """Return a record with the digest of its masked messages, if secrets were masked.
+
+    The recorded digest may cover the unmasked messages, which no reader can reproduce.
+    """
     if record.closed is None or not any(map(SECRET_MARK.search, record.messages)):
         return record
     digest = digest_messages(read_message(data) for data in record.messages)
@@ -95,7 +98,7 @@ def _with_masked_digest(record: RecordedSession) -> RecordedSession:
 
 
 def resolve_personas(config: SymposiumConfig) -> SymposiumConfig:
-    """Return a config with its personas in it: their names mean others to other programs."""
+    """Return a config with its personas inlined: to other programs a name may mean another one."""
     return replace(
         config,
         agents=tuple(_resolve_persona(agent) for agent in config.agents),
@@ -108,7 +111,7 @@ def _resolve_persona(agent: AgentConfig) -> AgentConfig:
 
 
 def build_artifact(record: RecordedSession) -> Artifact:
-    """Return what is kept of a session that has ended."""
+    """Return the artifact of a session. Raises `Malformed` if the session has not ended."""
     if record.closed is None:
         raise Malformed("session", "it has not ended, and has no artifact")
     transcript = tuple(read_message(data) for data in record.messages)
@@ -134,7 +137,7 @@ def build_artifact(record: RecordedSession) -> Artifact:
 
 
 def build_manifest(record: RecordedSession, version: str) -> RunManifest:
-    """Return what a reader of the directory looks at first."""
+    """Return the manifest of a session's directory."""
     manifest = RunManifest(
         schema_version=VERSION,
         manifest_version=VERSION,
@@ -185,7 +188,7 @@ def build_session_files(record: RecordedSession, version: str) -> Mapping[str, b
 
 
 def format_file(form: ProtocolStruct) -> bytes:
-    """Return a form as a file that people can read too."""
+    """Return a protocol object as an indented file."""
     return _indent_json(canonical_bytes(form))
 
 

@@ -1,4 +1,4 @@
-"""What a session has used, and whether that is more than the caps of its config."""
+"""The spending of a session, compared with the caps of its config."""
 
 from collections import Counter
 from decimal import Decimal
@@ -13,28 +13,28 @@ from forum.work import NANO_USD
 
 MICROSECONDS_PER_SECOND = 1_000_000
 MAX_RESERVE_S = 120
-"""How many seconds are kept for an answer from what there is, where one is wanted."""
+"""Upper limit, in seconds, of the time reserved for salvaging an answer before the timeout."""
 
 
 class BudgetMeter(msgspec.Struct):
-    """What a session has used so far."""
+    """The spending of a session so far."""
 
     config: SymposiumConfig
     begun: int
     now: int
-    """When it was last heard of anybody.  It never goes back, whatever the clocks say."""
+    """End of the last turn. It never decreases, even if the clocks of workers differ."""
     spent: Amount = ZERO_AMOUNT
-    """By all turns, those included that came to nothing."""
+    """Of all turns, including failed ones."""
     tokens: Counter[str] = msgspec.field(default_factory=Counter)
-    """By each agent, in its turns."""
+    """Tokens of each agent in its turns."""
 
     def add_turn(self, said: TurnResult) -> None:
-        """Count what came of a question."""
+        """Add the result of a turn."""
         self.now = max(self.now, said.at)
         self.spent = self.spent.plus(said.spent)
 
     def exceeded_cap(self) -> Reason | None:
-        """Return why a session ends that has used more than it may."""
+        """Return why the session must end because a cap was exceeded, or None."""
         budget = self.config.budget
         if self._is_past(budget.max_wallclock_seconds):
             return Reason.TIMEOUT
@@ -46,10 +46,10 @@ class BudgetMeter(msgspec.Struct):
         return None
 
     def remaining_allowance(self, agent: str) -> Amount:
-        """Return what an agent may use until a cap is passed: it is asked about between calls.
+        """Return the amount that an agent may use before a cap is exceeded.
 
-        Past a cap that is nothing: whoever is asked for an answer all the same, and is turned
-        away for nothing, has used no more than that.
+        The engine compares it with the turn's spending between calls. Past a cap it is zero: a
+        salvage attempt is then still made, and one that is refused at no cost does not exceed it.
         """
         budget, used = self.config.budget, self.tokens[agent]
         tokens = budget.max_total_tokens - self.spent.tokens
@@ -58,7 +58,10 @@ class BudgetMeter(msgspec.Struct):
         return Amount(max(0, usd), max(0, min(tokens, own)), NO_LIMIT)
 
     def exceeded_before_turn(self) -> Reason | None:
-        """Return why one ends here: also because the time that is left is needed for an answer."""
+        """Return why the session must end before the next turn, or None.
+
+        If an answer is to be salvaged at the end, part of the time is reserved for that.
+        """
         seconds, wanted = (
             self.config.budget.max_wallclock_seconds,
             self.config.runtime.synthesize_on_terminate,
@@ -72,5 +75,5 @@ class BudgetMeter(msgspec.Struct):
 
 
 def usd_to_nano(usd: float) -> int:
-    """Return a price in nano-dollars, as it is written."""
+    """Return a price in nano-dollars; converted by its decimal text to avoid rounding errors."""
     return int(Decimal(str(usd)) * NANO_USD)

@@ -1,9 +1,9 @@
-"""JSON that every reader reads alike, and the digest of a transcript.
+"""Unambiguous JSON (I-JSON, RFC 7493) and the digest of a transcript.
 
-What two readers could take for different things is refused before it reaches a form: a member
-that is there twice, a lone surrogate, an integer that a double cannot hold, a number that is
-none, and nesting that would be limited by nothing but a reader's stack (RFC 7493).  All of these
-fit a JSON schema, and any of them would keep a transcript from having a digest.
+Values that two readers could interpret differently are rejected before decoding: duplicate members,
+lone surrogates, integers that a double cannot hold, NaN and infinities, and nesting that only a
+reader's stack would limit. All of these conform to a JSON schema, and each of them would keep a
+transcript from having a digest.
 """
 
 import json
@@ -17,15 +17,15 @@ import rfc8785
 from forum.errors import Malformed
 
 MAX_NESTING = 64
-"""Arrays and objects within each other."""
+"""Maximum nesting of arrays and objects."""
 INTEGER_LIMIT = 2**53
-"""Integers are nearer to zero than this."""
+"""Integers must have a smaller absolute value than this."""
 DIGITS = 1e21
-"""Doubles nearer to zero than this are written without an exponent."""
+"""RFC 8785 writes doubles with a smaller absolute value than this without an exponent."""
 
 
 def read_json(data: bytes, what: str) -> object:
-    """Return what the bytes say, if they say it to everybody; `what` is for the error."""
+    """Parse JSON bytes. Raises `Malformed` for ambiguous input; `what` names it in the error."""
     try:
         value = json.loads(
             data.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant
@@ -38,12 +38,12 @@ def read_json(data: bytes, what: str) -> object:
 
 
 def normalize_json(value: object, what: str) -> object:
-    """Return parsed JSON in the only form in which it has each number: 1.0 is 1."""
+    """Return parsed JSON with each number in its only form: 1.0 becomes 1. Raises `Malformed`."""
     return _normalize(value, what, None, MAX_NESTING)
 
 
 def transcript_digest(messages: object) -> str:
-    """Return the digest of a transcript as it is stored: SHA-256 of its RFC 8785 bytes."""
+    """Return the digest of a stored transcript: SHA-256 of its RFC 8785 bytes."""
     try:
         return sha256(rfc8785.dumps(messages)).hexdigest()  # type: ignore[arg-type]
     except (rfc8785.CanonicalizationError, RecursionError) as error:
@@ -63,8 +63,10 @@ def _refuse_constant(name: str) -> object:
 
 
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
-"""Where something stands, from within: it is spelled out for an error only, since a name may be as
-long as all the rest."""
+"""Position of a value, innermost part first.
+
+It is formatted only for errors, since member names may be as long as the whole document.
+"""
 
 
 def _at(path: _Path) -> str:
@@ -103,7 +105,7 @@ def _name(value: object, what: str, path: _Path) -> str:
 
 
 def _text(value: str, what: str, path: _Path) -> str:
-    # A name with a lone surrogate is part of the path of all that is in it: never quote it.
+    # The path may contain a name with a lone surrogate: print it escaped.
     if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         raise Malformed(what, f"a lone surrogate - {ascii(_at(path))[1:-1]}")
     return value
@@ -112,7 +114,7 @@ def _text(value: str, what: str, path: _Path) -> str:
 def _number(value: float, what: str, path: _Path) -> float:
     if not math.isfinite(value):
         raise Malformed(what, f"a number that no double holds - {_at(path)}")
-    # RFC 8785 writes 1e20 with all its digits, and whoever reads these has an integer.
+    # RFC 8785 writes 1e20 with all its digits, and readers parse those as an integer.
     whole = isinstance(value, int) or (value.is_integer() and abs(value) < DIGITS)
     if whole and abs(value) >= INTEGER_LIMIT:
         raise Malformed(what, f"an integer of 2^53 or more - {_at(path)}")

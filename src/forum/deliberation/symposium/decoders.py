@@ -1,6 +1,6 @@
-"""How the forms are read: from bytes, or from JSON that was parsed already.
+"""Decoders for the protocol's objects, from bytes or from parsed JSON.
 
-What has not the right form is `Malformed`, whatever is wrong with it, and the error says where.
+They raise `Malformed`, with the path of the error, for every invalid value.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,8 @@ FormT = TypeVar("FormT")
 
 
 def _make_decoder(form: type[FormT], what: str) -> Callable[[object], FormT]:
-    # Taken in once, here: two threads that do it at the same time crash the process.
+    # Let msgspec inspect the type here, once: two threads that do so concurrently crash the
+    # process.
     msgspec.json.Decoder(form)
 
     def read(data: object) -> FormT:

@@ -1,4 +1,4 @@
-"""Why a turn came to nothing, in the protocol's words, and what follows from it."""
+"""Maps the error of a failed turn to the protocol's error kinds and termination reasons."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ RETRIABLE = frozenset(
     {ErrorKind.TIMEOUT, ErrorKind.NETWORK, ErrorKind.RATE_LIMIT, ErrorKind.MALFORMED_RESPONSE}
 )
 RETRY_HINT, FINAL_HINT = "again", "final"
-"""What may follow the name of a kind in a code: the adapter knows better than the kind."""
+"""Suffix of a code by which an adapter overrides whether its error kind is retriable."""
 
 _BY_STATUS: Mapping[str, ErrorKind] = {
     "400": ErrorKind.INVALID_REQUEST,
@@ -60,12 +60,13 @@ _BY_WORDS: Mapping[bytes, ErrorKind] = {
     b"context length": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
     b"prompt is too long": ErrorKind.CONTEXT_LENGTH_EXCEEDED,
 }
-"""What providers say with a status that they use for other errors too."""
+"""Texts in provider errors whose HTTP status is also used for other errors."""
 _KINDS = frozenset(kind.value for kind in ErrorKind)
 
 
 def classify_error(said: TurnResult) -> ErrorKind:
     """Return the kind of error that a failed turn ended with."""
+    # A reply came, so the turn failed because the reply was invalid.
     if said.outcome is Outcome.OK:
         return ErrorKind.MALFORMED_RESPONSE
     named, _, rest = said.code.partition(" ")
@@ -73,13 +74,15 @@ def classify_error(said: TurnResult) -> ErrorKind:
         return ErrorKind(named)
     status = _BY_STATUS.get(rest) if named == "http" else None
     late = ErrorKind.TIMEOUT if said.outcome is Outcome.TIMEOUT else None
+    # The code and the text are more specific than the HTTP status, which providers share between
+    # errors.
     told = next((kind for words, kind in _BY_WORDS.items() if words in said.error), None)
     known = _BY_CODE.get(said.code) or late or told or status or _BY_WHY.get(said.why)
     return known or ErrorKind.INTERNAL
 
 
 def is_permanent_failure(said: TurnResult) -> bool:
-    """Tell whether asking again after this failure is of no use."""
+    """Return whether asking again after this failure is useless."""
     hint = said.code.rpartition(" ")[2]
     if hint in (RETRY_HINT, FINAL_HINT):
         return hint == FINAL_HINT
@@ -87,20 +90,20 @@ def is_permanent_failure(said: TurnResult) -> bool:
 
 
 def scripted_error_code(kind: ErrorKind, *, retriable: bool) -> str:
-    """Return the code by which a scripted agent fails in this way."""
+    """Return the code with which a scripted agent fails in this way."""
     if retriable == (kind in RETRIABLE):
         return kind.value
     return f"{kind.value} {RETRY_HINT if retriable else FINAL_HINT}"
 
 
 def termination_reason(kind: ErrorKind) -> Reason:
-    """Return why a session ends that cannot go on without this turn."""
+    """Return the termination reason of a session that cannot continue without this turn."""
     malformed = kind is ErrorKind.MALFORMED_RESPONSE
     return Reason.SCHEMA_ERROR if malformed else Reason.PROVIDER_UNRECOVERABLE
 
 
 def termination_reason_of_stop(stopped: StopReason) -> Reason:
-    """Return why a session ends that was stopped from outside."""
+    """Return the termination reason of a session that was stopped from outside."""
     match stopped:
         case StopReason.DEADLINE:
             return Reason.TIMEOUT
@@ -113,9 +116,9 @@ def termination_reason_of_stop(stopped: StopReason) -> Reason:
 
 
 def build_provider_failure(agent: AgentConfig, said: TurnResult) -> ProviderFailure:
-    """Return what is kept of the failure for which a session was given up.
+    """Return the record of the failure that ended a session.
 
-    What the failed calls have cost is in no message, hence in no sum of them.
+    Failed calls have no message, so their cost is recorded here and in no sum of messages.
     """
     return ProviderFailure(
         agent_id=agent.id,
@@ -128,9 +131,9 @@ def build_provider_failure(agent: AgentConfig, said: TurnResult) -> ProviderFail
 
 
 def describe_failure(said: TurnResult) -> str:
-    """Return what is told of a failure.
+    """Return a description of a failure.
 
-    Nothing that a provider has sent is told: such a text may repeat the key that it was sent.
+    It contains no text from the provider, because such a text may repeat the API key.
     """
     kind = classify_error(said)
     code = said.code if said.code != kind.value else ""

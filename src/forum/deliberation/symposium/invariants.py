@@ -1,12 +1,12 @@
-"""What has to hold of an artifact beyond its form: how a forged one is told from an honest one.
+"""Invariants of an artifact beyond its schema, to tell a forged artifact from an honest one.
 
-A digest shows that a transcript is the one that somebody has hashed; whoever forges one hashes
-it again.  Hence everything is checked that the protocol promises: who speaks when (see `order`),
-what follows from what was said, and that the sums are right.
+A digest only shows that a transcript is the one that was hashed, and a forger can hash again. Hence
+everything that the protocol promises is checked: the order of speakers (see `schedule`), what
+follows from the messages, and the sums.
 
-Two things are not held against an artifact.  Times are compared with each other, but not with
-the cap on time: a call that is under way when time is up may still be heard.  And a panel that
-was not declared but chosen is known only from the first round.
+Two things are not checked. Times are compared with each other but not with the cap on time, because
+a call that is running when time is up may still be answered. And a panel that was chosen instead of
+declared is known only from the first round.
 """
 
 from collections import Counter
@@ -43,20 +43,20 @@ from forum.deliberation.symposium.violations import Invariant, Violation, messag
 from forum.errors import Malformed
 
 SUPPORTED_MAJOR = "1."
-"""Versions that begin otherwise mean things that we do not know."""
+"""Prefix of the versions that this code understands."""
 COST_TOLERANCE_USD = 1e-6
-"""Costs are sums of doubles, and may differ by this."""
+"""Tolerated difference between costs, which are sums of doubles."""
 
 
 def check_artifact(data: bytes) -> tuple[Violation, ...]:
-    """Return every law that an artifact breaks; none of them, if it is what it says it is."""
+    """Return all violations of an artifact; empty if it is consistent."""
     try:
         stored = read_json(data, "artifact")
         artifact = read_artifact(stored)
     except Malformed as error:
         why, _, path = error.why.partition(" - at `")
         return (Violation(Invariant.FORM, path.rstrip("`") or "$", why),)
-    # Hashed as it is stored: what a form leaves out when it is written is part of the digest.
+    # Hash the stored JSON, not the decoded struct: encoding omits defaults that the digest covers.
     digest = transcript_digest(cast("dict[str, object]", stored)["canonical_transcript"])
     return tuple(
         chain(_check_digests(artifact, digest), *(law(artifact) for law in _INVARIANT_CHECKS))
@@ -88,7 +88,7 @@ def _check_session(artifact: Artifact) -> Iterator[Violation]:
 
 
 def _check_panel(artifact: Artifact) -> Iterator[Violation]:
-    """Hold a session to a config that can be carried out, unless nothing came of it."""
+    """Check that the config can be carried out, unless the session ended at once."""
     config, selector = artifact.config, artifact.config.selector
     if len(artifact.canonical_transcript) == 1:
         return
@@ -169,7 +169,7 @@ def _check_speakers(artifact: Artifact) -> Iterator[Violation]:
 
 
 def _check_notes(artifact: Artifact) -> Iterator[Violation]:
-    """Hold notes to the messages that they can be of; `check_schedule` looks at what they say."""
+    """Check which messages have notes; `check_schedule` checks the content of notes."""
     for index, message in enumerate(artifact.canonical_transcript):
         on_branch, on_primary = message.branch_depth == 1, isinstance(message, PrimaryTurn)
         if message.suggested_followups and not on_branch:
@@ -185,7 +185,7 @@ def _check_notes(artifact: Artifact) -> Iterator[Violation]:
 
 
 def _check_caps(artifact: Artifact) -> Iterator[Violation]:
-    """Yield what was said although a cap had been passed."""
+    """Yield the messages that were sent after a cap was exceeded."""
     budget, passed = artifact.config.budget, ""
     tokens: Counter[str] = Counter()
     cost = 0.0
@@ -250,7 +250,7 @@ def _check_outcome(artifact: Artifact) -> Iterator[Violation]:
 
 
 def _check_termination(artifact: Artifact) -> Iterator[Violation]:
-    """Yield what a termination says of the transcript that is not so."""
+    """Yield what a termination states that the transcript contradicts."""
     ending, where = _termination(artifact), "$.outcome.termination_artifact"
     if ending is None:
         return
@@ -259,7 +259,7 @@ def _check_termination(artifact: Artifact) -> Iterator[Violation]:
             Invariant.OUTCOME, f"{where}.most_recent_verdict", "it is not the last verdict"
         )
     last = artifact.canonical_transcript[-1]
-    # A round that was opened, and in which nobody was heard, leaves no message.
+    # A round that was opened, and in which no agent answered, leaves no message.
     opens = last.round == 0 or (
         isinstance(last, CoordinationTurn) and last.content.next_action is NextAction.CONTINUE
     )
@@ -294,10 +294,10 @@ def _check_failure(artifact: Artifact, ending: TerminationArtifact) -> Iterator[
 
 
 def _check_unresolved(artifact: Artifact) -> Iterator[Violation]:
-    """Yield what is left open otherwise than was said.
+    """Yield unresolved disagreements that do not match the messages.
 
-    What is left open at the top is what the session ended with; the package that the protocol
-    comes from lists there what each verdict has left open, one after the other.
+    The artifact lists those of the last verdict or the synthesis. The protocol's reference package
+    lists those of all verdicts, one after the other; both are accepted.
     """
     verdicts = [m.content for m in artifact.canonical_transcript if isinstance(m, CoordinationTurn)]
     said = tuple(chain.from_iterable(verdict.unresolved_disagreements for verdict in verdicts))

@@ -1,7 +1,6 @@
-"""The closed sets of the protocol, and the kinds of entries that a session of it leaves behind.
+"""Enumerations of the protocol, and the entry kinds of its sessions.
 
-What was said stands in bodies, which can be erased; that it was said, and how a session ended,
-stands in facts.
+Messages are in bodies, which can be erased; their position and how a session ended are in facts.
 """
 
 from enum import StrEnum
@@ -38,7 +37,7 @@ class Reason(StrEnum):
     USER_INPUT_REQUIRED = "user_input_required"
     EXTERNAL_RESEARCH_REQUIRED = "external_research_required"
     NONE = ""
-    """It ended with one."""
+    """The session ended with a synthesis."""
 
 
 class ErrorKind(StrEnum):
@@ -132,13 +131,13 @@ class MessageFacts(Facts, frozen=True):
 
 
 class RequestVoidFacts(Facts, frozen=True):
-    """A request that was put off can no longer be put to anybody: its target has left.
+    """A deferred request was dropped because its target has left the panel.
 
     Body: the request.
     """
 
     message: str
-    """The one that it came from."""
+    """Id of the message that made the request."""
 
 
 class SymposiumCloseFacts(Facts, frozen=True):
@@ -148,11 +147,11 @@ class SymposiumCloseFacts(Facts, frozen=True):
     rounds: Count
     messages: Count
     digest: str
-    """Of the transcript: SHA-256 of its canonical form."""
+    """SHA-256 of the canonical form of the transcript."""
     ended: Count
     """In microseconds since 1970."""
     usd: Count
-    """What all calls cost, those included that led to no message."""
+    """Cost of all calls, including those that led to no message."""
     tokens: Count
     reason: Reason = Reason.NONE
 

@@ -1,4 +1,4 @@
-"""What can be counted in an artifact: tokens, costs, turns, failures, and how it ended."""
+"""Metrics of an artifact: tokens, costs, turns, failures and the outcome."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from forum.errors import Malformed
 
 
 class TokenMetrics(ProtocolStruct, frozen=True):
-    """How many tokens were used."""
+    """Numbers of tokens."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -32,13 +32,13 @@ class TokenMetrics(ProtocolStruct, frozen=True):
 
 
 class CostMetrics(ProtocolStruct, frozen=True):
-    """What was paid."""
+    """A cost in US dollars."""
 
     cost_usd: float
 
 
 class LatencyMetrics(ProtocolStruct, frozen=True):
-    """How long it took from the message before."""
+    """Time since the previous message."""
 
     message_id: str
     speaker: str
@@ -46,7 +46,7 @@ class LatencyMetrics(ProtocolStruct, frozen=True):
 
 
 class ParticipationCount(ProtocolStruct, frozen=True):
-    """How often somebody spoke in a round."""
+    """Number of turns of a speaker in a round."""
 
     round: int
     speaker: str
@@ -54,7 +54,7 @@ class ParticipationCount(ProtocolStruct, frozen=True):
 
 
 class ContractionCount(ProtocolStruct, frozen=True):
-    """How often somebody had to leave."""
+    """Number of removals of an agent from the panel, by reason."""
 
     agent_id: str
     reason: str
@@ -62,7 +62,7 @@ class ContractionCount(ProtocolStruct, frozen=True):
 
 
 class SymposiumMetrics(ProtocolStruct, frozen=True, omit_defaults=False):
-    """What the protocol wants to be counted in every session."""
+    """The metrics that the protocol defines for every session."""
 
     session_id: str
     schema_version: str
@@ -85,7 +85,7 @@ class SymposiumMetrics(ProtocolStruct, frozen=True, omit_defaults=False):
 
 
 def compute_metrics(data: bytes) -> SymposiumMetrics:
-    """Count what there is to count in an artifact."""
+    """Compute the metrics of an artifact. Raises `Malformed`."""
     artifact = read_artifact(data)
     transcript = artifact.canonical_transcript
     models = {
@@ -173,7 +173,7 @@ def _contractions(transcript: Sequence[Message]) -> tuple[ContractionCount, ...]
 
 
 def _longest_queue(artifact: Artifact) -> int:
-    """Return how many requests were put off at the same time, at most."""
+    """Return the maximum length of the deferred queue."""
     transcript = artifact.canonical_transcript
     turns = {message.id: message for message in transcript if isinstance(message, PrimaryTurn)}
     queue = longest = 0
@@ -188,7 +188,7 @@ def _longest_queue(artifact: Artifact) -> int:
 
 
 def _count_deferred(turn: PrimaryTurn) -> int:
-    """Return how many requests of a turn were neither answered at once, dropped nor refused."""
+    """Return how many requests of a turn were neither answered at once, dropped nor invalid."""
     asked = [to_json_object(request) for request in turn.content.direct_requests]
     refused = [one.offending_request for one in turn.schema_failure]
     routed = [request for request in asked if request not in refused]

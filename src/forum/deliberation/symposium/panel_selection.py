@@ -1,7 +1,7 @@
-"""Who sits on the panel: as declared, by a table of words, or as a model says.
+"""Selection of the panel: as declared, by keywords, or by a model.
 
-Only the last one asks anybody.  Whoever chooses, chooses among the agents of the config, and the
-order in which they speak is the one in which the config declares them.
+Only the last one makes a call. Each selects from the agents of the config, which speak in the order
+of their declaration.
 """
 
 import re
@@ -34,7 +34,7 @@ from forum.ledger import NO_LIMIT, Amount
 from forum.work import array_schema, build_schema, compose_prompt, parse_structured, text_schema
 
 SELECTOR = "selector"
-"""The turn in which a model chooses the panel."""
+"""Name of the turn in which a model selects the panel."""
 
 SCOPE_KEYWORDS: Mapping[str, tuple[str, ...]] = {
     FORMAL: (
@@ -63,14 +63,14 @@ SCOPE_KEYWORDS: Mapping[str, tuple[str, ...]] = {
         "perform", "practical", "scal", "schedul", "ship", "system", "throughput",
     ),
 }  # fmt: skip
-"""What a problem is about: a word of it that begins like one of these calls for that thinking."""
+"""Keyword prefixes by reasoning scope: a word of the problem that starts with one calls for it."""
 
 _find_words = re.compile(r"[^\W\d_]+").findall
 _MAX_LINE_LENGTH = 400
 
 
 class PanelChoice(msgspec.Struct, frozen=True):
-    """What a model says that chooses."""
+    """A model's reply that selects a panel."""
 
     selected_agents: tuple[str, ...]
     coordinator_agent: str = ""
@@ -83,9 +83,9 @@ def select_fixed(config: SymposiumConfig) -> SelectorOutput:
 
 
 def select_by_rules(config: SymposiumConfig) -> SelectorOutput:
-    """Return the agents whose way of thinking the problem calls for.
+    """Return the agents whose reasoning scope the problem calls for.
 
-    One whose thinking is not in the table is on the panel: the table says nothing against it.
+    An agent whose scope is not in the table is selected, because the table says nothing about it.
     """
     problem = config.problem_statement.casefold()
     called = {scope for scope in SCOPE_KEYWORDS if _is_called_for(problem, scope)}
@@ -119,7 +119,7 @@ def _is_suitable(persona: Persona, problem: str, called: set[str]) -> bool:
 
 
 def build_selector_turn(session: Session, config: SymposiumConfig, agent: str) -> AgentTurn:
-    """Ask a model for a panel, once."""
+    """Return the turn that asks a model for a panel, without retries."""
     listed = "\n".join(f"- {one.id}: {role_summary(one)}" for one in config.agents)
     names = [one.id for one in config.agents]
     room = session.policy.max_reply_chars(agent)
@@ -146,7 +146,10 @@ def build_selector_turn(session: Session, config: SymposiumConfig, agent: str) -
 
 
 def parse_panel_choice(said: bytes, config: SymposiumConfig) -> SelectorOutput:
-    """Return the panel that a model has chosen, in the order in which its agents are declared."""
+    """Parse a model's selection, in the order in which the agents are declared.
+
+    Raises `ValueError` with a message for the model.
+    """
     chosen = parse_structured(said, _chosen)
     names = [agent.id for agent in config.agents]
     if strangers := [name for name in chosen.selected_agents if name not in names]:
@@ -162,13 +165,14 @@ def parse_panel_choice(said: bytes, config: SymposiumConfig) -> SelectorOutput:
 
 
 def find_ambiguity(config: SymposiumConfig) -> str:
-    """Tell why it is not clear who is who in a config; nothing if it is."""
+    """Return why the speakers of a config are ambiguous, or ""."""
     names = [agent.id for agent in (*config.agents, config.coordinator)]
     if len(set(names)) < len(names):
         return "two agents have the same id"
     if taken := {RUNTIME, config.originator}.intersection(names):
         return f"an agent has the name of another one who speaks: {min(taken)!r}"
-    # In prompts an id stands among our own words: one with a line of its own would speak for us.
+    # Ids appear in prompts outside of quotations: an id with a line break could inject
+    # instructions.
     if odd := [name for name in names if not name.isprintable()]:
         return f"an id is not one printable line: {odd[0]!r}"
     if config.selector.coordinator_agent != config.coordinator.id:
@@ -177,7 +181,7 @@ def find_ambiguity(config: SymposiumConfig) -> str:
 
 
 def find_panel_error(config: SymposiumConfig, panel: SelectorOutput) -> str:
-    """Tell why nobody can deliberate like that; nothing if they can."""
+    """Return why this panel cannot deliberate, or ""."""
     names = {agent.id for agent in config.agents}
     if not panel.selected_agents:
         return "nobody was selected"
@@ -188,7 +192,7 @@ def find_panel_error(config: SymposiumConfig, panel: SelectorOutput) -> str:
 
 
 def selector_allowance(config: SymposiumConfig) -> Amount:
-    """Return what choosing may use."""
+    """Return the budget of the selection."""
     budget = _selector_budget(config)
     usd = NO_LIMIT if budget.max_cost_usd is UNSET else usd_to_nano(budget.max_cost_usd)
     tokens = NO_LIMIT if budget.max_tokens is UNSET else budget.max_tokens
@@ -219,5 +223,5 @@ def _build_selection(
     )
 
 
-# Made once, here: two threads that let msgspec take in a type at the same time crash the process.
+# Created once, here: two threads that let msgspec inspect a type concurrently crash the process.
 _chosen = msgspec.json.Decoder(PanelChoice)

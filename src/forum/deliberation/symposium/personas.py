@@ -1,4 +1,4 @@
-"""Who sits on a panel when nobody says otherwise: five ways of thinking, and a coordinator."""
+"""The default personas of a panel: five ways of thinking, and a coordinator."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ FORMAL, LATERAL, EVIDENCE, ADVERSARIAL, FEASIBLE = (
     "adversarial-scrutiny",
     "implementation-feasibility",
 )
-"""What each of the five looks at: the words that a panel is chosen by belong to these."""
+"""Reasoning scopes of the five personas; `panel_selection` has the keywords of each."""
 
 
 def _horizontal(
@@ -127,7 +127,7 @@ PERSONAS: Mapping[str, Persona] = {
 
 
 def resolve_persona_ref(ref: str | Persona) -> Persona:
-    """Return the persona that a config means; a name that we do not know is one without traits."""
+    """Return the persona of a reference; an unknown name yields a persona without traits."""
     if isinstance(ref, Persona):
         return ref
     known = PERSONAS.get(ref)

@@ -1,9 +1,9 @@
-"""What each agent is told when it is its turn.
+"""Prompts for the agents of a session.
 
-An agent is shown the problem, who else sits on the panel, the last verdict, what was said in this
-round, what it said itself when it last had its turn, and what it was answered since; never the
-transcript as a whole.  Everything that somebody has said stands in a quotation of its own, which
-its author cannot end: nobody can speak in another one's name.
+An agent is shown the problem, the other agents on the panel, the last verdict, the messages of this
+round, its own last primary turn and the answers to its requests since; never the whole transcript.
+Every message is in a quotation that its author cannot end, so that no agent can speak in the name
+of another.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,25 +56,25 @@ _SYNTHESIS = (
 
 
 class DeferredRequest(msgspec.Struct, frozen=True):
-    """A request that was put off, and the turn that it comes from."""
+    """A deferred request and the turn that made it."""
 
     request: DirectRequest
     parent: PrimaryTurn
 
 
 class PromptContext(msgspec.Struct, frozen=True):
-    """All that is known when somebody is asked; what of it they are shown is decided here."""
+    """The state of a session when an agent is asked; its methods select what the agent is shown."""
 
     session: Session
     config: SymposiumConfig
     panel: tuple[str, ...]
-    """Who still sits on it."""
+    """The agents that are still on the panel."""
     round: int
     transcript: tuple[Message, ...]
     waiting: tuple[DeferredRequest, ...] = ()
 
     def primary_prompt(self, agent: str) -> bytes:
-        """Tell an agent that it is its turn."""
+        """Return the prompt for an agent's primary turn."""
         return compose_prompt(
             f"You are {agent}. A panel deliberates on the problem below; this is round "
             f"{self.round}, and it is your turn. Say what brings the panel closer to an answer, "
@@ -86,9 +86,9 @@ class PromptContext(msgspec.Struct, frozen=True):
         )
 
     def branch_prompt(self, agent: str, waiting: DeferredRequest) -> bytes:
-        """Tell an agent what it is asked by another."""
+        """Return the prompt for an agent to answer another agent's request."""
         asked, parent = waiting.request, waiting.parent
-        # A turn of an earlier round is not among those of this round, which are shown anyway.
+        # The messages of this round are shown anyway; the request may come from an earlier one.
         earlier = [] if parent.round == self.round else [self._quoted_message(parent)]
         return compose_prompt(
             f"You are {agent}. A panel deliberates on the problem below; this is round "
@@ -106,7 +106,7 @@ class PromptContext(msgspec.Struct, frozen=True):
         )
 
     def verdict_prompt(self) -> bytes:
-        """Ask the coordinator what it makes of the round."""
+        """Return the prompt for the coordinator's verdict on the round."""
         queue = "\n".join(
             f"- {one.parent.speaker} asks {one.request.target}" for one in self.waiting
         )
@@ -121,7 +121,7 @@ class PromptContext(msgspec.Struct, frozen=True):
         )
 
     def synthesis_prompt(self) -> bytes:
-        """Ask the coordinator for the answer."""
+        """Return the prompt for the coordinator's synthesis."""
         resolved, unresolved = self._disagreements()
         return compose_prompt(
             "A panel has deliberated on the problem below. Write its answer, from what was said "
@@ -150,7 +150,7 @@ class PromptContext(msgspec.Struct, frozen=True):
                 return
 
     def _own(self, agent: str) -> Iterator[Quotation]:
-        """Yield what an agent last said before this round, and what it was answered since."""
+        """Yield an agent's last primary turn before this round, and the answers since."""
         before = [message for message in self.transcript if message.round < self.round]
         own = [m for m in before if isinstance(m, PrimaryTurn) and m.speaker == agent]
         if not own:
@@ -162,7 +162,7 @@ class PromptContext(msgspec.Struct, frozen=True):
                 yield self._quoted_message(message)
 
     def _now(self) -> Iterator[Quotation]:
-        """Yield what was said in this round."""
+        """Yield the messages of this round."""
         for message in self.transcript:
             if message.round == self.round and not isinstance(message, CoordinationTurn):
                 yield self._quoted_message(message)
@@ -197,7 +197,7 @@ def _addressee(message: Message, transcript: Sequence[Message]) -> str:
 
 
 def _message_text(message: Message) -> str:
-    """Return the words of a message; within the quotation they are its author's own."""
+    """Return the text of a message, to be quoted as its author's words."""
     match message:
         case ProblemStatement():
             return message.content
@@ -212,26 +212,30 @@ def _message_text(message: Message) -> str:
 
 
 def _request_text(request: DirectRequest) -> str:
-    """Return the words of a request: all of them are its author's, its type included."""
+    """Return the text of a request, including its type, which is also chosen by its author."""
     content = request.content
     words = content if isinstance(content, str) else msgspec.json.encode(content).decode()
     return f"({request.type}) {words}"
 
 
 def quote_text(session: Session, source: str, words: str) -> Quotation:
-    """Return a text as it is quoted: no more of it than the policy lets an agent read."""
+    """Return a quotation of a text, cut to the input limit of the policy."""
     data = words.encode()
     return Quotation(source, data[: session.policy.input_bytes], len(data))
 
 
 def role_summary(agent: AgentConfig) -> str:
-    """Return what others are told about an agent: one line, whoever has made up its persona."""
+    """Return the description of an agent for others.
+
+    It is reduced to one line, because a persona may come from a client and must not add lines of
+    its own to the prompt.
+    """
     persona = resolve_persona_ref(agent.persona_ref)
     return sanitize_name(f"{persona.reasoning_scope}; {persona.reasoning_style}")
 
 
 def build_briefing(persona: Persona, requirements: Sequence[str] = ()) -> str:
-    """Return what an agent is told about itself, with requirements in place of its persona's."""
+    """Return the instructions to an agent; `requirements` replace those of its persona."""
     who = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
     parts = [
         f"{who} How you think: {persona.reasoning_style}.",

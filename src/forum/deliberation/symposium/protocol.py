@@ -1,8 +1,8 @@
-"""A session of the open protocol: who speaks when, who answers whom, and when it is over.
+"""A session of the open protocol: the order of turns, the routing of requests, and the end.
 
-Code alone decides that.  What agents say in prose moves nothing; a coordinator gives advice, and
-the caps of the config beat it.  One agent speaks at a time, and whatever is said is a message of
-the transcript before anybody else is asked.
+Code alone decides these. The prose of agents has no effect on them; a coordinator's verdict is
+advice, and the caps of the config override it. One agent speaks at a time, and its reply is a
+message of the transcript before the next agent is asked.
 """
 
 from collections import deque
@@ -108,22 +108,22 @@ _SCHEMA_AND_PARSER = {
     ExpectedOutput.VERDICT: (verdict_schema, parse_verdict),
     ExpectedOutput.SYNTHESIS: (synthesis_schema, parse_synthesis),
 }
-"""The form of each reply, for those on the panel beside its author, and how it is read."""
+"""Schema and parser of each reply. The schema lists the other agents on the panel."""
 
 
 @dataclass(frozen=True, slots=True)
 class SymposiumTurn(AgentTurn):
-    """A turn, and where it stands in the session."""
+    """A turn with its position in the session."""
 
     speaker: str = ""
-    """As the config calls the agent."""
+    """The agent's id in the config."""
     wanted: ExpectedOutput = ExpectedOutput.TURN
     round: int = 0
     turn_index: int = 0
 
 
 class _MessageFields(TypedDict):
-    """Where a message of a round stands, and what it has used."""
+    """Position and usage, which every message of a round has."""
 
     id: str
     round: int
@@ -133,7 +133,10 @@ class _MessageFields(TypedDict):
 
 
 def read_session_config(session: Session) -> SymposiumConfig:
-    """Return what a session starts from; the problem is the one that it was given."""
+    """Return the config of a session, with the problem that the session was given.
+
+    Raises `Malformed` if the panel is not a symposium or an id has no agent.
+    """
     panel = session.policy.panel
     if not isinstance(panel, Symposium):
         raise Malformed("panel", "it does not sit by this protocol")
@@ -145,7 +148,7 @@ def read_session_config(session: Session) -> SymposiumConfig:
 
 
 def run_symposium(session: Session) -> ProtocolSteps:
-    """Deliberate by the open protocol."""
+    """Run the open protocol."""
     config = read_session_config(session)
     sitting = _SymposiumState(session, config, BudgetMeter(config, session.begun, session.begun))
     yield from sitting.state_problem()
@@ -159,7 +162,7 @@ def run_symposium(session: Session) -> ProtocolSteps:
 
 
 class _SymposiumState(msgspec.Struct):
-    """A session as it stands."""
+    """The state of a session."""
 
     session: Session
     config: SymposiumConfig
@@ -170,12 +173,10 @@ class _SymposiumState(msgspec.Struct):
     round: int = 0
     turn: int = 0
     asked: int = 0
-    """How many turns there were so far, over all rounds."""
+    """Number of turns so far, over all rounds."""
     voided: int = 0
     entry: Hash | None = None
-    """The last entry that was heard of."""
-
-    # How it begins
+    """The last entry of the last turn: the cause of the next note."""
 
     def state_problem(self) -> ProtocolPart[None]:
         yield self._note(
@@ -221,8 +222,6 @@ class _SymposiumState(msgspec.Struct):
             raise SessionTerminated(Reason.SCHEMA_ERROR)
         return parse_panel_choice(said.output, self.config), said.spent
 
-    # Its rounds
-
     def deliberate(self) -> ProtocolPart[None]:
         while True:
             verdict = yield from self._hold_round()
@@ -246,13 +245,13 @@ class _SymposiumState(msgspec.Struct):
         self.round, self.turn = self.round + 1, 0
         yield from self._drain_deferred()
         for agent in tuple(self.panel):
-            # Whoever has left in the meantime, as the target of a request, has no turn either.
+            # The agent may have left the panel as the target of an earlier request in this loop.
             if agent in self.panel:
                 yield from self._take_primary_turn(agent)
         return (yield from self._take_verdict())
 
     def _drain_deferred(self) -> ProtocolPart[None]:
-        """Have requests answered that were put off; one whose target has left cannot be."""
+        """Have deferred requests answered; void those whose target has left the panel."""
         drained = 0
         while self.waiting and drained < self.config.runtime.max_deferred_drains_per_round:
             waiting = self.waiting.popleft()
@@ -285,7 +284,11 @@ class _SymposiumState(msgspec.Struct):
             yield from self._take_branch_turn(DeferredRequest(routed.first, message))
 
     def _take_branch_turn(self, waiting: DeferredRequest) -> ProtocolPart[None]:
-        """Have one request answered; whom that agent would ask in turn is noted, and not asked."""
+        """Have one request answered.
+
+        Requests in the answer are recorded as suggestions and not routed, so branches stay one
+        level deep.
+        """
         agent = waiting.request.target
         said = yield from self._ask_for_turn(
             agent, self._prompt_context().branch_prompt(agent, waiting)
@@ -322,12 +325,12 @@ class _SymposiumState(msgspec.Struct):
                 branch_depth=0,
             )
         )
-        # Before anything follows from it: no verdict beats a cap.
+        # Check before acting on the verdict: a verdict cannot override a cap.
         self._raise_if_exceeded(self.meter.exceeded_cap())
         return verdict
 
     def _synthesize(self, retries: int | None = None) -> ProtocolPart[None]:
-        """Ask for the answer.  Nothing follows it, so no cap is asked about what it has cost."""
+        """Ask for the answer. Nothing follows it, so its cost is not checked against the caps."""
         coordinator = self.config.coordinator
         prompt = self._prompt_context().synthesis_prompt()
         said = yield from self._ask(coordinator, ExpectedOutput.SYNTHESIS, prompt, retries)
@@ -342,8 +345,6 @@ class _SymposiumState(msgspec.Struct):
             )
         )
 
-    # Asking
-
     def _ask_for_turn(self, agent: str, prompt: bytes) -> ProtocolPart[TurnResult]:
         self._raise_if_exceeded(self.meter.exceeded_before_turn())
         return (yield from self._ask(self._agent_config(agent), ExpectedOutput.TURN, prompt))
@@ -351,7 +352,7 @@ class _SymposiumState(msgspec.Struct):
     def _ask(
         self, agent: AgentConfig, wanted: ExpectedOutput, prompt: bytes, retries: int | None = None
     ) -> ProtocolPart[TurnResult]:
-        """Ask an agent; a turn of which nothing comes has its place in the round all the same."""
+        """Ask an agent. A failed turn also takes up its turn index in the round."""
         self.turn += 1
         self.asked += 1
         speaking = self._agent_of(agent)
@@ -393,7 +394,7 @@ class _SymposiumState(msgspec.Struct):
 
     def _agent_of(self, agent: AgentConfig) -> str:
         panel = self.session.policy.panel
-        assert isinstance(panel, Symposium)  # noqa: S101  read_session_config has seen to that
+        assert isinstance(panel, Symposium)  # noqa: S101  read_session_config checked the type
         return panel.agents[agent.id]
 
     def _retries(self, agent: AgentConfig) -> int:
@@ -410,15 +411,16 @@ class _SymposiumState(msgspec.Struct):
             tuple(self.waiting),
         )
 
-    # Caps and failures
-
     def _raise_if_exceeded(self, passed: Reason | None) -> None:
-        """End the session if a cap was passed."""
+        """Raise `SessionTerminated` if a cap was exceeded."""
         if passed is not None:
             raise SessionTerminated(passed)
 
     def _remove_agent(self, agent: str, said: TurnResult) -> ProtocolPart[None]:
-        """Go on without an agent that could not be heard, or not at all."""
+        """Continue without an agent whose turn failed, or end the session if the config says so.
+
+        Raises `SessionTerminated` also if the panel is empty now.
+        """
         given_up = self._make_termination(self._agent_config(agent), said)
         if self.config.runtime.on_agent_failure is AgentFailurePolicy.TERMINATE:
             raise given_up
@@ -437,7 +439,7 @@ class _SymposiumState(msgspec.Struct):
     def _make_termination(
         self, agent: AgentConfig, said: TurnResult, *, for_good: bool = False
     ) -> SessionTerminated:
-        # A call that ran into a cap has failed because of the cap.
+        # A call that failed after a cap was exceeded failed because of the cap.
         if (passed := self.meter.exceeded_cap()) is not None:
             return SessionTerminated(passed, for_good=for_good)
         return SessionTerminated(
@@ -450,8 +452,6 @@ class _SymposiumState(msgspec.Struct):
         body = NoteBody("request", canonical_bytes(waiting.request))
         self.voided += 1
         return SessionNote(f"void/{self.voided}", RequestVoidFacts(waiting.parent.id), (body,))
-
-    # The transcript
 
     def _id(self) -> str:
         return f"msg-{len(self.transcript):03d}"
@@ -466,7 +466,7 @@ class _SymposiumState(msgspec.Struct):
         }
 
     def _note(self, message: Message) -> SessionNote:
-        """Put a message at the end of the transcript."""
+        """Append a message to the transcript and return its note."""
         step = f"message/{len(self.transcript)}"
         self.transcript.append(message)
         facts = MessageFacts(message.round, message.turn_index, message_type(message))
@@ -477,10 +477,11 @@ class _SymposiumState(msgspec.Struct):
     def _causes(self) -> tuple[Hash, ...]:
         return (self.entry,) if self.entry else ()
 
-    # How it ends
-
     def salvage(self, ended: SessionTerminated) -> ProtocolPart[bool]:
-        """Ask for an answer from what there is, once, where that is wanted and of use."""
+        """Try once to synthesize an answer from the transcript; return whether there is one.
+
+        Only if the config wants it, an agent has spoken and the reason leaves a chance of success.
+        """
         spoken = any(isinstance(one, PrimaryTurn | BranchTurn) for one in self.transcript)
         wanted = self.config.runtime.synthesize_on_terminate and not ended.is_final
         if not (spoken and wanted and ended.reason in SALVAGEABLE_REASONS):
@@ -493,7 +494,7 @@ class _SymposiumState(msgspec.Struct):
 
     def conclude(self) -> ProtocolPart[SessionResult]:
         synthesis = self.transcript[-1]
-        assert isinstance(synthesis, Synthesis)  # noqa: S101  nothing else leads here
+        assert isinstance(synthesis, Synthesis)  # noqa: S101  only a synthesis leads here
         yield SessionNote("close", self._closed(OutcomeKind.SYNTHESIS), causes=self._causes())
         return SessionResult(Outcome.OK, synthesis.content.integrated_answer, self._causes())
 

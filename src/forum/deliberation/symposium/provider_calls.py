@@ -1,4 +1,4 @@
-"""What passes between a runtime and a model, and the scripts that stand in for one."""
+"""Requests to models and their results in the protocol, and scripts that replace a model."""
 
 from typing import Annotated, Literal
 
@@ -29,14 +29,14 @@ from forum.deliberation.symposium.schemas import (
 
 
 class DisclosedAgent(ProtocolStruct, frozen=True):
-    """Who else sits on the panel."""
+    """Another agent on the panel."""
 
     id: Text
     role_summary: Text
 
 
 class BranchOrigin(ProtocolStruct, frozen=True):
-    """What an agent is asked to answer."""
+    """The request that an agent is to answer, and the message that made it."""
 
     direct_request: DirectRequest
     parent_message: Message
@@ -51,14 +51,14 @@ class DeferredSummary(ProtocolStruct, frozen=True):
 
 
 class Disagreements(ProtocolStruct, frozen=True):
-    """What has been settled so far, and what has not."""
+    """The disagreements that were settled so far, and those that were not."""
 
     resolved: tuple[ResolvedDisagreement, ...] = ()
     unresolved: tuple[UnresolvedDisagreement, ...] = ()
 
 
 class ContextPacket(ProtocolStruct, frozen=True):
-    """All that an agent is shown when it is its turn."""
+    """Everything that an agent is shown for its turn."""
 
     problem_statement: Text
     round: Positive
@@ -72,11 +72,11 @@ class ContextPacket(ProtocolStruct, frozen=True):
     compression_note: str = ""
 
 
-# What a model is asked, and what it replies.
+# Requests to a model and its results.
 
 
 class ProviderTool(ProtocolStruct, frozen=True):
-    """Something that a model may call."""
+    """A tool that a model may call."""
 
     name: Text
     description: Text
@@ -93,13 +93,13 @@ class RequestMessage(ProtocolStruct, frozen=True):
     tool_call_id: Text | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Refuse what a tool says to no call."""
+        """Reject a tool message without the id of its call."""
         if self.role == "tool":
             self._check_fields("tool_call_id", "role tool", wanted=True)
 
 
 class ProviderRequest(ProtocolStruct, frozen=True):
-    """A question to a model."""
+    """A request to a model."""
 
     agent_id: Text
     provider: Text
@@ -113,7 +113,7 @@ class ProviderRequest(ProtocolStruct, frozen=True):
 
 
 class ProviderError(ProtocolStruct, frozen=True):
-    """Why there is no reply."""
+    """The error of a failed request."""
 
     kind: ErrorKind
     message: Text
@@ -122,14 +122,14 @@ class ProviderError(ProtocolStruct, frozen=True):
 
 
 class ReplyMessage(msgspec.Struct, frozen=True):
-    """A message of a model, as it came: it may have other members, which are not looked at."""
+    """A message of a model as received; unknown members are ignored."""
 
     role: Text
     content: object
 
 
 class ToolEvent(ProtocolStruct, frozen=True):
-    """A call of a tool, and what came of it."""
+    """A tool call and its result."""
 
     name: Text
     arguments: Opaque
@@ -139,7 +139,7 @@ class ToolEvent(ProtocolStruct, frozen=True):
 
 
 class ProviderResult(ProtocolStruct, frozen=True):
-    """What came of a question."""
+    """The result of a request."""
 
     messages: tuple[ReplyMessage, ...]
     tool_events: tuple[ToolEvent, ...]
@@ -150,11 +150,11 @@ class ProviderResult(ProtocolStruct, frozen=True):
     error: ProviderError | None
 
 
-# Scripts, and sessions that have to come out as they say.
+# Scripts, and golden cases with their expected result.
 
 
 class ScriptMatch(ProtocolStruct, frozen=True):
-    """What has to hold of a question for a script to go on."""
+    """Conditions that a request must meet for a script entry to apply."""
 
     agent_id: Text | UnsetType = UNSET
     expected_output_schema: ExpectedOutput | UnsetType = UNSET
@@ -163,7 +163,7 @@ class ScriptMatch(ProtocolStruct, frozen=True):
 
 
 class ScriptEntry(ProtocolStruct, frozen=True):
-    """The reply to one question."""
+    """The result for one request."""
 
     result: ProviderResult
     match: ScriptMatch = ScriptMatch()
@@ -171,7 +171,7 @@ class ScriptEntry(ProtocolStruct, frozen=True):
 
 
 class FakeScript(ProtocolStruct, frozen=True):
-    """What a model would have replied, in the order of the questions."""
+    """Results of a model, in the order of the requests."""
 
     schema_version: Version
     entries: Annotated[tuple[ScriptEntry, ...], Meta(min_length=1)]
@@ -180,7 +180,7 @@ class FakeScript(ProtocolStruct, frozen=True):
 
 
 class GoldenAssertion(ProtocolStruct, frozen=True):
-    """Something that a golden case is there to show."""
+    """A property that a golden case demonstrates."""
 
     category: Literal[
         "scheduler_invariant", "budget_cap", "failure_kind", "replay", "schema_semantic"
@@ -190,7 +190,7 @@ class GoldenAssertion(ProtocolStruct, frozen=True):
 
 
 class GoldenCase(ProtocolStruct, frozen=True):
-    """A session that has to come out as it says."""
+    """A session with its expected artifact."""
 
     schema_version: Version
     case_id: Label

@@ -1,9 +1,9 @@
-"""Whether a session is what it was: its transcript read again, or all of it carried out again.
+"""Replay of a session: its transcript is hashed again, or the session is executed again.
 
-A transcript can always be read again, and then has the digest that it had.  A session can be
-carried out again only where ten things are held that its course depends on.  The first that
-cannot be held is named, and nothing is carried out: a replay that holds less than it says would
-find a match, or a difference, that means nothing.
+A transcript can always be hashed again and must have the same digest. A session can be executed
+again only if the ten inputs that determine its course (the pins) are fixed. The first pin that is
+not is reported, and nothing is executed: a replay with a pin that is not fixed would yield a match,
+or a difference, without meaning.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,30 +29,30 @@ from forum.deliberation.symposium.violations import Violation
 from forum.work import Agent, Policy, Scripted, Symposium
 
 RECORDED = "recorded"
-"""How the time is held: every message has the time that it had."""
+"""Value of the pin for time: every message keeps its recorded time."""
 
 
 class SessionReplay(msgspec.Struct, frozen=True):
-    """What came of a replay."""
+    """The result of a replay."""
 
     messages: int
     stored: str
-    """The digest that the artifact says it has."""
+    """The digest that the artifact states."""
     digest: str
-    """The one that it came to now."""
+    """The digest that the replay computed."""
     parted: str = ""
-    """The first message that is not what it was."""
+    """Id of the first message that differs; empty if there is none."""
     faults: tuple[Violation, ...] = ()
-    """What else speaks against the artifact."""
+    """Violations of the artifact's invariants."""
 
     @property
     def holds(self) -> bool:
-        """Whether all is as it was."""
+        """Whether the replay matches and the artifact has no violations."""
         return self.stored == self.digest and not self.parted and not self.faults
 
 
 def replay_transcript(data: bytes, recorded: Sequence[bytes] | None = None) -> SessionReplay:
-    """Read a transcript again, and compare it with what was recorded, where that is at hand."""
+    """Hash a transcript again and compare it with the recorded messages, if they are given."""
     artifact, stored = _decode_artifact(data)
     parted = _first_difference(stored, recorded) if recorded is not None else ""
     return SessionReplay(
@@ -67,12 +67,12 @@ def replay_transcript(data: bytes, recorded: Sequence[bytes] | None = None) -> S
 def _decode_artifact(data: bytes) -> tuple[Artifact, list[dict[str, object]]]:
     value = read_json(data, "artifact")
     artifact = read_artifact(value)
-    assert isinstance(value, dict)  # noqa: S101  it has the form of an artifact
+    assert isinstance(value, dict)  # noqa: S101  read_artifact checked the type
     return artifact, value["canonical_transcript"]
 
 
 def _first_difference(stored: Sequence[dict[str, object]], recorded: Sequence[bytes]) -> str:
-    """Return the id of the first message that is not the recorded one."""
+    """Return the id of the first message that differs from the recorded one, or ""."""
     for index in range(max(len(stored), len(recorded))):
         was = recorded[index] if index < len(recorded) else b""
         now = rfc8785.dumps(stored[index]) if index < len(stored) else b""  # type: ignore[arg-type]
@@ -81,11 +81,8 @@ def _first_difference(stored: Sequence[dict[str, object]], recorded: Sequence[by
     return ""
 
 
-# Carrying it out again
-
-
 def compute_pins(session: Session, runtime: str) -> Mapping[ReplayPin, str]:
-    """Return what the course of a session depends on; nothing for what cannot be held."""
+    """Return the pin values of a session; a pin that cannot be fixed has an empty value."""
     config, agents = resolve_personas(read_session_config(session)), _panel_agents(session.policy)
     scripted = all(isinstance(agent, Scripted) for agent in agents.values())
     speakers = (*config.agents, config.coordinator)
@@ -93,7 +90,7 @@ def compute_pins(session: Session, runtime: str) -> Mapping[ReplayPin, str]:
         ReplayPin.RUNTIME: runtime,
         ReplayPin.ADAPTER: _digest([type(agent).__name__ for agent in agents.values()]),
         ReplayPin.PROVIDER: _digest([[one.id, one.provider] for one in speakers]),
-        # Nobody but a script says tomorrow what it says today.
+        # Only a script is certain to give the same reply again.
         ReplayPin.MODEL: _digest([[one.id, one.model] for one in speakers]) if scripted else "",
         ReplayPin.SAMPLING: _digest(agents),
         ReplayPin.CACHE: "none" if scripted else "",
@@ -105,7 +102,7 @@ def compute_pins(session: Session, runtime: str) -> Mapping[ReplayPin, str]:
 
 
 def find_unheld_pin(was: Mapping[ReplayPin, str], now: Mapping[ReplayPin, str]) -> ReplayPin | None:
-    """Return the first of the pins that cannot be held, or is not the same any more."""
+    """Return the first pin that cannot be fixed or has changed, or None."""
     for pin in ReplayPin:
         if not was.get(pin) or was.get(pin) != now.get(pin):
             return pin
@@ -115,9 +112,9 @@ def find_unheld_pin(was: Mapping[ReplayPin, str], now: Mapping[ReplayPin, str]) 
 def replay_execution(
     session: Session, data: bytes, script: FakeScript, selector: FakeScript | None = None
 ) -> SessionReplay:
-    """Carry a session out again by its script, and compare each message with the one it was.
+    """Execute a session again with its script and compare each message with the artifact.
 
-    Ids and times are those of the artifact: they are held, not compared.
+    Ids and times are taken from the artifact, so they are not compared.
     """
     artifact, stored = _decode_artifact(data)
     rehearsal = ScriptedPanel(session, script, selector)
@@ -127,7 +124,7 @@ def replay_execution(
         read_message(data) for data in read_recorded_session(session, played.notes).messages
     ]
     again = [canonical_bytes(message) for message in _with_recorded_ids(messages, was)]
-    # In one form: others may write what we leave out, such as members that are null.
+    # Compare in one form: other programs may write members that Forum omits, such as nulls.
     parted = _first_difference([to_json_object(message) for message in was], again)
     digest = transcript_digest(stored if not parted else [_json(one) for one in again])
     return SessionReplay(
@@ -136,7 +133,7 @@ def replay_execution(
 
 
 def _with_recorded_ids(messages: Sequence[Message], was: Sequence[Message]) -> Iterator[Message]:
-    """Yield messages with the ids and the times of those that they should be."""
+    """Yield messages with the ids and times of the recorded ones."""
     ids: dict[str, str] = {}
     for message, old in zip_longest(messages, was[: len(messages)]):
         ids[message.id] = old.id if old else message.id
@@ -151,7 +148,7 @@ def _with_recorded_ids(messages: Sequence[Message], was: Sequence[Message]) -> I
 
 
 def _panel_agents(policy: Policy) -> dict[str, Agent]:
-    assert isinstance(policy.panel, Symposium)  # noqa: S101  config_of has seen to that
+    assert isinstance(policy.panel, Symposium)  # noqa: S101  read_session_config checked the type
     return {name: policy.agents[name] for name in sorted(set(policy.panel.agents.values()))}
 
 

@@ -1,7 +1,7 @@
-"""What agents say: the form in which they are asked for it, and reading it.
+"""Replies of agents: their JSON schemas and their parsers.
 
-A reply is in the right form or it is not, and its author is told why not.  A single request in it
-that is in none, or that no transcript can hold, costs that request and not the turn.
+An invalid reply is rejected with a reason for its author. An invalid request within a valid reply,
+or one that no transcript can hold, is dropped and noted; the turn itself counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,9 +30,9 @@ from forum.work import (
 )
 
 MAX_REQUESTS = 3
-"""How many requests an agent is invited to make in one turn."""
+"""Maximum number of requests in the schema of a turn."""
 MAX_LISTED = 5
-"""How many disagreements or questions a coordinator is invited to list."""
+"""Maximum number of disagreements or questions in the schema of a coordinator's reply."""
 
 _MAX_WORD_LENGTH, _MAX_LINE_LENGTH, _MIN_LINE_LENGTH = 60, 300, 80
 
@@ -40,18 +40,18 @@ T = TypeVar("T")
 
 
 class ParsedTurn(msgspec.Struct, frozen=True):
-    """What an agent has said in its turn."""
+    """The content of an agent's turn."""
 
     content: TurnOutput
     failures: tuple[SchemaFailure, ...] = ()
-    """Requests that were none."""
+    """Invalid requests."""
 
 
-# The form in which they are asked for it
+# Schemas.
 
 
 def turn_schema(peers: Sequence[str], room: int) -> bytes:
-    """Return the form of a turn; requests take up to half of the room."""
+    """Return the schema of a turn; requests may take up to half of the `room` characters."""
     members = {"text": text_schema(max(_MIN_LINE_LENGTH, room // 2), 1)}
     if peers:
         request = {
@@ -66,7 +66,7 @@ def turn_schema(peers: Sequence[str], room: int) -> bytes:
 
 
 def verdict_schema(panel: Sequence[str], room: int) -> bytes:
-    """Return the form of a verdict."""
+    """Return the schema of a verdict."""
     line = _line(room)
     question = {"question": line | {"minLength": 1}, "context": line, "blocking": _BOOLEAN}
     research = {"query": line | {"minLength": 1}, "rationale": line}
@@ -85,7 +85,7 @@ def verdict_schema(panel: Sequence[str], room: int) -> bytes:
 
 
 def synthesis_schema(panel: Sequence[str], room: int) -> bytes:
-    """Return the form of a synthesis; the answer has half of the room."""
+    """Return the schema of a synthesis; the answer may take half of the `room` characters."""
     return build_schema(
         {
             "integrated_answer": text_schema(max(_MIN_LINE_LENGTH, room // 2), 1),
@@ -101,7 +101,7 @@ _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 
 
 def _line(room: int) -> dict[str, Any]:
-    """Return the form of one of the many texts that have to share the room."""
+    """Return the schema of one of the many short texts that share the `room` characters."""
     return text_schema(max(_MIN_LINE_LENGTH, min(_MAX_LINE_LENGTH, room // 20)))
 
 
@@ -122,11 +122,11 @@ def _disagreements(panel: Sequence[str], room: int) -> dict[str, Any]:
     }
 
 
-# Reading it.  Each raises `ValueError`, whose words are for the one who said it.
+# Parsers. Each raises `ValueError` with a message for the author of the reply.
 
 
 def parse_turn(said: bytes) -> ParsedTurn:
-    """Return what was said in a turn; members that no turn has are left out."""
+    """Parse a turn; unknown members are ignored."""
     value = _parse_object(said)
     requests = value.get("direct_requests")
     if not isinstance(requests, list | None):
@@ -143,26 +143,26 @@ def parse_turn(said: bytes) -> ParsedTurn:
 
 
 def parse_verdict(said: bytes) -> CoordinatorVerdict:
-    """Return the verdict that was given."""
+    """Parse a verdict."""
     value = _without_nulls(_parse_object(said))
     return _as_value_error(lambda: decoders.read_verdict(value))
 
 
 def parse_synthesis(said: bytes) -> SynthesisContent:
-    """Return the synthesis that was made."""
+    """Parse a synthesis."""
     value = _without_nulls(_parse_object(said))
     return _as_value_error(lambda: decoders.read_synthesis(value))
 
 
 def _parse_object(said: bytes) -> dict[str, Any]:
-    value = read_json(strip_code_fence(said))  # of bounded depth, with numbers that are numbers
+    value = read_json(strip_code_fence(said))  # bounds depth and numbers
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  the author's mistake, not ours
     return value
 
 
 def _without_nulls(value: Any) -> Any:  # noqa: ANN401
-    """Return the same without members that are null: whoever has to write all of them writes so."""
+    """Return a value without null members: a model that must write them all uses null for none."""
     match value:
         case dict():
             return {k: _without_nulls(v) for k, v in value.items() if v is not None}
@@ -180,7 +180,7 @@ def _as_value_error(read: Callable[[], T]) -> T:
 
 
 def _describe_invalid_request(request: object) -> dict[str, object]:
-    """Return what is kept of a request that is none: all of it, if a transcript can hold it."""
+    """Return the record of an invalid request: all of it, if a transcript can hold it."""
     if not isinstance(request, dict):
         return {"content": f"left out: {type(request).__name__} is not an object"}
     try:

@@ -1,4 +1,4 @@
-"""What becomes of the requests of a turn: one is answered at once, others wait or cannot be."""
+"""Routing of the requests of a turn: one is answered at once, the others wait, drop or fail."""
 
 from collections.abc import Collection
 
@@ -10,10 +10,10 @@ from forum.deliberation.symposium.transcript import to_json_object
 
 
 class RoutedRequests(msgspec.Struct, frozen=True):
-    """What becomes of the requests of a primary turn."""
+    """The fate of each request of a primary turn."""
 
     first: DirectRequest | None
-    """It is answered at once."""
+    """Answered at once."""
     deferred: tuple[DirectRequest, ...]
     dropped: tuple[DirectRequest, ...]
     failures: tuple[SchemaFailure, ...]
@@ -22,7 +22,7 @@ class RoutedRequests(msgspec.Struct, frozen=True):
 def route_requests(
     turned: ParsedTurn, speaker: str, panel: Collection[str], coordinator: str, room: int
 ) -> RoutedRequests:
-    """Decide what becomes of each request of a turn; there is room for so many that wait."""
+    """Route the requests of a turn; `room` is the number of free places in the deferred queue."""
     failures: list[SchemaFailure] = []
     routable: list[DirectRequest] = []
     for request in turned.content.direct_requests:

@@ -1,10 +1,10 @@
-"""Whether a transcript follows the schedule, walked along message by message.
+"""Checks that a transcript follows the schedule, message by message.
 
-The schedule leaves no choice: from the config, and from what was said so far, it follows whose
-turn it is, which request is answered next, and what becomes of the others.  After a fault the
-walk goes on as if the message had been in its place, so that one fault is not told ten times.
+The schedule leaves no choice: the config and the messages so far determine the next speaker, the
+next request to be answered, and the fate of the others. After a violation the check continues as if
+the message had been in its place, so that one fault is not reported many times.
 
-A runtime uses up a turn for a call that failed: turns rise, and may leave numbers out.
+A runtime uses up a turn index for a failed call, so turn indexes rise but may have gaps.
 """
 
 from collections import deque
@@ -31,18 +31,18 @@ from forum.deliberation.symposium.violations import Invariant, Violation, messag
 
 
 class _RoutableRequest(NamedTuple):
-    """A request that can be put to its target."""
+    """A request and the turn that made it."""
 
     by: PrimaryTurn
     request: DirectRequest
 
     def is_answered_by(self, turn: BranchTurn) -> bool:
-        """Tell whether a turn is the answer to it."""
+        """Return whether a turn answers this request."""
         return (turn.parent_id, turn.speaker) == (self.by.id, self.request.target)
 
 
 def check_schedule(artifact: Artifact) -> Iterator[Violation]:
-    """Yield where a transcript leaves the schedule."""
+    """Yield the violations of the schedule in a transcript."""
     panel = _find_panel(artifact)
     if panel is None:
         return
@@ -57,10 +57,10 @@ def check_schedule(artifact: Artifact) -> Iterator[Violation]:
 
 
 def _find_panel(artifact: Artifact) -> list[str] | None:
-    """Return who sits on the panel; None if that cannot be known.
+    """Return the panel, or None if it is unknown.
 
-    A panel that was chosen is not part of the artifact.  It is all that were heard, or had to
-    leave, in the first round, if that came to its end.
+    An artifact does not contain a panel that was chosen by rules or by a model. Then the panel is
+    every agent that spoke or left in the first round, provided that round was completed.
     """
     selector = artifact.config.selector
     if selector.strategy is SelectionStrategy.FIXED:
@@ -72,7 +72,7 @@ def _find_panel(artifact: Artifact) -> list[str] | None:
 
 
 def _turn_of(message: Message) -> Iterator[str]:
-    """Yield whose turn a message stands for, if it is one of the panel's."""
+    """Yield the agent whose primary turn a message stands for, if any."""
     if isinstance(message, PrimaryTurn):
         yield message.speaker
     elif isinstance(message, PanelContraction):
@@ -83,29 +83,29 @@ _Violations = Iterator[tuple[Invariant, str]]
 
 
 class _ScheduleChecker:
-    """How far a session has come."""
+    """The state of the session after the messages checked so far."""
 
     def __init__(self, config: SymposiumConfig, panel: list[str]) -> None:
         self._config = config
         self._panel = panel
         self._round = 0
         self._due: list[str] = []
-        """Who has still to speak in this round."""
+        """Agents that have not yet spoken in this round."""
         self._verdict: CoordinatorVerdict | None = None
-        """How this round has ended."""
+        """The verdict of this round, once it has ended."""
         self._turns: dict[str, PrimaryTurn] = {}
         self._inline: _RoutableRequest | None = None
-        """What has to be answered before anything else is said."""
+        """The request that must be answered before any other message."""
         self._waiting: deque[_RoutableRequest] = deque()
         self._drains = 0
-        """How many of those that wait may be answered before the next turn of the panel."""
+        """How many deferred requests may still be answered before the next primary turn."""
         self._lost: list[_RoutableRequest] = []
-        """Requests whose target had left when their time had come."""
+        """Requests whose target had left when they were due."""
         self._failed: dict[str, list[DirectRequest]] = {}
         self._dropped: dict[str, list[DirectRequest]] = {}
 
     def check_message(self, message: Message) -> _Violations:
-        """Go on by a message, and yield what is wrong with its place."""
+        """Advance by one message and yield what is wrong with its position."""
         if message.round > self._round:
             yield from self._open_round(message.round)
         match message:
@@ -125,14 +125,15 @@ class _ScheduleChecker:
                 assert_never(message)
 
     def check_notes(self, turn: PrimaryTurn) -> Iterator[str]:
-        """Yield which notes of a turn are not what became of its requests."""
+        """Yield the notes of a turn that do not match the fate of its requests."""
         failed = self._failed.get(turn.id, [])
         noted = [failure.offending_request for failure in turn.schema_failure]
         first, others = noted[: len(failed)], noted[len(failed) :]
         if first != [msgspec.to_builtins(request) for request in failed]:
             yield f"{len(failed)} requests could not be put, which is not what is noted"
-        # What follows was no request at all, or could not be put any more when its time had come:
-        # a transcript that only grows has no place for a note of that, so none is missed.
+        # The remaining notes are invalid requests, or requests that could no longer be routed when
+        # they were due. A transcript is append-only and has no place to note the latter, so their
+        # absence is no fault.
         late = [w.request for w in (*self._lost, *self._waiting) if not self._is_routable(w)]
         put = [r for r in turn.content.direct_requests if r not in failed and r not in late]
         if any(msgspec.to_builtins(request) in others for request in put):
@@ -217,7 +218,7 @@ class _ScheduleChecker:
             yield Invariant.COORDINATOR_LAST, f"round {self._round} was over"
 
     def _take_turn(self, agent: str, law: Invariant) -> _Violations:
-        """Let an agent speak, or fail to.  Who was passed over has lost their turn."""
+        """Let an agent speak or fail; an agent that was skipped loses its turn."""
         if agent not in self._due:
             yield law, f"it is not {agent}'s turn"
             return
@@ -225,7 +226,7 @@ class _ScheduleChecker:
             yield law, f"{first} comes before {agent}"
 
     def _sort_requests(self, turn: PrimaryTurn) -> None:
-        """Find out what becomes of the requests of a turn."""
+        """Determine the fate of each request of a turn."""
         for request in turn.content.direct_requests:
             asked = _RoutableRequest(turn, request)
             if not self._is_routable(asked):
@@ -255,7 +256,7 @@ class _ScheduleChecker:
         self._drains = 0
 
     def _next_waiting(self) -> _RoutableRequest | None:
-        """Return the request that is answered next; those whose target has left fall out."""
+        """Return the deferred request that is due, removing those whose target has left."""
         while self._waiting and self._drains:
             if self._is_routable(self._waiting[0]):
                 return self._waiting[0]

@@ -1,12 +1,11 @@
-"""The forms of the open protocol `symposium` 1.0.0: types that cannot hold a wrong value.
+"""The objects of the open protocol `symposium` 1.0.0, as types that cannot hold invalid values.
 
-They accept what the protocol's JSON Schemas accept, and refuse what these refuse; what not
-every reader reads alike is refused as well (see `ijson`).  That times are times, and all that
-holds between one form and another, is the business of `laws`; `reading` has the way in.
+They accept exactly what the protocol's JSON Schemas accept, except for JSON that readers could
+interpret differently (see `canonical_json`). `invariants` checks the format of times and the
+relations between objects; `decoders` has the entry points.
 
-A member that may be left out but may not be null has a default, or is `UNSET` where it matters
-whether it was there.  One that may be null is None both when it is and when it is left out.
-Neither is written.
+An optional member that may not be null has a default, or is `UNSET` where its absence matters. A
+nullable member is None both when it is null and when it is absent. Neither is written.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias
@@ -26,9 +25,9 @@ from forum.deliberation.symposium.kinds import (
 )
 
 VERSION = "1.0.0"
-"""Of every form that we write."""
+"""Version of every object that Forum writes."""
 RUNTIME: Final = "runtime"
-"""Who speaks when an agent has left the panel."""
+"""Speaker of the message that an agent has left the panel."""
 
 Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0, lt=INTEGER_LIMIT)]
@@ -41,19 +40,19 @@ Version = Annotated[str, Meta(pattern=r"\A[0-9]+\.[0-9]+\.[0-9]+\Z")]
 Build = Annotated[str, Meta(pattern=r"\A[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.-]+)?\Z")]
 Label = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z")]
 Opaque: TypeAlias = dict[str, object]
-"""An object that the protocol says nothing about."""
+"""An object whose content the protocol does not define."""
 
 
 class ProtocolStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An object of the protocol: it has no members but those that it is declared with."""
+    """An object of the protocol; members that are not declared are rejected."""
 
     def _check_fields(self, member: str, case: str, *, wanted: bool) -> None:
-        """Refuse a member that is missing where it is wanted, or is there where it is not."""
+        """Raise `ValueError` if a required member is missing or a forbidden one is present."""
         if (getattr(self, member) is not UNSET) != wanted:
             raise ValueError(f"{member} {'is missing' if wanted else 'has no place'} with {case}")
 
 
-# Who takes part, and how far they may go.
+# Participants and budgets.
 
 
 class Persona(ProtocolStruct, frozen=True):
@@ -72,14 +71,14 @@ class Persona(ProtocolStruct, frozen=True):
     status: Literal["experimental", "stable", "deprecated", "archived"] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Refuse a domain without limits, and limits to what is for any subject."""
+        """Require limits for a domain persona, and reject them for a horizontal one."""
         for member in ("domain_scope", "forbidden_domains", "must_delegate"):
             wanted = self.persona_class == "domain"
             self._check_fields(member, f"persona_class {self.persona_class}", wanted=wanted)
 
 
 class AgentConfig(ProtocolStruct, frozen=True):
-    """Who answers, and in whose manner."""
+    """An agent of the session: its model and its persona."""
 
     id: Text
     persona_ref: Text | Persona
@@ -92,14 +91,14 @@ class AgentConfig(ProtocolStruct, frozen=True):
 
 
 class SelectorBudget(ProtocolStruct, frozen=True):
-    """What the choice of a panel may cost."""
+    """Budget for the selection of a panel."""
 
     max_tokens: Count | UnsetType = UNSET
     max_cost_usd: Cost | UnsetType = UNSET
 
 
 class SelectorConfig(ProtocolStruct, frozen=True):
-    """How the panel is chosen."""
+    """How the panel is selected."""
 
     strategy: SelectionStrategy
     default_deliberation_panel: Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -107,7 +106,7 @@ class SelectorConfig(ProtocolStruct, frozen=True):
     selector_budget: SelectorBudget | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Refuse to ask a model without a limit to what that costs."""
+        """Require a budget if a model selects the panel."""
         if self.strategy is SelectionStrategy.LLM:
             self._check_fields("selector_budget", "strategy llm", wanted=True)
 
@@ -124,7 +123,7 @@ class SymposiumBudget(ProtocolStruct, frozen=True):
 
 
 class RuntimeConfig(ProtocolStruct, frozen=True):
-    """What can be set about the runtime."""
+    """Settings of the runtime."""
 
     max_branch_depth: Positive = 1
     max_deferred_queue_length: Count = 8
@@ -138,7 +137,7 @@ class RuntimeConfig(ProtocolStruct, frozen=True):
 
 
 class SymposiumConfig(ProtocolStruct, frozen=True):
-    """All that a session starts from."""
+    """The complete configuration of a session."""
 
     schema_version: Version
     session_id: Text
@@ -152,14 +151,14 @@ class SymposiumConfig(ProtocolStruct, frozen=True):
 
 
 class ExcludedAgent(ProtocolStruct, frozen=True):
-    """An agent that was not chosen."""
+    """An agent that was not selected."""
 
     id: Text
     reason: Text
 
 
 class MissingCapability(ProtocolStruct, frozen=True):
-    """What the problem would need, and no agent has."""
+    """A capability that the problem needs and no agent has."""
 
     capability: Text
     reason: Text
@@ -167,7 +166,7 @@ class MissingCapability(ProtocolStruct, frozen=True):
 
 
 class SelectorOutput(ProtocolStruct, frozen=True):
-    """The panel that was chosen."""
+    """The selected panel."""
 
     strategy: SelectionStrategy
     selected_agents: Annotated[tuple[Text, ...], Meta(min_length=1)]
@@ -177,11 +176,11 @@ class SelectorOutput(ProtocolStruct, frozen=True):
     reasoning: str = ""
 
 
-# What they say.
+# Replies of agents.
 
 
 class DirectRequest(ProtocolStruct, frozen=True):
-    """A question of one agent to another."""
+    """A request of one agent to another."""
 
     target: Text
     type: Text
@@ -189,7 +188,7 @@ class DirectRequest(ProtocolStruct, frozen=True):
 
 
 class TurnOutput(ProtocolStruct, frozen=True):
-    """What an agent says when it is its turn."""
+    """The output of an agent's turn."""
 
     text: Text
     direct_requests: tuple[DirectRequest, ...] = ()
@@ -204,7 +203,7 @@ class ResolvedDisagreement(ProtocolStruct, frozen=True):
 
 
 class AgentPosition(ProtocolStruct, frozen=True):
-    """What an agent holds."""
+    """An agent's claim in a disagreement."""
 
     agent: Text
     claim: Text
@@ -219,7 +218,7 @@ class UnresolvedDisagreement(ProtocolStruct, frozen=True):
 
 
 class UserInputRequest(ProtocolStruct, frozen=True):
-    """What the originator is asked."""
+    """A question to the originator."""
 
     question: Text
     context: str = ""
@@ -227,7 +226,7 @@ class UserInputRequest(ProtocolStruct, frozen=True):
 
 
 class ResearchRequest(ProtocolStruct, frozen=True):
-    """What somebody should find out."""
+    """A request for external research."""
 
     query: Text
     rationale: str = ""
@@ -235,7 +234,7 @@ class ResearchRequest(ProtocolStruct, frozen=True):
 
 
 class CoordinatorVerdict(ProtocolStruct, frozen=True):
-    """What the coordinator makes of a round."""
+    """The coordinator's verdict on a round."""
 
     next_action: NextAction
     rationale: Text
@@ -248,7 +247,7 @@ class CoordinatorVerdict(ProtocolStruct, frozen=True):
     external_research_request: ResearchRequest | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Refuse a wish that is not spelt out, and one that is nobody's."""
+        """Require the request that the action names, and reject any other."""
         action, case = self.next_action, f"next_action {self.next_action}"
         asks_user, asks_world = (
             action is NextAction.REQUEST_USER_INPUT,
@@ -259,7 +258,7 @@ class CoordinatorVerdict(ProtocolStruct, frozen=True):
 
 
 class SynthesisContent(ProtocolStruct, frozen=True):
-    """What the panel's answer comes to."""
+    """The content of the panel's answer."""
 
     integrated_answer: Text
     resolved_disagreements: tuple[ResolvedDisagreement, ...]
@@ -269,7 +268,7 @@ class SynthesisContent(ProtocolStruct, frozen=True):
 
 
 class Contraction(ProtocolStruct, frozen=True):
-    """Who has left the panel, and why."""
+    """The agent that left the panel, and why."""
 
     agent_id: Text
     reason: Literal["provider_unrecoverable", "schema_error"]
@@ -279,7 +278,7 @@ class Contraction(ProtocolStruct, frozen=True):
 
 
 class MessageUsage(ProtocolStruct, frozen=True, omit_defaults=False):
-    """What was spent.  It is written whole: others hash a transcript with `estimated` in it."""
+    """Tokens and cost. Always written in full: other programs hash transcripts with `estimated`."""
 
     prompt_tokens: Count
     completion_tokens: Count
@@ -289,14 +288,14 @@ class MessageUsage(ProtocolStruct, frozen=True, omit_defaults=False):
 
 
 class SchemaFailure(ProtocolStruct, frozen=True):
-    """A request that could not be put to anybody."""
+    """A request that could not be routed."""
 
     offending_request: Opaque
     reason: Text
 
 
 class TranscriptMessage(ProtocolStruct, frozen=True, kw_only=True, tag_field="type"):
-    """What every message has."""
+    """Members that every message has."""
 
     id: Text
     speaker: Text
@@ -320,7 +319,7 @@ class ProblemStatement(TranscriptMessage, frozen=True, kw_only=True, tag="proble
 
 
 class PrimaryTurn(TranscriptMessage, frozen=True, kw_only=True, tag="primary_turn"):
-    """What an agent has said in its turn."""
+    """An agent's primary turn."""
 
     content: TurnOutput
     round: Positive
@@ -338,7 +337,7 @@ class CoordinationTurn(TranscriptMessage, frozen=True, kw_only=True, tag="coordi
 
 
 class BranchTurn(TranscriptMessage, frozen=True, kw_only=True, tag="branch_turn"):
-    """What an agent has answered another."""
+    """An agent's answer to another agent's request."""
 
     content: TurnOutput
     round: Positive
@@ -370,11 +369,11 @@ Message: TypeAlias = (
 )
 
 
-# How a session ends, and what is kept of it.
+# The end of a session, and its artifact.
 
 
 class ProviderFailure(ProtocolStruct, frozen=True):
-    """The last error before a session was given up."""
+    """The last error before a session was ended."""
 
     agent_id: Text
     provider: Text
@@ -399,7 +398,7 @@ class TerminationArtifact(ProtocolStruct, frozen=True):
     last_provider_failure: ProviderFailure | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        """Refuse a session that waits for nothing, and one that is over and waits."""
+        """Require the pending request that the reason names, and reject any other."""
         reason, case = self.reason, f"reason {self.reason}"
         if reason is Reason.NONE:
             raise ValueError("the reason is empty")
@@ -418,13 +417,13 @@ class SynthesisOutcome(ProtocolStruct, frozen=True, tag_field="kind", tag="synth
 
 
 class TerminationOutcome(ProtocolStruct, frozen=True, tag_field="kind", tag="termination"):
-    """The session has none."""
+    """The session has no answer."""
 
     termination_artifact: TerminationArtifact
 
 
 class Artifact(ProtocolStruct, frozen=True):
-    """A session as it is kept."""
+    """The complete record of a session."""
 
     schema_version: Version
     session_id: Text
@@ -439,14 +438,14 @@ class Artifact(ProtocolStruct, frozen=True):
 
 
 class Producer(ProtocolStruct, frozen=True):
-    """The software that has written a run."""
+    """The software that wrote a run directory."""
 
     name: Text
     version: Build
 
 
 class RunManifest(ProtocolStruct, frozen=True):
-    """What lies in the folder of a run."""
+    """The manifest of a run directory."""
 
     schema_version: Version
     manifest_version: Version
@@ -464,7 +463,7 @@ class RunManifest(ProtocolStruct, frozen=True):
     notes: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a run that is over and does not say how, and one that is not and does."""
+        """Require digest and outcome of a run that is over, and reject them for one that is not."""
         ends = {
             RunDirectoryStatus.COMPLETE: OutcomeKind.SYNTHESIS,
             RunDirectoryStatus.TERMINATED: OutcomeKind.TERMINATION,

@@ -1,8 +1,8 @@
-"""Playing a session without any agent: by a script that says what each call would be answered.
+"""Simulation of a session with scripted replies instead of agents.
 
-The entries of a script belong to calls in the order in which these are made, over the whole
-session.  Which turn a call is made for depends on what was said before, so the session has to be
-played once to find out; then each turn has its moves, and agents can be given them.
+The entries of a script answer calls in the order in which these are made, over the whole session.
+Which turn a call belongs to depends on earlier replies, so the session is simulated once to find
+out; the result lists the scripted steps of each turn.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ ASSISTANT = "assistant"
 
 
 class SimulatedSession(msgspec.Struct, frozen=True):
-    """A session from its first step to its closing."""
+    """A session from its first step to its result."""
 
     notes: tuple[SessionNote, ...]
     closing: SessionResult
@@ -47,7 +47,7 @@ class SimulatedSession(msgspec.Struct, frozen=True):
 def run_protocol(
     steps: ProtocolSteps, answer: Callable[[AgentTurn], BatchResult]
 ) -> SimulatedSession:
-    """Play a session to its end, with somebody who answers for all agents."""
+    """Run a protocol to its end, with `answer` in place of all agents."""
     notes: list[SessionNote] = []
     heard: BatchResult | None = None
     while not isinstance(step := advance_protocol(steps, heard), SessionResult):
@@ -68,9 +68,9 @@ def _single_turn(turns: TurnBatch) -> AgentTurn:
 def simulate_session(
     session: Session, script: FakeScript, selector: FakeScript | None = None
 ) -> dict[str, tuple[ScriptStep, ...]]:
-    """Return for each turn what an agent has to do so that the session goes as the script says.
+    """Return for each turn the scripted steps that make the session follow the script.
 
-    A panel may be chosen by a script of its own; without it, the first entry is for that.
+    The choice of a panel may have a script of its own; otherwise the first entry is used for it.
     """
     rehearsal = ScriptedPanel(session, script, selector)
     run_protocol(run_symposium(session), rehearsal.answer)
@@ -78,13 +78,13 @@ def simulate_session(
 
 
 class _ScriptCursor(msgspec.Struct):
-    """A script, and how far it was played."""
+    """A script and the position in it."""
 
     script: FakeScript
     played: int = 0
 
     def next_for(self, asked: AgentTurn) -> ScriptStep:
-        """Return what the next call is answered."""
+        """Return the step for the next call."""
         entries, at = self.script.entries, self.played
         self.played += 1
         if at >= len(entries) and self.script.on_exhaustion == "error":
@@ -98,7 +98,7 @@ _MISMATCH = ScriptStep(fail=ErrorKind.INTERNAL.value)
 
 @dataclass(slots=True)
 class ScriptedPanel:
-    """All agents of a session, as scripts have them."""
+    """Scripted replies in place of all agents of a session."""
 
     session: Session
     script: FakeScript
@@ -108,12 +108,12 @@ class ScriptedPanel:
     _selector: _ScriptCursor = field(init=False)
 
     def __post_init__(self) -> None:
-        """Put the scripts in."""
+        """Create the cursors of the scripts."""
         self._reel = _ScriptCursor(self.script)
         self._selector = _ScriptCursor(self.selector) if self.selector else self._reel
 
     def answer(self, asked: AgentTurn) -> BatchResult:
-        """Answer a turn, with all the attempts that it takes."""
+        """Answer a turn, with as many attempts as it takes, and keep its steps in `moves`."""
         reel = self._reel if isinstance(asked, SymposiumTurn) else self._selector
         moves: list[ScriptStep] = []
         said, spent = TurnResult(asked.name, TurnStatus.FAILED), ZERO_AMOUNT
@@ -157,7 +157,7 @@ def _to_script_step(result: ProviderResult) -> ScriptStep:
 
 
 def _reply_text(result: ProviderResult) -> str:
-    """Return what was said: in the right form, or else in plain words."""
+    """Return the structured output of a reply, else its last text."""
     if result.structured_output is not None:
         return msgspec.json.encode(result.structured_output).decode()
     said = [one.content for one in result.messages if one.role == ASSISTANT]
@@ -165,7 +165,7 @@ def _reply_text(result: ProviderResult) -> str:
 
 
 def _matches(match: ScriptMatch, asked: AgentTurn) -> bool:
-    """Tell whether a call is the one that an entry is for."""
+    """Return whether a script entry is meant for this call."""
     if not isinstance(asked, SymposiumTurn):
         return match.expected_output_schema is UNSET
     return all(

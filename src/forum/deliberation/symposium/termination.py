@@ -1,4 +1,4 @@
-"""How a session ends without an answer: why, what is kept of that, and what is told."""
+"""The end of a session without an answer: its reason, its artifact and its message."""
 
 from collections.abc import Sequence
 
@@ -17,15 +17,18 @@ from forum.deliberation.symposium.transcript import digest_messages, last_verdic
 from forum.ledger import Outcome
 
 OUTCOME_BY_REASON = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.USER_CANCEL: Outcome.CANCELLED}
-"""How the run ends; for every other reason, it has failed."""
+"""Outcome of the run by reason; for every other reason the run has failed."""
 SALVAGEABLE_REASONS = frozenset(
     {Reason.TIMEOUT, Reason.BUDGET_EXCEEDED, Reason.PROVIDER_UNRECOVERABLE}
 )
-"""Ends after which there may be enough for an answer."""
+"""Reasons after which the transcript may suffice for an answer."""
 
 
 class SessionTerminated(Exception):
-    """The session ends here, without an answer."""
+    """Raised to end the session without an answer.
+
+    `is_final` rules out an attempt to salvage an answer.
+    """
 
     def __init__(
         self, reason: Reason, failure: ProviderFailure | None = None, *, for_good: bool = False
@@ -37,7 +40,7 @@ class SessionTerminated(Exception):
 def build_termination(
     ended: SessionTerminated, final_round: int, transcript: Sequence[Message]
 ) -> TerminationArtifact:
-    """Return what is kept in place of an answer."""
+    """Return the artifact that is recorded in place of an answer."""
     verdict = last_verdict(transcript)
     question: UserInputRequest | UnsetType = UNSET
     research: ResearchRequest | UnsetType = UNSET
@@ -60,7 +63,7 @@ def build_termination(
 
 
 def describe_termination(artifact: TerminationArtifact) -> str:
-    """Return what whoever asked is told in place of an answer."""
+    """Return the message to the client in place of an answer."""
     if artifact.pending_user_input_request is not UNSET:
         return f"The panel asks: {artifact.pending_user_input_request.question}"
     if artifact.pending_external_research_request is not UNSET:

@@ -1,4 +1,4 @@
-"""What a transcript is made of, in the one form in which it is written and hashed."""
+"""Canonical form, digest, times and usage of a transcript."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -27,20 +27,20 @@ from forum.work import NANO_USD
 
 ZERO_USAGE = MessageUsage(0, 0, 0, 0.0)
 NO_USAGE = "no-usage"
-"""The code of a reply whose provider has not said what it cost: that is what it can be at most."""
+"""Code of a reply without usage from its provider; its cost is then an upper bound."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
 
 
 def to_json_object(form: ProtocolStruct) -> dict[str, Any]:
-    """Return a form as plain JSON: what is not there, or null, is left out."""
+    """Return a protocol object as plain JSON, without members that are unset or null."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(form))
     return plain
 
 
 def canonical_bytes(form: ProtocolStruct) -> bytes:
-    """Return the RFC 8785 bytes of a form."""
+    """Return the RFC 8785 bytes of a protocol object."""
     return rfc8785.dumps(to_json_object(form))
 
 
@@ -50,12 +50,12 @@ def digest_messages(transcript: Iterable[Message]) -> str:
 
 
 def format_time(at: int) -> str:
-    """Return a time, given in microseconds since 1970, as the protocol writes it."""
+    """Return a time, in microseconds since 1970, in the protocol's format."""
     return (_EPOCH + timedelta(microseconds=at)).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return a time as RFC 3339 writes it; None if it is none."""
+    """Parse an RFC 3339 time; return None if it is invalid."""
     try:
         return datetime.fromisoformat(text.upper()) if _TIME(text) else None
     except ValueError:
@@ -63,7 +63,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def turn_usage(said: TurnResult) -> MessageUsage:
-    """Return what a turn has used: all its calls, whichever of them was the good one."""
+    """Return the usage of a turn: the sum of all its calls, including failed ones."""
     read = min(said.input_tokens, said.spent.tokens)
     return MessageUsage(
         prompt_tokens=read,
@@ -75,26 +75,26 @@ def turn_usage(said: TurnResult) -> MessageUsage:
 
 
 def total_usage(transcript: Iterable[Message]) -> MessageUsage:
-    """Return what all messages of a transcript have used; no more than a double can count."""
+    """Return the usage of all messages, limited to integers that a double can hold."""
     used = [message.usage for message in transcript]
     return MessageUsage(
         prompt_tokens=min(INTEGER_LIMIT - 1, sum(one.prompt_tokens for one in used)),
         completion_tokens=min(INTEGER_LIMIT - 1, sum(one.completion_tokens for one in used)),
         total_tokens=min(INTEGER_LIMIT - 1, sum(one.total_tokens for one in used)),
-        # In nano-dollars, which are whole: the sum of floats depends on their order.
+        # Summed in integer nano-dollars: a sum of floats depends on their order.
         cost_usd=sum(round(one.cost_usd * NANO_USD) for one in used) / NANO_USD,
         estimated=any(one.estimated for one in used),
     )
 
 
 def last_verdict(transcript: Sequence[Message]) -> CoordinatorVerdict | None:
-    """Return what the coordinator has said last."""
+    """Return the coordinator's last verdict, or None."""
     latest = reversed(transcript)
     return next((one.content for one in latest if isinstance(one, CoordinationTurn)), None)
 
 
 def message_type(message: Message) -> MessageType:
-    """Return what a message is."""
+    """Return the type of a message."""
     match message:
         case ProblemStatement():
             return MessageType.PROBLEM

@@ -1,4 +1,4 @@
-"""What can be wrong with an artifact."""
+"""The invariants of an artifact, and violations of them."""
 
 from enum import StrEnum
 
@@ -9,47 +9,47 @@ class Invariant(StrEnum):
     """What has to hold of an artifact."""
 
     FORM = "form"
-    """It is what the protocol calls an artifact."""
+    """It matches the schema of an artifact."""
     VERSION = "version"
-    """It is of a version that we know."""
+    """Its version is supported."""
     SESSION = "session"
-    """It is of the session that its config is of."""
+    """Its session id is that of its config."""
     PANEL = "panel"
-    """Its agents can be told apart, and those that sit on the panel are among them."""
+    """Agent ids are unique, and the panel consists of declared agents."""
     OPENING = "opening"
-    """It opens with the problem that was posed, and poses no other."""
+    """It opens with the config's problem and states no other."""
     ORDER = "order"
-    """Rounds and turns rise, and no round is left out."""
+    """Rounds and turn indexes rise, and no round is skipped."""
     IDS = "ids"
-    """No two messages have the same id."""
+    """Message ids are unique."""
     TIME = "time"
-    """Times are times, and do not fall."""
+    """Times are valid and do not decrease."""
     SPEAKER = "speaker"
-    """Everybody speaks in their own part."""
+    """Each message has a speaker that may send it."""
     DECLARED_ORDER = "declared_order"
     """In each round each agent of the panel speaks once, in the order of the panel."""
     COORDINATOR_LAST = "coordinator_last"
-    """A round ends with the verdict, and the next one opens only if that says so."""
+    """A round ends with the verdict, and only the verdict `continue` opens the next one."""
     BRANCH = "branch"
-    """A request is answered when it is its turn, by whom it was put to, and by nobody else."""
+    """A request is answered when it is due, by its target and by no other agent."""
     NOTES = "notes"
-    """Requests that were dropped, or could not be put, are noted where they were made."""
+    """Dropped and unroutable requests are noted on the turn that made them."""
     CONTRACTION = "contraction"
-    """Who leaves the panel was on it, and had been asked."""
+    """An agent that leaves the panel was on it, and had been asked."""
     CAPS = "caps"
-    """Nothing is said once a cap has been passed."""
+    """No message follows once a cap is exceeded."""
     USAGE = "usage"
-    """What was spent is the sum of what the messages say."""
+    """The stated usage is the sum of the messages' usage."""
     DIGEST = "digest"
     """The digests are those of the transcript."""
     OUTCOME = "outcome"
-    """The session ended like its transcript, and for a reason that this shows."""
+    """The outcome and its reason agree with the transcript."""
     UNRESOLVED = "unresolved"
-    """What is left open is what was last said to be."""
+    """The unresolved disagreements are those stated last."""
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A law that an artifact breaks."""
+    """A violated invariant of an artifact."""
 
     law: Invariant
     where: str
@@ -60,5 +60,5 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 def message_path(index: int) -> str:
-    """Return the path of a message."""
+    """Return the JSON path of a message."""
     return f"$.canonical_transcript[{index}]"

@@ -1,4 +1,4 @@
-"""The command line: data on stdout, talk on stderr, the verdict in the exit status."""
+"""The command line: data on stdout, messages on stderr, the result in the exit status."""
 
 import os
 import sys
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 EXIT_FAILED, EXIT_REJECTED, EXIT_MISMATCH, EXIT_OVER_BUDGET = 1, 3, 4, 5
 
 UNMUTED_STDERR = "forum.aloud"
-"""Under this name a context keeps the stderr of those who want no talk, for what must be said."""
+"""Key of `ctx.meta` under which --quiet keeps the real stderr, for errors and prompts."""
 COMPLETION_VARIABLE = "_FORUM_COMPLETE"
-"""The variable by which a shell asks how a line could go on."""
+"""Environment variable through which a shell requests completions."""
 
 _SECTIONS = {
     "Start": {
@@ -88,10 +88,11 @@ def suggest_command(
     args: list[str],
     known: list[str],
 ) -> ResolvedCommand:
-    """Resolve a command; where there is none, name those that are spelled nearly like it."""
+    """Resolve a command; for an unknown one, raise a usage error that suggests similar names."""
     try:
         return resolve(ctx, args)
     except click.UsageError as error:
+        # Imported here because start-up time is paid by every command, and typos are rare.
         from difflib import get_close_matches
 
         near = get_close_matches(args[0].casefold(), known, 3, 0.6) if args else []
@@ -105,13 +106,13 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command only when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Name the commands in the order in which a newcomer meets them."""
+        """List the commands in the order in which a newcomer needs them."""
         return list(_COMMANDS)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant; of a typo, say what may have been meant."""
+        """Resolve a command, with suggestions for a misspelled one."""
         return suggest_command(super().resolve_command, ctx, args, list(_COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -121,18 +122,19 @@ class LazyGroup(click.Group):
         module = import_module(f"forum.surfaces.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         if COMPLETION_VARIABLE in os.environ:
+            # Only when a shell asks: other calls need not load that module.
             import_module("forum.surfaces.cli.completion").attach_completions(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Print the commands without importing them, in columns that stand below each other."""
+        """Print the commands in aligned columns, without importing them."""
         longest = max(map(len, _COMMANDS))
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{n:<{longest}}", text) for n, (_, text) in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Complete the name of a command, or an option, without importing any."""
+        """Complete the name of a command or an option, without importing any command."""
         from click.shell_completion import CompletionItem
 
         if incomplete.startswith("-"):
@@ -158,27 +160,31 @@ def cli(ctx: click.Context, *, quiet: bool) -> None:
     cannot be carried out again as it was; 130 stopped by Ctrl-C; 143 stopped by SIGTERM.
     """
     if quiet:
+        # Errors and prompts must still get through: see `echo_error`.
         ctx.meta[UNMUTED_STDERR] = sys.stderr
         nowhere = Path(os.devnull).open("w")  # noqa: SIM115  the context closes it
         ctx.with_resource(redirect_stderr(ctx.with_resource(nowhere)))
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one line with the next step in it."""
-    # A locale that lacks a mark is no reason to fail.
+    """Run the command line; print an error of Forum as one line with its remedy."""
+    # Escape characters that the locale's encoding lacks instead of failing.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # https://no-color.org: any value but the empty one turns colors off.
     color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     try:
+        # Not standalone: click would print the errors below in its own way, and exit.
         cli.main(standalone_mode=False, color=color)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:
         click.echo("stopped", err=True)
+        # 128 + SIGINT, as shells report it.
         sys.exit(130)
-    except (ForumError, OSError) as error:  # the latter: a file that the user named, or a full disk
+    except (ForumError, OSError) as error:  # OSError: a file that the user named, or a full disk
         told = explain_os_error(error) if isinstance(error, OSError) else error
         click.echo(f"{click.style('error', fg='red')}: {told}", err=True, color=color)
         sys.exit(_exit_status(error))

@@ -69,6 +69,7 @@ def restore(src: Path, *, epoch: bool, resume: bool, as_json: bool) -> None:
     written = write_project_file(src, Path.cwd())
     try:
         found = restore_backup(common_options.current_settings(), src, epoch=epoch, resume=resume)
+    # Also on Ctrl-C: forum.toml must not stay behind without its ledger.
     except BaseException:
         if written:
             Path("forum.toml").unlink()

@@ -1,4 +1,4 @@
-"""`forum budgets`: what was used of caps over many runs, and what is left."""
+"""`forum budgets`: print the usage of caps over many runs, and what is left."""
 
 import click
 
@@ -39,7 +39,7 @@ def budgets(*, as_json: bool) -> None:
 
 
 def _rows(budget: BudgetForm) -> list[tuple[str, ...]]:
-    """Return a line for everything that is capped."""
+    """Return one row for each cap of a budget."""
     place = (budget.name, budget.scope, budget.period)
     used, cap, left = budget.used, budget.cap, budget.left
     rows: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become settings and trust."""
+"""Options that several commands share, and their conversion to settings and trust."""
 
 import os
 from collections.abc import Callable
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
     from forum.verify import Trust
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+# Longer than any first sentence; click cuts at 45 characters by default.
 _WHOLE_SENTENCE = 200
 _CONFINE = "forum.confine"
-"""Under this name a context keeps that programs of agents are to be confined."""
+"""Key of `ctx.meta` that marks agent programs to be confined."""
 
 
 class ExampleCommand(click.Command):
-    """A command whose help ends in what one could type."""
+    """A command whose help ends with examples."""
 
     def __init__(self, *settings: Any, examples: tuple[str, ...] = (), **named: Any) -> None:  # noqa: ANN401
         super().__init__(*settings, **named)
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Print the examples as they are: what is to be pasted must not be wrapped."""
+        """Print the examples verbatim: commands to paste must not be wrapped."""
         if self.examples:
             with formatter.section("Examples"):
                 for line in self.examples:
@@ -42,12 +43,12 @@ class ExampleCommand(click.Command):
 
 
 class FullHelpGroup(click.Group):
-    """A group whose help says all of what a command does, on two lines where it takes two."""
+    """A group whose help shows the whole first sentence of each command."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant; of a typo, say what may have been meant."""
+        """Resolve a command, with suggestions for a misspelled one."""
         return suggest_command(super().resolve_command, ctx, args, list(self.commands))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,7 +98,7 @@ confine: Decorator = click.option(
 
 
 def current_settings() -> Settings:
-    """Return the settings that hold where the command was called."""
+    """Return the settings for the current directory."""
     found = load_settings(Path.cwd(), os.environ)
     context = click.get_current_context(silent=True)
     if context is not None and _CONFINE in context.meta:
@@ -106,12 +107,12 @@ def current_settings() -> Settings:
 
 
 def open_forum() -> Forum:
-    """Return the ledger of this folder."""
+    """Open the ledger of the current directory."""
     return Forum(current_settings(), echo_warning)
 
 
 def announce_user_ledger(settings: Settings) -> None:
-    """Say outside of every project which ledger is meant: it is the user's own."""
+    """Print, outside of any project, that the user's own ledger is used."""
     if settings.file is None:
         where = "the database" if settings.database else str(settings.ledger_file)
         echo_info(f"no forum.toml here or above; the ledger is {where}")
@@ -119,23 +120,23 @@ def announce_user_ledger(settings: Settings) -> None:
 
 
 def echo_info(line: str) -> None:
-    """Say something on stderr, to those who want to hear it."""
+    """Print an information on stderr; --quiet suppresses it."""
     click.echo(line, err=True)
 
 
 def echo_error(line: str) -> None:
-    """Say on stderr what went wrong or is asked for: to those too who want no talk."""
+    """Print an error or a prompt on stderr, even with --quiet."""
     context = click.get_current_context(silent=True)
     click.echo(line, file=context.meta.get(UNMUTED_STDERR) if context else None, err=True)
 
 
 def echo_warning(message: str) -> None:
-    """Warn on stderr of what has stopped nothing: to those too who want no talk."""
+    """Print a warning on stderr, even with --quiet."""
     echo_error(f"{click.style('warning', fg='yellow')}: {message}")
 
 
 def read_text(stream: BinaryIO) -> BytesContent:
-    """Read text that is UTF-8; anything else is refused rather than replaced."""
+    """Read UTF-8 text. Raises `Malformed` for other bytes instead of replacing them."""
     data = stream.read()
     try:
         data.decode()
@@ -145,9 +146,9 @@ def read_text(stream: BinaryIO) -> BytesContent:
 
 
 def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorator:
-    """Return a decorator that passes several options to a command as one argument of this name.
+    """Return a decorator that passes several options to a command as one argument.
 
-    An option and the field that takes its value have the same name.
+    Each option has the name of the field of `into` that takes its value.
     """
     names = [field.name for field in fields(into)]
 
@@ -158,6 +159,7 @@ def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorat
             return command(*arguments, **given, **{name: value})
 
         decorated: Callable[..., Any] = call
+        # Decorators apply from the bottom up: reversed, the help lists them as declared.
         for option in reversed(declared):
             decorated = option(decorated)
         return decorated
@@ -166,7 +168,7 @@ def collect_options(name: str, into: type[Any], *declared: Decorator) -> Decorat
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options by which a reader says whom to trust."""
+    """Add the options that say which keys, policy and checkpoints to trust."""
     for option in (
         click.option(
             "--seen",
@@ -188,7 +190,7 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_trust(keys: tuple[str, ...], policy: Path | None, seen: tuple[Path, ...]) -> "Trust":
-    """Return what the reader said to trust."""
+    """Return the trust that the options describe. Raises `click.UsageError`."""
     from forum.verify import Trust
 
     try:

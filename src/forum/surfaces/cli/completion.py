@@ -1,8 +1,8 @@
-"""`forum completion`: what a shell offers when one presses the tab key.
+"""`forum completion`: shell completion of commands, runs, gates and lanes.
 
-Run ids, what waits at gates and lanes come from the ledger file and the roster.  A database
-elsewhere is not asked: a key that was pressed must not wait for a network.  Whatever goes wrong,
-nothing is offered, and nothing is said: somebody is in the middle of a line.
+Run ids, gates and lanes come from the ledger file and the roster. A remote database is not queried,
+because a key press must not wait for a network. Errors produce no completions and no message,
+because the user is in the middle of a line.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,9 +39,10 @@ def completion(shell: str, *, as_json: bool) -> None:
 
 
 def attach_completions(command: click.Command) -> None:
-    """Let a command, and those within it, complete what its arguments are called after."""
+    """Let a command and its subcommands complete arguments with known values."""
     for parameter in command.params:
         offer = _COMPLETERS.get(parameter.name or "")
+        # Other types, such as a choice, have completions of their own.
         if offer is not None and isinstance(parameter.type, click.types.StringParamType):
             parameter.type = _CompletingString(offer)
     if isinstance(command, click.Group):
@@ -50,7 +51,7 @@ def attach_completions(command: click.Command) -> None:
 
 
 class _CompletingString(click.types.StringParamType):
-    """A text of which some values are known."""
+    """A string parameter with known values."""
 
     def __init__(self, offer: Callable[[click.Context, str], Iterable[str]]) -> None:
         self._offer = offer
@@ -61,16 +62,16 @@ class _CompletingString(click.types.StringParamType):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        """Return the values that begin so."""
+        """Return the known values with this prefix."""
         try:
             known = list(self._offer(ctx, incomplete))
-        except Exception:  # noqa: BLE001  a shell that is asked for help does not want to hear of it
+        except Exception:  # noqa: BLE001  an error message would garble the user's input line
             known = []
         return [CompletionItem(value) for value in known if value.startswith(incomplete)]
 
 
 def _complete_runs(_ctx: click.Context, begun: str) -> list[str]:
-    """Return runs: the newest, or those that begin so."""
+    """Return the newest runs, or those with this prefix."""
     with common_options.open_forum() as forum:
         if forum.settings.database:
             return []
@@ -84,7 +85,7 @@ def _complete_runs(_ctx: click.Context, begun: str) -> list[str]:
 
 
 def _complete_subjects(ctx: click.Context, _begun: str) -> list[str]:
-    """Return what waits in the run that was named before."""
+    """Return the gates that wait in the run named before."""
     with common_options.open_forum() as forum:
         if forum.settings.database or not forum.settings.ledger_file.exists():
             return []
@@ -110,4 +111,4 @@ _COMPLETERS: dict[str, Callable[[click.Context, str], Iterable[str]]] = {
     "subject": _complete_subjects,
     "lane": _complete_lanes,
 }
-"""What is known of the arguments and options of these names."""
+"""Completions by the name of the argument or option."""

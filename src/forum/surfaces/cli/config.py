@@ -1,4 +1,4 @@
-"""`forum config`: every setting, its value, and who said so."""
+"""`forum config`: print every setting with its value and origin."""
 
 import os
 import re
@@ -15,13 +15,14 @@ from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.formatting import first_line, strip_control_characters
 
+# First user:password@ of a URL, then NAME=VALUE of connection strings, quoted or not.
 _PASSWORD = re.compile(
     r"(?<=://)([^:/@\s]*):\S*@"
     r"|((?:passw(?:or)?d|secret|token|api[_-]?key)\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s&\\]|\\.)+)",
     re.IGNORECASE,
 )
 _NAMES = frozenset({"tls_key", "secret_env", "secret_file"})
-"""Settings that say where a secret is, and not what it is."""
+"""Settings that name the location of a secret and contain none."""
 
 
 class SettingOrigin(StrEnum):
@@ -34,14 +35,14 @@ class SettingOrigin(StrEnum):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting as it holds here."""
+    """A setting in effect."""
 
     setting: str
     value: str | None
-    """None where nothing is set, and nothing stands in for it."""
+    """None if it is unset and has no default."""
     origin: SettingOrigin
     where: str | None
-    """The variable, or the file."""
+    """The environment variable, or the file."""
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -75,7 +76,7 @@ def show(*, as_json: bool) -> None:
 
 
 def list_settings(settings: Settings) -> Iterator[Setting]:
-    """Yield every setting as it holds, in the order in which a newcomer asks for them."""
+    """Yield every setting in effect, in the order in which a newcomer needs them."""
     values: dict[str, object] = {
         "data": settings.data,
         "state": settings.state,
@@ -98,7 +99,7 @@ def list_settings(settings: Settings) -> Iterator[Setting]:
 
 
 def _agent_lists(rules: AgentSandboxRules) -> Iterator[tuple[str, object]]:
-    """Yield what confined programs may use, as far as something was named."""
+    """Yield the permissions of confined programs, as far as any are set."""
     lists = {
         "read": [str(path) for path in rules.read],
         "write": [str(path) for path in rules.write],
@@ -109,7 +110,7 @@ def _agent_lists(rules: AgentSandboxRules) -> Iterator[tuple[str, object]]:
 
 
 def _section_settings(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """Yield the lines of a section that the user has named, or a setting as it is."""
+    """Yield the lines of a section with user-chosen names, or a setting unchanged."""
     if isinstance(value, Mapping):
         yield from ((f"{name}.{key}", one) for key, one in value.items())
     else:
@@ -124,7 +125,7 @@ def _origin(settings: Settings, where: str | None) -> SettingOrigin:
 
 
 def _format_value(name: str, value: object) -> str:
-    """Return a value as a file could have it, without its secrets."""
+    """Return a value as in a settings file, with secrets masked."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} = {_format_value(key, one)}" for key, one in value.items())
     if isinstance(value, list):
@@ -137,14 +138,14 @@ def _format_value(name: str, value: object) -> str:
 
 
 def mask_passwords(text: str) -> str:
-    """Return text without the passwords of the addresses in it."""
+    """Return text with the passwords of URLs and connection strings masked."""
     return _PASSWORD.sub(
         lambda found: f"{found[1]}:***@" if found[3] is None else f"{found[2]}***", text
     )
 
 
 def _table(found: list[Setting], columns: int) -> list[str]:
-    """Return settings as a table that fits the screen: the value gets what room is left."""
+    """Return settings as a table; the value gets the remaining width."""
     rows = [
         (one.setting, strip_control_characters(_shown(one.value or "-")), _format_origin(one))
         for one in found

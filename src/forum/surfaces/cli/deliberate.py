@@ -1,4 +1,4 @@
-"""`forum deliberate`: a question to a panel, and its answer."""
+"""`forum deliberate`: put a question to a panel, and print its answer."""
 
 import re
 import sys
@@ -45,20 +45,21 @@ from forum.work import MAX_ROUNDS, MAX_SEATS, Council, Panel, Policy, RunBudget,
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ASK = "ask"
 _WORD = re.compile(r"[a-z]{3,20}(-[a-z]+)?").fullmatch
-# Without an exponent: a fraction has all the digits of 1e999999999.
+# No exponents: `Fraction` would expand 1e999999999 to all its digits.
 _SHARE = re.compile(r"[0-9./]{1,40}").fullmatch
 _SAVE_ERRORS = (OSError, ForumError, click.ClickException)
-"""What can go wrong while the folder of a session is written."""
+"""Errors that can occur while the folder of a session is written."""
 _COUNCIL_ONLY_OPTIONS = ("option", "baseline", "threshold", "judge", "check")
 
 
 class DefaultAskGroup(common_options.FullHelpGroup):
-    """A group in which the first word decides: what is none of its commands is a question."""
+    """A group in which arguments that do not start with a command are a question."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take everything for a question that does not begin with a command."""
+        """Insert the command `ask` if the arguments do not start with a command."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            # Asking costs: what looks like a command is asked only if that is said.
+            # Asking costs money, so a single word that looks like a command needs an explicit
+            # `ask`.
             if _WORD(args[0]) and not Path(args[0]).exists():
                 why = f"no such command: {args[0]}; to ask it: forum deliberate ask {args[0]}"
                 raise click.UsageError(why, ctx)
@@ -78,7 +79,7 @@ def deliberate() -> None:
 
 @dataclass(frozen=True, slots=True)
 class PanelOptions:
-    """Who sits on a council, and by which rules, as the options say."""
+    """Options for the seats and the rules of a council."""
 
     seats: str | None
     models: str | None
@@ -90,7 +91,7 @@ class PanelOptions:
     check: str | None
 
     def to_panel_ask(self, protocol: Protocol) -> PanelAsk:
-        """Return what is wished for, in the form in which it is asked for everywhere."""
+        """Return the options as the request form that all surfaces share."""
         number, personas = _parse_seats(self.seats)
         rules = {
             "rounds": self.rounds,
@@ -102,14 +103,14 @@ class PanelOptions:
         return PanelAsk(protocol, number, _split_names(self.models), personas, self.option, **given)
 
     def build_council(self) -> Council:
-        """Return the council that is wished for."""
+        """Return the council that the options describe. Raises `click.UsageError`."""
         if len(self.option) == 1:
             raise click.UsageError("--option: name at least two, or there is nothing to choose")
         council = as_usage_error(lambda: council_from_form(self.to_panel_ask(Protocol.COUNCIL)))
         return msgspec.structs.replace(council, check=self.check or "")
 
     def reject_options(self, names: Collection[str], why: str) -> None:
-        """Refuse options that have no place here."""
+        """Raise `click.UsageError` if one of these options is set."""
         for name in names:
             if getattr(self, name) not in (None, ()):
                 raise click.UsageError(f"--{name}: {why}")
@@ -120,7 +121,7 @@ def _split_names(listed: str | None) -> tuple[str, ...]:
 
 
 def _parse_seats(wished: str | None) -> tuple[int | None, tuple[str, ...]]:
-    """Return how many seats there are, and who they are told to be."""
+    """Return the number of seats and their personas."""
     if wished is None:
         return None, ()
     if not wished.isdecimal():
@@ -134,7 +135,7 @@ def _parse_seats(wished: str | None) -> tuple[int | None, tuple[str, ...]]:
 
 
 def _share(value: str) -> float:
-    """Read a share: 0.6, or 2/3 (of which 0.67 is more)."""
+    """Parse a share such as 0.6, or 2/3, which is less than 0.67."""
     try:
         share = Fraction(value if _SHARE(value) else "")
     except (ValueError, ZeroDivisionError):
@@ -183,7 +184,7 @@ panel_options = common_options.collect_options(
 
 @dataclass(frozen=True, slots=True)
 class SymposiumFileOptions:
-    """What a session of the open protocol is made from, and where it is kept."""
+    """Options for the files of a session of the open protocol."""
 
     protocol: str | None
     config: Path | None
@@ -218,7 +219,7 @@ AskOptions = tuple[AgentOptions, LimitOptions]
 
 
 def ask_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say who answers, and how much may be used."""
+    """Add the options that choose agents and limits."""
 
     @wraps(command)
     def call(
@@ -231,7 +232,7 @@ def ask_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """Whether it is waited for, and how it is told."""
+    """Whether to wait for the run, and how to print it."""
 
     detach: bool
     as_json: bool
@@ -306,17 +307,18 @@ def ask(
 
 @contextmanager
 def _reserved_folder(output: Path | None, policy: Policy) -> Iterator[Path | None]:
-    """Make the folder of a session, if one is wanted."""
+    """Create the folder of a session, if one is wanted."""
     if output is None:
         yield None
         return
     reject_unusable_agents(policy, None, here=True)
-    assert isinstance(policy.panel, Symposium)  # noqa: S101  it was made for one
+    assert isinstance(policy.panel, Symposium)  # noqa: S101  the caller made it for one
+    # After the checks, so that a usage error leaves no folder behind.
     folder = create_session_folder(output, check_session_id(policy.panel.config))
     try:
         yield folder
     finally:
-        # Empty: nothing has begun.  Left there, it would be in the way of the next try.
+        # Empty: the session never started. The folder would block the next attempt.
         with suppress(OSError):
             folder.rmdir()
 
@@ -359,6 +361,8 @@ def _symposium_run_request(
         chosen = files.selector_script
         selector = load_script("--selector-script", chosen) if chosen else None
         panel, played = build_scripted_panel(config, problem, script, selector)
+        # The script is in the format of the protocol, and `played` has it: it must not be read as a
+        # default agent, too.
         agents = replace(agents, script=None)
     return panel_run_request(
         problem, panel, agents, limits, common_options.current_settings(), played
@@ -366,7 +370,7 @@ def _symposium_run_request(
 
 
 def _read_question(question: str | None, *, paths: bool = False) -> str:
-    """Return the words of a question, wherever they are."""
+    """Return the text of a question from the argument, a file or standard input."""
     if question is None:
         raise click.UsageError("say what the question is: QUESTION, @FILE, or - for standard input")
     if question == "-":
@@ -407,7 +411,7 @@ def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> 
 
 
 def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
-    """Keep what there is of a session before anybody is paid for it."""
+    """Write the folder before any call is paid for, so that an unwritable folder costs nothing."""
     try:
         write_session_folder(forum, run, folder)
     except _SAVE_ERRORS as error:
@@ -416,7 +420,7 @@ def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
 
 
 def _save_at_end(forum: Forum, run: str, folder: Path | None) -> str:
-    """Keep a session that was paid for; where that fails, its answer is not lost."""
+    """Write the folder of a finished session; return an error instead of losing the answer."""
     if folder is None:
         return ""
     try:
@@ -428,7 +432,7 @@ def _save_at_end(forum: Forum, run: str, folder: Path | None) -> str:
 
 
 def _export_hint(run: str, folder: Path | None) -> str:
-    """Say how the folder of a session is written that goes on elsewhere."""
+    """Return a hint how to write the folder of a session that continues elsewhere."""
     if folder is None:
         return ""
     output = quote(str(folder.parent))
@@ -436,7 +440,7 @@ def _export_hint(run: str, folder: Path | None) -> str:
 
 
 def _describe_save_error(error: Exception, run: str, advice: str) -> str:
-    """Say why a session is not in its folder, and how it gets there later."""
+    """Return why a session was not saved, and how to save it later."""
     why = error.message if isinstance(error, click.ClickException) else error
     return f"not kept: {why}; {advice}forum deliberate export {run[:SHORT_ID_LENGTH]} --output DIR"
 
@@ -482,7 +486,7 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
 def _read_panel(forum: Forum, run: str) -> Panel | None:
     try:
         return forum.read_run_request(run).policy.panel
-    except NoSuchEntry:  # the log's own run: nobody has asked for anything
+    except NoSuchEntry:  # the log's own run has no request
         return None
 
 

@@ -1,4 +1,4 @@
-"""`forum demo`: what Forum does, shown on data that the demo makes itself."""
+"""`forum demo`: demonstrations of Forum on data that they create themselves."""
 
 import sys
 import tempfile
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DemoInfo(NamedTuple):
-    """A demo as a newcomer is told of it."""
+    """The description of a demo."""
 
     shows: str
     takes: str
@@ -47,7 +47,7 @@ _DEMOS = {
         "the extra demo: pip install 'forumd[demo]'",
     ),
 }
-"""What is offered, in the order in which one would watch it."""
+"""The demos, in the suggested order."""
 
 
 @click.group(cls=common_options.FullHelpGroup, invoke_without_command=True)
@@ -68,7 +68,7 @@ def demo(ctx: click.Context) -> None:
 
 
 def _choose_demo(ctx: click.Context) -> None:
-    """Ask which demo is wanted, and play it."""
+    """Ask which demo to run, and run it."""
     names = list(_DEMOS)
     numbers = click.Choice([*map(str, range(1, len(names) + 1)), "q"])
     chosen = click.prompt("Which one? (q for none)", type=numbers, default="1", show_choices=False)

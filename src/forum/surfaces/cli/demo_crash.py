@@ -1,8 +1,8 @@
-"""The story of `forum demo crash`: a fleet that loops, a payment, two deaths and a cap.
+"""The demo `forum demo crash`: agents in a loop, a payment, two killed workers and a cap.
 
-Everything in it is real: the worker is `forum worker`, it is killed with SIGKILL, the payment is
-a program that leaves a line in a file, and what is told at the end is read from the ledger and
-from that file, not from what the demo remembers.
+Everything in it is real: the worker is `forum worker`, it is killed with SIGKILL, and the payment
+is a program that appends a line to a file. The outcome is read from the ledger and from that file,
+not from the memory of the demo.
 """
 
 import os
@@ -66,7 +66,7 @@ print("receipt for", order)
 
 @dataclass(slots=True)
 class CrashDemoResult:
-    """What happened, as the ledger and the files of the agents tell it."""
+    """The outcome, as read from the ledger and the files of the agents."""
 
     run: str
     kills: int
@@ -76,7 +76,7 @@ class CrashDemoResult:
     sent_twice: int
     cap: int
     lost: list[tuple[str, str, int]]
-    """Task, agent and price of each call that died with its worker."""
+    """Task, agent and price of each call that was lost with its worker."""
     indeterminate: list[str]
     spent: Amount
     by_agent: Mapping[str, Amount]
@@ -86,11 +86,12 @@ class CrashDemoResult:
 
 
 def run_crash_demo(home: Path, tell: Callable[[str], None]) -> CrashDemoResult:
-    """Play it in an empty folder, and return what came of it."""
+    """Run the demo in an empty folder and return the outcome."""
     begun = monotonic()
     home.mkdir(parents=True, exist_ok=True)
     (home / "forum.toml").write_text("")
     environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
+    # The demo must not write to the user's database.
     environ.pop("FORUM_DATABASE_URL", None)
     with Forum(load_settings(home, environ)) as forum:
         forum.initialise()
@@ -148,18 +149,20 @@ def _agent_task(agent: str, text: str) -> ToolCall:
 def _kill_twice(
     forum: Forum, run: str, home: Path, environ: Mapping[str, str], tell: Callable[[str], None]
 ) -> int:
-    """Let a worker die in a call, its heir in the payment, and the third one meet the cap."""
+    """Kill one worker during a call and the next during the payment; the third reaches the cap."""
     with _worker(home, environ) as first:
         _wait_until(lambda: _in_flight(forum.read_run(run)))
         tell(f"kill -9 worker {first.pid}: an agent was at work")
         first.kill()
     with _worker(home, environ) as second:
+        # The file exists once the payment has been sent, and before its outcome is recorded.
         _wait_until((home / "payments").exists)
         tell(f"kill -9 worker {second.pid}: the payment was on its way")
         second.kill()
     with _worker(home, environ) as third:
         tell(f"worker {third.pid} goes on from the ledger")
         _wait_until(lambda: _is_over(forum, run))
+        # The third worker is stopped in an orderly way, unlike the two before it.
         third.send_signal(signal.SIGTERM)
         third.wait()
     return 2
@@ -210,6 +213,7 @@ def _read_result(forum: Forum, run: str, home: Path, kills: int) -> CrashDemoRes
         run,
         kills,
         len(calls),
+        # Calls that the agent answered beyond those recorded, and beyond those lost with a worker.
         max(0, answered - recorded - len(lost)),
         len(payments),
         len(keys) - len(set(keys)),
@@ -226,7 +230,7 @@ def _read_result(forum: Forum, run: str, home: Path, kills: int) -> CrashDemoRes
 
 
 class DemoTimeout(ForumError):
-    """Something that the demo waits for does not happen."""
+    """Raised when an event that the demo waits for does not happen."""
 
     def __str__(self) -> str:
         return "the demo waits in vain; with --keep DIR, DIR/worker.log tells why"

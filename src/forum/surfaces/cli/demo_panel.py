@@ -1,7 +1,7 @@
-"""The story of `forum demo panel`: a majority that errs, a minority that is right, two forgers.
+"""The demo `forum demo panel`: a majority that is wrong, a minority that is right, two forgers.
 
-The seats are scripted, so that everybody sees the same; all else is real.  The ballots are sealed
-in a ledger, code counts them, and whoever verifies plays the session again from what was said.
+The seats are scripted, so that the outcome is always the same; everything else is real. The ballots
+are sealed in a ledger, code counts them, and verification replays the session from its replies.
 """
 
 import json
@@ -33,38 +33,38 @@ RIGHT, WRONG = "5 cents", "10 cents"
 _PRICE = 2_000_000
 _PAUSE = 150
 _SEAT = 5
-"""Whose ballot the forgers change."""
+"""The seat whose ballot the forgers change."""
 _FORGED = b'{"answer":"10 cents","confidence":95}'
 
 
 @dataclass(frozen=True, slots=True)
 class ForgeryResult:
-    """What somebody did to the record, and what gave it away."""
+    """A forgery of the record, and the findings that detect it."""
 
     name: str
     does: str
     caught: bool
     by: tuple[str, ...]
     told: str
-    """What that means."""
+    """What the findings mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelDemoResult:
-    """What came of it."""
+    """The outcome of the demo."""
 
     view: RunView
     verified: bool
     forgeries: tuple[ForgeryResult, ...]
     plain_vote: str
-    """What would have come of counting the last ballots, whatever they were changed for."""
+    """The answer by a count of the last ballots, including changes without a reason."""
     minority: int
-    """How many seats had the right answer at first."""
+    """Number of seats with the right answer at first."""
     seconds: float
 
 
 def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
-    """Play it in an empty folder, and return what came of it."""
+    """Run the demo in an empty folder and return the outcome."""
     begun = monotonic()
     honest = home / "honest"
     settings = _settings(honest)
@@ -87,6 +87,7 @@ def _settings(home: Path) -> Settings:
     home.mkdir(parents=True, exist_ok=True)
     (home / "forum.toml").touch()
     environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
+    # The demo must not write to the user's database.
     environ.pop("FORUM_DATABASE_URL", None)
     return load_settings(home, environ)
 
@@ -115,7 +116,7 @@ _SCRIPTED_BALLOTS: Mapping[str, tuple[str, str]] = {
         _ballot(RIGHT, 95, decides="adding up both prices"),
     ),
 }
-"""One is convinced by a claim, and one who was right gives in to the majority, without a reason."""
+"""One seat is convinced by a claim; one that was right yields to the majority without a reason."""
 
 
 def _build_run_request() -> RunRequest:
@@ -148,10 +149,11 @@ def _most_frequent(answers: list[str]) -> str:
 
 
 def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
-    """Let somebody change a ballot in a copy of the ledger, and have the copy verified."""
+    """Forge a ballot in a copy of the ledger, and verify the copy."""
     shutil.copytree(home / "honest", home / fraud.name)
     with Forum(_settings(home / fraud.name)) as forum:
         trust = fraud.forge(forum, run)
+        # A minute later, when entries that no witness has seen are overdue.
         report = forum.verify(trust, at=now() + 60_000_000)
     found = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
     caught = any(one.startswith(fraud.by) for one in found)
@@ -159,15 +161,15 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
 
 
 def _change_ballot(forum: Forum, run: str) -> Trust:
-    """Put another vote where the sealed ballot is."""
+    """Replace the body of the sealed ballot."""
     forum.tamper().set_body(_find(forum, run, "ballot"), "ballot", _FORGED)
     return forum.read_trust()
 
 
 def _rewrite_all(forum: Forum, run: str) -> Trust:
-    """Change the reply and the ballot, make every hash right again, and sign it with the log's key.
+    """Change the reply and the ballot, recompute every hash, and sign with the log's key.
 
-    It is shown to somebody who has never seen this log before, and has nothing but its key.
+    The returned trust is that of a reader who has the key and has never seen this log before.
     """
     forged = {(_find(forum, run, body), body): _FORGED for body in ("ballot", "output")}
     history, kept = _rewrite(forum, forged)
@@ -182,9 +184,10 @@ def _rewrite_all(forum: Forum, run: str) -> Trust:
 
 
 def _rewrite(forum: Forum, forged: dict[tuple[Position, str], bytes]) -> tuple[list[bytes], int]:
-    """Return a history with other bodies, and how many of its entries are as they were.
+    """Return a history with other bodies, and the number of leading entries that are unchanged.
 
-    Wherever an entry is named, also in a body, it gets its new name; such bodies are forged too.
+    Ids of changed entries are replaced wherever they occur. Bodies that contain one are added to
+    `forged`.
     """
     renamed: dict[bytes, bytes] = {}
     history: list[bytes] = []
@@ -214,7 +217,7 @@ def _rename(data: bytes, renamed: Mapping[bytes, bytes]) -> bytes:
 
 
 def _find(forum: Forum, run: str, body: str) -> Position:
-    """Return the entry of the turn that holds a body."""
+    """Return the position of the turn's entry that has this body."""
     strand = task_strand(TURN_PREFIX + TurnId(0, _SEAT).turn)
     for number, data in enumerate(forum.store.read_strand(run, strand)):
         if body in msgspec.json.decode(data).get("bodies", {}):
@@ -230,7 +233,7 @@ class _ForgeryCase:
     does: str
     forge: Callable[[Forum, str], Trust]
     by: str
-    """How the findings begin that have to give it away."""
+    """Prefix of the findings that must detect it."""
     told: str
 
 

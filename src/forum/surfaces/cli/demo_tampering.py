@@ -1,7 +1,7 @@
-"""The frauds of `forum demo cheat`: each is played for real, against a ledger of its own.
+"""The frauds of `forum demo cheat`, each committed against a ledger of its own.
 
-The cheater holds the database and, where a fraud says so, the log's key.  The guard, the witness
-and the reader's memory are in the state directory, which is not his.
+The attacker controls the database and, where a fraud says so, the log's key. The guard, the witness
+and the reader's memory are in the state directory, which the attacker does not control.
 """
 
 import secrets
@@ -54,7 +54,7 @@ _MONTH = 30 * 24 * 3600 * 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TamperScene:
-    """A ledger to cheat in: two runs, the first with the payment that somebody regrets."""
+    """A ledger to tamper with: two runs, the first with the payment that the frauds target."""
 
     forum: Forum
     run: str
@@ -73,7 +73,7 @@ class TamperScene:
 
 @dataclass(frozen=True, slots=True)
 class TamperCase:
-    """One way to cheat, and what has to give it away."""
+    """A fraud, and the findings that must detect it."""
 
     name: str
     does: str
@@ -83,12 +83,12 @@ class TamperCase:
 
 @dataclass(frozen=True, slots=True)
 class TamperResult:
-    """What became of a fraud."""
+    """The outcome of a fraud."""
 
     fraud: TamperCase
     caught: bool
     by: str
-    """What gave it away, of that which has to."""
+    """The expected findings that detected it."""
 
 
 def create_scene(settings: Settings) -> TamperScene:
@@ -116,11 +116,11 @@ def _draft_note(step: str, actor: str, words: str, *parents: Hash) -> Draft:
     return Draft(step, actor, NoteFacts(), parents, (Attachment("text", text_content(words)),))
 
 
-# The cheater's tools
+# The attacker's tools
 
 
 def _rehash(entries: list[bytes], change: Callable[[int, dict[str, object]], None]) -> list[bytes]:
-    """Change entries and make every hash that follows from them right again."""
+    """Change entries and recompute every hash that depends on them."""
     renamed: dict[object, str] = {}
     changed = []
     for index, data in enumerate(entries):
@@ -135,32 +135,32 @@ def _rehash(entries: list[bytes], change: Callable[[int, dict[str, object]], Non
 
 
 def _sign(scene: TamperScene, key: SigningKey) -> None:
-    """Sign the tree that is in the database now, without asking guard or witness."""
+    """Sign the current tree of the database, bypassing guard and witness."""
     head = scene.forum.store.head()
     checkpoint = Checkpoint(scene.forum.origin, head.size, head.root)
     scene.forum.store.save_checkpoint(head.size, sign_checkpoint(checkpoint, key).encode())
 
 
 def _checkpoints(scene: TamperScene) -> dict[int, bytes]:
-    """Return the signed notes in the database, by the size of their trees."""
+    """Return the signed notes in the database, by tree size."""
     notes = scene.forum.store.checkpoints()
     return {parse_checkpoint(note).size: note for note in notes}
 
 
 def _roll_back(scene: TamperScene) -> None:
-    """Make the database what it was at the checkpoint before the last."""
+    """Roll the database back to the checkpoint before the last."""
     before = sorted(_checkpoints(scene))[-2]
     scene.forum.tamper().replace_history(scene.entries()[:before], keep_checkpoints=before)
 
 
 def _replace_history(scene: TamperScene, entries: list[bytes]) -> None:
-    """Put another history under the checkpoints that were signed for the old one."""
+    """Replace the history under the checkpoints that were signed for the old one."""
     newest = max(_checkpoints(scene))
     scene.forum.tamper().replace_history(entries, keep_checkpoints=newest)
 
 
 def _tag(scene: TamperScene, data: bytes) -> bytes:
-    """Return the tag of an entry, as somebody makes it who holds the write key too."""
+    """Return the tag of an entry, as made by an attacker who also has the write key."""
     keys = scene.forum.write_keys
     return keys.tag_entry(data) if keys else b""
 
@@ -227,8 +227,9 @@ def _swap_key(scene: TamperScene) -> None:
 
 
 def _split_view(scene: TamperScene) -> None:
-    """Show this reader another second run than the one that the witness saw."""
+    """Show this reader a different second run than the witness saw."""
     _roll_back(scene)
+    # Sequenced and signed below without publishing, which would ask the guard and the witness.
     _write_run(scene.forum.ledger, "Pay the rent.", "paid 1.00 EUR to the landlord")
     Sequencer(scene.forum.store).drain()
     _sign(scene, scene.forum.key)
@@ -236,6 +237,7 @@ def _split_view(scene: TamperScene) -> None:
 
 def _backdate(scene: TamperScene) -> None:
     keys = scene.forum.write_keys
+    # The writer's clock is under the attacker's control.
     past = Ledger(scene.forum.store, KINDS, lambda: now() - _MONTH, new_salt, tags=keys)
     _write_run(past, "Approve the payment.", "approved, long before anybody asked")
     scene.forum.publish()
@@ -270,7 +272,7 @@ def _omit_entry(scene: TamperScene) -> None:
 
 
 def _restore_backup(scene: TamperScene) -> None:
-    """Put an older database back, let it grow again, and have it signed as if nothing were."""
+    """Restore an older database, append to it, and have it signed."""
     _roll_back(scene)
     _write_run(scene.forum.ledger, "Pay the rent.", "the rent was never paid")
     _write_run(scene.forum.ledger, "Pay the rent.", "no, really not")
@@ -278,7 +280,7 @@ def _restore_backup(scene: TamperScene) -> None:
 
 
 def _grant_and_revoke(scene: TamperScene) -> None:
-    """Give somebody a key and take it back, both signed."""
+    """Grant a key and revoke it, both signed."""
     key = scene.forum.grant("intern", [Scope.SUBMIT])
     scene.forum.grant("auditor", [Scope.AUDIT])
     scene.forum.revoke(key.id)
@@ -287,7 +289,7 @@ def _grant_and_revoke(scene: TamperScene) -> None:
 
 
 def _use_access(scene: TamperScene) -> None:
-    """Ask who may do what, as a server does that starts now."""
+    """Read the access rights, as a newly started server does."""
     Forum(scene.forum.settings).read_access()
 
 
@@ -305,7 +307,7 @@ def _drop_revocation(scene: TamperScene) -> None:
 
 
 def _append_forged(scene: TamperScene, strand: str, facts: Facts) -> bytes:
-    """Put an entry behind the end of one of the log's own strands, in an operator's name."""
+    """Append an entry to one of the log's own strands, in the name of the last entry's actor."""
     last = scene.forum.store.last_entry(LOG_RUN, strand) or b""
     entry = KINDS.read(last)
     forged = msgspec.structs.replace(
@@ -332,7 +334,7 @@ def _forged_grant(scene: TamperScene) -> None:
 
 
 def _hidden_grant(scene: TamperScene) -> None:
-    """Add an admin key that is in no tree, and have a server use it."""
+    """Add an admin key that is in no tree, and let a server read it."""
     _grant_and_revoke(scene)
     facts = AccessGrantFacts("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64)
     entry = KINDS.read(_append_forged(scene, ACCESS_STRAND, facts))
@@ -341,7 +343,7 @@ def _hidden_grant(scene: TamperScene) -> None:
 
 
 def _forged_redaction(scene: TamperScene) -> None:
-    """Erase what was paid, under a redaction that nobody asked for."""
+    """Erase the payment under a forged redaction."""
     target = scene.forum.ledger.find_entry(str(scene.payment))
     _append_forged(
         scene, MAIN_STRAND, RedactionFacts(target.leaf.hex(), "text", RedactionReason.REQUEST)
@@ -351,7 +353,7 @@ def _forged_redaction(scene: TamperScene) -> None:
 
 
 def _swap_runs(scene: TamperScene) -> None:
-    """Let readers find the outcome of one run under the name of the other."""
+    """Exchange the names of two runs, so that readers find one under the name of the other."""
     other = next(run for run in scene.forum.store.runs("", 9) if run not in (scene.run, LOG_RUN))
     thief = scene.forum.tamper()
     for run, name in ((scene.run, "kept"), (other, scene.run), ("kept", other)):
@@ -363,13 +365,13 @@ def _hide_run(scene: TamperScene) -> None:
 
 
 def _break_look_up(scene: TamperScene) -> None:
-    """Let an entry not be found by its id, so that an export ends before it."""
+    """Break the lookup of an entry by its id, so that an export ends before it."""
     index = scene.index_of(scene.payment)
     scene.forum.tamper().set_prefix(leaf_of(scene.entries()[index]), 1)
 
 
 def _accept(scene: TamperScene, request: str) -> str:
-    """Take a request on that nobody carries out."""
+    """Submit a request that no worker drives."""
     from forum.engine import IdempotencyKey, RunRequest
 
     order = RunRequest(request, budget=RunBudget(usd=1_000_000))
@@ -392,14 +394,14 @@ def _redirect_key(scene: TamperScene) -> None:
 
 
 def _lose_folder(scene: TamperScene) -> None:
-    """Delete key and database; the next command would begin an empty log in their place."""
-    scene.forum.store.head()  # the honest use of this machine, which it remembers
+    """Delete key and database; the next command would create an empty log in their place."""
+    scene.forum.store.head()  # an honest use of this machine, so that it remembers the log
     shutil.rmtree(scene.forum.settings.data)
     _write_elsewhere(scene.forum.settings)
 
 
 def _swap_folder(scene: TamperScene) -> None:
-    """Put another ledger in place, and have forum.toml name a policy under which it verifies."""
+    """Replace the ledger, and have forum.toml name a policy under which the new one verifies."""
     scene.forum.store.head()
     mine = scene.forum.settings
     data = mine.data.with_name("another")
@@ -412,7 +414,7 @@ def _swap_folder(scene: TamperScene) -> None:
 
 
 def _write_elsewhere(settings: Settings) -> Path:
-    """Write a little into a ledger as any command would, and return where its policy is."""
+    """Append to a ledger as any command would, and return the path of its policy."""
     with Forum(settings) as forum:
         forum.initialise()
         forum.record_note(text_content("nothing was ever paid"))
@@ -420,16 +422,17 @@ def _write_elsewhere(settings: Settings) -> Path:
 
 
 def _drop_epoch(scene: TamperScene) -> None:
-    """Begin a new epoch, which nobody forbids, and delete the log before it."""
-    scene.forum.store.head()  # opened under the write key that the epoch replaces
+    """Start a new epoch, which is allowed, and delete the log before it."""
+    scene.forum.store.head()  # opened with the write key that the epoch replaces
     scene.forum.new_epoch("we had a fire")
     scene.forum.tamper().replace_history([])
 
 
 def _sign_retired(scene: TamperScene) -> None:
-    """Go on with a key that was stolen before it was rotated."""
+    """Sign with a key that was stolen before its rotation."""
     stolen = scene.forum.key
     scene.forum.rotate_key()
+    # Sequenced and signed below without publishing, which would use the new key.
     _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
     Sequencer(scene.forum.store).drain()
     _sign(scene, stolen)
@@ -585,10 +588,11 @@ TAMPER_CASES = (
 
 
 def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[TamperResult]:
-    """Play every fraud against a copy of an honest ledger, and verify what is left."""
+    """Commit every fraud against a copy of an honest ledger, and yield whether it was detected."""
     honest = _settings(folder / "honest", None)
     original = create_scene(honest)
     with original.forum:
+        # A control: findings on the honest ledger would make the results below worthless.
         if detect_tampering(
             original, TamperCase("none", "nothing", lambda _: None, _detected_by())
         ):
@@ -606,11 +610,11 @@ def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[Ta
 
 
 def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
-    """Play one fraud and return everything that gives it away."""
+    """Commit one fraud and return the findings that detect it."""
     try:
         fraud.play(scene)
-        # The auditor is another process, which takes the ledger as it is found, and comes a minute
-        # later: what no witness has seen by then is late.
+        # The auditor is another process that opens the ledger as it is, a minute later: by then,
+        # entries that no witness has seen are overdue.
         with Forum(scene.forum.settings) as auditor:
             report = auditor.verify(auditor.read_trust(), at=now() + 60_000_000)
     except RollbackDetected:

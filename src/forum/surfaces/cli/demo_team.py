@@ -1,7 +1,7 @@
-"""The story of `forum demo team`: a real model on this machine plays a whole team.
+"""The demo `forum demo team`: a real model on this machine plays a whole team.
 
-Everything in it is real: the model, its replies, the ledger.  What is told at the end is read from
-the ledger.
+Everything in it is real: the model, its replies and the ledger. The outcome is read from the
+ledger.
 """
 
 import os
@@ -34,7 +34,7 @@ class DemoModelCall:
 
 @dataclass(frozen=True, slots=True)
 class TeamDemoResult:
-    """What happened, as the ledger tells it."""
+    """The outcome, as read from the ledger."""
 
     run: str
     request: str
@@ -44,16 +44,17 @@ class TeamDemoResult:
     answer: str
     verified: bool
     diverged: int
-    """Where a replay from the record alone says something else."""
+    """Number of differences between the record and a replay from it."""
     seconds: float
 
 
 def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> TeamDemoResult:
-    """Have a request answered in an empty folder, and return what came of it."""
+    """Answer a request in an empty folder and return the outcome."""
     begun = monotonic()
     home.mkdir(parents=True, exist_ok=True)
     (home / "forum.toml").write_text("")
     environ = {**os.environ, "FORUM_STATE_DIR": str(home / "state")}
+    # The demo must not write to the user's database.
     environ.pop("FORUM_DATABASE_URL", None)
     tell("starting SmolLM2-135M on this machine: no account, no network")
     with serve_demo_model() as (url, model), Forum(load_settings(home, environ)) as forum:

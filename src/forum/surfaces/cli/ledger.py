@@ -1,4 +1,4 @@
-"""`forum ledger`: read, prove, redact, export and verify."""
+"""`forum ledger`: read, prove, redact, export and verify the ledger."""
 
 import os
 import sys
@@ -82,7 +82,7 @@ def verify(
     """
     with common_options.open_forum() as forum:
         named, own = common_options.read_trust(keys, policy, seen), forum.read_trust()
-        # What this machine remembers counts whomever the reader trusts: a log only ever grows.
+        # This machine's memory counts even if the reader names other keys: a log only grows.
         trust = Trust(
             keys=named.keys,
             policy=named.policy if keys or policy else own.policy,
@@ -288,6 +288,7 @@ def export(run: str, output: Path | None, *, as_json: bool) -> None:
         print_json("forum.export/1", {"run": run, "path": str(path)})
     else:
         click.echo(str(path))
+        # Keys that come with a bundle prove nothing: its sender could have made both.
         click.echo("hand out the keys by another way: forum ledger policy > policy", err=True)
         click.echo(f"then anybody can check: forum verify {path} --policy policy", err=True)
 
@@ -326,6 +327,7 @@ def summary(*, as_json: bool) -> None:
         head.size,
         head.root.hex(),
         waiting,
+        # Without the log's own run.
         len(runs - {"log"}),
         dict(sorted(kinds.items())),
     )
@@ -391,8 +393,8 @@ def epoch(reason: str, *, as_json: bool) -> None:
 
 
 def _print_body(stored: StoredBody) -> None:
-    """Print a body as it is, piece by piece."""
-    if sys.stdout is None:  # closed by whoever called
+    """Print a body unchanged, chunk by chunk."""
+    if sys.stdout is None:  # closed by the parent process
         return
     for chunk in stored.read():
         sys.stdout.buffer.write(chunk)

@@ -1,4 +1,4 @@
-"""How the log of a long-running command looks: text for people, JSON for collectors."""
+"""The log of a long-running command on stderr: text for people, JSON for collectors."""
 
 import json
 import logging
@@ -57,7 +57,7 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 def _message_of(record: logging.LogRecord) -> str:
-    """Return what happened, on one line: a collector takes each line for an event."""
+    """Return the message on one line, because a collector treats each line as an event."""
     text = record.getMessage()
     if record.exc_info and record.exc_info[1] is not None:
         text = f"{text}: {format_error_line(record.exc_info[1])}"
@@ -76,9 +76,10 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def log_to_stderr(chosen: str) -> Iterator[None]:
-    """Have everything that is logged written to stderr until the end of the block."""
+    """Write all log records to stderr until the end of the block."""
     handler = _StderrHandler()
     handler.setFormatter(_JsonFormatter() if chosen == LogFormat.JSON else _TextFormatter())
+    # At the root, so that warnings of libraries get the same format.
     root, level = logging.getLogger(), LOG.level
     root.addHandler(handler)
     LOG.setLevel(logging.INFO)
@@ -90,20 +91,20 @@ def log_to_stderr(chosen: str) -> Iterator[None]:
 
 
 def log_line(line: str) -> None:
-    """Write down what a process does."""
+    """Log an event of this process."""
     LOG.info("%s", line)
 
 
 def log_warning(line: str) -> None:
-    """Write down what is wrong, or to be known, and yet has stopped nothing."""
+    """Log a warning: something is wrong, but nothing was stopped."""
     LOG.warning("%s", line)
 
 
 def make_trouble_logger(forum: "Forum") -> Callable[[Exception], None]:
-    """Return a callback that writes down what went wrong: once, and again after a while.
+    """Return a callback that logs an error once, and again after a while.
 
-    That a connection to the database broke is for the monitor to tell: while the database is away,
-    every thread of a worker meets it.
+    Lost connections are left to the monitor: while the database is unavailable, every thread of a
+    worker would report one.
     """
     recent = RecentLines()
 
@@ -117,7 +118,7 @@ def make_trouble_logger(forum: "Forum") -> Callable[[Exception], None]:
 
 
 def make_trouble_printer() -> Callable[[Exception], None]:
-    """Return the same for a command that somebody looks at: it writes no log."""
+    """Return the same callback for an interactive command, which prints instead of logging."""
     recent = RecentLines()
 
     def report(error: Exception) -> None:

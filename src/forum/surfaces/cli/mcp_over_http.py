@@ -1,4 +1,4 @@
-"""MCP over HTTP: the server of one surface behind the door of the other, which this one puts up."""
+"""MCP over HTTP: connects the MCP server to the HTTP server and its authentication."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,22 +18,22 @@ from forum.surfaces.mcp.http_transport import HttpTransport
 
 PATH = "/mcp"
 MAX_MESSAGE_BYTES = 64 << 10
-"""How large a message may be: the library reads it on the event loop, 64 KiB in about 1 ms."""
+"""Maximum size of a message: the library parses it on the event loop, 64 KiB in about 1 ms."""
 
 
 class McpExtension:
-    """What a server offers to MCP clients; whoever has a key may see which tools it opens."""
+    """The MCP endpoint of a server; any key may list the tools that its scopes allow."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = min(most_bytes, MAX_MESSAGE_BYTES)
         self._web = HttpTransport(self._most_bytes)
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
-        """Keep the MCP server ready."""
+        """Run the MCP server for the lifetime of the HTTP server."""
         return self._web.lifespan()
 
     def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
-        """Return the one address of the protocol."""
+        """Return the single endpoint of the protocol."""
 
         async def handle(visit: RequestContext) -> Response:
             body = await read_body(visit.request, self._most_bytes)
@@ -47,7 +47,7 @@ class McpExtension:
 
 @dataclass(frozen=True, slots=True)
 class HttpCaller:
-    """Who came in by the door of HTTP, as MCP wants to know them."""
+    """The authenticated client of an HTTP request, in the form that MCP tools expect."""
 
     visit: RequestContext
     door: Authenticator
@@ -55,17 +55,17 @@ class HttpCaller:
 
     @property
     def name(self) -> str:
-        """As entries have it."""
+        """Name of the client, as recorded in entries."""
         return self.visit.principal.name
 
     @property
     def approver(self) -> Approver:
-        """Who decides at a gate, if this one does."""
+        """The approver that is recorded if this client decides a gate."""
         return self.visit.principal.approver
 
     @property
     def scopes(self) -> frozenset[Right]:
-        """What that one may do."""
+        """The client's scopes."""
         return self.visit.principal.scopes
 
     @property
@@ -75,21 +75,21 @@ class HttpCaller:
 
     @property
     def staff(self) -> AgentRegistry:
-        """Those who work for it."""
+        """The agents of that ledger."""
         return self.visit.desk.staff
 
     @property
     def leaving(self) -> bool:
-        """Whether the server lets its followers go."""
+        """Whether the server is shutting down and ends long requests."""
         return self.visit.desk.log_follower.closed
 
     async def require_scopes(self, tool: str, scopes: frozenset[Right]) -> None:
-        """Ask the door again, by the scopes of the tool: it refuses, and puts that on record."""
+        """Authorize the request again, with the tool's scopes. A denial raises and is recorded."""
         asked = replace(self.endpoint, name=f"mcp/{tool}", scopes=scopes)
         await self.door.authorize(self.visit.request, asked)
 
     def describe_error(self, error: Exception) -> str | None:
-        """Tell what any client of the server is told."""
+        """Return the message that an HTTP client would get, or None for an internal error."""
         refusal = problem_from_exception(error)
         if refusal.problem is ProblemType.BROKEN:
             return None
@@ -97,17 +97,19 @@ class HttpCaller:
 
 
 class _McpResponse(Response):
-    """A response that the MCP server makes, with the headers that every response has."""
+    """A response that the MCP server writes, with the headers that every response has."""
 
     def __init__(self, web: HttpTransport, visitor: HttpCaller, body: bytes) -> None:
         self.status_code, self.background, self.raw_headers = 200, None, []
         self._answered = web, visitor, body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have the request answered."""
+        """Let the MCP server answer the request."""
 
         async def pass_on(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # The HTTP server has set its headers on this response, which the MCP server does
+                # not know.
                 message = {**message, "headers": [*message["headers"], *self.raw_headers]}
             await send(message)
 

@@ -1,4 +1,4 @@
-"""`forum mcp`: the ledger for agents and editors that speak the Model Context Protocol."""
+"""`forum mcp`: serve the ledger to agents and editors over the Model Context Protocol."""
 
 import asyncio
 import signal
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forum.surfaces.mcp.stdio import StdioPipes
 
 _MAX_RUNS, _MAX_TASKS = 50, 16
-"""How much is done at once for one client."""
+"""Capacity of the worker in this process."""
 
 
 @click.command(
@@ -58,6 +58,7 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
         from forum.surfaces.mcp.server import make_server
         from forum.surfaces.mcp.stdio import claim_stdio
 
+    # Before anything can print: other output on stdout would corrupt the protocol.
     wires = claim_stdio()
     with common_options.open_forum() as forum:
         forum.initialise()
@@ -66,6 +67,7 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
         caller = LocalCaller(forum, AgentRegistry(forum.settings), opened)
         if work:
             announce_runs(forum)
+        # Without a worker the tools still write, for example to submit runs.
         with _work_on_runs(forum) if work else forum.open_writer():
             common_options.echo_info(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))
@@ -78,11 +80,12 @@ def _work_on_runs(forum: Forum) -> AbstractContextManager[object]:
 
 
 async def _serve(server: "Server[Any]", wires: "StdioPipes") -> None:
-    """Serve until the client ends, or SIGTERM or Ctrl-C does."""
+    """Serve until the client disconnects, or until SIGTERM or Ctrl-C."""
     from forum.surfaces.mcp.stdio import serve_stdio
 
     loop, serving = asyncio.get_running_loop(), asyncio.create_task(serve_stdio(server, wires))
     for number in (signal.SIGTERM, signal.SIGINT):
+        # Cancelled, not killed: the worker and the ledger are then closed in order.
         loop.add_signal_handler(number, serving.cancel)
     with suppress(asyncio.CancelledError):
         await serving

@@ -1,7 +1,7 @@
-"""`forum worker --metrics-port`: what a worker counts and measures, over HTTP, for Prometheus.
+"""`forum worker --metrics-port`: metrics of a worker over HTTP, for Prometheus.
 
-One request is answered at a time, and only `GET /metrics` with a key that may read metrics: a
-worker needs no server to be installed, and this is none.
+A minimal server, so that a worker does not need the extra `server`. It answers one request at a
+time, and only `GET /metrics` with a key of scope `metrics`.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,14 +24,14 @@ from forum.surfaces.cli.logging_options import log_line
 from forum.surfaces.logs import LOG, format_error_line
 
 _TIMEOUT_S = 5.0
-"""How long a client may take to ask."""
+"""How long a client may take to send its request."""
 _ACCESS_FRESH_S = 1.0
-"""For how long it is believed that no key was revoked."""
+"""How long the state of keys is cached, and so how late a revocation may take effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsAddress:
-    """Where metrics are served, if they are."""
+    """The address for metrics; without a port they are not served."""
 
     metrics_port: int | None
     metrics_host: str
@@ -56,14 +56,17 @@ metrics_options = common_options.collect_options(
 
 @contextmanager
 def serving_metrics(forum: Forum, at: MetricsAddress) -> Iterator[None]:
-    """Serve metrics until the end of the block, if there is a port for them."""
+    """Serve metrics until the end of the block, if a port is configured."""
     if at.metrics_port is None:
         yield
         return
     listener, *others = bind_sockets(at.metrics_host, at.metrics_port, "--metrics-port")
+    # `HTTPServer` serves one socket; a host may have several addresses.
     for other in others:
         other.close()
     server = HTTPServer(listener.getsockname()[:2], _make_handler(forum), bind_and_activate=False)
+    # `HTTPServer` opens a socket of its own. The bound one replaces it, because `bind_sockets`
+    # reports an unusable port with a remedy.
     server.socket.close()
     server.socket = listener
     server.server_activate()
@@ -87,6 +90,7 @@ def _make_handler(forum: Forum) -> Callable[..., BaseHTTPRequestHandler]:
 
         timeout = _TIMEOUT_S
         server_version = "forum"
+        # Keeps the version of Python out of the `Server` header.
         sys_version = ""
 
         def do_GET(self) -> None:
@@ -104,23 +108,25 @@ def _make_handler(forum: Forum) -> Callable[..., BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002, ANN401
-            """Write nothing: clients could fill a disk with it."""
+            """Log nothing: clients could fill the disk with log lines."""
 
     return Handler
 
 
 class _MetricsAccess:
-    """The keys of a ledger, as they were a moment ago."""
+    """The API keys of a ledger, cached for a moment."""
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._access, self._at = forum, AccessState(), -_ACCESS_FRESH_S
 
     def check_key(self, shown: str) -> HTTPStatus | None:
-        """Return why metrics are not for whoever shows this, or nothing if they are."""
+        """Return the status that denies this key access to metrics, or None if it has access."""
         key = ApiKey.parse(shown)
+        # A key of another ledger gets the same answer as an unknown one.
         if key is None or key.ledger != self._forum.tenant:
             return HTTPStatus.UNAUTHORIZED
         if monotonic() - self._at >= _ACCESS_FRESH_S:
+            # Take the time before reading: a revocation during the read must not count as seen.
             asked = monotonic()
             self._access = self._forum.read_access(self._access)
             self._at = asked
@@ -133,7 +139,7 @@ class _MetricsAccess:
 def answer_scrape(
     forum: Forum, keys: _MetricsAccess, path: str, authorization: str
 ) -> tuple[HTTPStatus, str]:
-    """Return the status and the text of an answer."""
+    """Return the status and the body of the response."""
     if path != "/metrics":
         return HTTPStatus.NOT_FOUND, "only /metrics is here\n"
     scheme, _, shown = authorization.partition(" ")
@@ -146,6 +152,8 @@ def answer_scrape(
         lines = render_metrics(LEDGER_METRICS, forum.metric_samples())
         return HTTPStatus.OK, "".join(f"{line}\n" for line in lines)
     except ForumError as error:
+        # While the database is known to be away, the monitor has logged it, and each scrape would
+        # add a line.
         if forum.monitor.is_available:
             LOG.warning("metrics could not be read: %s", format_error_line(error))
         return HTTPStatus.SERVICE_UNAVAILABLE, "the database does not answer\n"

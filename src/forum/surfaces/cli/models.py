@@ -1,4 +1,4 @@
-"""`forum models`: who would be asked for what, what that costs, and whether it can be done."""
+"""`forum models`: print the configured agents, their prices and uses, and test them."""
 
 import re
 import textwrap
@@ -65,6 +65,7 @@ def check(agents: AgentOptions, *, call: bool, as_json: bool) -> None:
     known = load_team_settings(settings)
     policy = apply_agents(Policy(), known, agents, own=False)
     roster = read_roster_file(None, known)
+    # With all lanes and roles, to list what each agent would be used for.
     team = build_team_policy(policy, roster, roster.by_name, roles=True)
     lines = [_line(team, name, agents, settings) for name in list_shown_agents(policy)]
     if call:
@@ -87,9 +88,10 @@ def _line(team: Policy, name: str, agents: AgentOptions, settings: Settings) -> 
 
 
 def _settings_location(settings: Settings, name: str) -> str:
-    """Return where the project file names an agent."""
+    """Return the position of an agent in the project file, or ""."""
     if settings.file is None or (name or "default") not in settings.team.get("models", {}):
         return ""
+    # TOML allows spaces and quotes in the header of a table.
     head = re.compile(rf"""\s*\[\s*models\s*\.\s*["']?{re.escape(name or "default")}["']?\s*\]""")
     lines = settings.file.read_text().split("\n")
     number = next((n for n, line in enumerate(lines, 1) if head.match(line)), None)
@@ -97,7 +99,7 @@ def _settings_location(settings: Settings, name: str) -> str:
 
 
 def _ask_agent(line: AgentView, agent: Agent, settings: Settings) -> AgentView:
-    """Ask an agent, if it can be asked."""
+    """Call an agent, unless it has a known problem."""
     if line.found.problem:
         return line
     return replace(line, reply=probe_agent(agent, _CALL_TIMEOUT_S, settings))

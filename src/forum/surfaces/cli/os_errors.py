@@ -1,4 +1,4 @@
-"""Errors of the operating system as one sentence with the next step in it."""
+"""Messages with a remedy for errors of the operating system."""
 
 import errno
 
@@ -17,7 +17,7 @@ _REMEDIES = {
 
 
 def explain_os_error(error: OSError) -> str:
-    """Return what failed, at which file, and what to do about it."""
+    """Return the failed operation's file and error, with a remedy if one is known."""
     if error.errno is None or error.strerror is None:
         return str(error)
     places = [str(name) for name in (error.filename, error.filename2) if name is not None]

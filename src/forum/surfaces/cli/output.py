@@ -1,4 +1,4 @@
-"""How things look: reports and entries for people, one JSON object for programs."""
+"""Output: reports and entries as text, or one JSON object for programs."""
 
 import json
 import shutil
@@ -24,12 +24,12 @@ _MARKS = {
 
 
 def terminal_width() -> int:
-    """Return how wide the screen is, as far as one wants to read across it."""
+    """Return the terminal's width, limited to a readable range."""
     return max(60, min(120, shutil.get_terminal_size((80, 24)).columns))
 
 
 def wrap_lines(words: str, columns: int, lead: str = "") -> list[str]:
-    """Return words on lines that fit the screen, each with a lead; none for no words."""
+    """Return text wrapped to the width, each line with `lead`; no lines for an empty text."""
     return textwrap.wrap(
         words,
         columns - 1,
@@ -44,13 +44,14 @@ def wrap_lines(words: str, columns: int, lead: str = "") -> list[str]:
 def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     """Print one JSON object that names its schema."""
     said: dict[str, Any] = json.loads(msgspec.json.encode(content))
-    # Escapes of JSON are understood under every locale; those of Python are not.
+    # JSON escapes are valid under every locale; Python's backslashreplace is not JSON.
+    # `sys.stdout` is None if the parent process has closed it.
     ascii_only = sys.stdout is None or sys.stdout.encoding.lower() != "utf-8"
     click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=ascii_only))
 
 
-def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  what the flag said
-    """Print what verification found."""
+def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  the value of a flag
+    """Print the report of a verification."""
     if as_json:
         print_json("forum.report/1", report_form(report))
         return
@@ -72,7 +73,7 @@ def _report_lines(report: Report) -> Iterator[str]:
 
 
 def _remarks(report: Report) -> Iterator[str]:
-    """Yield what a reader should know beside the findings."""
+    """Yield what was not checked, notices and pending entries."""
     for missing in report.not_checked:
         lines = wrap_lines(f"not checked: {missing}", terminal_width(), "  ")
         yield from (click.style(line, fg="yellow") for line in lines)
@@ -83,7 +84,7 @@ def _remarks(report: Report) -> Iterator[str]:
 
 
 def _epochs(report: Report) -> Iterator[str]:
-    """Yield a line for each earlier log that a ledger continues."""
+    """Yield a line for each earlier log that the ledger continues."""
     for epoch in report.epochs:
         states = f"intact {epoch.intact}, complete {epoch.complete}"
         states += f", independent {epoch.independent}"
@@ -127,14 +128,14 @@ def _short(value: object) -> str:
 
 
 def print_entry(located: LocatedEntry) -> None:
-    """Print all of one entry."""
+    """Print an entry in full."""
     click.echo(f"id     {located.leaf.hex()}")
     click.echo(f"index  {'not sequenced yet' if located.index is None else located.index}")
     click.echo(msgspec.json.format(located.data, indent=2).decode())
 
 
 def print_publication(publication: Publication | None, recorded: str = "") -> None:
-    """Say on stderr how far the newest entries have come, or the one that was recorded."""
+    """Print on stderr whether the newest entries, or the recorded one, are signed and witnessed."""
     if publication is None:
         click.echo(f"recorded{recorded and f' as {recorded}'}, not signed yet", err=True)
         return
@@ -150,14 +151,14 @@ _BAR_INTERVAL_S = 0.2
 
 
 def make_progress_bar(what: str) -> Callable[[int, int], None]:
-    """Return a callback that draws a bar on stderr, once something takes longer than a second."""
+    """Return a callback that draws a progress bar on stderr, once a task takes over a second."""
     started = shown = monotonic()
     drawn = False
 
     def show(done: int, total: int) -> None:
         nonlocal shown, drawn
         moment, ended = monotonic(), done >= total
-        # The end of a bar that was drawn is always drawn: what is printed next begins a new line.
+        # Always draw the end of a bar that was drawn, because it ends the line.
         due = moment - started > _BAR_DELAY_S and moment - shown > _BAR_INTERVAL_S
         if sys.stderr is None or not sys.stderr.isatty() or not (due or (ended and drawn)):
             return
@@ -165,6 +166,7 @@ def make_progress_bar(what: str) -> Callable[[int, int], None]:
         share = min(1.0, done / total) if total else 1.0
         bar = f"{'#' * round(share * _BAR_WIDTH):-<{_BAR_WIDTH}}"
         line = f"\r{what} [{bar}] {100 * share:3.0f} % ({done} of {total})"
+        # `\r` redraws the line in place until the end.
         click.echo(line, err=True, nl=ended)
 
     return show

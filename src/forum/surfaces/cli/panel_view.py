@@ -1,4 +1,4 @@
-"""How a deliberation looks on a screen: who said what, who changed and why, and who disagrees."""
+"""Renders a deliberation: votes, changes of answer with their reasons, and dissent."""
 
 import textwrap
 from collections.abc import Iterable
@@ -48,14 +48,14 @@ _MIN_VOTE_WIDTH, _MAX_VOTE_WIDTH = 8, 24
 
 
 def panel_lines(told: DeliberationForm, columns: int, *, every: bool = False) -> list[str]:
-    """Return all that one wants to know of a deliberation."""
+    """Return the overview of a deliberation."""
     if isinstance(told, SymposiumForm):
         return _session_lines(told, columns, None if every else _MAX_MESSAGES_SHOWN)
     return _council_lines(told, columns, None if every else _MAX_SEATS_SHOWN)
 
 
 def dissent_lines(told: DeliberationForm, columns: int) -> list[str]:
-    """Return in a few lines how sure an answer is, and who disagrees."""
+    """Return a few lines on how certain an answer is and which seats disagree."""
     if isinstance(told, SymposiumForm):
         return [
             *(
@@ -74,10 +74,11 @@ def dissent_lines(told: DeliberationForm, columns: int) -> list[str]:
 
 
 def describe_sealed_ballots(told: CouncilForm) -> str:
-    """Say how many ballots of the last round are sealed."""
+    """Return how many ballots of the last round are sealed."""
     if not told.ballots:
         return f"0 of {pluralize(told.seated, 'ballot')} sealed"
     last = told.ballots[-1]
+    # Later rounds ask only seats that have cast a ballot before.
     most = told.seated if last.round == 0 else max(one.sealed for one in told.ballots[:-1])
     return f"round {last.round}: {last.sealed} of {pluralize(most, 'ballot')} sealed"
 
@@ -104,7 +105,7 @@ def _council_lines(told: CouncilForm, columns: int, most: int | None) -> list[st
 
 
 def _verdict_lines(told: CouncilForm, columns: int) -> list[str]:
-    """Set what came of it beside what it began with, and what each has cost."""
+    """Return the outcome next to the baseline, with the cost of each."""
     if told.accord is None or told.ground is None:
         return []
     word, color = _ACCORDS[told.accord]
@@ -138,7 +139,7 @@ def _cost(spent: SpentForm | None) -> str:
 
 
 def _vote_lines(told: CouncilForm, columns: int, most: int | None) -> list[str]:
-    """Return what each seat said in each round, as a table."""
+    """Return the votes of each seat in each round, as a table."""
     seats = told.seats[:most]
     if not seats:
         return []
@@ -273,7 +274,7 @@ def _wrapped_all(texts: Iterable[str], columns: int, indent: int = 2) -> list[st
 
 
 def _wrapped(text: str, columns: int, indent: int = 2) -> list[str]:
-    """Return a text on as many lines as it takes, those after the first set in."""
+    """Return a text wrapped, with further lines indented."""
     lead = " " * indent
     whole = strip_control_characters(" ".join(text.split()))
     return textwrap.wrap(whole, columns - 1, initial_indent=lead, subsequent_indent=f"{lead}  ")

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a plan file, at once, each with its line and column."""
+"""Finds all errors of a plan file at once, each with its line and column."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ from forum.work import (
 _TOP = ("request", "tasks", "policy", "budget")
 _BUDGET = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "milliseconds": 1, "depth": 1}
 _ELSEWHERE = frozenset({"tasks", "panel", "budget"})
-"""Fields of a task that are looked at by themselves."""
+"""Fields of a task that have checks of their own."""
 
 _INDEX = re.compile(r"^\[(\d+)\]")
 
@@ -34,7 +34,7 @@ Table = Mapping[str, Any]
 
 
 def find_plan_errors(table: Table, policy: object) -> list[PlanError]:
-    """Return what is wrong with a plan file; its policy may have prices as the record has them."""
+    """Return the errors of a plan file; prices in `policy` may be in recorded units."""
     faults = list(_check_unknown_keys((), table, _TOP))
     request = table.get("request")
     if request is not None and not isinstance(request, str):
@@ -47,7 +47,7 @@ def find_plan_errors(table: Table, policy: object) -> list[PlanError]:
 
 
 def format_plan_errors(faults: list[PlanError], positions: SourcePositions) -> str:
-    """Return faults for people, one on each line, in the order of their lines."""
+    """Return errors one per line, in the order of the file."""
     placed = sorted((positions.find(path), format_path(path), why) for path, why in faults)
     lines = [
         f"  line {line}, column {column}: {f'{where}: ' if where else ''}{why}"
@@ -77,11 +77,13 @@ def _check_tasks(path: Path, tasks: object) -> Iterator[PlanError]:
     for number, task in enumerate(tasks):
         if isinstance(task, dict):
             faults += _check_dependencies((*path, number), task, list(named))
+    # The plan as a whole is checked only if its parts are valid; else one mistake would be reported
+    # twice.
     yield from faults or _check_whole_plan(path, tasks)
 
 
 def _check_task(path: Path, task: Table) -> Iterator[PlanError]:
-    """Yield what is wrong with one task, whatever the others are."""
+    """Yield the errors of one task, regardless of the others."""
     yield from _check_fields(path, task, Task, _ELSEWHERE)
     name = task.get("id")
     if isinstance(name, str):
@@ -111,7 +113,7 @@ def _check_dependencies(path: Path, task: Table, names: list[str]) -> Iterator[P
 
 
 def _check_whole_plan(path: Path, tasks: list[Any]) -> Iterator[PlanError]:
-    """Yield what is wrong with a plan all of whose parts are right, such as a circle."""
+    """Yield the errors of a plan whose parts are all valid, such as a cycle."""
     own = {"id", "instruction", "needs", "after"}
     plain = [{name: task[name] for name in task.keys() & own} for task in tasks]
     yield from _errors_of(path, lambda: Plan(msgspec.convert(plain, tuple[Task, ...])))
@@ -149,7 +151,7 @@ def _check_budget(path: Path, budget: object) -> Iterator[PlanError]:
 
 
 def _check_limit(name: str, value: object) -> None:
-    """Refuse what is no limit.  Raises `ValueError`."""
+    """Raise `ValueError` if a value is not a valid limit."""
     if isinstance(value, bool) or (isinstance(value, str) and name != "usd"):
         raise ValueError("this is not a number")
     number = to_exact_units(value, _BUDGET[name])
@@ -160,7 +162,7 @@ def _check_limit(name: str, value: object) -> None:
 def _check_fields(
     path: Path, given: Table, into: type[msgspec.Struct], without: frozenset[str]
 ) -> Iterator[PlanError]:
-    """Yield what is wrong with the fields of a struct, each by itself."""
+    """Yield the errors of a struct's fields, each checked by itself."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
     yield from _check_unknown_keys(path, given, tuple(fields))
     for name, field in fields.items():

@@ -1,4 +1,4 @@
-"""`forum route`: which specialist a request belongs to, and why."""
+"""`forum route`: print the lane of a request, and the evidence for it."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from forum.work import ELSEWHERE, ROUTING_MODES, Roster, Route
 
 _WIDTH = 79
 _SHOWN = 6
-"""How many pieces of evidence there is room for on a screen."""
+"""Maximum number of pieces of evidence that are printed."""
 
 
 @click.command(
@@ -68,7 +68,7 @@ def route(text: str, file: Path | None, rung: str | None, *, as_json: bool) -> N
 
 
 def print_route(roster: Roster, found: Route) -> None:
-    """Print a route for people."""
+    """Print a route as text."""
     sure = f"{found.confidence:.0%} sure"
     if found.lane:
         click.echo(f"{click.style(found.lane, fg='green', bold=True)}  {sure}")
@@ -97,7 +97,7 @@ def _describe_lane(roster: Roster, name: str) -> str:
 
 
 def _read_requests(text: str) -> Iterator[str]:
-    """Return the requests.  Bytes that are no text cannot be routed, and do no harm either."""
+    """Yield the requests. Invalid UTF-8 is replaced, because routing needs only words."""
     if text != "-":
         yield text
         return

@@ -1,4 +1,4 @@
-"""`forum resume`, `cancel`, `fork` and `replay`: having a run go on, end, part, or tell again."""
+"""`forum resume`, `cancel`, `fork` and `replay`: continue, end, branch or repeat a run."""
 
 from typing import NoReturn
 
@@ -18,7 +18,7 @@ from forum.surfaces.schemas.comparison import replay_form
 from forum.surfaces.schemas.runs import run_form
 
 _OTHER_WORKER_TIMEOUT_S = 2.0
-"""How long a worker elsewhere is waited for."""
+"""How long to wait for another worker to end the run."""
 
 detach_option = click.option(
     "--detach", is_flag=True, help="Do not wait; a `forum worker` carries it out."
@@ -69,7 +69,7 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
         if not detach:
             state = forum.follow_run(found, patience=_OTHER_WORKER_TIMEOUT_S)
             if state.outcome is None:
-                with forum.run_worker():  # nobody else works on it
+                with forum.run_worker():  # no other worker has ended it
                     state = forum.follow_run(found)
         view = forum.view_run(found)
     if as_json:
@@ -145,7 +145,7 @@ def replay(run: str, *, as_json: bool) -> None:
 
 
 def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
-    """Play a run again from its record, and say that it is the `same`, or where the two part."""
+    """Replay a run from its record; print `same`, or where the two differ, and exit."""
     if forum.read_run(run).outcome is None:
         raise click.UsageError(
             f"run {run} has not ended; go on with: forum resume {run[:SHORT_ID_LENGTH]}"

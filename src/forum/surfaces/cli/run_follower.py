@@ -1,4 +1,4 @@
-"""Carrying out a run in this process, telling meanwhile how it goes, and what came of it."""
+"""Runs a run in this process, shows its progress, and prints its result."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ from forum.surfaces.schemas.runs import run_form
 from forum.work import ROLE_PREFIX, Run, TaskRun, TaskState, sum_amounts
 
 _STOP_TIMEOUT_S = 60
-"""How long to wait for calls of other runs that this process has begun beside its own."""
+"""How long to wait at exit for calls of other runs that this process also drives."""
 
 
 def run_and_follow(
@@ -65,19 +65,21 @@ def run_and_follow(
     after: Callable[[str], str] = lambda _: "",
     later: Callable[[str], str] = lambda _: "",
 ) -> NoReturn:
-    """Begin a run beside a worker in this process, follow it, and exit as it did.
+    """Start a run beside a worker in this process, follow it, and exit with its status.
 
-    What is to be done `after` it has ended is done before anything is printed; it returns what
-    went wrong with that.  Ctrl-C and SIGTERM interrupt the run: whoever resumes it is told what
-    to do `later`.
+    `after` is called once the run has ended and before anything is printed; it returns an error
+    message, or "". Ctrl-C and SIGTERM interrupt the run; `later` then returns a hint that is
+    printed with the command to resume it.
     """
     telling = _make_progress(forum)
     run, left = "", ""
     number = signal.SIGINT
     try:
-        # The worker first: the time of a run counts from when it is accepted.
+        # Start the worker first: the time limit of a run counts from its acceptance.
         with (
             forum.run_worker(report=telling.report_trouble, patience=_STOP_TIMEOUT_S) as worker,
+            # The innermost block: its handlers are removed before the worker closes, so that Ctrl-C
+            # still works while the worker waits for its calls.
             catch_stop_signals() as stop,
         ):
             run = begin()
@@ -87,7 +89,7 @@ def run_and_follow(
             telling.end()
             if stop.number is not None:
                 number = signal.Signals(stop.number)
-                # The database may not answer for long: a second Ctrl-C must end the process.
+                # The database may be slow to answer: a second Ctrl-C must end the process.
                 stop.restore_default_handlers()
                 with _slow_notice(run):
                     left = _interrupt_or_detach(forum, worker.can_drive, run, later)
@@ -95,17 +97,21 @@ def run_and_follow(
     except _DetachedFromRun:
         pass  # the worker was closed without waiting for its calls
     except KeyboardInterrupt:
-        # A second one, or one that came while the worker waited for calls of other runs.
+        # A second Ctrl-C, or one while the worker waited for calls of other runs.
         if not run:
             raise
     if left:
         click.echo(f"\n{left}", err=True)
+        # As shells report a process that was ended by this signal.
         raise SystemExit(128 + number)
     print_result_and_exit(forum, run, as_json=as_json, trouble=after(run))
 
 
 def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
-    """Follow a run that others carry out, and exit as it did; Ctrl-C ends the watching only."""
+    """Follow a run that other workers drive, and exit with its status.
+
+    Ctrl-C only ends the watching.
+    """
     telling = _make_progress(forum)
     telling.begin(run)
     if forum.read_run(run).outcome is None and not forum.has_workers:
@@ -126,9 +132,9 @@ def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
 def _interrupt_or_detach(
     forum: Forum, carries_out: Callable[[str], bool], run: str, later: Callable[[str], str]
 ) -> str:
-    """Interrupt a run that this process carries out; one that another does is only left.
+    """Interrupt a run that this process drives; only stop following one that another drives.
 
-    Return what to say; nothing if the run has ended meanwhile.
+    Return the message to print, or "" if the run has ended meanwhile.
     """
     short = run[:SHORT_ID_LENGTH]
     if carries_out(run):
@@ -151,11 +157,12 @@ def _not_interrupted(short: str) -> str:
 
 @contextmanager
 def _slow_notice(run: str) -> Iterator[None]:
-    """Say what a second Ctrl-C does, if interrupting the run takes longer than a second."""
+    """Print what a second Ctrl-C does, if interrupting the run takes longer than a second."""
     words = (
         f"interrupting; press Ctrl-C again to quit. Then {_not_interrupted(run[:SHORT_ID_LENGTH])}"
     )
     timer = Timer(1.0, click.echo, (words,), {"err": True})
+    # A pending notice must not keep the process alive.
     timer.daemon = True
     timer.start()
     try:
@@ -165,7 +172,7 @@ def _slow_notice(run: str) -> Iterator[None]:
 
 
 class _DetachedFromRun(Exception):
-    """The command ends before its run does."""
+    """Raised when the command ends before its run does."""
 
 
 def _raise_if_detached(left: str) -> None:
@@ -174,7 +181,7 @@ def _raise_if_detached(left: str) -> None:
 
 
 def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
-    """Begin a run for whoever serves as a worker, and say which it is."""
+    """Start a run for another worker and print its id."""
     run = begin()
     forum.publish_or_warn()
     if as_json:
@@ -185,7 +192,7 @@ def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) ->
 
 
 def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
-    """Print what came of a run, and exit as it did; or as failed, if there was trouble beside."""
+    """Print the result of a run and exit with its status, or as failed if there was `trouble`."""
     view = forum.view_run(run)
     if as_json:
         print_json("forum.run/1", run_form(view))
@@ -194,12 +201,13 @@ def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str
     _print_end(view)
     if trouble:
         common_options.echo_error(strip_control_characters(trouble))
+    # A successful run does not hide the trouble: a script must see it in the exit status.
     raise SystemExit(exit_status(view) or (EXIT_FAILED if trouble else 0))
 
 
 def print_bytes(content: bytes) -> None:
-    """Print content as it is; but a terminal gets whole lines, and nothing that steers it."""
-    if sys.stdout is None:  # closed by whoever called
+    """Print content unchanged; a terminal gets whole lines without control characters."""
+    if sys.stdout is None:  # closed by the parent process
         return
     sys.stdout.flush()
     if sys.stdout.isatty():
@@ -231,6 +239,7 @@ def _print_end(view: RunView) -> None:
     if view.gates:
         lines.append(f"then go on: forum resume {view.run[:SHORT_ID_LENGTH]}")
     well = view.state.outcome is Outcome.OK
+    # With --quiet a success is silent; everything else is printed.
     (common_options.echo_info if well else common_options.echo_error)("\n".join(lines))
     why = explain_failure(view)
     if why:
@@ -246,11 +255,11 @@ def _format_progress(view: RunView) -> str:
     return f"{done}, {format_usage(view)}"
 
 
-# How it goes
+# Progress
 
 
 class _LineProgress:
-    """Tells of each change on a line of its own: for files, pipes and plain terminals."""
+    """Prints each change on its own line: for files, pipes and plain terminals."""
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._said = forum, dict[str, str]()
@@ -258,12 +267,12 @@ class _LineProgress:
         self._view = RunView("", Run(), 0, None, None, None, {}, ())
 
     def begin(self, run: str) -> None:
-        """Say which run it is: whatever happens now, it can be found again."""
+        """Print the run id first, so that the run can be found again whatever happens."""
         self._view = replace(self._view, run=run)
         click.echo(f"run {run}", err=True)
 
     def show(self, state: Run) -> None:
-        """Tell what has changed."""
+        """Print what has changed."""
         first = self._view.state.accepted is None
         self._view = view = replace(self._view, state=state, at=now())
         turns = [turn.id for turn in panel_turns(state)]
@@ -273,18 +282,18 @@ class _LineProgress:
             if self._said.get(name) != words:
                 self._said[name] = words
                 if first and task.state.is_end:
-                    continue  # of an earlier sitting
+                    continue  # it ended before this command started
                 passed = format_duration(view.at - state.begun)
                 sealed = _describe_sealed_ballots(state, name)
                 told = f"{turn_name(name)}: {strip_control_characters(words)}{sealed}"
                 click.echo(f"{passed:>8}  {told}", err=True)
 
     def end(self) -> None:
-        """Nothing is left to be told."""
+        """Do nothing: every change is already printed."""
 
 
 def _describe_sealed_ballots(state: Run, name: str) -> str:
-    """Say how many ballots of its round are sealed, where a task has just sealed one."""
+    """Return how many ballots of the round are sealed, if a task has just sealed one."""
     task, passed = state.task(name), TaskState.PASSED
     mine = ballot_turn(task)
     if mine is None or task.state is not passed:
@@ -296,7 +305,7 @@ def _describe_sealed_ballots(state: Run, name: str) -> str:
 
 
 def _describe_task(view: RunView, task: TaskRun) -> str:
-    """Say how far a task has come, in words that change when that does."""
+    """Return the progress of a task, in words that change whenever the progress does."""
     if task.state is TaskState.PASSED:
         cost = f", {format_price(task.spent.usd)}" if task.spent.usd else ""
         word = "ballot sealed" if ballot_turn(task) else "passed"
@@ -311,28 +320,31 @@ def _describe_task(view: RunView, task: TaskRun) -> str:
 
 
 class _LiveProgress:
-    """Draws the run again and again in the same place: for a terminal that somebody looks at."""
+    """Redraws the run in place: for an interactive terminal."""
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._lock, self._drawn = forum, Lock(), list[str]()
         self._view = RunView("", Run(), 0, None, None, None, {}, ())
         self._say = make_trouble_printer()
+        # `sys.stderr.write` does not know about NO_COLOR: click keeps that in its context.
         context = click.get_current_context(silent=True)
         self._plain = context is not None and context.color is False
 
     def begin(self, run: str) -> None:
-        """Say which run it is: whatever happens now, it can be found again."""
+        """Print the run id first, so that the run can be found again whatever happens."""
         self._view = replace(self._view, run=run)
         click.echo(f"run {run}", err=True)
 
     def report_trouble(self, error: Exception) -> None:
-        """Tell what went wrong, above what is drawn."""
+        """Print an error above the drawn lines."""
         with self._lock:
             self._replace([])
             self._say(error)
 
     def show(self, state: Run) -> None:
-        """Draw the run as it is now."""
+        """Draw the current state of the run."""
+        # `state.plan` is the id of the plan's entry. Its tasks are in a body, which is read only if
+        # the id has changed.
         if state.plan != self._view.state.plan:
             self._view = replace(self._view, plan=self._forum.view_run(self._view.run).plan)
         self._view = replace(self._view, state=state, at=now())
@@ -341,17 +353,17 @@ class _LiveProgress:
             self._replace(live_lines(self._view, columns - 1, rows - 2, _spinner()))
 
     def end(self) -> None:
-        """Leave the tree as it ended; how the run ended is told below it."""
+        """Leave the final tree on the screen; the result is printed below it."""
         columns, rows = _terminal_size()
         with self._lock:
             self._replace(_tree_lines(self._view, columns - 1, rows - 2, _spinner()))
 
     def _replace(self, lines: list[str]) -> None:
-        """Draw lines in place of those that are there, in one write: nothing flickers."""
+        """Replace the drawn lines in one write, which avoids flicker."""
         if lines == self._drawn:
             return
         columns = _terminal_size()[0]
-        # Where a terminal was made narrower, a line that was drawn takes more than one by now.
+        # If the terminal became narrower, a line that was drawn now occupies several rows.
         above = sum(max(1, -(-len(click.unstyle(line)) // columns)) for line in self._drawn)
         wipe = f"\x1b[{above}A\x1b[J" if above else ""
         text = "".join(f"{line}\n" for line in lines)
@@ -366,7 +378,7 @@ def _make_progress(forum: Forum) -> _LineProgress | _LiveProgress:
 
 
 def _terminal_size() -> tuple[int, int]:
-    """Return columns and rows of the terminal behind stderr; stdout may be a file."""
+    """Return columns and rows of the terminal behind stderr, since stdout may be a file."""
     with suppress(OSError, ValueError):
         found = os.get_terminal_size(sys.stderr.fileno())
         if found.columns and found.lines:
@@ -374,7 +386,7 @@ def _terminal_size() -> tuple[int, int]:
     return 80, 24
 
 
-# The tree while it grows
+# The live tree
 
 _MARKS = {
     TaskState.PENDING: ("○", None),
@@ -391,21 +403,21 @@ _STATE_ORDER = (
     TaskState.STOPPED,
     TaskState.PENDING,
 )
-"""What one wants to see first; what is done comes last."""
+"""Most urgent first; finished tasks come last."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MIN_ACTIVITY_WIDTH = 10
 _MAX_ACTIVITY_WIDTH = 28
 
 
 class _ProgressRow(Struct, frozen=True):
-    """A task, or a role, as it is drawn."""
+    """A task or a role, as it is drawn."""
 
     branch: str
     id: str
     state: TaskState
     doing: str
     figures: tuple[str, str, str]
-    """Time, cost, tokens: the first is the last to go when there is little room."""
+    """Time, cost and tokens; dropped from the right when there is little room."""
 
 
 def _spinner() -> str:
@@ -413,7 +425,7 @@ def _spinner() -> str:
 
 
 def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
-    """Return a run as it goes on, in a room of so many columns and rows."""
+    """Return a running run as lines, within so many columns and rows."""
     mark, word, color = run_status(view.state)
     if color == "cyan":
         mark = spinner
@@ -423,7 +435,8 @@ def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str
 
 
 def _wrap_facts(facts: str, columns: int) -> list[str]:
-    """Return facts on as many lines as they take, none of them torn apart."""
+    """Return facts on as many lines as needed, without breaking within a fact."""
+    # With no-break spaces within the facts, textwrap breaks only between them.
     whole = facts.replace(" ", "\u00a0").replace(",\u00a0", ", ")
     lines = textwrap.wrap(whole, columns, subsequent_indent="  ", break_on_hyphens=False)
     return [line.replace("\u00a0", " ") for line in lines]
@@ -440,7 +453,7 @@ def _tree_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[st
 
 
 def _rows(view: RunView) -> list[_ProgressRow]:
-    """Return what has been done and what is to do: roles where they took part, tasks as a tree."""
+    """Return the rows: roles in order of their start, turns of a panel, and the tree of tasks."""
     state = view.state
     first = min(
         (_started_at(state.tasks[name], view.at) for name in work_tasks(state)), default=view.at
@@ -449,6 +462,7 @@ def _rows(view: RunView) -> list[_ProgressRow]:
     roles.sort(key=lambda task: _started_at(task, view.at))
     rows = [_row(view, state.task(role.id)) for role in roles]
     rows += [_row(view, turn) for turn in panel_turns(state)]
+    # Roles that started before the first task are drawn above the tree.
     before = sum(_started_at(role, view.at) < first for role in roles)
     tree = [_row(view, state.task(one.id), one.branch) for one in build_task_tree(view.plan, state)]
     return rows[:before] + tree + rows[before:]
@@ -473,7 +487,7 @@ def _row(view: RunView, task: TaskRun, branch: str = "") -> _ProgressRow:
 
 
 def _describe_activity(view: RunView, task: TaskRun) -> str:
-    """Say who is at it and what that one does, or why nobody is."""
+    """Return the agent and its activity, or why the task is not running."""
     if task.state is TaskState.PASSED:
         return last_agent_name(task)
     if task.state is not TaskState.RUNNING:
@@ -488,12 +502,13 @@ def _describe_activity(view: RunView, task: TaskRun) -> str:
 
 
 def _collapse(rows: list[_ProgressRow], most: int) -> tuple[list[_ProgressRow], Counter[str]]:
-    """Of more than there is room for, keep what matters most now; count the rest by its state."""
+    """Keep the most urgent rows if there are too many; count the hidden ones by state."""
     if len(rows) <= most:
         return rows, Counter()
     ranked = sorted(range(len(rows)), key=lambda number: _rank(rows[number].state))
     kept = sorted(ranked[: most - 1])
     hidden = Counter(rows[number].state.value for number in ranked[most - 1 :])
+    # Without its neighbors, a row has no place in the tree.
     return [replace(rows[number], branch="") for number in kept], hidden
 
 
@@ -502,7 +517,7 @@ def _rank(state: TaskState) -> int:
 
 
 def _table(rows: Sequence[_ProgressRow], columns: int, spinner: str) -> list[str]:
-    """Return rows in columns; where there is little room, tokens go first, then costs."""
+    """Return rows in columns; when there is little room, drop tokens first, then costs."""
     longest = max((len(row.branch) + len(row.id) for row in rows), default=0) + 4
     doing = min(_MAX_ACTIVITY_WIDTH, max((len(row.doing) for row in rows), default=0))
     sizes = [max((len(row.figures[n]) for row in rows), default=0) for n in range(3)]

@@ -1,6 +1,7 @@
-"""How a run looks on a screen.
+"""Renders a run on a terminal.
 
-What agents and users wrote is shown without the characters by which a terminal can be steered.
+Text from agents and users is printed without control characters, which could manipulate the
+terminal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,7 +70,7 @@ _MARKS = {
 
 
 def run_status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
-    """Return a mark, a word and a colour for what a run has come to."""
+    """Return a mark, a word and a color for the state of a run."""
     if state.outcome is Outcome.OK:
         return "✓", "ok", "green"
     if state.outcome is not None:
@@ -87,7 +88,7 @@ def run_status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | No
 
 
 def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
-    """Return the tasks of a run as a table; of too many, those that matter most now."""
+    """Return the tasks of a run as a table; of too many, the most urgent ones."""
     twigs, hidden = _select(build_task_tree(view.plan, view.state), view.state, rows)
     cells = [_cells(view, twig) for twig in twigs]
     if not cells:
@@ -139,6 +140,7 @@ def _row(row: Sequence[str], name_size: int, sizes: dict[int, int]) -> str:
     name = row[0] if len(row[0]) <= name_size else f"{row[0][: name_size - 1]}…"
     cells = [f"{name:<{name_size}}"]
     for number, size in sizes.items():
+        # Text is aligned to the left, numbers to the right.
         cells.append(f"{row[number]:<{size}}" if number < 3 else f"{row[number]:>{size}}")
     return ("  " + "  ".join(cells)).rstrip()
 
@@ -147,7 +149,7 @@ _STATE_ORDER = (TaskState.WAITING, TaskState.RUNNING, TaskState.FAILED, TaskStat
 
 
 def _select(twigs: list[TaskTreeNode], state: Run, rows: int) -> tuple[list[TaskTreeNode], int]:
-    """Of more tasks than there is room for, keep those that matter most, without the tree."""
+    """Keep the most urgent tasks if there are too many, without the tree; count the hidden ones."""
     if len(twigs) <= rows:
         return twigs, 0
     ranked = sorted(range(len(twigs)), key=lambda n: _rank(state.task(twigs[n].id).state))
@@ -163,7 +165,7 @@ def _rank(state: TaskState) -> int:
 
 
 def render_run(view: RunView, *, every: bool = False) -> list[str]:
-    """Return everything that one wants to know of a run at first."""
+    """Return the overview of a run."""
     columns, told = terminal_width(), deliberation_form(view)
     planned = told or view.plan or work_tasks(view.state)
     return [
@@ -188,7 +190,7 @@ def _why_lines(view: RunView, columns: int) -> list[str]:
 
 
 def head_lines(view: RunView, columns: int) -> list[str]:
-    """Return what a run is, and what it has come to."""
+    """Return the head: the state, the request and the figures of a run."""
     state = view.state
     mark, word, color = run_status(state, waiting=bool(view.gates))
     lines = [
@@ -218,7 +220,7 @@ def head_lines(view: RunView, columns: int) -> list[str]:
 
 
 def describe_route(routed: RouteFacts) -> str:
-    """Say which lane a request was given, by what, and how sure that was."""
+    """Return the lane of a request, how it was chosen, and with which confidence."""
     if routed.basis is Basis.GIVEN:
         return f"{routed.lane}, as asked for"
     if routed.basis is Basis.CLASSIFIER:
@@ -232,7 +234,7 @@ def describe_route(routed: RouteFacts) -> str:
 
 
 def format_usage(view: RunView) -> str:
-    """Say what a run has used, and of what it may."""
+    """Return what a run has used, with the limits that apply."""
     spent, accepted = view.state.spent, view.state.accepted
     cap = accepted.cap if accepted else UNLIMITED
     limit = accepted.milliseconds if accepted else NO_LIMIT
@@ -250,7 +252,7 @@ def format_usage(view: RunView) -> str:
 
 
 def format_task_progress(state: Run) -> str:
-    """Say how many tasks of a run have passed."""
+    """Return how many tasks of a run have passed."""
     return f"{count_passed_tasks(state):,} of {pluralize(state.planned, 'task')} passed"
 
 
@@ -280,7 +282,7 @@ def _decision(gate: Gate) -> str:
 
 
 def format_gate_advice(run: str, gate: Gate, at: int) -> list[str]:
-    """Say what waits, until when, and what to type."""
+    """Return the waiting gate, its deadline, and the commands that decide it."""
     subject, left = gate.opened.subject, gate.deadline - at
     default = gate.opened.default.value
     when = f"{default} in {format_duration(left)}" if left > 0 else f"{default} now"
@@ -312,7 +314,7 @@ def _mark(part: RoleSummary) -> str:
 
 
 def _judgement_lines(view: RunView, columns: int) -> list[str]:
-    """Say what models have said of results, and how the answer was looked at."""
+    """Return the verdicts of models on results, and the checks of the answer."""
     judged = [
         (name, *_verdict(verdict))
         for name in work_tasks(view.state)
@@ -346,7 +348,7 @@ def _check(checked: CheckFacts) -> tuple[str, str | None]:
 
 
 def describe_judge(judge: str, independence: Independence) -> str:
-    """Say which agent has judged, and whether it is another than the one that was judged."""
+    """Return the agent that judged, and whether it is independent of the one judged."""
     if independence is Independence.NONE:
         return f", by {strip_control_characters(judge)}" if judge else ""
     word = "independent" if independence is Independence.YES else "not independent"
@@ -379,7 +381,7 @@ def _format_position(view: RunView, entry: Hash) -> str:
 
 
 def _claim_lines(view: RunView, columns: int) -> list[str]:
-    """Say what the answer says was done, and which entry shows it."""
+    """Return the actions that the answer claims, with the entry that proves each."""
     lines = []
     for claim in view.claims[:_MAX_CLAIMS]:
         index = view.places.get(claim.receipt)
@@ -426,7 +428,7 @@ def _answer_lines(view: RunView, columns: int) -> list[str]:
 
 
 def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table whose first column is words, and whose others are numbers."""
+    """Return a table with text in the first column and numbers in the others."""
     rows = list(rows)
     sizes = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = []

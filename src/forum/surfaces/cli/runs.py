@@ -1,4 +1,4 @@
-"""`forum runs`, `show`, `diff` and `bench`: reading what was done."""
+"""`forum runs`, `show`, `watch`, `diff` and `bench`: read and compare runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from forum.work import Run, RunRecord
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are wanted, as the options say."""
+    """Options that select runs."""
 
     states: tuple[str, ...] = ()
     since: str | None = None
@@ -38,13 +38,13 @@ class RunFilter:
     lane: str | None = None
 
     def test(self, forum: Forum) -> Callable[[str, Run], bool] | None:
-        """Return what tells whether a run is wanted, or nothing if all are, by what they are."""
+        """Return a predicate on the state of runs, or None if the options select all of them."""
         if not (self.states or self.text or self.lane):
             return None
         return lambda run, state: self._matches(forum, run, state)
 
     def _matches(self, forum: Forum, run: str, state: Run) -> bool:
-        """Tell whether a run is wanted; what costs least is asked first."""
+        """Return whether a run matches; the cheapest test comes first."""
         if self.states and not run_labels(state) & set(self.states):
             return False
         if self.text and self.text.casefold() not in (forum.request_of(run) or "").casefold():
@@ -116,12 +116,13 @@ def runs(
         click.echo("no run is like that; forum runs lists all", err=True)
     elif not found:
         click.echo('no run yet; begin one: forum submit "..."', err=True)
+    # A full page: there may be older runs.
     elif len(found) == limit:
         click.echo(f"older ones: forum runs --before {found[-1][0][:SHORT_ID_LENGTH]}", err=True)
 
 
 def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
-    """Return the runs as a table that fits the screen: the request gets what room is left."""
+    """Return the runs as a table; the request gets the remaining width."""
     moment_now, rows = now(), [("run", "state", "tasks", "cost", "age", "request")]
     colors: list[str | None] = [None]
     for run, state in found:
@@ -206,14 +207,14 @@ def show(
 
 
 def _is_file(named: str) -> bool:
-    """Tell whether a bundle is meant; entries are named with slashes, and may look like paths."""
+    """Return whether a bundle is meant; positions of entries may look like paths."""
     return named.endswith(".zip") or (bool({".", "/"} & set(named)) and Path(named).is_file())
 
 
 def _print_run(
     view: RunView,
     record: RunRecord | None,
-    answer: bool,  # noqa: FBT001  what the flags said
+    answer: bool,  # noqa: FBT001  the values of flags
     every: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
 ) -> None:
@@ -254,7 +255,7 @@ def watch(run: str | None, *, as_json: bool) -> None:
         found = forum.find_run(run) if run else _newest_run(forum)
         state = forum.read_run(found)
         if state.interrupted and state.outcome is None:
-            # Its tasks are where they were, but nobody works on them: there is nothing to watch.
+            # Its tasks keep their state, but no worker drives them: there is nothing to watch.
             common_options.echo_error(explain_run_state(forum.view_run(found)))
             print_result_and_exit(forum, found, as_json=as_json)
         watch_run(forum, found, as_json=as_json)
@@ -284,6 +285,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
         answers = (forum.view_run(first).answer, forum.view_run(second).answer)
         bodies = [
             forum.bodies_at(run, one.strand, one.step)
+            # Only the first difference is printed in full.
             for one in found[:1]
             for run in (first, second)
         ]

@@ -1,4 +1,4 @@
-"""`forum serve`: the ledger over HTTP, for platforms, chat clients and auditors."""
+"""`forum serve`: serve the ledger over HTTP to platforms, chat clients and auditors."""
 
 import os
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _WILDCARD_HOSTS = ("0.0.0.0", "::")  # noqa: S104  compared with, not listened a
 
 
 class ServerCommand(common_options.ExampleCommand):
-    """A command whose options have their defaults from the section `[server]`."""
+    """A command whose options take their defaults from the section `[server]`."""
 
     def make_context(
         self,
@@ -33,7 +33,7 @@ class ServerCommand(common_options.ExampleCommand):
         parent: click.Context | None = None,
         **extra: Any,  # noqa: ANN401  as click has it
     ) -> click.Context:
-        """Look the defaults up where the command was called."""
+        """Read the defaults from the settings of the current directory."""
         said = dict(common_options.current_settings().doors.get("server", {}))
         hosts = said.pop("allow_hosts", None)
         if hosts is not None:
@@ -41,12 +41,13 @@ class ServerCommand(common_options.ExampleCommand):
         for name in (name for name in said if name != "allow_host"):
             if isinstance(said[name], list | dict):
                 raise BadSettings(PROJECT_FILE, f"[server] {name} is one value")
+        # Options on the command line take precedence over a default map.
         return super().make_context(info_name, args, parent, default_map=said, **extra)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
-    """What holds for whoever comes in."""
+    """Rules for clients of the server."""
 
     allow_host: tuple[str, ...]
     open_loopback: bool
@@ -57,7 +58,7 @@ class AccessOptions:
 
 @dataclass(frozen=True, slots=True)
 class BindAddress:
-    """Where they come in."""
+    """The address to listen on, and its TLS files."""
 
     host: str
     port: int
@@ -71,11 +72,11 @@ open_loopback = click.option(
     help="For demos: whoever reaches the loopback address may submit and read, without a key.",
 )
 require_keys = click.option("--require-keys", is_flag=True, hidden=True)
-"""An option of release 0.1: it says what holds anyway."""
+"""An option of release 0.1, which is now always in effect."""
 
 
 def check_open_loopback(host: str, *, open_loopback: bool, require_keys: bool) -> None:
-    """Refuse to open what others could reach, or what was said to need keys."""
+    """Raise `click.UsageError` if --open-loopback admits remote clients or contradicts keys."""
     if open_loopback and require_keys:
         raise click.UsageError("--open-loopback and --require-keys contradict each other")
     if open_loopback and host not in _LOOPBACK_HOSTS:
@@ -155,7 +156,7 @@ def serve(
     )
     settings = [common_options.current_settings()]
     settings += [load_settings(folder.resolve(), os.environ) for folder in tenant]
-    # Nothing is made here: a key that was not mounted must not be replaced by a new one.
+    # No key is created here: one that was not mounted must not be replaced by a new one.
     forums = [Forum(one) for one in settings]
     house = _make_server_config(forums, place, rules)
     if place.host not in _LOOPBACK_HOSTS and not (
@@ -171,7 +172,7 @@ def serve(
 
 
 def load_extensions(house: "ServerConfig") -> "tuple[ServerExtension, ...]":
-    """Return what is served beside the API: MCP, where that is installed."""
+    """Return the extensions served beside the API: MCP, if it is installed."""
     try:
         with require_extra("mcp"):
             from forum.surfaces.cli.mcp_over_http import McpExtension
@@ -181,7 +182,7 @@ def load_extensions(house: "ServerConfig") -> "tuple[ServerExtension, ...]":
 
 
 def _make_token_verifier(settings: Settings) -> "TokenVerifier | None":
-    """Return whose tokens are taken: the issuer of the project that is served first."""
+    """Return the verifier for tokens of the first project's OIDC issuer, or None."""
     if "oidc" not in settings.doors:
         return None
     with require_extra("server"):
@@ -196,6 +197,8 @@ def _make_server_config(
     from forum.surfaces.http.auth import LOOPBACK_HOSTS, ServerConfig
     from forum.surfaces.http.tenant import Tenant
 
+    # Requests for other hosts are rejected (DNS rebinding). A wildcard address is not a host that a
+    # client could name.
     own = frozenset({place.host}) - {*_WILDCARD_HOSTS}
     house = ServerConfig(
         [Tenant(forum) for forum in forums],

@@ -1,7 +1,7 @@
-"""Sessions of the open protocol as files: configs and scripts that are read, and what is kept.
+"""Files of sessions of the open protocol: configs and scripts to read, folders to write.
 
-A session has a folder of its own under its id.  What stands in it follows from the ledger; a folder
-that belongs to another run is never written to.
+Each session has a folder named after its id. Its content is derived from the ledger; a folder that
+belongs to another run is never written to.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -37,12 +37,12 @@ T = TypeVar("T")
 
 LINK_FILE = "forum.json"
 SCRIPT_AGENT = "script"
-"""The agent that speaks for everybody in a session that is played by a script."""
+"""The agent of all seats in a scripted session."""
 RUNTIME = f"forum {__version__}"
 
 
 class RunLink(msgspec.Struct, frozen=True):
-    """Which run of which ledger a folder belongs to."""
+    """The run and the ledger that a folder belongs to."""
 
     run: str
     origin: str
@@ -52,14 +52,14 @@ _link = msgspec.json.Decoder(RunLink)
 
 
 class _StrictYamlLoader(yaml.SafeLoader):
-    """YAML that says no more than JSON could.
+    """YAML restricted to what JSON can express.
 
-    A few aliases of aliases are a file of gigabytes; and what is there twice, two readers read
-    differently.
+    Aliases are rejected because a few nested ones expand to gigabytes, and duplicate keys because
+    readers disagree on which one counts.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Read a value, unless it is an alias."""
+        """Compose a node; raise for an alias."""
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(
@@ -73,7 +73,7 @@ class _StrictYamlLoader(yaml.SafeLoader):
         node: yaml.MappingNode,
         deep: bool = False,  # noqa: FBT001, FBT002  theirs
     ) -> dict[Hashable, Any]:
-        """Read an object, unless it has a member twice."""
+        """Construct a mapping; raise for a duplicate key."""
         names = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -89,11 +89,11 @@ class _StrictYamlLoader(yaml.SafeLoader):
 
 
 def load_config(file: Path) -> dict[str, Any]:
-    """Read a config that is JSON or YAML."""
+    """Read a config in JSON or YAML. Raises `click.UsageError`."""
     data = file.read_bytes()
     try:
         config = read_json(data, "config")
-    # The other way round it does not go: JSON has tabs, and surrogates in pairs.
+    # JSON first: YAML rejects JSON's tabs and surrogate pairs.
     except Malformed:
         config = _load_yaml(file, data)
     if not isinstance(config, dict):
@@ -108,13 +108,13 @@ def _load_yaml(file: Path, data: bytes) -> object:
         return yaml.load(data, _StrictYamlLoader)  # noqa: S506  a safe one
     except RecursionError:
         raise click.UsageError(f"--config {file}: nested too deeply") from None
-    # The latter: numbers and dates that only look like some.
+    # ValueError: texts that look like a number or a date and are none.
     except (yaml.YAMLError, ValueError) as error:
         raise click.UsageError(f"--config {file}: {error}") from None
 
 
 def load_script(option: str, file: Path) -> FakeScript:
-    """Read what every call is answered."""
+    """Read a script of replies. Raises `click.UsageError`."""
     return _read_or_usage_error(f"{option} {file}", lambda: read_script(file.read_bytes()))
 
 
@@ -128,7 +128,7 @@ def _read_or_usage_error(source: str, read: Callable[[], T]) -> T:
 def build_scripted_panel(
     config: dict[str, Any], problem: str, script: FakeScript, selector: FakeScript | None
 ) -> tuple[Symposium, dict[str, Agent]]:
-    """Return a panel, and the one agent with whom its session goes as a script says."""
+    """Return a panel and the single agent that makes its session follow a script."""
     speakers = [*config["agents"], config["coordinator"]]
     panel = Symposium(config, {str(one["id"]): SCRIPT_AGENT for one in speakers})
     policy = Policy(agents={SCRIPT_AGENT: Scripted()}, panel=panel)
@@ -140,14 +140,14 @@ def build_scripted_panel(
     return panel, {SCRIPT_AGENT: agent}
 
 
-# Keeping
+# Writing
 
 
 def check_session_id(config: dict[str, Any]) -> str:
-    """Return the id of a session: it has to be the name of a folder."""
+    """Return the id of a session. Raises `click.UsageError` if it cannot name a folder."""
     session = str(config["session_id"])
     named = session == Path(session).name and not session.startswith(".")
-    # A name with control characters steers the terminal of whoever lists the folder.
+    # Control characters in a name could manipulate the terminal of a user who lists the folder.
     if (
         not named
         or not session.strip()
@@ -159,10 +159,11 @@ def check_session_id(config: dict[str, Any]) -> str:
 
 
 def create_session_folder(output: Path, session: str) -> Path:
-    """Make the folder of a session that is about to begin; one that is there is left alone."""
+    """Create the folder of a new session. Raises `click.UsageError` if it exists."""
     folder = output / session
     try:
         output.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Not `exist_ok`: of two sessions with one id, only one can create the folder.
         folder.mkdir(mode=0o700)
     except FileExistsError:
         link = read_link(folder)
@@ -179,20 +180,23 @@ def create_session_folder(output: Path, session: str) -> Path:
 
 
 def write_session_folder(forum: Forum, run: str, folder: Path) -> list[str]:
-    """Write what is recorded of a session; each file is replaced whole, or not at all."""
+    """Write the recorded files of a session; each file is replaced atomically."""
+    # A link could redirect the files to a place that --output does not name.
     if folder.is_symlink():
         raise click.UsageError(f"{folder} leads elsewhere; choose another --output")
     link = read_link(folder)
     if link is not None and link.run != run:
         other = first_line(link.run, 40)
         raise click.UsageError(f"{folder} belongs to run {other}; choose another --output")
+    # Files of unknown origin are not overwritten.
     if link is None and any(folder.iterdir()):
         raise click.UsageError(
             f"{folder} is not empty, and not of this run; choose another --output"
         )
     files = session_files(forum, run)
     files[LINK_FILE] = msgspec.json.encode(RunLink(run, forum.origin)) + b"\n"
-    # Whose folder it is, first; a manifest that says `complete`, after all that it speaks of.
+    # The link first, because it marks the owner of the folder. The manifest last: after a crash,
+    # one that says `complete` must not precede the files that it lists.
     names = sorted(files, key=lambda name: (name != LINK_FILE, name == MANIFEST))
     try:
         write_files(folder, {name: files[name] for name in names})
@@ -202,7 +206,7 @@ def write_session_folder(forum: Forum, run: str, folder: Path) -> list[str]:
 
 
 def session_files(forum: Forum, run: str) -> dict[str, bytes]:
-    """Return the files of a session as they follow from the ledger."""
+    """Return the files of a session, derived from the ledger. Raises `BodyGone`."""
     session, notes = forum.read_session(run), forum.view_run(run).notes
     try:
         return dict(build_session_files(read_recorded_session(session, notes), __version__))
@@ -220,17 +224,17 @@ def read_journal(files: Mapping[str, bytes]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A session that somebody means: its artifact, and its run where that is in this ledger."""
+    """A session to be checked: its artifact, and its run if that is in this ledger."""
 
     name: str
     artifact: bytes
     run: str | None
     runtime: str
-    """Who says to have carried it out; nothing where nobody says so."""
+    """Name and version of the software that claims to have run it; empty if unknown."""
 
 
 def read_link(folder: Path) -> RunLink | None:
-    """Return which run a folder belongs to, if that is said there."""
+    """Return the run that a folder belongs to, or None."""
     try:
         return _link.decode((folder / LINK_FILE).read_bytes())
     except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
@@ -238,7 +242,7 @@ def read_link(folder: Path) -> RunLink | None:
 
 
 def find_artifact_file(what: str) -> Path:
-    """Return the artifact at a path: a file, or a folder that has one."""
+    """Return the path of an artifact, given the file or its folder."""
     path = Path(what)
     if not path.exists():
         raise click.UsageError(
@@ -264,21 +268,21 @@ def find_session_at_path(what: str, forum: Forum) -> FoundSession:
 
 
 def _is_in_ledger(link: RunLink, forum: Forum) -> bool:
-    """Tell whether a session is in this ledger; there may be none here.
+    """Return whether the linked run is a symposium in this ledger, which may not exist.
 
-    Whoever has sent the folder may have named any run in it.
+    The link is not trusted: a folder from elsewhere may name any run.
     """
     try:
         known = link.origin == forum.origin and bool(forum.store.strands(link.run))
         return known and isinstance(forum.read_run_request(link.run).policy.panel, Symposium)
     except BodyGone:
-        return True  # whoever needs what was erased says so
+        return True  # the code that needs the erased body reports it
     except (NoLedger, NoSuchEntry):
         return False
 
 
 def find_session_of_run(run: str, forum: Forum) -> FoundSession:
-    """Return a session of this ledger, with the artifact that follows from it."""
+    """Return a session of this ledger, with the artifact derived from its record."""
     files = session_files(forum, run)
     if ARTIFACT not in files:
         raise click.UsageError(

@@ -1,4 +1,4 @@
-"""`forum init` and `forum db`: what comes before anything else."""
+"""`forum init` and `forum db`: create a ledger, and prepare a database."""
 
 from pathlib import Path
 
@@ -177,7 +177,7 @@ def upgrade(*, post: bool, as_json: bool) -> None:
 
 
 def _enforce_tags(settings: Settings) -> bool | None:
-    """Enforce tags in the log of this project; nothing where there is none here yet."""
+    """Enforce tags in the log of this project; return None if it has no log here yet."""
     with Forum(settings) as forum:
         if not settings.key_file.exists():
             return None

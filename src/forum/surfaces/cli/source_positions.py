@@ -1,7 +1,7 @@
-"""Where the values of a TOML or JSON file stand: the parsers of the library do not tell.
+"""Positions of the values in a TOML or JSON file, which the standard parsers do not report.
 
-The text has been parsed before, so that it is known to be well-formed; what is not understood here
-has no position of its own, and counts as standing where its nearest parent does.
+The text was parsed before, so it is well-formed. A value that this scanner does not understand has
+no position of its own, and takes that of its nearest parent.
 """
 
 import re
@@ -10,7 +10,7 @@ Path = tuple[str | int, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _STRING = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}|'  # the most quotes that can end a string of many lines
+    r'"""(?:\\.|[^\\])*?"{3,5}|'  # a multi-line string may end in up to five quotes
     r"'''.*?'{3,5}|"
     r'"(?:\\.|[^"\\\n])*"|'
     r"'[^'\n]*'",
@@ -27,7 +27,7 @@ class SourcePositions:
         self._text, self._separator, self._blank = text, ":" if is_json else "=", _BLANK
         self._found: dict[Path, int] = {(): 0}
         self._last: dict[Path, int] = {}
-        """The index of the last element of each array of tables."""
+        """Index of the last element of each array of tables."""
         if is_json:
             self._blank = re.compile(r"\s*")
             self._value(self._skip(0), ())
@@ -35,19 +35,19 @@ class SourcePositions:
             self._document()
 
     def find(self, path: Path) -> tuple[int, int]:
-        """Return line and column of a value, or of the nearest parent that has them."""
+        """Return line and column of a value, or of its nearest parent that has a position."""
         while path not in self._found:
             path = path[:-1]
         at = self._found[path]
         return self._text.count("\n", 0, at) + 1, at - self._text.rfind("\n", 0, at)
 
     def _skip(self, at: int) -> int:
-        """Return where something begins behind blanks and comments."""
+        """Return the next offset after whitespace and comments."""
         found = self._blank.match(self._text, at)
         return found.end() if found else at
 
     def _document(self) -> None:
-        """Read a TOML file: tables, arrays of tables, and what is in them."""
+        """Scan a TOML file: tables, arrays of tables, and their pairs."""
         at = self._skip(0)
         table: Path = ()
         while at < len(self._text):
@@ -75,7 +75,7 @@ class SourcePositions:
         return end + (2 if many else 1), table
 
     def _resolve(self, keys: list[str]) -> Path:
-        """Return the table that keys mean: of an array of tables, the last one."""
+        """Return the path of a table; within an array of tables, that of its last element."""
         table: Path = ()
         for key in keys:
             table = (*table, key)
@@ -84,7 +84,7 @@ class SourcePositions:
         return table
 
     def _keys(self, at: int) -> tuple[int, list[str]]:
-        """Read keys with points between them."""
+        """Scan dotted keys; return the offset after them, and the keys."""
         keys: list[str] = []
         while True:
             at = self._skip(at)
@@ -99,13 +99,14 @@ class SourcePositions:
             at += 1
 
     def _pair(self, at: int, table: Path) -> int:
-        """Read a key and its value; return where that ends."""
+        """Scan a key and its value; return the offset after them."""
         end, keys = self._keys(at)
         path = table
         for key in keys:
             path = (*path, key)
             self._found.setdefault(path, at)
         if self._text[end : end + 1] != self._separator:
+            # Always advance, so that text that is not understood cannot stop the scan.
             return max(end, at + 1)
         return self._value(self._skip(end + 1), path)
 
@@ -119,7 +120,7 @@ class SourcePositions:
         return found.end() if found else at + 1
 
     def _elements(self, at: int, path: Path, closing: str) -> int:
-        """Read the elements of an array, or the pairs of an object; return where it ends."""
+        """Scan the elements of an array or the pairs of an object; return the offset after it."""
         number, at = 0, self._skip(at)
         while at < len(self._text) and self._text[at] != closing:
             if closing == "]":
@@ -134,6 +135,6 @@ class SourcePositions:
 
 
 def format_path(path: Path) -> str:
-    """Return a path as people write it."""
+    """Return a path in dotted notation."""
     told = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return told.removeprefix(".")

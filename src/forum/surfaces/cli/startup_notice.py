@@ -1,4 +1,4 @@
-"""What a process that carries out runs says when it begins: which other runs it goes on with."""
+"""The notice at the start of a worker: which other runs it continues."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,11 +16,12 @@ _MAX_COUNTED = 100
 def announce_runs(
     forum: Forum, worker: str = "", own: str = "", *, say: Callable[[str], None] = _to_stderr
 ) -> None:
-    """Say which accepted runs are carried on, and which interrupted ones are not.
+    """Print which accepted runs are continued and which interrupted ones are not.
 
-    `worker` is the one of this process, if it serves already, and `own` the run that it is for.
-    A process that keeps a log passes the function that writes a line of it.
+    `worker` is the id of this process's worker, if it already runs, and `own` the run that the
+    command is for. A process that keeps a log passes its log function as `say`.
     """
+    # One more than is counted, to know whether there are more.
     accepted = [run for run in forum.accepted_runs(_MAX_COUNTED + 1) if run != own]
     if accepted:
         others = len(forum.live_workers() - {worker})

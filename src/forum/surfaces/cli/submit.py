@@ -1,4 +1,4 @@
-"""`forum submit`: a request, or a plan, and its answer."""
+"""`forum submit`: submit a request or a plan, and print its answer."""
 
 import sys
 from hashlib import sha256
@@ -81,6 +81,8 @@ def submit(
         words = as_usage_error(lambda: common_options.read_text(sys.stdin.buffer))
         request = words.data.decode()
     order = read_run_request(request, plan, wishes, common_options.current_settings())
+    # With --detach the calls are made by a worker, which may be on another machine and have the API
+    # keys that are missing here.
     reject_unusable_agents(order.policy, order.plan, here=not detach)
     if is_echo_only(order):
         click.echo(
@@ -114,8 +116,9 @@ def submit(
 
 
 def _make_idempotency_key(order: RunRequest, key: str) -> IdempotencyKey:
-    """Return the name of a request, with the digest of all that was asked for."""
+    """Return the idempotency key with a digest of the whole request."""
     plan = write_plan(order.plan) if order.plan is not None else b""
     parts = (order.request.encode(), plan, write_policy(order.policy), encode(order.budget))
+    # The lengths keep two requests apart whose parts concatenate to the same bytes.
     lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
     return IdempotencyKey(f"{OPERATOR}/submit/{key}", sha256(lengths + b"".join(parts)).hexdigest())

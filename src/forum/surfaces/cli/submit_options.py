@@ -1,6 +1,6 @@
-"""What somebody wants done: options and plan files become an order.
+"""Converts options and plan files into a run request.
 
-In files as on the command line, money is in dollars and budgets of time are in seconds.
+In files as on the command line, money is in dollars and time budgets are in seconds.
 """
 
 import json
@@ -70,7 +70,7 @@ _COUNT = click.IntRange(min=0)
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Who is to answer, as the options say."""
+    """Options that choose the agents."""
 
     cmd: str | None
     model: str | None
@@ -87,7 +87,7 @@ class AgentOptions:
 
     @property
     def names_default(self) -> bool:
-        """Whether they say who works for tasks that name nobody."""
+        """Whether the options name the default agent, for tasks that name none."""
         return any(value is not None for value in (self.cmd, self.script, *self._chat.values()))
 
     def apply_to_policy(self, policy: Policy) -> Policy:
@@ -99,13 +99,15 @@ class AgentOptions:
         named = policy.agents | fresh
         prices = {"usd": self.price_usd, "tokens": self.tokens}
         given = {name: value for name, value in prices.items() if value is not None}
+        # Prices apply to the programs named by the options, else to the default agent of the
+        # policy.
         if given:
             priced = fresh or {name: named[name] for name in ("",) if name in named}
             named |= {name: _set_prices(agent, given) for name, agent in priced.items()}
         return msgspec.structs.replace(policy, agents=named)
 
     def origin_of(self, name: str) -> str:
-        """Return the option that names an agent, if one does."""
+        """Return the option that names an agent, or ""."""
         if name:
             named = any(wish.partition("=")[0] == name for wish in self.agent)
             return f"--agent {name}" if named else ""
@@ -113,10 +115,12 @@ class AgentOptions:
         return next((option for option, value in said.items() if value is not None), "")
 
     def apply_to_fork(self, policy: Policy) -> Policy:
-        """Return the policy of a run that these agents go on with, in all of its lanes."""
+        """Return the policy of a forked run in which these agents continue in all lanes."""
         policy = self.apply_to_policy(policy)
         if not self.names_default:
             return policy
+        # The lanes would otherwise still name the agents of the first run, and the ladder would
+        # escalate to them.
         lanes = {
             name: msgspec.structs.replace(lane, agent="") for name, lane in policy.lanes.items()
         }
@@ -135,7 +139,7 @@ class AgentOptions:
         }
 
     def _default(self) -> Agent | None:
-        """Return who works for tasks that name nobody, if that is said."""
+        """Return the default agent named by the options, or None. Raises `click.UsageError`."""
         chat = {name: value for name, value in self._chat.items() if value is not None}
         named = {"--cmd": self.cmd, "--script": self.script, "--model": chat or None}
         given = [option for option, value in named.items() if value is not None]
@@ -199,7 +203,7 @@ agent_options = common_options.collect_options(
 
 @dataclass(frozen=True, slots=True)
 class TeamOptions:
-    """Who does the work that a request is, as the options say."""
+    """Options that choose the lane and the team."""
 
     lane: str | None
     roster: Path | None
@@ -208,7 +212,7 @@ class TeamOptions:
 
     @property
     def routing_choice(self) -> bool | None:
-        """Whether the request is to be routed, if that is said."""
+        """Whether to route the request; None if the options do not decide it."""
         if self.route is False:
             if self.lane or self.roster or self.team:
                 raise click.UsageError("--no-route: then no lane is looked for, and no team works")
@@ -236,7 +240,7 @@ team_options = common_options.collect_options(
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
-    """How much may be used, as the options say."""
+    """Options that limit a run's budget."""
 
     max_usd: int | None
     max_seconds: int | None
@@ -272,7 +276,7 @@ limit_options = common_options.collect_options(
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions(LimitOptions):
-    """How much may be used, and who has to approve what, as the options say."""
+    """Options for the budget, parallelism, retries and gates of a run."""
 
     max_depth: int | None
     parallel: int | None
@@ -326,7 +330,7 @@ policy_options = common_options.collect_options(
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """All that the options say."""
+    """All options of a submission."""
 
     agents: AgentOptions
     terms: PolicyOptions
@@ -334,7 +338,7 @@ class SubmitOptions:
 
 
 def submit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all options of those who want something done, and hand them over as one value."""
+    """Add all options of a submission to a command, passed as one argument `wishes`."""
 
     @wraps(command)
     def call(
@@ -352,9 +356,9 @@ def submit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def read_run_request(
     request: str | None, file: Path | None, wishes: SubmitOptions, settings: Settings
 ) -> RunRequest:
-    """Return what is wanted, by settings, plan file and options; what comes last counts most.
+    """Return the run request from settings, plan file and options; later ones take precedence.
 
-    Of a plan file that cannot be used, everything is told that is wrong with it.
+    Raises `click.UsageError`, which lists all errors of an invalid plan file.
     """
     try:
         return _read_run_request(request, file, wishes, settings)
@@ -366,12 +370,12 @@ def read_run_request(
 
 
 def _describe_plan_errors(file: Path) -> str:
-    """Say all that is wrong with a plan file, line by line; nothing if that is elsewhere."""
+    """Return all errors of a plan file, line by line, or "" if it has none."""
     try:
         content = file.read_text()
         table = _parse(file, content)
     except (ValueError, RecursionError):
-        return ""  # it cannot be read at all, and the parser says where
+        return ""  # it cannot be parsed, and the parser's error says where
     if not isinstance(table, dict):
         return ""
     try:
@@ -421,7 +425,7 @@ def panel_run_request(
     settings: Settings,
     played: dict[str, Agent] | None = None,
 ) -> RunRequest:
-    """Return what is wanted of a panel, by settings and options; some are played by a script."""
+    """Return the run request for a panel; `played` holds agents that are scripted."""
     as_usage_error(lambda: text_content(request))
     policy = apply_agents(Policy(), load_team_settings(settings), agents, own=False)
     policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
@@ -431,8 +435,8 @@ def panel_run_request(
     return order
 
 
-def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  what a file holds
-    """Read the models of a plan file as those of the settings are read, with the same care."""
+def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Parse the models of a plan file with the checks that apply to those in the settings."""
     agents = said.get("agents") if isinstance(said, dict) else None
     if not isinstance(agents, dict):
         return said
@@ -442,8 +446,8 @@ def _with_models(source: str, said: Any) -> Any:  # noqa: ANN401  what a file ho
     return said | {"agents": made}
 
 
-def _with_panels(source: str, said: Any) -> Any:  # noqa: ANN401  what a file holds
-    """Read the panels of a plan file as they are asked for elsewhere, or as they are recorded."""
+def _with_panels(source: str, said: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Convert the panels of a plan file, in the form of a request, to their recorded form."""
     if not isinstance(said, list):
         return said
     return [_with_panel(source, task) if isinstance(task, dict) else task for task in said]
@@ -466,17 +470,18 @@ def _decimals_to_floats(panel: dict[str, Any]) -> dict[str, Any]:
     return {n: float(one) if isinstance(one, Decimal) else one for n, one in panel.items()}
 
 
-def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  what a file holds
+def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  parsed from a file
     if not isinstance(agent, dict) or agent.get("kind") not in ("chat", "pydantic-ai"):
         return agent
     try:
+        # Back to plain values, because the policy is converted as a whole later.
         return msgspec.to_builtins(model_agent(agent))
     except ValueError as error:
         raise click.UsageError(f"{source}: {error}") from None
 
 
 def _words(request: str | None, table: dict[str, Any], source: str) -> str:
-    """Return what is asked for, by argument or plan file."""
+    """Return the text of the request, from the argument or the plan file."""
     for name in table.keys() - {"request", "tasks", "policy", "budget"}:
         raise click.UsageError(
             f"{source}: unknown key {name!r}; known: request, tasks, policy, budget"
@@ -493,9 +498,9 @@ def _words(request: str | None, table: dict[str, Any], source: str) -> str:
 
 
 def apply_agents(policy: Policy, known: TeamSettings, agents: AgentOptions, *, own: bool) -> Policy:
-    """Return a policy with who is named for it: in the settings, by itself, by the options.
+    """Return a policy with the agents of the settings, of the policy and of the options.
 
-    Whoever names an agent on the command line means no other.
+    A default agent that is named by the options replaces all agents of the settings.
     """
     policy = msgspec.structs.replace(
         policy, tools=known.tools | policy.tools, servers=known.servers | policy.servers
@@ -508,19 +513,20 @@ def apply_agents(policy: Policy, known: TeamSettings, agents: AgentOptions, *, o
 
 
 def _is_routed(team: TeamOptions, policy: Policy, known: TeamSettings) -> bool:
-    """Tell whether the lane of a request is looked for.
+    """Return whether the request is routed to a lane.
 
-    It is where that is said, and where a model answers.  A program that is named on the command
-    line is given what it was called for, and nothing else.
+    The options decide; without them it is routed if a model answers. A program named on the command
+    line is given exactly the request that it was called for.
     """
     if team.routing_choice is not None:
         return team.routing_choice
     models = any(isinstance(agent, Chat | Library) for agent in policy.agents.values())
+    # The default agent is that of the settings: it was not replaced by an option.
     return models or ("" in known.agents and policy.agents[""] == known.agents[""])
 
 
 def read_roster_file(file: Path | None, known: TeamSettings) -> Roster:
-    """Return the roster that is named: by an option, by the settings, or that of Forum."""
+    """Return the roster of the option, of the settings, or the built-in one."""
     named = file or (Path(known.roster) if known.roster else None)
     try:
         return load_roster(named)
@@ -532,7 +538,7 @@ def _add_route(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) ->
     roster = read_roster_file(wishes.team.roster, known)
     whole, lane = _is_team_request(wishes, known), wishes.team.lane or ""
     if not lane:
-        # The first time on a machine it takes a second or two.
+        # Loading the router takes a second or two the first time on a machine.
         common_options.echo_info("routing: looking for the lane that the request belongs to")
     return as_usage_error(
         lambda: route_request(order, roster, lane=lane, team=whole, rung=known.rung)
@@ -540,7 +546,7 @@ def _add_route(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) ->
 
 
 def _add_plan_lanes(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) -> RunRequest:
-    """Return an order with a plan, and with the lanes of the roster that its tasks name."""
+    """Return a request with a plan, with the roster's lanes that its tasks name."""
     if wishes.team.lane or wishes.team.route:
         raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
     if order.plan is not None:
@@ -557,28 +563,29 @@ def _add_plan_lanes(order: RunRequest, wishes: SubmitOptions, known: TeamSetting
 
 
 def _is_team_request(wishes: SubmitOptions, known: TeamSettings) -> bool:
-    """Tell whether all roles are played; whoever has named an agent is not meant by the file."""
+    """Return whether all roles take part; a default agent named by option overrides the setting."""
     if wishes.team.team is not None:
         return wishes.team.team
     return known.team and not wishes.agents.names_default
 
 
 def _check_run_request(order: RunRequest) -> None:
-    """Refuse what could not be taken on, before anything is started for it."""
+    """Raise for a request that could not be accepted, before anything is started for it."""
     order.policy.check(order.plan)
     text_content(order.request)
     if order.plan is not None:
         write_plan(order.plan)
+    # Encoding rejects text that is not valid Unicode.
     write_policy(order.policy)
 
 
 def reject_unusable_agents(policy: Policy, plan: Plan | None, *, here: bool) -> None:
-    """Refuse agents that could not be asked, before anything is recorded."""
+    """Raise `click.UsageError` for agents that cannot be called, before anything is recorded."""
     as_usage_error(lambda: require_agents(policy, plan, keys=here))
 
 
 def as_usage_error(make: Callable[[], T]) -> T:
-    """Call something with what the user gave: what is wrong with that is wrong usage."""
+    """Call `make` on user input, turning its errors into `click.UsageError`."""
     try:
         return make()
     except (AgentUnusable, BadPlan, Malformed) as error:
@@ -586,30 +593,30 @@ def as_usage_error(make: Callable[[], T]) -> T:
 
 
 def is_echo_only(order: RunRequest) -> bool:
-    """Tell whether nobody was named who could answer."""
+    """Return whether no real agent is configured: the scripted default echoes its instruction."""
     asked = agents_in(order.policy, order.plan)
     return "" in asked and order.policy.agents.get("") == Scripted()
 
 
 def has_ineffective_cap(order: RunRequest) -> bool:
-    """Tell whether there is a cap in dollars, and nobody who would ever come near it."""
+    """Return whether there is a cap in dollars but no agent with a price."""
     return order.budget.usd != NO_LIMIT and not any(map(_has_price, order.policy.agents.values()))
 
 
 def _has_price(agent: Agent) -> bool:
-    """Tell whether a call costs anything; a model on this machine is taken to be free."""
+    """Return whether a call costs anything; a model on this machine counts as free."""
     found = inspect_agent(agent)
     return bool(found.call_usd or found.read_usd or found.said_usd)
 
 
 class _PlanTasks(msgspec.Struct):
-    """So that an error says `$.tasks[1]`."""
+    """Wrapper that makes errors say `$.tasks[1]`."""
 
     tasks: tuple[Task, ...]
 
 
 def _read_table(file: Path) -> dict[str, Any]:
-    """Read a JSON or TOML file: by its suffix, or by how it begins."""
+    """Read a JSON or TOML file, recognized by its suffix or its first character."""
     try:
         table = _to_record_units(_parse(file, file.read_text()))
     except (ValueError, RecursionError) as error:
@@ -623,8 +630,10 @@ def _is_json(file: Path, content: str) -> bool:
     return file.suffix == ".json" or (file.suffix != ".toml" and content.lstrip()[:1] == "{")
 
 
-def _parse(file: Path, content: str) -> Any:  # noqa: ANN401  what a file holds
+def _parse(file: Path, content: str) -> Any:  # noqa: ANN401  parsed from a file
     if _is_json(file, content):
+        # Decimals, because floats would round amounts of money. The parser of the library accepts
+        # NaN and Infinity, which are not JSON.
         return json.loads(content, parse_float=Decimal, parse_constant=_reject_constant)
     return tomllib.loads(content, parse_float=Decimal)
 
@@ -633,8 +642,8 @@ def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def _to_record_units(value: Any) -> Any:  # noqa: ANN401  what a file holds
-    """Return what a file holds, with money and time as the record has them."""
+def _to_record_units(value: Any) -> Any:  # noqa: ANN401  parsed from a file
+    """Return parsed content with money and time in the units of the record."""
     if isinstance(value, list):
         return [_to_record_units(one) for one in value]
     if not isinstance(value, dict):
@@ -643,6 +652,7 @@ def _to_record_units(value: Any) -> Any:  # noqa: ANN401  what a file holds
     budget = made.get("budget")
     if isinstance(budget, dict) and "seconds" in budget:
         rest = {name: one for name, one in budget.items() if name != "seconds"}
+        # People write seconds, the record has milliseconds.
         made["budget"] = rest | {"milliseconds": to_exact_units(budget["seconds"], 1000)}
     if isinstance(made.get("usd"), int | str | Decimal):
         made["usd"] = to_exact_units(made["usd"], NANO_USD)
@@ -680,5 +690,6 @@ def _set_prices(agent: Agent, given: dict[str, int]) -> Agent:
 
 
 def _replace_given(value: T, wished: dict[str, Any]) -> T:
+    # None: the option was not given, so the value of the file or the default stays.
     given = {name: wish for name, wish in wished.items() if wish is not None}
     return msgspec.structs.replace(value, **given)  # type: ignore[type-var]

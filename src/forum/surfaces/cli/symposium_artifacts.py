@@ -1,4 +1,4 @@
-"""Whether a session is what it says to be: `forum deliberate validate`, `replay` and so on."""
+"""`forum deliberate validate`, `replay`, `execution-replay` and `metrics`: check sessions."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -53,7 +53,7 @@ from forum.work import Policy, Symposium
 T = TypeVar("T")
 
 EXIT_UNHELD_PIN = 7
-"""The exit status of a session that cannot be carried out again as it was."""
+"""Exit status for a session that cannot be executed again because a pin is not fixed."""
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _BALLOTS = "the same, ballot by ballot"
@@ -192,11 +192,11 @@ def _read_or_usage_error(found: FoundSession, read: Callable[[bytes], T]) -> T:
         raise click.ClickException(f"{found.name}: {error}") from None
 
 
-# Finding
+# Finding sessions
 
 
 def _find_session(what: str, forum: Forum) -> FoundSession | str:
-    """Return the session that is meant; of a council, its run."""
+    """Return the session at a path or of a run; for a council, return its run id."""
     if Path(what).exists():
         return find_session_at_path(what, forum)
     run = forum.find_run(what)
@@ -218,13 +218,13 @@ def _session_name(data: bytes) -> str | None:
         return None
 
 
-# Telling
+# Output
 
 
 def _print_replay(
     found: FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
 ) -> NoReturn:
-    """Print what came of a replay, and exit accordingly."""
+    """Print the result of a replay and exit accordingly."""
     holds = replayed.holds and not parted
     form = ArtifactForm(
         _session_name(found.artifact),
@@ -273,7 +273,7 @@ def _fault_lines(form: ArtifactForm) -> str:
 
 
 def _report_unheld_pin(found: FoundSession, pin: ReplayPin, *, as_json: bool) -> NoReturn:
-    """Say which pin cannot be held, and carry nothing out."""
+    """Report the pin that is not fixed, and exit without executing anything."""
     if as_json:
         form = ArtifactForm(_session_name(found.artifact), holds=False, faults=(), pin=pin)
         print_json("forum.artifact/1", form)
@@ -286,9 +286,10 @@ def _report_unheld_pin(found: FoundSession, pin: ReplayPin, *, as_json: bool) ->
 
 
 def _replay_record(found: FoundSession, run: str, forum: Forum, *, as_json: bool) -> None:
-    """Have the engine carry out a run again from its record, and compare what comes of it."""
+    """Let the engine execute a run again from its record, and compare the result."""
     session = forum.read_session(run)
     held = _recorded_pins(compute_pins(session, RUNTIME))
+    # The artifact may differ from the record, so its pins are computed from its own config.
     was = _recorded_pins(compute_pins(_session_in(found, session), found.runtime))
     if pin := find_unheld_pin(was, held):
         _report_unheld_pin(found, pin, as_json=as_json)
@@ -305,15 +306,15 @@ def _replay_record(found: FoundSession, run: str, forum: Forum, *, as_json: bool
 
 
 def _recorded_pins(pins: Mapping[ReplayPin, str]) -> dict[ReplayPin, str]:
-    """Return pins of which the record holds those that no model could."""
+    """Return pins in which those that no model can fix are fixed by the record."""
     return {pin: value or "recorded" for pin, value in pins.items()}
 
 
 def _session_in(found: FoundSession, session: Session) -> Session:
-    """Return a session as its artifact has it."""
+    """Return a session with the config and the problem of its artifact."""
     artifact = read_artifact(found.artifact)
     panel = session.policy.panel
-    assert isinstance(panel, Symposium)  # noqa: S101  `_find_session` has looked
+    assert isinstance(panel, Symposium)  # noqa: S101  `_find_session` checked the type
     stated = msgspec.structs.replace(panel, config=to_json_object(artifact.config))
     policy = msgspec.structs.replace(session.policy, panel=stated)
     return msgspec.structs.replace(
@@ -324,7 +325,7 @@ def _session_in(found: FoundSession, session: Session) -> Session:
 def _replay_script(
     found: FoundSession, script: Path, selector_script: Path | None, *, as_json: bool
 ) -> None:
-    """Play a session again by its script, and compare each message."""
+    """Execute a session again by its script, and compare each message."""
     said = load_script("--script", script)
     chosen = load_script("--selector-script", selector_script) if selector_script else None
     config = _read_or_usage_error(found, read_artifact).config
@@ -336,16 +337,16 @@ def _replay_script(
     if pin := find_unheld_pin(compute_pins(session, found.runtime), compute_pins(session, RUNTIME)):
         _report_unheld_pin(found, pin, as_json=as_json)
     replayed = replay_execution(session, found.artifact, said, chosen)
-    # By the script alone: what the ledger says was not looked at.
+    # The script alone was used, so the result says nothing about the ledger.
     _print_replay(replace(found, run=None), replayed, "", as_json=as_json)
 
 
-# Counting
+# Metrics
 
 
 def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
     told = deliberation_form(forum.view_run(run))
-    assert isinstance(told, CouncilForm)  # noqa: S101  `_find_session` has looked
+    assert isinstance(told, CouncilForm)  # noqa: S101  `_find_session` checked the type
     baseline = told.baseline
     return {
         "run": run,
@@ -365,7 +366,7 @@ def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
 
 
 def _metric_lines(counted: dict[str, Any], lead: str = "") -> list[str]:
-    """Return what was counted, one figure on each line."""
+    """Return metrics, one figure per line."""
     lines = []
     for said, value in counted.items():
         name = first_line(said, 100)

@@ -1,4 +1,4 @@
-"""`forum token`: the secret by which the operator of a project is known over HTTP."""
+"""`forum token`: print the token that authenticates the operator of a project over HTTP."""
 
 import click
 

@@ -1,6 +1,7 @@
 """A run as a transcript: prompts, replies, tool calls and verdicts, in the order of the log.
 
-Whatever agents and users wrote is shown without characters by which a terminal can be steered.
+Text from agents and users is printed without control characters, which could manipulate the
+terminal.
 """
 
 from collections.abc import Iterator
@@ -42,21 +43,21 @@ from forum.work import (
 )
 
 _OMITTED_FACTS: tuple[type[Facts], ...] = (RunOpenFacts, JoinFacts, ExportFacts, ControlCloseFacts)
-"""Entries that hold the record together, and tell a reader nothing."""
+"""Structural entries, which are of no interest to a reader."""
 _OMITTED_BODIES = frozenset(
     {"policy", "schema", "offers", "evidence", "claims", "strands", "spent"}
 )
 """Bodies for programs; `forum ledger get` prints them."""
 _MAX_SHOWN = 20_000
-"""How many characters of a text are printed."""
+"""Maximum number of characters of a text that are printed."""
 _MAX_BODY_BYTES = 1 << 20
-"""How many characters of a text are in JSON."""
+"""Maximum number of characters of a text in JSON."""
 
 _uses = msgspec.json.Decoder(tuple[ToolCall, ...])
 
 
 def transcript_form(record: RunRecord, view: RunView) -> TranscriptForm:
-    """Return a transcript in its form."""
+    """Return a transcript as its JSON form."""
     steps = tuple(_step_form(record, view, located) for located in _shown_entries(record))
     return TranscriptForm(record.run, steps, explain_failure(view) or None)
 
@@ -75,6 +76,7 @@ def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Trans
         entry.actor,
         _summarize_entry(view, located),
         {
+            # None: erased, or not in this bundle.
             name: None if body is None else body.decode(errors="replace")[:_MAX_BODY_BYTES]
             for name, body in bodies.items()
         },
@@ -82,7 +84,7 @@ def _step_form(record: RunRecord, view: RunView, located: LocatedEntry) -> Trans
 
 
 def transcript_lines(record: RunRecord, view: RunView) -> Iterator[str]:
-    """Yield a transcript line by line, and in the end why the run failed, if it did."""
+    """Yield a transcript line by line, followed by why the run failed, if it did."""
     columns = terminal_width()
     for located in _shown_entries(record):
         yield from _format_heading(view, located, columns)
@@ -100,7 +102,7 @@ def _shown_entries(record: RunRecord) -> Iterator[LocatedEntry]:
 
 
 def _summarize_entry(view: RunView, located: LocatedEntry) -> str:
-    """Say what an entry records; of a rejection also what was demanded."""
+    """Return the description of an entry; for a rejection, with the criterion that failed."""
     facts, said = located.entry.facts, describe_entry(located)
     if isinstance(facts, VerdictFacts) and facts.next is not Next.ACCEPT:
         task = located.entry.strand.partition("/")[2]
@@ -156,7 +158,7 @@ _LABELS = {"output": "reply", "uses": "wants to use", "arguments": "with", "show
 
 
 def _readable(name: str, content: bytes) -> str:
-    """Return a body as text: plans and wishes for tools line by line."""
+    """Return a body as text; plans and tool calls line by line."""
     if name == "plan":
         tasks = read_plan(content).all_tasks
         told = [f"{task.id}: {task.instruction}" for task in tasks]

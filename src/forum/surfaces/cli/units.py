@@ -1,6 +1,6 @@
-"""Money, time and counts: as people type and read them, and as the record has them.
+"""Money, time and counts: parsed from input and formatted for output.
 
-The record has integers only: nano-dollars, milliseconds, microseconds since 1970.
+Recorded values are integers: nano-dollars, milliseconds, microseconds since 1970.
 """
 
 from datetime import UTC, datetime
@@ -12,17 +12,17 @@ from forum.work import NANO_USD, NANO_USD_PER_MILLION, to_exact_units
 
 
 def usd(value: str) -> int:
-    """Read dollars that were typed, as nano-dollars."""
+    """Parse dollars as nano-dollars."""
     return _parse_units(value, NANO_USD)
 
 
 def parse_usd_per_million(value: str) -> int:
-    """Read dollars for a million tokens, as nano-dollars for a thousand."""
+    """Parse dollars per million tokens as nano-dollars per thousand."""
     return _parse_units(value, NANO_USD_PER_MILLION)
 
 
 def seconds(value: str) -> int:
-    """Read seconds that were typed, as milliseconds."""
+    """Parse seconds as milliseconds."""
     return _parse_units(value, 1000)
 
 
@@ -30,7 +30,7 @@ _SECONDS_BY_UNIT = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def parse_moment(value: str, at: int) -> int:
-    """Read how long ago something was, or a date, as microseconds since 1970."""
+    """Parse an age such as 12h, or a date, as microseconds since 1970."""
     number, unit = value[:-1], value[-1:]
     if number.isascii() and number.isdigit() and unit in _SECONDS_BY_UNIT:
         return at - 1_000_000 * int(number) * _SECONDS_BY_UNIT[unit]
@@ -39,6 +39,7 @@ def parse_moment(value: str, at: int) -> int:
     except ValueError:
         told = "write 90m, 12h, 2d or 1w, or a date such as 2026-11-16 or 2026-11-16T08:00"
         raise click.BadParameter(f"{value!r}: {told}", param_hint="--since") from None
+    # Without an offset the time is in UTC, like all times that are printed.
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1_000_000)
 
 
@@ -50,7 +51,7 @@ def _parse_units(value: str, unit: int) -> int:
 
 
 def format_price(nano: int) -> str:
-    """Return dollars as they fit into a column: four digits behind the point at most."""
+    """Return dollars for a column, with at most four decimals."""
     if nano == 0:
         return "-"
     tenth_of_a_cent = NANO_USD // 10_000
@@ -61,14 +62,14 @@ def format_price(nano: int) -> str:
 
 
 def format_count(number: int) -> str:
-    """Return a count as it fits into a column."""
+    """Return a count for a column."""
     if number == 0:
         return "-"
     return f"{number:,}" if number < 10_000_000 else f"{number / 1e6:,.0f}M"
 
 
 def format_duration(microseconds: int) -> str:
-    """Return how long something took, as exact as one wants to know it."""
+    """Return a duration, with a precision that suits its length."""
     exact = max(0, microseconds) / 1e6
     if exact < 99.95:
         return f"{exact:.1f} s"
@@ -80,7 +81,7 @@ def format_duration(microseconds: int) -> str:
 
 
 def format_age(microseconds: int) -> str:
-    """Return how long ago something was, in one number."""
+    """Return an age as one number with a unit."""
     passed = max(0, microseconds) // 1_000_000
     for most, size, letter in ((120, 1, "s"), (120 * 60, 60, "m"), (48 * 3600, 3600, "h")):
         if passed < most:

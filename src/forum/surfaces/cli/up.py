@@ -1,4 +1,4 @@
-"""`forum up`: everything that a laptop needs in one process."""
+"""`forum up`: server, worker and local witness in one process."""
 
 from functools import partial
 
@@ -59,5 +59,6 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
             make_trouble_logger(forum),
             STOP_TIMEOUT_S,
         )
+        # The worker runs within the server's lifetime, in the same process.
         house = ServerConfig([Tenant(forum, work)], open_loopback=open_loopback)
         run_server(house, ListenAddress("127.0.0.1", port), log_line, load_extensions(house))

@@ -1,4 +1,4 @@
-"""`forum verify`: a bundle, offline."""
+"""`forum verify`: verify an evidence bundle offline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,10 +48,12 @@ def verify(
     """
     trust = common_options.read_trust(keys, policy, seen)
     report = verify_bundle_file(bundle, trust, make_progress_bar("verified"))
+    # Read from the bundle itself; `_story_lines` says whether the report proves it.
     story = _story(bundle, report)
     if as_json:
         form = BundleReport(**asdict(report_form(report)), story=story)
         print_json("forum.report/1", form)
+    # Nothing could be read, so a report of the three claims would be empty.
     elif not report.origin:
         what = report.findings[0].detail
         click.echo(f"{click.style('✗', fg='red')} {bundle} cannot be verified")
@@ -65,7 +67,7 @@ def verify(
 
 
 def _story(bundle: Path, report: Report) -> StoryForm | None:
-    """Return what a bundle tells, if it can be read."""
+    """Return the contents of a bundle, or None if it cannot be read."""
     try:
         with open_bundle(bundle) as record:
             return story_form(record, view_record(record), report)
@@ -74,7 +76,7 @@ def _story(bundle: Path, report: Report) -> StoryForm | None:
 
 
 def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
-    """Yield the story for people; what was not proven is not told as if it were."""
+    """Yield the contents as text; the title says whether they are proven."""
     columns = terminal_width()
     proven = report.intact.state is State.HOLDS
     title = "what is proven" if proven else "what it says; none of this is proven"
@@ -133,5 +135,5 @@ def _witness(name: str, at: str, same_machine: bool) -> str:  # noqa: FBT001  as
 
 
 def _moment(at: str) -> str:
-    """Return a point in time as people read it, to the second."""
+    """Return a time to the second."""
     return f"{at[:10]} {at[11:19]} UTC"

@@ -1,4 +1,4 @@
-"""`forum webhooks`: who is told what happens, and whether that works."""
+"""`forum webhooks`: list the receivers of webhooks, and send test messages."""
 
 import asyncio
 import os
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class WebhookLine(msgspec.Struct, frozen=True):
-    """One receiver."""
+    """A receiver of webhooks."""
 
     name: str
     state: str
     waiting: int
-    """How many messages it has yet to take."""
+    """Number of undelivered messages."""
     events: tuple[str, ...]
     url: str
 
 
 class TrialForm(msgspec.Struct, frozen=True):
-    """What came of a message that says nothing."""
+    """The result of a test message."""
 
     name: str
     told: bool
     code: str
-    """The status of the answer, or why there is none."""
+    """Status of the response, or why there is none."""
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -94,6 +94,7 @@ def _line(forum: Forum, webhook: "Webhook") -> WebhookLine:
 def _send_test_message(forum: Forum, webhook: "Webhook") -> "DeliveryState":
     from forum.surfaces.http.webhook_state import DeliveryState, webhook_strand
 
+    # The state of deliveries is a fold over the receiver's strand.
     told = DeliveryState()
     for data in forum.store.read_strand(LOG_RUN, webhook_strand(webhook)):
         told.apply_entry(forum.ledger.kinds.read(data))

@@ -1,4 +1,4 @@
-"""`forum witness`: being a witness for logs on other machines."""
+"""`forum witness`: run a witness for logs on other machines."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from forum.tlog import VerifierKey
 from forum.verify import AuditReport
 
 _SHOWN = 20
-"""How many findings are printed; the endpoint lists more."""
+"""Maximum number of printed findings; the endpoint lists more."""
 
 
 @click.group(cls=common_options.FullHelpGroup)
@@ -88,7 +88,7 @@ def serve(  # noqa: PLR0913  one for each option
 
 
 def _make_audit_printer(*, as_json: bool) -> Callable[[AuditReport], None]:
-    """Return what prints the result of an audit: a line for people, or an object for programs."""
+    """Return a callback that prints the result of an audit as text or JSON."""
 
     def tell(report: AuditReport) -> None:
         if as_json:

@@ -1,4 +1,4 @@
-"""`forum worker`: a process that carries out runs, beside all others that do."""
+"""`forum worker`: a process that drives runs, alongside any number of others."""
 
 from urllib.parse import urlsplit, urlunsplit
 
@@ -60,6 +60,7 @@ def worker(
     with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
         place = _describe_database(forum.settings)
         with (
+            # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
             forum.monitor.run_in_background(),
             forum.run_worker(
@@ -73,12 +74,13 @@ def worker(
             log_line(f"worker {serving.id} serves {forum.origin} ({place})")
             announce_runs(forum, serving.id, say=log_line)
             stop.wait()
+            # From here on, a second signal ends the process at once.
             stop.restore_default_handlers()
             log_line(f"stopping; work in hand gets {STOP_TIMEOUT_S} s")
 
 
 def _describe_database(settings: Settings) -> str:
-    """Say where the database is, without its password."""
+    """Return the address of the database without its password."""
     if not settings.database:
         return str(settings.ledger_file)
     url = urlsplit(settings.database)

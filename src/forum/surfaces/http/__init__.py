@@ -1,6 +1,6 @@
-"""Forum over HTTP: an API for platforms, OpenAI's for chat clients, the log itself for auditors.
+"""Forum over HTTP: a REST API for platforms, OpenAI's API for chat clients, the log for auditors.
 
-Every operation is declared once, as an `Endpoint`: its scope, its forms and its problems.  The
-routes, the OpenAPI document and the matrix of who may do what are made from these declarations.
-Nothing is kept in this process that another one needs: any number of them serve one ledger.
+Every operation is declared once, as an `Endpoint`: its scopes, its schemas and its problems.
+Routes, the OpenAPI document and the access matrix are generated from these declarations.  A process
+keeps no state that another one needs, so any number of processes can serve one ledger.
 """

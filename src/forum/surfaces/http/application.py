@@ -1,4 +1,4 @@
-"""The application: endpoints become routes, ledgers are opened and followed, and let go of."""
+"""The ASGI application: routes for all endpoints, and the lifespan of its ledgers and tasks."""
 
 import asyncio
 import os
@@ -40,19 +40,19 @@ from forum.surfaces.http.webhook_delivery import (
 
 
 class ServerExtension(Protocol):
-    """What a server offers beside its own API, behind the same door."""
+    """Endpoints that are added to a server and share its authentication."""
 
     def endpoints(self, door: Authenticator) -> Sequence[Endpoint]:
         """Return its operations."""
         ...
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
-        """Keep it ready while the server runs."""
+        """Run its background tasks while the server runs."""
         ...
 
 
 def make_app(house: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> Starlette:
-    """Return the application for a house, with what was built onto it."""
+    """Return the application for a server configuration, with extensions."""
     door, metrics = Authenticator(house), HttpMetrics()
     couriers = [c for desk in house.desks for c in make_webhook_senders(desk.forum, os.environ)]
     by_path: dict[str, dict[str, RequestHandler]] = {}
@@ -67,7 +67,7 @@ def make_app(house: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> St
         lifespan=_lifespan(house.desks, door, annexes, couriers),
         exception_handlers={HTTPException: _route_error},
     )
-    # It would lead to whatever host the client says that it has asked.
+    # A redirect would use the Host header, which the client controls.
     app.router.redirect_slashes = False
     return app
 
@@ -75,7 +75,7 @@ def make_app(house: ServerConfig, annexes: Sequence[ServerExtension] = ()) -> St
 def all_endpoints(
     exposition: Callable[[Tenant], str] = str, desks: Sequence[Tenant] = ()
 ) -> tuple[Endpoint, ...]:
-    """Return every operation of a server that has these ledgers."""
+    """Return every operation of a server with these tenants."""
     watching = health_endpoints(exposition, desks)
     declared = (*RUNS, *BUDGETS, *KEYS, *ENTRIES, *PLANNING, *TLOG, *OPENAI, *watching)
     described = msgspec.json.encode(build_document(declared))
@@ -91,10 +91,10 @@ def all_endpoints(
 
 
 def _route(path: str, by_method: Mapping[str, RequestHandler]) -> Route:
-    """Return the one route of a path, so that a 405 names all of its methods."""
+    """Return a single route for all methods of a path, so that a 405 response lists them all."""
 
     async def answer(request: Request) -> Response:
-        # Starlette takes a HEAD for a GET that says less.
+        # Starlette routes HEAD to the GET route and omits the body.
         return await by_method["GET" if request.method == "HEAD" else request.method](request)
 
     return Route(path, answer, methods=list(by_method))
@@ -126,9 +126,10 @@ async def _open_tenants(
     annexes: Sequence[ServerExtension],
     couriers: Sequence[WebhookSender],
 ) -> None:
-    """Open and follow all ledgers; what has to be ended with the server is put on the stack."""
+    """Open and follow all ledgers; register their cleanup on the stack."""
     loop = asyncio.get_running_loop()
     for desk in desks:
+        # In a thread, because opening a ledger waits for its database.
         await asyncio.to_thread(stack.enter_context, desk.hold())
         desk.deltas.bind_loop(loop)
         stack.enter_context(desk.forum.delta_bus.subscribe(desk.deltas.publish))
@@ -137,6 +138,8 @@ async def _open_tenants(
         for task in (asyncio.create_task(desk.log_follower.poll()), asyncio.create_task(warming)):
             stack.callback(task.cancel)
         stack.callback(desk.log_follower.close)
+    # The stack unwinds in reverse: extensions and webhooks stop,
+    # and denials are flushed, before the ledgers are closed.
     await stack.enter_async_context(door.denials.flush_periodically())
     await stack.enter_async_context(deliver_webhooks(couriers))
     for annex in annexes:
@@ -144,9 +147,9 @@ async def _open_tenants(
 
 
 def startup_error_of(app: Starlette) -> Exception | SystemExit:
-    """Return why an application did not start."""
+    """Return the reason why an application did not start."""
     error: Exception | None = getattr(app.state, "startup_error", None)
-    # uvicorn would exit with 3, which here is a verdict on a ledger.
+    # uvicorn would exit with 3, which in Forum is a verdict on a ledger.
     return SystemExit(1) if error is None else error
 
 

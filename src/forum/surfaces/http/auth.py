@@ -1,8 +1,10 @@
-"""Who is let in: whoever shows the operator's token, a key of a ledger, or a token of an issuer.
+"""Authentication and authorization of requests.
 
-No authority comes from an address: a program on this machine, a proxy and a stranger are the same
-until they show something.  A ledger's keys are entries of its log, so that every process knows them
-and a revocation holds everywhere within a second.  Who was turned away is an entry too.
+A request is authenticated by the operator's token, an API key of a ledger, or a token of an OIDC
+issuer.  A network address confers no authority: local programs, proxies and remote clients are
+equal until they present a credential.  API keys are entries of their ledger's log, so that every
+process knows them and a revocation takes effect everywhere within a second.  Denied requests are
+recorded as entries too.
 """
 
 import re
@@ -30,85 +32,85 @@ _HOW_TO_ASK = "show a key: Authorization: Bearer KEY; on the machine itself: $(f
 _UNKNOWN_KEY = "this key or token is not known here"
 
 KEY_CACHE_TTL_S = 1.0
-"""For how long it is believed that no key was revoked."""
+"""Maximum age of the key list, and thus the delay until a revocation takes effect."""
 DEFAULT_MAX_BODY_BYTES = 1 << 20
-"""The largest body that is taken, unless the operator says otherwise."""
+"""Maximum size of a request body, unless configured otherwise."""
 _MAX_BUCKETS = 10_000
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Names by which this machine is known to itself: a page elsewhere cannot have them."""
+"""Host names of this machine.  A web page from elsewhere cannot be served under them."""
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?").fullmatch
 _NAME_CHARACTERS = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"\\%/')
-"""What stands for itself in a part of the name of a principal."""
+"""Characters that are not percent-encoded in a principal's name."""
 _MAX_NAME_LENGTH, _NAME_DIGEST_DIGITS = 128, 24
 
 OPERATOR_PRINCIPAL = Principal("operator", frozenset(Scope), Credential.OPERATOR)
 LOOPBACK_PRINCIPAL = Principal("open", frozenset({Scope.SUBMIT, Scope.READ}))
-"""Anybody, where the operator has opened the loopback address."""
+"""Any client, if the operator has allowed unauthenticated access on loopback."""
 ANONYMOUS = "stranger"
 
 
 class TokenVerifier(Protocol):
-    """Somebody else's word on who somebody is: an OIDC issuer."""
+    """Verifies tokens of a third party: an OIDC issuer."""
 
     async def verify(self, token: str, now: float) -> "TokenClaims":
-        """Return what a token says.  Raises `TokenRejected`, `IssuerUnreachable`."""
+        """Return the claims of a token.  Raises `TokenRejected`, `IssuerUnreachable`."""
         ...
 
 
 class TokenClaims(Protocol):
-    """What a token says."""
+    """The claims of a verified token."""
 
     @property
     def subject(self) -> str:
-        """Who it is."""
+        """The identity that the token asserts."""
         ...
 
     @property
     def issuer(self) -> str:
-        """Who says so."""
+        """The issuer that asserts it."""
         ...
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """What that one may do."""
+        """The scopes that the token grants."""
         ...
 
     @property
     def ledger(self) -> str | None:
-        """The only ledger that it is for, where the issuer says so."""
+        """The only ledger that the token is valid for, if it names one."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """The rules of one server: its ledgers, its names, and whom it takes at their word."""
+    """The configuration of one server: its ledgers, its host names and its authentication."""
 
     desks: Sequence[Tenant]
-    """The first one is that of the project that is served."""
+    """The first one is the ledger of the served project."""
     hosts: frozenset[str] = LOOPBACK_HOSTS
     open_loopback: bool = False
-    """Whether anybody may submit and read without a key; the server listens on loopback only."""
+    """Whether clients may submit and read without a key; only for a server on loopback."""
     bearer: TokenVerifier | None = None
     rate: float = 200.0
-    """How many requests a second one principal may make, in each process."""
+    """Requests per second for each principal, in each process."""
     most_bytes: int = DEFAULT_MAX_BODY_BYTES
 
     @property
     def tenants_by_name(self) -> Mapping[str, Tenant]:
-        """The desks by what keys call them."""
+        """The tenants by the name that API keys contain."""
         return {desk.forum.tenant: desk for desk in self.desks}
 
 
 @dataclass(slots=True)
 class RateLimitBucket:
-    """Tokens that a principal has left; they come back with time."""
+    """Token bucket of one principal."""
 
     tokens: float
     at: float
 
 
 class Authenticator:
-    """Lets requests in, or turns them away."""
+    """Authenticates and authorizes requests, and records denials."""
 
     def __init__(self, house: ServerConfig) -> None:
         self.config = house
@@ -118,9 +120,10 @@ class Authenticator:
         self.denials = DenialRecorder()
 
     async def authorize(self, request: Request, endpoint: Endpoint) -> tuple[Tenant, Principal]:
-        """Return who asks, and of which ledger; or refuse."""
+        """Return the tenant and the principal of a request.  Raises `ProblemError`."""
         first = self.config.desks[0]
-        # Whoever looks after the process calls it by whatever address it has.
+        # Health endpoints accept any Host header, because
+        # probes use whatever address the process has.
         if endpoint.scopes == NO_SCOPES:
             return first, Principal(ANONYMOUS, frozenset())
         if not self._is_allowed_host(request):
@@ -129,6 +132,7 @@ class Authenticator:
                 ProblemType.WRONG_HOST, "name this host with --allow-host if it is yours"
             )
         desk, principal = await self._identify(request, endpoint)
+        # Before the scope check, so that refused requests count against the rate limit as well.
         self._check_rate_limit(desk, principal)
         if not has_scope(principal.scopes, endpoint.scopes):
             await self._record_denial(desk, principal.name, DenialReason.SCOPE, endpoint)
@@ -139,10 +143,10 @@ class Authenticator:
     async def reauthorize_stream(
         self, request: Request, endpoint: Endpoint, pieces: AsyncIterable[T]
     ) -> AsyncGenerator[T, None]:
-        """Pass on an answer for as long as whoever asked would be let in again.
+        """Yield a response's chunks for as long as the client would still be authorized.
 
-        A run can be followed for days: a revocation, or the end of a key's or a token's time,
-        holds there too.
+        A run can be followed for days: a revoked key, or an expired key or token, must end the
+        stream.
         """
         admitted = monotonic()
         async for piece in pieces:
@@ -156,12 +160,13 @@ class Authenticator:
         try:
             await self.authorize(request, endpoint)
         except ProblemError as refusal:
+            # The rate limit protects new requests; it must not cut a stream that is already open.
             return refusal.problem is ProblemType.TOO_FAST
         except StoreFailed:  # the database restarts; the client need not notice
             return True
         return True
 
-    # Whose it is
+    # Authentication
 
     async def _identify(self, request: Request, endpoint: Endpoint) -> tuple[Tenant, Principal]:
         shown = _bearer_token(request)
@@ -175,7 +180,8 @@ class Authenticator:
         if shown and self.config.bearer is not None:
             return await self._authenticate_token(self.config.bearer, shown, endpoint)
         if shown:
-            # Chat clients show some key, whether or not they need one.
+            # Chat clients send some key even if they need
+            # none, so an unknown one counts as anonymous.
             return await self._authenticate_anonymous(endpoint, _UNKNOWN_KEY)
         await self._record_denial(self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint)
         raise _unauthorized(_HOW_TO_ASK)
@@ -192,7 +198,7 @@ class Authenticator:
     async def _authenticate_operator(
         self, token: str, endpoint: Endpoint
     ) -> tuple[Tenant, Principal]:
-        # Every project has a token of its own, so the token says whose ledger is meant.
+        # Each project has its own operator token, so the token identifies the ledger.
         for desk in self.config.desks:
             if desk.forum.is_operator(token):
                 return desk, OPERATOR_PRINCIPAL
@@ -203,8 +209,9 @@ class Authenticator:
         desk = self._tenants.get(key.ledger)
         found = (await self._keys.access(key, KEY_CACHE_TTL_S)).check_key(key, now())
         if desk is None or found is DenialReason.UNKNOWN:
-            # Whether the ledger is served must not show: not in the words, not in what is done
-            # for them.  So the ledger that it names is not where a stranger is put on record.
+            # An attacker must not learn whether a ledger is served here, neither
+            # from the message nor from side effects.  So the denial is recorded
+            # in the first ledger and not in the one that the key names.
             await self._record_denial(
                 self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint
             )
@@ -238,21 +245,21 @@ class Authenticator:
         return desk, Principal(name, claims.scopes, Credential.PERSON, subject, issuer)
 
     def _find_tenant(self, ledger: str) -> Tenant | None:
-        """Return the desk of a ledger that is named by its origin, or as keys do."""
+        """Return the tenant for a ledger's origin, or for the name that API keys contain."""
         for desk in self.config.desks:
             if ledger in (desk.forum.origin, desk.forum.tenant):
                 return desk
         return None
 
-    # Whether it is meant for us
+    # Host check and rate limit
 
     def _is_allowed_host(self, request: Request) -> bool:
-        """Tell whether a browser was not led here by a name or a page of somebody else."""
+        """Return whether Host and Origin are ours (DNS rebinding, cross-site requests)."""
         host = _host_of(request)
         if not host or ("*" not in self.config.hosts and host not in self.config.hosts):
             return False
         origin = request.headers.get("origin")
-        # With its port: a page of another program on this machine is a page of somebody else.
+        # Compared with the port: another program on this machine is another site.
         authority = request.headers["host"].lower()
         return origin is None or origin.lower().partition("://")[2] == authority
 
@@ -261,10 +268,11 @@ class Authenticator:
             return
         at, rate = monotonic(), self.config.rate
         who = (desk.forum.tenant, principal.name)
+        # Removed and inserted again, so that the dictionary is in the order of last use.
         bucket = self._buckets.pop(who, None) or RateLimitBucket(2 * rate, at)
         self._buckets[who] = bucket
         if len(self._buckets) > _MAX_BUCKETS:
-            # Whoever has not come for the longest time has a full one by now.
+            # The least recently used bucket is full again by now, so dropping it loses nothing.
             del self._buckets[next(iter(self._buckets))]
         bucket.tokens = min(2 * rate, bucket.tokens + rate * (at - bucket.at))
         bucket.at = at
@@ -281,7 +289,7 @@ class Authenticator:
 
 
 def _bearer_token(request: Request) -> str | None:
-    """Return what a client shows of itself."""
+    """Return the bearer token; "" for another scheme, None without an Authorization header."""
     header = request.headers.get("authorization", "")
     scheme, _, value = header.partition(" ")
     if scheme.lower() == "bearer" and value.strip():
@@ -294,16 +302,16 @@ def _unauthorized(why: str) -> ProblemError:
 
 
 def _host_of(request: Request) -> str:
-    """Return the name in the Host of a request, without port and brackets; nothing if malformed."""
+    """Return the host of the Host header without port and brackets, or "" if it is malformed."""
     found = _AUTHORITY(request.headers.get("host", "").lower())
     return found[1].strip("[]") if found else ""
 
 
 def _principal_name(*parts: str) -> str:
-    """Return a name that an entry can hold, the same for nobody else.
+    """Return a name that fits into an entry and is unique for its parts.
 
-    What is no character of a label is percent-encoded; the end of what is too long gives way to a
-    digest of all of it.
+    Characters that a label cannot have are percent-encoded; the end of a long name is replaced by a
+    digest of the whole.
     """
     name = "/".join(quote(part, safe=_NAME_CHARACTERS) for part in parts)
     if len(name) <= _MAX_NAME_LENGTH:

@@ -1,4 +1,4 @@
-"""Caps over many runs: what was used, and what is left."""
+"""Endpoint for caps over many runs: amounts used and left."""
 
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.schemas.budgets import BudgetsForm, budgets_form

@@ -1,4 +1,4 @@
-"""Sections of the project file that only the server reads, and the addresses in them."""
+"""Sections of the project file that only the server reads, and checks of the URLs in them."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -14,7 +14,7 @@ _Section = TypeVar("_Section", bound=msgspec.Struct)
 
 
 def read_section(name: str, table: Mapping[str, Any], form: type[_Section]) -> _Section:
-    """Read a section as it is written.  Raises `BadSettings`, which says what is wrong where."""
+    """Decode a section.  Raises `BadSettings` with the place and the reason of an error."""
     try:
         return msgspec.convert(table, form)
     except msgspec.ValidationError as error:
@@ -24,12 +24,12 @@ def read_section(name: str, table: Mapping[str, Any], form: type[_Section]) -> _
 
 
 def bad_section(name: str, why: str) -> BadSettings:
-    """Return the refusal of a section."""
+    """Return the error for an invalid section."""
     return BadSettings(PROJECT_FILE, f"[{name}] {why}")
 
 
 def is_confidential_url(url: str) -> bool:
-    """Tell whether nobody can listen in, or answer in its place: TLS, or this machine."""
+    """Return whether a URL is protected against eavesdropping and spoofing: TLS or loopback."""
     try:
         parts = urlsplit(url)
         in_range = parts.port is None or parts.port > 0
@@ -42,7 +42,7 @@ def is_confidential_url(url: str) -> bool:
 
 
 def is_loopback_url(url: str) -> bool:
-    """Tell whether an address is on this machine."""
+    """Return whether a URL refers to this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback

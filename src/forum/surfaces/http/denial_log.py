@@ -1,7 +1,7 @@
-"""Those who were turned away: the first time is on record at once, and then a number a minute.
+"""Record denied requests: the first one immediately, then a count per minute.
 
-Anybody can be turned away, and as often as anybody likes: what a stranger can have written is
-bounded by the number of operations, and not by the number of requests.
+Any client can be denied, any number of times.  So what an unauthenticated client can add to the log
+is bounded by the number of operations, not by the number of requests.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from forum.surfaces.http.tenant import Tenant
 
 WINDOW_S = 60.0
 MAX_DENIAL_KEYS = 1000
-"""Those who come within a window when so many others have, are counted together."""
+"""Above this number of distinct denials in a window, further ones are counted together."""
 OTHER_PRINCIPALS = "others"
 
 
 @dataclass(frozen=True, slots=True)
 class _DenialKey:
-    """What is counted together."""
+    """The denials that are counted together."""
 
     desk: Tenant
     who: str
@@ -30,15 +30,15 @@ class _DenialKey:
 
 
 class DenialRecorder:
-    """Counts, and puts on record.  It belongs to one event loop."""
+    """Counts denials and records them.  Bound to one event loop."""
 
     def __init__(self, window: float = WINDOW_S) -> None:
         self._window = window
         self._pending: dict[_DenialKey, int] = {}
-        """How often since the last entry, for each of which there was one in this window."""
+        """Denials since the last entry, for each key with an entry in this window."""
 
     async def record(self, desk: Tenant, who: str, why: DenialReason, door: str) -> None:
-        """Count one; it is on record when this returns, if it is the first of its window."""
+        """Count a denial; if it is the first of its window, it is recorded when this returns."""
         case = _DenialKey(desk, who, why, door)
         if len(self._pending) >= MAX_DENIAL_KEYS and case not in self._pending:
             case = _DenialKey(desk, OTHER_PRINCIPALS, why, door)
@@ -49,7 +49,7 @@ class DenialRecorder:
 
     @asynccontextmanager
     async def flush_periodically(self) -> AsyncIterator[None]:
-        """Have what is counted told once in each window, and at the end."""
+        """Record the counts once per window, and at the end of the block."""
         watching = asyncio.create_task(self._flush_loop())
         try:
             yield
@@ -58,9 +58,9 @@ class DenialRecorder:
             await self.flush()
 
     async def flush(self) -> None:
-        """Put on record what is not; forget what did not happen since the last time."""
+        """Record all pending counts; forget the keys without denials since the last flush."""
         for case in list(self._pending):
-            # Asked now: while others were told, it may have happened again.
+            # Looked up again, because denials may have been added while others were recorded.
             if self._pending.get(case):
                 await self._append_entry(case)
             else:
@@ -69,12 +69,13 @@ class DenialRecorder:
     async def _flush_loop(self) -> None:
         while True:
             await asyncio.sleep(self._window)
-            # What could not be written is still counted, and told in the next window.
+            # Denials that could not be recorded stay counted for the next window.
             with suppress(BacklogFull, StoreFailed, StoreConnectionLost):
                 await self.flush()
 
     async def _append_entry(self, case: _DenialKey) -> None:
-        # Taken before it is told: whoever tells in the meantime must not tell the same again.
+        # Reset before the append, so that a concurrent
+        # flush does not record the same denials again.
         times, self._pending[case] = self._pending[case], 0
         denied = AccessDenialFacts(case.who, case.why, case.door, times)
         try:

@@ -1,4 +1,4 @@
-"""Operations as they are declared: everything that is true of one is said in one place."""
+"""Declarations of operations: everything about an operation is defined in one place."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from forum.surfaces.http.tenant import Tenant
 
 NO_SCOPES: frozenset[Scope] = frozenset()
-"""The scopes of an operation that tells nothing of any ledger, and needs no key."""
+"""The scopes of an operation that reveals nothing about a ledger and needs no key."""
 
 READERS = frozenset({Scope.READ, Scope.AUDIT})
 JSON = "application/json"
-# A key tells the ledger, and an address does not: what was kept under one is no answer to another.
+# The key selects the ledger, and the URL does not.  Without `Vary: Authorization`, a cache could
+# answer one client with another client's ledger.
 CACHE_FOREVER = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Authorization"}
 NO_STORE = {"Cache-Control": "no-store"}
 NOT_MODIFIED = {304: "The client has it already (`If-None-Match`)"}
@@ -45,19 +46,19 @@ class Credential(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks, and what that one may do."""
+    """An authenticated client and its scopes."""
 
     name: str
-    """As entries have it."""
+    """The actor's name in entries."""
     scopes: frozenset[Scope]
     credential: Credential = Credential.NONE
     subject: str = ""
-    """Whom the issuer of a token names."""
+    """The subject of an OIDC token."""
     issuer: str = ""
 
     @property
     def approver(self) -> Approver:
-        """Who decides at a gate, if this one does.  Who has shown nothing cannot decide."""
+        """The identity that decides at a gate.  Raises `ProblemError` without a credential."""
         match self.credential:
             case Credential.OPERATOR:
                 return Approver(self.name, Authority.OPERATOR)
@@ -73,7 +74,10 @@ class Principal:
 
 
 def read_idempotency_key(request: Request) -> str | None:
-    """Return the Idempotency-Key of a request, if it has one; refuse what is none."""
+    """Return the Idempotency-Key of a request, if any.
+
+    Raises `ProblemError` if it is malformed.
+    """
     given = request.headers.get("idempotency-key")
     if given is not None and not is_idempotency_key(given):
         why = f"Idempotency-Key: {IDEMPOTENCY_KEY_FORM}"
@@ -83,7 +87,7 @@ def read_idempotency_key(request: Request) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request, after everything about it was checked."""
+    """One request, after all checks."""
 
     request: Request
     desk: "Tenant"
@@ -91,24 +95,26 @@ class RequestContext:
     query: Any = None
     body: Any = None
     size: int = 0
-    """How many bytes the body has."""
+    """Size of the body in bytes."""
 
     @property
     def idempotency_key(self) -> IdempotencyKey | None:
-        """The name under which the client asks, so that asking again is harmless."""
+        """The idempotency key with a digest of the request, so that a retry is harmless."""
         given = read_idempotency_key(self.request)
         if given is None:
             return None
+        # The digest covers path and body: the same key with another request is an error.  The
+        # principal's name keeps clients from colliding with, or probing, the keys of others.
         asked = self.request.url.path.encode() + b"\n" + msgspec.json.encode(self.body)
         return IdempotencyKey(f"{self.principal.name}/{given}", sha256(asked).hexdigest())
 
     def has_etag(self, tag: str) -> bool:
-        """Tell whether the client has what this tag stands for (RFC 9110 section 13.1.2)."""
+        """Return whether the client has the content with this tag (RFC 9110, section 13.1.2)."""
         named = self.request.headers.get("if-none-match", "").split(",")
         return not {"*", f'"{tag}"'}.isdisjoint(one.strip().removeprefix("W/") for one in named)
 
     def path_param(self, name: str) -> str:
-        """Return a part of the address; nothing has a name that is not plain ASCII."""
+        """Return a path parameter.  Raises `ProblemError` (404) unless it is printable ASCII."""
         part = str(self.request.path_params[name])
         if not (part.isascii() and part.isprintable()):
             raise ProblemError(ProblemType.NOT_FOUND)
@@ -116,49 +122,48 @@ class RequestContext:
 
 
 Handler = Callable[[RequestContext], Any] | Callable[[RequestContext], Awaitable[Any]]
-"""Makes a form, which is answered as JSON, or a response of its own.
+"""Returns a struct, which is encoded as JSON, or a response.
 
-One that is a coroutine runs on the event loop, and must not wait for anything else; all others
-run in threads.
+A coroutine runs on the event loop and must not block; other handlers run in threads.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One operation: who may do it, what it takes and gives, what can go wrong."""
+    """One operation: its scopes, its input and output, and its problems."""
 
     method: str
     path: str
     name: str
     scopes: frozenset[Scope]
-    """Any of these opens it, and `admin` opens everything; `NO_SCOPES` is said, never left out."""
+    """Any of these scopes suffices, and so does `admin`; `NO_SCOPES` must be explicit."""
     summary: str
     handle: Handler
     reply: Any = None
-    """The form of the answer; or its media type, where it is no JSON."""
+    """The type of the response, or its media type if it is not JSON."""
     other_types: tuple[str, ...] = ()
-    """Media types that the answer can have besides."""
+    """Other media types that the response can have."""
     also: Mapping[int, str] = field(default_factory=dict)
-    """Other ways in which it goes well: their statuses, and what they mean."""
+    """Other success statuses and their meaning."""
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     example: Mapping[str, Any] | None = None
-    """A body that works."""
+    """A valid body."""
     status: int = 200
     problems: tuple[ProblemType, ...] = ()
-    """Those beside what can go wrong everywhere."""
+    """Problems in addition to the common ones."""
     idempotent: bool = False
-    """Whether it heeds an Idempotency-Key."""
+    """Whether it supports the Idempotency-Key header."""
     headers: Mapping[str, str] = field(default_factory=dict)
     tag: str = ""
     voice: Callable[[Exception, str], Response] | None = None
-    """How problems are told, where a client expects another form than RFC 9457."""
+    """Formats errors for clients that expect another form than RFC 9457."""
     seconds: float = 30.0
-    """How long it may take until the answer begins."""
+    """Time limit until the response begins."""
 
     @property
     def possible_problems(self) -> tuple[ProblemType, ...]:
-        """All problems that a client has to expect."""
+        """All problems that a client must expect."""
         found = [
             ProblemType.BAD_REQUEST,
             ProblemType.WRONG_HOST,

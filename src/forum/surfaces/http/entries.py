@@ -1,4 +1,4 @@
-"""The ledger as its readers see it: entries, bodies, causes, proofs, verification, bundles."""
+"""Endpoints for the ledger: entries, bodies, causes, proofs, verification and bundles."""
 
 import re
 from threading import Lock
@@ -44,17 +44,17 @@ from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.tlog import Checkpoint, Note, is_witnessed
 
 SIGNER_TIMEOUT_S = 20.0
-"""How long the machine that signs is waited for, if it is another one."""
+"""How long to wait for the signing machine, if it is another one."""
 _AUDIT = frozenset({Scope.AUDIT})
 _REVALIDATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 _BYTES, _TEXT, _ZIP = "application/octet-stream", "text/plain", "application/zip"
 _HARMLESS = frozenset({_TEXT, JSON})
-"""What no browser takes for a page or a program; all else is only bytes."""
+"""Media types that no browser executes or renders as a page; everything else is sent as bytes."""
 _MAX_RUN_NAME_LENGTH = 64
 
 _ENTRY = re.compile(r"[0-9]{1,15}|[0-9a-f]{4,64}").fullmatch
 _verify_lock = Lock()
-"""A verification reads everything and keeps a core busy: one at a time is enough for a process."""
+"""A verification reads the whole ledger and keeps a core busy, so a process runs one at a time."""
 
 
 class EntriesAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,7 +112,8 @@ def get_entry(visit: RequestContext) -> Response:
     """Return one entry, byte for byte as it is hashed."""
     located = _find_entry(visit)
     tag, named = located.leaf.hex(), visit.path_param("entry")
-    # The first digits of an id may fit another entry too, some day.
+    # An id prefix may become ambiguous later, so the
+    # response may be cached only for a full id or an index.
     kept = CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
     headers = {"ETag": f'"{tag}"', **kept}
     if visit.has_etag(tag):
@@ -138,6 +139,7 @@ def get_body(visit: RequestContext) -> Response:
     if visit.has_etag(commitment.h):
         return Response(None, 304, headers)
     headers["Content-Length"] = str(commitment.size)
+    # The content is untrusted: a browser must save it, not display it.
     headers["Content-Disposition"] = "attachment"
     headers["Forum-Salt"] = stored.salt.hex()
     kind = commitment.type.partition(";")[0].strip().lower()
@@ -157,7 +159,7 @@ def get_proof(visit: RequestContext) -> ProofForm | Response:
 
 
 def _wants_text(visit: RequestContext) -> bool:
-    """Tell whether a client names plain text before anything else that it could get."""
+    """Return whether the client's Accept header lists plain text before JSON."""
     accepted = visit.request.headers.get("accept", "").lower().split(",")
     types = (one.partition(";")[0].strip() for one in accepted)
     return next((one for one in types if one in (_TEXT, JSON, "*/*")), JSON) == _TEXT
@@ -203,7 +205,7 @@ def export_bundle(visit: RequestContext) -> Response:
 
 
 def _find_entry(visit: RequestContext) -> LocatedEntry:
-    """Return the entry that is meant: by its index, its id, or the first digits of that."""
+    """Return the entry with this index, id or id prefix.  Raises `NoSuchEntry`."""
     named = visit.path_param("entry")
     if not _ENTRY(named):
         raise NoSuchEntry(f"{named} (an entry is named by its index or its id)")

@@ -1,8 +1,8 @@
-"""Events of a run (SSE): an entry's event has the entry's index as its id.
+"""Server-sent events of a run: the event of an entry has the entry's index as its id.
 
-Whoever reconnects, here or to another process, says which was the last (`Last-Event-ID`) and
-misses none.  What a model says meanwhile comes in between as `delta`, without an id: it is heard
-or not, and the reply that is recorded in the end has all of it.
+A client that reconnects, to this or to another process, sends the last id (`Last-Event-ID`) and
+misses no entry.  Streamed text of models is sent in between as `delta` events without an id: it is
+best effort, and the recorded reply contains all of it.
 """
 
 import asyncio
@@ -21,9 +21,12 @@ from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
 
 MAX_FOLLOWERS = 1500
-"""How many may follow runs of one ledger in one process; there must be room for other clients."""
+"""Maximum number of followers per ledger and process.
+
+It is below the limit for connections, so that other clients are still served.
+"""
 EVENT_STREAM = "text/event-stream"
-# Proxies that gather what they pass on would keep it to themselves.
+# Asks nginx not to buffer the stream.
 STREAM_HEADERS = {**NO_STORE, "X-Accel-Buffering": "no"}
 RUN_CLOSE_KIND = b"run.close/1"
 """The kind of the last event."""
@@ -46,13 +49,13 @@ async def follow_run(visit: RequestContext) -> Response:
         raise NoSuchRun(run)
     feed = RunEventReader(desk.forum.store, run, _last_event_index(visit))
     if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
-        # Browsers connect again after every end, but not after this status (HTML, 9.2.3).
+        # EventSource reconnects after every end of a stream, but not after a 204 (HTML, 9.2.3).
         return Response(None, 204, NO_STORE)
     return StreamingResponse(_stream_events(desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
 def _is_over(reader: Reader, run: str, after: int) -> bool:
-    """Tell whether a run has ended, and the client has heard of it."""
+    """Return whether a run has ended and the client has received its last event."""
     last = reader.last_entry(run, MAIN_STRAND)
     if last is None or peek_kind(last) != RUN_CLOSE_KIND:
         return False
@@ -61,7 +64,7 @@ def _is_over(reader: Reader, run: str, after: int) -> bool:
 
 
 def _last_event_index(visit: RequestContext) -> int:
-    """Return the last entry that the client has: by its header, as browsers do, or by the query."""
+    """Return the index of the client's last entry: from Last-Event-ID, else from the query."""
     named = visit.request.headers.get("last-event-id")
     if named is None:
         return -1 if visit.query.after is None else int(visit.query.after)
@@ -76,6 +79,7 @@ async def _stream_events(desk: Tenant, feed: RunEventReader) -> AsyncIterator[by
         desk.deltas.subscribe(feed.run, news) as deltas,
     ):
         while True:
+            # Cleared before reading: a change after the read sets it again, so no entry is missed.
             news.clear()
             for delta in deltas.drain():
                 yield _encode_delta_event(delta)
@@ -92,7 +96,7 @@ async def _stream_events(desk: Tenant, feed: RunEventReader) -> AsyncIterator[by
 async def _read_entries(feed: RunEventReader) -> list[SequencedEntry]:
     try:
         return await asyncio.to_thread(feed.read_new)
-    except StoreFailed:  # the database restarts; the client need not notice
+    except StoreFailed:  # the database restarts; the next poll reads the same entries
         return []
 
 

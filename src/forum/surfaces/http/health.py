@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it should be sent work, and what it counts."""
+"""Endpoints for liveness, readiness and metrics."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,10 +21,11 @@ async def livez(_visit: RequestContext) -> Response:
 def health_endpoints(
     exposition: Callable[[Tenant], str], desks: Sequence[Tenant]
 ) -> tuple[Endpoint, ...]:
-    """Return the endpoints for those who look after the process."""
+    """Return the endpoints for monitoring the process."""
 
     async def readyz(_visit: RequestContext) -> Response:
-        # Asks nobody: while a database is away, all threads may be waiting for it.
+        # Reads only cached state: while a database is
+        # unavailable, all threads may be waiting for it.
         unready = next((desk.not_ready_reason for desk in desks if desk.not_ready_reason), "")
         if unready:
             raise ProblemError(ProblemType.UNAVAILABLE, unready)

@@ -1,4 +1,4 @@
-"""Keys: who was given one, who gets one, and who has one no longer."""
+"""Endpoints for API keys: list, create and revoke."""
 
 from forum.app import now
 from forum.ledger import Scope, has_scope
@@ -18,6 +18,7 @@ def list_keys(visit: RequestContext) -> KeysForm:
 def create_key(visit: RequestContext) -> NewKeyForm:
     """Make a key; nobody gives more than that one has."""
     ask: KeyAsk = visit.body
+    # Otherwise a key could be used to create a more powerful one.
     for scope in ask.scopes:
         if not has_scope(visit.principal.scopes, {scope}):
             raise ProblemError(

@@ -1,9 +1,9 @@
-"""The keys of all ledgers of a server, as they were a moment ago.
+"""The API keys of all ledgers of a server, cached for a moment.
 
-A key that is known is judged by a recent reading of its own ledger, whatever the other databases
-do.  For a key that is not known, all ledgers are read, together and within a bound: neither the
-answer nor the time that it takes depends on the ledger that such a key names, so that a stranger
-cannot learn which ledgers a server has, also not while one of their databases is away.
+A known key is checked against a recent read of its own ledger, whatever the other databases do.
+For an unknown key, all ledgers are read, together and within a time limit: neither the response nor
+its timing depends on the ledger that the key names.  So an attacker cannot learn which ledgers a
+server has, not even while one of their databases is unavailable.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from forum.ledger import AccessState, ApiKey
 from forum.surfaces.http.tenant import Tenant
 
 _PAUSE_SECONDS = 0.05
-"""The least time between two readings of the keys of a ledger."""
+"""Minimum time between two reads of a ledger's keys."""
 _PATIENCE_SECONDS = 2.0
 """How long a round waits for a ledger."""
 _LITTLE_PATIENCE_SECONDS = 0.5
-"""The same for one whose database does not answer its monitor: it may be only slow."""
+"""The same for a ledger whose database does not answer its monitor: it may just be slow."""
 _NO_KEYS = AccessState()
 
 
@@ -32,39 +32,39 @@ class _LedgerKeys:
         self._desk, self._threads = desk, threads
         self.access = _NO_KEYS
         self.failed: ForumError | None = None
-        """Why the last reading failed."""
+        """The error of the last read, if it failed."""
         self._read_at = -inf
-        """When the last reading began."""
+        """When the last read began."""
         self._reading: asyncio.Task[None] | None = None
 
     @property
     def patience(self) -> float:
-        """For how many seconds a round should wait for this ledger."""
+        """How long a round should wait for this ledger, in seconds."""
         return _PATIENCE_SECONDS if self._desk.monitor.is_available else _LITTLE_PATIENCE_SECONDS
 
     def knows(self, key: ApiKey) -> bool:
-        """Tell whether a key of this name was granted, as far as it is known."""
+        """Return whether a key with this id was granted, as of the last read."""
         return key.id in self.access.granted
 
     async def check(self, fresh_seconds: float) -> AccessState:
-        """Return the keys, read so many seconds ago at most.  Raises what reading them raises."""
+        """Return the keys, not older than `fresh_seconds`.  Raises the error of a failed read."""
         arrived = monotonic()
-        # After a failure the next reading may succeed: a failure is never told from memory.
+        # Failures are not cached: after one, the keys are read again.
         await self.read(arrived if self.failed else arrived - fresh_seconds)
         if self.failed:
             raise self.failed.with_traceback(None)
         return self.access
 
     async def read(self, since: float) -> None:
-        """Have the keys read, unless that was begun at `since` or later and has ended."""
+        """Read the keys, unless a read that began at `since` or later has ended."""
         while self._read_at < since:
             if self._reading is None or self._reading.done():
                 self._reading = asyncio.create_task(self._read())
-            # One reading at a time: a database that hangs must not hold more than one thread.
+            # One read at a time: a database that hangs must not hold more than one thread.
             await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
-        # However many names of keys strangers make up, the store is left in peace.
+        # Unknown key ids cannot flood the store with reads.
         await asyncio.sleep(self._read_at + _PAUSE_SECONDS - monotonic())
         began, loop = monotonic(), asyncio.get_running_loop()
         try:
@@ -78,7 +78,7 @@ class _LedgerKeys:
 
 
 class _Round:
-    """One reading of all ledgers, for everybody who came before it began."""
+    """One read of all ledgers, shared by all requests that arrived before it began."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -89,33 +89,33 @@ class _Round:
 
 
 class KnownKeys:
-    """The keys of all ledgers of a server.  It belongs to one event loop."""
+    """The keys of all ledgers of a server.  Bound to one event loop."""
 
     def __init__(self, desks: Iterable[Tenant]) -> None:
         served = {desk.forum.tenant: desk for desk in desks}
-        # A thread for each ledger: those that hang take none away from the others.
+        # One thread per ledger: databases that hang take none from the others.
         threads = ThreadPoolExecutor(len(served), "forum-keys")
         self._ledgers = {name: _LedgerKeys(desk, threads) for name, desk in served.items()}
         self._next: _Round | None = None
-        """The round that has not begun, which newcomers join."""
+        """The round that has not begun yet, which new requests join."""
         self._lock = asyncio.Lock()
 
     async def access(self, key: ApiKey, fresh_seconds: float) -> AccessState:
-        """Return the keys of the ledger that a key names; none where it is not known.
+        """Return the keys of the ledger that a key names; empty if the key is unknown.
 
-        Raises `StoreFailed` for a key that is not known while a ledger, whichever, cannot be read.
+        Raises `StoreFailed` for an unknown key while any ledger cannot be read.
         """
         own = self._ledgers.get(key.ledger)
         if own is not None and own.knows(key):
             return await own.check(fresh_seconds)
-        # A key that is not known may have been made now, so it is never judged from memory.
+        # An unknown key may have been created just now, so it is never judged by the cache.
         turn = self._join_round()
         await turn.begun.wait()
         if key.ledger in turn.reads:
             await _wait_for_first(turn.reads[key.ledger], turn.task)
         if own is not None and own.knows(key):
             return await own.check(fresh_seconds)
-        # All of them, and not only the one that the key names: the time must not tell it.
+        # Wait for all ledgers and not only for the named one: the timing must not reveal it.
         await _wait_for_first(turn.task)
         if not turn.is_complete:
             raise StoreFailed("reading keys", "a database of this server does not answer")
@@ -144,7 +144,7 @@ class KnownKeys:
                     for read, ledger in zip(reads.values(), self._ledgers.values(), strict=True)
                 )
         finally:
-            if self._next is turn:  # ended before it began: nobody else is to wait for it
+            if self._next is turn:  # cancelled before it began: no other request may join it
                 self._next = None
             turn.begun.set()
 
@@ -154,5 +154,5 @@ class KnownKeys:
 
 
 async def _wait_for_first(*tasks: asyncio.Task[None] | None) -> None:
-    """Wait until one of these has ended; whoever stops waiting ends none of them."""
+    """Wait until one of the tasks has ended; cancelling the wait cancels none of them."""
     await asyncio.wait({task for task in tasks if task}, return_when=asyncio.FIRST_COMPLETED)

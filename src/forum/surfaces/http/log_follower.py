@@ -1,7 +1,8 @@
-"""The end of a log, followed once for all who wait for something new in it.
+"""Follow the end of a log once, for all clients that wait for new entries.
 
-The event of an entry is its index, so whoever reconnects, here or to another process, says which
-was the last and misses none.  A follower reads the entries from the store; this only wakes it.
+An entry's event id is its index.  A client that reconnects, to this or to another process, sends
+the last index and misses no entry.  Clients read the entries from the store themselves; this module
+only wakes them.
 """
 
 import asyncio
@@ -17,30 +18,32 @@ from forum.tlog import Checkpoint, parse_checkpoint
 POLL_INTERVAL_S = 0.05
 _POLLS_PER_CHECKPOINT_READ = 10
 _KEEP_ALIVE_INTERVAL_S = 15.0
-"""How often something is sent where nothing happens, so that proxies keep the connection."""
+"""Interval of keep-alive messages on idle streams, so that proxies keep the connection open."""
 _ListenerT = TypeVar("_ListenerT")
 
 
 class LogFollower:
-    """Wakes those who wait for a run when entries of it get their indexes."""
+    """Wakes the listeners of a run when its entries get their indexes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._size: int | None = None
         self._listeners: dict[str, set[asyncio.Event]] = {}
         self.latest_checkpoint: Checkpoint | None = None
-        """The newest checkpoint, or one that was the newest a moment ago."""
+        """The newest checkpoint, possibly a moment old."""
         self.closed = False
 
     async def poll(self) -> None:
-        """Look at the log until cancelled."""
+        """Poll the log until cancelled."""
         for looks in count():
-            with suppress(StoreFailed):  # the database restarts: those who wait, wait
+            with suppress(StoreFailed):  # the database restarts: listeners keep waiting
                 if looks % _POLLS_PER_CHECKPOINT_READ == 0:
                     self.latest_checkpoint = await asyncio.to_thread(self._read_checkpoint)
                 if self._listeners:
                     self._wake(await asyncio.to_thread(self._find_changed_runs))
                 else:
+                    # Nothing is read without listeners; the next
+                    # poll with listeners then wakes all of them.
                     self._size = None
             await asyncio.sleep(POLL_INTERVAL_S)
 
@@ -49,31 +52,32 @@ class LogFollower:
         return parse_checkpoint(note) if note else None
 
     def close(self) -> None:
-        """Wake everybody for the last time: the process is about to end."""
+        """Wake all listeners for the last time: the process is about to exit."""
         self.closed = True
         self._wake(None)
 
     @contextmanager
     def subscribe(self, run: str) -> Iterator[asyncio.Event]:
-        """Give an event that is set whenever there is something new in a run.
+        """Yield an event that is set whenever a run has new entries.
 
-        Clear it, then read, then wait: what comes in between is not missed.
+        Clear it, then read, then wait: in this order no entry is missed.
         """
         with registered(self._listeners, run, asyncio.Event()) as event:
             yield event
 
     @property
     def listener_count(self) -> int:
-        """How many wait."""
+        """The number of listeners."""
         return sum(map(len, self._listeners.values()))
 
     def _find_changed_runs(self) -> set[str] | None:
-        """Return the runs that have got entries, or nothing if it may be any of them."""
+        """Return the runs with new entries, or None if it may be any run."""
         size, known = self._store.head().size, self._size
         runs = None
         if known is not None:
             runs = {peek_run(data) for data in self._store.entries(known, size) if data}
-        # Only now: where the store fails half-way, those who wait are woken the next time.
+        # Advanced only after the read succeeded: if the store fails
+        # in between, the next poll finds the same entries again.
         self._size = size
         return runs
 
@@ -85,7 +89,7 @@ class LogFollower:
 
 @contextmanager
 def registered(ears: dict[str, set[_ListenerT]], run: str, ear: _ListenerT) -> Iterator[_ListenerT]:
-    """Be among those who listen to a run, within the block."""
+    """Register a listener of a run during the block."""
     others = ears.setdefault(run, set())
     others.add(ear)
     try:
@@ -97,7 +101,7 @@ def registered(ears: dict[str, set[_ListenerT]], run: str, ear: _ListenerT) -> I
 
 
 async def wait_for_news(news: asyncio.Event) -> bool:
-    """Wait for something new; tell whether it came before one has to say that one is still here."""
+    """Wait for a change; return False when a keep-alive is due first."""
     try:
         async with asyncio.timeout(_KEEP_ALIVE_INTERVAL_S):
             return await news.wait()

@@ -1,4 +1,4 @@
-"""What a process counts of itself, in the text format of Prometheus."""
+"""Metrics of a server process, in the Prometheus text format."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -28,15 +28,15 @@ EVENT_STREAMS = Metric(
     "forum_event_streams", MetricType.GAUGE, "Clients that follow a run in this process."
 )
 SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS)
-"""What only servers tell."""
+"""Metrics that only servers have."""
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds."""
+"""In seconds."""
 
 
 @dataclass
 class HttpMetrics:
-    """Counts requests and how long they take."""
+    """Counts requests and their durations."""
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)
     buckets: dict[str, list[int]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class HttpMetrics:
         self.seconds[operation] += seconds
 
     def render(self, desk: Tenant) -> str:
-        """Return everything as Prometheus reads it: of the ledgers, only the one of who asks."""
+        """Return the metrics in the Prometheus text format; of the ledgers, only the caller's."""
         lines = (*self._requests(), *self._times(), *_ledger(desk))
         return "".join(f"{line}\n" for line in lines)
 

@@ -1,13 +1,13 @@
-"""OIDC bearer tokens: who is calling, in the words of an issuer, under the issuer's keys.
+"""Verify OIDC bearer tokens with the keys of their issuer.
 
-Before its signature holds, a token is asked for two things only: which of the issuer's keys is
-meant, and which algorithm.  The algorithm must be one that this very key is for (RFC 8725, 3.1), so
-that neither `none` nor a public key taken as a secret gets anywhere; keys and addresses that a
-token brings along (`jwk`, `jku`, `x5u`) are not looked at.  The library checks the signature, and
-the claims are checked here, against the time that the caller gives.
+Until its signature is verified, only two members of a token are used: the key id and the algorithm.
+The algorithm must be one that this very key is meant for (RFC 8725, section 3.1), so that neither
+`none` nor a public key used as an HMAC secret is accepted; keys and URLs inside a token (`jwk`,
+`jku`, `x5u`) are ignored.  The library checks the signature; the claims are checked here, against
+the time that the caller passes.
 
-Keys are believed for five minutes.  Who can keep us from the issuer gains no more than that for a
-key that was withdrawn; after it, nobody is let in until the issuer answers.
+Keys are cached for five minutes.  An attacker who blocks our access to the issuer can thus use a
+withdrawn key for at most that long; after that, all tokens are refused until the issuer answers.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _ALGORITHMS_BY_KEY_TYPE: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("EC", "P-384"): ("ES384",),
     ("OKP", "Ed25519"): ("EdDSA",),
 }
-"""What keys of each type and curve may sign with.  Secrets (`oct`) are no keys of an issuer."""
+"""Allowed algorithms for each key type and curve.  Symmetric keys (`oct`) are not accepted."""
 
 _ALGORITHMS: Final = tuple(name for names in _ALGORITHMS_BY_KEY_TYPE.values() for name in names)
 _SIGNATURES: Final = jwt.PyJWS(
@@ -53,17 +53,17 @@ _MAX_SUBJECT_LENGTH: Final = 255
 """OpenID Connect Core, section 2."""
 
 CLOCK_LEEWAY_S: Final = 60
-"""How far the clocks of the issuer and of this machine may be apart."""
+"""Allowed difference between the issuer's clock and ours."""
 
 JWKS_MAX_AGE_S: Final = 300
 UNKNOWN_KID_RETRY_DELAY_S: Final = 30
-"""How long an issuer is left alone, whatever names of keys strangers make up."""
+"""Delay between two fetches of the keys, so that unknown key ids cannot flood the issuer."""
 
 FAILURE_RETRY_DELAY_S: Final = 5
-"""How long an issuer is left alone that could not be asked while no keys are left."""
+"""Delay before the next fetch after a failed one, while no valid keys are cached."""
 
 LOOKUP_TIMEOUT_S: Final = 5.0
-"""For all of a look-up, however slowly it comes."""
+"""Time limit for a whole fetch, however slowly the response arrives."""
 
 
 # Settings
@@ -72,24 +72,24 @@ _SECTION: Final = "oidc"
 
 
 def _default_scope_map() -> Mapping[str, frozenset[Scope]]:
-    """Return what holds where an issuer calls our scopes as we do."""
+    """Return the mapping for an issuer that uses the names of our scopes."""
     return {scope.value: frozenset({scope}) for scope in Scope}
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Whose tokens are accepted, and what they are worth here."""
+    """An accepted issuer, and how its claims map to our scopes."""
 
     url: str
     audience: str
-    """What the issuer calls us.  A token for somebody else opens nothing here."""
+    """The audience that stands for this server; tokens for another audience are refused."""
     jwks_url: str = ""
-    """Where its keys are; where it says itself, if empty."""
+    """Where its keys are; if empty, the discovery document tells."""
     scopes_claim: str = "scope"
     scopes: Mapping[str, frozenset[Scope]] = field(default_factory=_default_scope_map)
-    """What each value of that claim allows.  Others allow nothing."""
+    """The scopes that each value of the claim grants; unknown values grant none."""
     ledger_claim: str = ""
-    """The claim that names the ledger; every token has it then."""
+    """The claim that names the ledger; if set, every token must have it."""
 
 
 class _OidcSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +104,7 @@ class _OidcSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_issuer(table: Mapping[str, Any]) -> Issuer:
-    """Read the section `[oidc]` of the project file."""
+    """Parse the section `[oidc]` of the project file.  Raises `BadSettings`."""
     told = read_section(_SECTION, table, _OidcSection)
     if not is_confidential_url(told.issuer) or "?" in told.issuer or "#" in told.issuer:
         raise _bad_setting(
@@ -134,16 +134,16 @@ def _bad_setting(why: str) -> BadSettings:
 
 @dataclass(frozen=True, slots=True)
 class OidcClaims:
-    """What a token says that holds."""
+    """The verified claims of a token."""
 
     subject: str
-    """Somebody, among those whom the issuer knows: the two together are a name."""
+    """Unique only together with the issuer."""
     issuer: str
     scopes: frozenset[Scope]
     expires: float
     """In seconds since 1970."""
     ledger: str | None = None
-    """The only ledger that it is for, where the issuer says so."""
+    """The only ledger that the token is valid for, if it names one."""
 
 
 class _JoseHeader(msgspec.Struct, frozen=True):
@@ -166,21 +166,21 @@ class _RegisteredClaims(msgspec.Struct, frozen=True):
 
 
 class OidcTokenVerifier:
-    """Checks tokens, and keeps the keys for that.  It belongs to one event loop."""
+    """Verifies tokens and caches the issuer's keys.  Bound to one event loop."""
 
     def __init__(self, issuer: Issuer, clock: Callable[[], float] = monotonic) -> None:
         self._issuer, self._clock = issuer, clock
         self._keys: Sequence[_VerificationKey] = ()
         self._fetched = self._tried = -inf
         self._failure: IssuerUnreachable | None = None
-        """Why the last look-up failed, if it did."""
+        """Why the last fetch failed, if it did."""
         self._refresh_task: asyncio.Task[None] | None = None
-        """The look-up that is under way: there is one at most."""
+        """The fetch in progress; there is at most one."""
 
     async def verify(self, token: str, now: float) -> OidcClaims:
-        """Return what a token says, at a time in seconds since 1970.
+        """Return the claims of a token that is valid at `now`, in seconds since 1970.
 
-        Raises `TokenRejected`, and `IssuerUnreachable` where that cannot be known.
+        Raises `TokenRejected`, or `IssuerUnreachable` if the keys cannot be fetched.
         """
         header = _parse_header(token)
         key = await self._find_key(header)
@@ -193,6 +193,7 @@ class OidcTokenVerifier:
     async def _find_key(self, header: _JoseHeader) -> jwt.PyJWK:
         if self._clock() - self._fetched >= JWKS_MAX_AGE_S:
             await self._refresh(FAILURE_RETRY_DELAY_S)
+        # An unknown key id may belong to a new key, so the keys are fetched again, within limits.
         named = _keys_with_id(self._keys, header.kid)
         if not named:
             await self._refresh(UNKNOWN_KID_RETRY_DELAY_S)
@@ -205,10 +206,10 @@ class OidcTokenVerifier:
         raise TokenRejected("its algorithm is not one that its key is for")
 
     async def _refresh(self, pause: float) -> None:
-        """Look up the keys, unless that was done just now.  Those who come meanwhile wait for it.
+        """Fetch the keys, unless that was done less than `pause` seconds ago.
 
-        The look-up is a task of its own: a client that hangs up does not end what others wait for,
-        nor can it have the issuer asked again and again by hanging up.
+        Concurrent callers share one fetch.  It is a separate task: a client that disconnects
+        neither cancels what others wait for, nor can it cause repeated fetches by disconnecting.
         """
         if self._refresh_task is None and self._clock() - self._tried >= pause:
             self._refresh_task = asyncio.create_task(self._fetch())
@@ -228,7 +229,7 @@ class OidcTokenVerifier:
 
 
 def _parse_header(token: str) -> _JoseHeader:
-    """Read what a token says of its signature, which is not to be believed yet."""
+    """Parse the header of a token, which is not trustworthy yet."""
     if len(token) > MAX_TOKEN_BYTES:
         raise TokenRejected(f"it is longer than {MAX_TOKEN_BYTES} characters")
     try:
@@ -241,7 +242,7 @@ def _parse_header(token: str) -> _JoseHeader:
 
 
 def _parse_claims(payload: bytes, issuer: Issuer, now: float) -> OidcClaims:
-    """Read what is signed, and check that it is said by the issuer, to us, and now."""
+    """Parse the signed claims and check issuer, audience and times.  Raises `TokenRejected`."""
     try:
         said = msgspec.json.decode(payload, type=_RegisteredClaims)
         others = msgspec.json.decode(payload, type=dict[str, Any])
@@ -313,14 +314,14 @@ class _DiscoveryDocument(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _VerificationKey:
-    """A key, made ready for each of its algorithms."""
+    """A key, prepared for each of its algorithms."""
 
     kid: str | None
     by_algorithm: Mapping[str, jwt.PyJWK]
 
 
 def _keys_with_id(keys: Sequence[_VerificationKey], kid: str | None) -> Sequence[_VerificationKey]:
-    """Return the keys of this name; there may be one of each type.  RFC 7517, 4.5."""
+    """Return the keys with this id; there may be one of each type (RFC 7517, section 4.5)."""
     if kid is not None:
         return [key for key in keys if key.kid == kid]
     if len(keys) > 1:
@@ -329,11 +330,12 @@ def _keys_with_id(keys: Sequence[_VerificationKey], kid: str | None) -> Sequence
 
 
 def _parse_key(told: object) -> _VerificationKey | None:
-    """Return a key for signatures; others may stand beside it and are passed over."""
+    """Return a signature key, or None for keys of other kinds, which a key set may contain."""
     try:
         jwk = msgspec.convert(told, _Jwk)
         fitting = _ALGORITHMS_BY_KEY_TYPE.get((jwk.kty, jwk.crv), ()) if jwk.use == "sig" else ()
         members = msgspec.to_builtins(jwk)
+        # A key that names its algorithm is used with no other.
         ready = {name: jwt.PyJWK(members, name) for name in fitting if jwk.alg in (None, name)}
     except (msgspec.ValidationError, jwt.PyJWTError):
         return None
@@ -341,7 +343,7 @@ def _parse_key(told: object) -> _VerificationKey | None:
 
 
 async def _fetch_keys(issuer: Issuer) -> Sequence[_VerificationKey]:
-    """Look the keys of an issuer up."""
+    """Fetch the keys of an issuer.  Raises `IssuerUnreachable`."""
     try:
         async with asyncio.timeout(LOOKUP_TIMEOUT_S):
             address = issuer.jwks_url or await _discover_jwks_url(issuer)
@@ -355,7 +357,7 @@ async def _fetch_keys(issuer: Issuer) -> Sequence[_VerificationKey]:
 
 
 async def _discover_jwks_url(issuer: Issuer) -> str:
-    """Ask an issuer where its keys are: OpenID Connect Discovery, section 4."""
+    """Return the URL of an issuer's keys: OpenID Connect Discovery, section 4."""
     address = f"{issuer.url.rstrip('/')}/.well-known/openid-configuration"
     found = await _fetch_document(address, _DiscoveryDocument)
     if found.issuer != issuer.url:
@@ -366,7 +368,7 @@ async def _discover_jwks_url(issuer: Issuer) -> str:
 
 
 async def _fetch_document(address: str, into: type[T]) -> T:
-    """Fetch a document."""
+    """Fetch and decode a document.  Raises `IssuerUnreachable`."""
     try:
         trusted = await asyncio.to_thread(_ssl_context)
         async with (
@@ -382,19 +384,20 @@ async def _fetch_document(address: str, into: type[T]) -> T:
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         why = str(error) or type(error).__name__
     except (ImportError, OSError, ValueError):
-        # Their text may quote the address of a proxy, with its password.
+        # The text of these errors may quote the URL of a proxy, including its password.
         why = "the proxy or the certificates that are set up here fail"
     raise IssuerUnreachable(address, why)
 
 
 class _DocumentRejected(Exception):
-    """An answer is not one that is read."""
+    """Raised for a response that is not accepted."""
 
 
 async def _read_body(response: httpx2.Response) -> bytes:
     if response.status_code != 200:
         raise _DocumentRejected(f"it answers with status {response.status_code}")
-    # What is compressed could be a thousand times as long as what we count; we ask for none.
+    # A compressed body could expand to a thousand times the
+    # size that we count.  The request accepts only `identity`.
     if response.headers.get("content-encoding", "identity") != "identity":
         raise _DocumentRejected("its answer is compressed, which nobody asked for")
     body = bytearray()
@@ -408,16 +411,16 @@ async def _read_body(response: httpx2.Response) -> bytes:
 def _make_client(address: str, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         verify=trusted,
-        # A proxy of the environment is for others than this machine.
+        # A proxy from the environment is meant for other hosts, not for this machine.
         trust_env=not is_loopback_url(address),
         timeout=httpx2.Timeout(LOOKUP_TIMEOUT_S),
         headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-        # Where an answer comes from was checked; where it is sent on to was not.
+        # Only the configured URL was checked; the target of a redirect was not.
         follow_redirects=False,
     )
 
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Return what knows the certificates of this machine; reading them holds up the loop."""
+    """Return a context with the system's CA certificates, cached because loading them is slow."""
     return httpx2.create_ssl_context()

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the declarations of the endpoints."""
+"""Generate the OpenAPI 3.1 document from the declarations of the endpoints."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ RFC 9457, and their `type` stays.
 
 
 def build_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """Return the document that describes these endpoints."""
+    """Return the document for these endpoints."""
     forms = [form for endpoint in endpoints for form in _schema_types(endpoint)]
     unique = list(dict.fromkeys([Details, *forms]))
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
@@ -28,6 +28,7 @@ def build_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         operation = _operation(endpoint, refs, components)
+        # `{path:path}` has a converter of Starlette's, which OpenAPI does not know.
         path = re.sub(r"{(\w+):\w+}", r"{\1}", endpoint.path)
         paths.setdefault(path, {})[endpoint.method.lower()] = operation
     return {
@@ -55,7 +56,7 @@ def build_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def _allow_decimal_numbers(schema: Any) -> None:  # noqa: ANN401  a schema, or a part of one
-    """Say that a decimal may be written as a number too, as it is read."""
+    """Declare that a decimal may also be written as a number, as the decoder accepts it."""
     if isinstance(schema, dict):
         if schema.get("format") == "decimal":
             schema["type"] = ["string", "number"]

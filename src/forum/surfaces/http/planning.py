@@ -1,4 +1,4 @@
-"""What would be done and by whom: routes, plans, models, lanes.  Nothing of it is recorded."""
+"""Endpoints that preview work: routes, plans, models and lanes.  They record nothing."""
 
 from msgspec.json import encode
 from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""What can go wrong for a client: problem details (RFC 9457), each with a type that stays."""
+"""Problem details for clients (RFC 9457), each with a stable type."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -51,7 +51,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ProblemError(Exception):
-    """A request ends with a problem."""
+    """Raised to end a request with a problem response."""
 
     def __init__(
         self, problem: ProblemType, detail: str = "", headers: Mapping[str, str] | None = None
@@ -92,14 +92,15 @@ _PROBLEM_BY_ERROR: dict[type[Exception], ProblemType] = {
 
 
 def problem_from_exception(error: Exception) -> ProblemError:
-    """Return what a client is told of an error; of those that are not ours, nothing."""
+    """Return the problem for an exception; unexpected errors reveal no details."""
     if isinstance(error, ProblemError):
         return error
     known = (_PROBLEM_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _PROBLEM_BY_ERROR)
     problem = next(known, ProblemType.BROKEN)
-    # What a database or a bug says may hold what a client must not see.
+    # The text of a database error or a bug may contain data that the client must not see.
     told = problem.status < 500 or isinstance(error, errors.BacklogFull | errors.TamperDetected)
-    # Of these it is not known whether it was done: whoever asks again may have it done twice.
+    # After these errors the request may have been carried
+    # out; a retry could do it twice, so none is suggested.
     unsure = isinstance(error, errors.StoreConnectionLost | TimeoutError)
     headers = {"Retry-After": "1"} if problem.status == 503 and not unsure else {}
     if isinstance(error, errors.CapReached):
@@ -108,7 +109,7 @@ def problem_from_exception(error: Exception) -> ProblemError:
 
 
 def problem_response(refusal: ProblemError, instance: str = "") -> Response:
-    """Return the response that a refusal is."""
+    """Return the response for a problem."""
     problem = refusal.problem
     details = Details(problem.type, problem.title, problem.status, refusal.detail, instance)
     content = msgspec.json.encode(details)

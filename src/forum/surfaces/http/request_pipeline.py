@@ -1,4 +1,4 @@
-"""What happens to every request, in this order: host, key, rate, query, body, handler, answer."""
+"""The steps of every request, in this order: host, key, rate, query, body, handler, response."""
 
 import asyncio
 import inspect
@@ -31,35 +31,35 @@ from forum.surfaces.http.problems import (
 from forum.surfaces.logs import LOG, format_error_line
 
 MAX_INLINE_BODY_BYTES = 4_096
-"""Up to how many bytes a body is read on the event loop: that takes less than 0.1 ms."""
+"""Bodies up to this size are parsed on the event loop, which takes less than 0.1 ms."""
 _MAX_QUERY_BYTES = 2_048
-"""How many bytes a query may have: one of 60,000 takes 40 ms to read on the event loop."""
+"""Maximum length of a query string: parsing 60,000 bytes would block the event loop for 40 ms."""
 BODY_TIMEOUT_S = 20.0
-"""How long a client may take to send a body."""
+"""Time limit for receiving a body."""
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
-"""What was recorded is untrusted: no browser may take it for a page."""
+"""Recorded content is untrusted: no browser may interpret it as a page."""
 
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
-"""What a route calls."""
+"""The callable behind a route."""
 
 
 def make_request_handler(
     endpoint: Endpoint, door: Authenticator, metrics: HttpMetrics, most_bytes: int
 ) -> RequestHandler:
-    """Return what answers the requests of one operation."""
+    """Return the handler for the requests of one operation."""
 
     async def answer(request: Request) -> Response:
         begun = monotonic()
         try:
             response = await _answer(request)
         except ClientDisconnect:
-            response = Response(status_code=499)  # nobody reads it; the measure counts it
+            response = Response(status_code=499)  # no client receives it; counted in the metrics
         except Exception as error:  # noqa: BLE001  told to the client, and to the operator
             _log_error(endpoint, error)
             response = (endpoint.voice or _problem_from_error)(error, request.url.path)
@@ -78,6 +78,8 @@ def make_request_handler(
                 endpoint, RequestContext(request, desk, principal, query, body, size)
             )
         if isinstance(made, StreamingResponse):
+            # The handler's timeout ends here, but a stream may last for
+            # days: authorization is checked again while it is sent.
             made.body_iterator = door.reauthorize_stream(request, endpoint, made.body_iterator)
         return _to_response(made, endpoint)
 
@@ -85,16 +87,16 @@ def make_request_handler(
 
 
 async def _call_handler(endpoint: Endpoint, visit: RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
-    """Have it done, in a thread where that may wait for something."""
+    """Call the handler; in a thread if it is not a coroutine, because it may block."""
     if endpoint.idempotent:
-        read_idempotency_key(visit.request)  # refused even where nobody would look at it
+        read_idempotency_key(visit.request)  # validated even if the handler does not use it
     if inspect.iscoroutinefunction(endpoint.handle):
         return await endpoint.handle(visit)
     return await run_in_threadpool(lambda: _to_response(endpoint.handle(visit), endpoint))
 
 
 def _head_only(response: StreamingResponse) -> Response:
-    """Return the head of a response alone: nothing more is sent, so nothing is waited for."""
+    """Return a response without its body, so that a HEAD request waits for no content."""
     head = Response(None, response.status_code)
     head.raw_headers = response.raw_headers
     return head
@@ -128,7 +130,7 @@ def _parse_query(request: Request, endpoint: Endpoint) -> Any:  # noqa: ANN401  
 
 
 async def _parse_body(request: Request, endpoint: Endpoint, most: int) -> tuple[Any, int]:
-    """Return the body in its form, and how many bytes it has."""
+    """Return the decoded body and its size in bytes."""
     if endpoint.body is None:
         return None, 0
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -150,8 +152,10 @@ def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request, as far as it comes in time and is not too much."""
+    """Return the body of a request.  Raises `ProblemError` if it is too large or too slow."""
     if int(request.headers.get("content-length") or 0) > most:
+        # Content-Length may be absent (chunked) or false,
+        # so the received bytes are counted as well.
         raise ProblemError(ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"})
     data = bytearray()
     try:
@@ -172,6 +176,6 @@ def _problem_from_error(error: Exception, path: str) -> Response:
 
 
 def _log_error(endpoint: Endpoint, error: Exception) -> None:
-    """Write down what a client is not told."""
+    """Log an internal error, whose details the client does not see."""
     if problem_from_exception(error).problem.status == ProblemType.BROKEN.status:
         LOG.error("%s failed: %s", endpoint.name, format_error_line(error))

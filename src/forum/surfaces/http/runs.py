@@ -1,4 +1,4 @@
-"""Runs: taken on, listed, looked at, stopped, forked; and what waits for a person in them."""
+"""Endpoints for runs and gates: submit, list, show, cancel, resume and fork runs; decide gates."""
 
 from typing import Annotated
 
@@ -85,7 +85,8 @@ async def create_run(visit: RequestContext) -> Response:
     desk, form, actor = visit.desk, visit.body, visit.principal.name
     check_gate_authority(form.gates, visit.principal.scopes)
     if _is_small(visit) and desk.staff.is_cheap(ask := request_from_form(form)):
-        # On the loop, where it takes less than to change threads: very many come in at once.
+        # On the event loop: for small requests this is cheaper
+        # than a change of threads, and many may arrive at once.
         await desk.admission.wait_for_slot()
         order, past = desk.staff.make_run_request(ask), desk.log_follower.latest_checkpoint
         return _accepted_run(
@@ -96,7 +97,7 @@ async def create_run(visit: RequestContext) -> Response:
 
 
 def _is_small(visit: RequestContext) -> bool:
-    """Tell whether a request is taken on in less than a millisecond, whatever it says.
+    """Return whether a request is accepted in less than a millisecond, whatever its content.
 
     `tests/surfaces/test_limits.py` measures the most expensive one.
     """
@@ -188,6 +189,7 @@ def _replace_gated_content(visit: RequestContext) -> GateEditForm:
         raise Malformed("text", f"a lone surrogate at {error.start}") from None
     actor = visit.principal.name
     if form.subject == "plan":
+        # Otherwise the acceptance criteria of an edited plan could get around the tool permissions.
         check_tool_permissions(
             read_new_plan(shown).all_tasks, visit.desk.forum.read_run_context(run).policy
         )

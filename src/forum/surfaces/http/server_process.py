@@ -1,4 +1,4 @@
-"""The process that serves: its socket, its time limits, and how it ends."""
+"""The server process: its socket, its timeouts and its shutdown."""
 
 import asyncio
 import logging
@@ -21,25 +21,25 @@ from forum.surfaces.http.application import ServerExtension, make_app, startup_e
 from forum.surfaces.http.auth import ServerConfig
 
 HEADER_TIMEOUT_S = 10.0
-"""How long a client may take to say what it wants."""
+"""Time limit for receiving the head of a request."""
 STALL_TIMEOUT_S = 60.0
-"""How long it may read nothing of what waits for it."""
+"""How long a client may accept no data while data is pending."""
 DRAIN_TIMEOUT_S = 10
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _MAX_HEADER_BYTES = 64 << 10
 _MAX_HEADER_LINES = 100
-"""How many headers a request may have: reading 16,000 of them takes 70 ms on the event loop."""
+"""Maximum number of header lines: parsing 16,000 of them takes 70 ms on the event loop."""
 _MAX_CONNECTIONS = 2000
 _RESERVED_FILES = 256
-"""How many files a process needs besides its connections: databases, their logs, its own pipes."""
+"""Files that a process needs besides its connections: databases, their logs, its own pipes."""
 
-# A line for each piece that a client does not take any more: clients could fill a disk with them.
+# asyncio warns about every write to a closed connection: clients could fill the disk with it.
 logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where clients come in."""
+    """The address that clients connect to."""
 
     host: str
     port: int
@@ -48,29 +48,29 @@ class ListenAddress:
 
 
 class TimeoutH11Protocol(H11Protocol):
-    """HTTP/1.1 with a client that has to say in time what it wants, and to take what it gets."""
+    """HTTP/1.1 with timeouts for slow senders (slowloris) and slow readers."""
 
     waiting: asyncio.TimerHandle | None = None
-    """Until when the client may say something."""
+    """Timer that closes the connection unless a request arrives."""
     _header_lines = 0
-    """How many lines of the next request's head have come."""
+    """Header lines received of the next request."""
     _watching: asyncio.TimerHandle | None = None
-    """Until when it may read something."""
+    """Timer that aborts the connection unless the client reads."""
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401  as uvicorn has it
-        """Begin to wait."""
+        """Start the header timer."""
         super().connection_made(transport)
         self._evict_idle_connection()
         self._start_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Cancel all timers."""
         self._cancel_header_timer()
         self._cancel_stall_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Wait no longer once a request is whole; what has come of it does not count."""
+        """Process received data; only a complete request head stops the header timer."""
         if self.conn.their_state is h11.IDLE and self._has_too_many_headers(data):
             self.send_400_response("Too many headers.")
             return
@@ -80,12 +80,12 @@ class TimeoutH11Protocol(H11Protocol):
         self._update_timers()
 
     def _has_too_many_headers(self, data: bytes) -> bool:
-        """Count the headers of the next request that come with this, before they are read."""
+        """Count the header lines of the next request in this data, before they are parsed."""
         self._header_lines += data.partition(b"\r\n\r\n")[0].count(b"\n")
         return self._header_lines > _MAX_HEADER_LINES
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is here already."""
+        """Wait for the next request, unless it was pipelined."""
         self._header_lines = 0
         if self._has_too_many_headers(self.conn.trailing_data[0]):
             self.transport.close()
@@ -93,8 +93,9 @@ class TimeoutH11Protocol(H11Protocol):
         self._update_timers()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; where an answer has begun, only by hanging up."""
-        # What is still being made has nobody to go to, and must not be sent behind a refusal.
+        """Refuse invalid HTTP; if a response has begun, only close the connection."""
+        # The response in progress has no recipient any
+        # more, and must not be sent after the refusal.
         if self.cycle is not None:
             self.cycle.disconnected = True
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -103,22 +104,22 @@ class TimeoutH11Protocol(H11Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """Watch a client for which more waits than it reads."""
+        """Watch a client that reads more slowly than we write."""
         super().pause_writing()
         self._start_stall_timer()
 
     def resume_writing(self) -> None:
-        """Trust it again; one that is to go is watched until it is gone."""
+        """Stop watching; a connection that is closing is watched until it is closed."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._cancel_stall_timer()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Let a client go that does not come back."""
+        """Close a connection whose client sends no further request."""
         self.close_gracefully()
 
     def _update_timers(self) -> None:
-        """See whose turn it is."""
+        """Start or stop the timers according to the state of the connection."""
         if self.transport.is_closing():
             self._cancel_header_timer()
             self._start_stall_timer()
@@ -133,13 +134,13 @@ class TimeoutH11Protocol(H11Protocol):
         return cycle is not None and not cycle.response_complete
 
     def _close_if_ambiguous_length(self) -> None:
-        """Take nothing more from whoever says in two ways how long a request is."""
-        # RFC 9112 section 6.1: what follows may be a request that somebody else has smuggled in.
+        """Close the connection after a request with two contradicting lengths."""
+        # RFC 9112, section 6.1: the bytes that follow may be a smuggled request.
         if {b"content-length", b"transfer-encoding"} <= {name for name, _ in self.headers}:
             self.cycle.keep_alive = False
 
     def _evict_idle_connection(self) -> None:
-        """Let the one go that has said nothing for the longest time, where too many are here."""
+        """Close the connection that has been idle for longest, if there are too many."""
         if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
             return
         idle = {
@@ -150,7 +151,8 @@ class TimeoutH11Protocol(H11Protocol):
         if idle:
             longest = min(idle, key=idle.__getitem__)
             longest.close_gracefully()
-            # It is lost a moment later: until then, nobody is to be turned away because of it.
+            # The connection is lost only a moment later;
+            # until then it must not count against the limit.
             self.connections.discard(longest)
 
     def _start_header_timer(self) -> None:
@@ -163,21 +165,21 @@ class TimeoutH11Protocol(H11Protocol):
             self.waiting = None
 
     def close_gracefully(self) -> None:
-        """Let the client go, as soon as it has what was said to it."""
+        """Close the connection after pending data was sent."""
         self._cancel_header_timer()
         if not self.transport.is_closing():
             self.transport.close()
         self._start_stall_timer()
 
     def _start_stall_timer(self) -> None:
-        """See to it that what waits for the client becomes less."""
+        """Start the timer that checks whether pending data decreases."""
         left = self._unsent_bytes()
         if left and self._watching is None:
             loop = asyncio.get_running_loop()
             self._watching = loop.call_later(STALL_TIMEOUT_S, self._check_stall, left)
 
     def _unsent_bytes(self) -> int:
-        """Return how much waits; of TLS that is about to end, nothing, for asyncio ends that."""
+        """Return the pending bytes; 0 while TLS closes, for which asyncio has its own timeout."""
         ending = self.scheme == "https" and self.transport.is_closing()
         return 0 if ending else self.transport.get_write_buffer_size()
 
@@ -186,7 +188,7 @@ class TimeoutH11Protocol(H11Protocol):
         if self._unsent_bytes() < left:
             self._start_stall_timer()
         else:
-            self.transport.abort()  # to close would be to wait until it has read everything
+            self.transport.abort()  # close() would wait until all pending data is read
 
     def _cancel_stall_timer(self) -> None:
         if self._watching is not None:
@@ -196,7 +198,7 @@ class TimeoutH11Protocol(H11Protocol):
 
 @contextmanager
 def _muted_uvicorn_log() -> Iterator[None]:
-    """Keep uvicorn from logging the traceback of an error that is raised again."""
+    """Suppress uvicorn's traceback of an error that is raised again."""
     logger = logging.getLogger("uvicorn.error")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -207,7 +209,7 @@ def _muted_uvicorn_log() -> Iterator[None]:
 
 
 class _UvicornServer(uvicorn.Server):
-    """A server that lets its followers go before it waits for them."""
+    """A server that ends event streams before it waits for open connections."""
 
     def __init__(
         self,
@@ -221,9 +223,9 @@ class _UvicornServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take SIGTERM and Ctrl-C for the wish to end: who ends as wished has not failed."""
-        # By the loop, which is woken in whichever thread the system delivers the signal, and not
-        # in a handler that interrupts the loop anywhere.
+        """Handle SIGTERM and Ctrl-C as a normal shutdown with exit status 0."""
+        # The event loop's own handler is used: it wakes the loop in whichever thread the signal is
+        # delivered, and does not interrupt it at an arbitrary point.
         loop = asyncio.get_running_loop()
         handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
         for number in _STOP_SIGNALS:
@@ -236,7 +238,7 @@ class _UvicornServer(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
-        """Say where it listens once it does."""
+        """Report the address once the server listens."""
         try:
             with _muted_uvicorn_log():
                 await super().startup(sockets)
@@ -246,14 +248,14 @@ class _UvicornServer(uvicorn.Server):
         self._begun(host, port)
 
     async def shutdown(self, sockets: Any = None) -> None:  # noqa: ANN401  as uvicorn has it
-        """End event streams, then wait for what is left."""
+        """End event streams, then wait for the remaining connections."""
         for desk in self._house.desks:
             desk.log_follower.close()
         await super().shutdown(sockets)
 
 
 def _raise_connection_limit() -> int:
-    """Return how many connections there may be, after asking the system for as many."""
+    """Raise the limit for open files, and return the number of connections that it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_CONNECTIONS + _RESERVED_FILES
     granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -275,8 +277,8 @@ def run_server(
         app,
         http=TimeoutH11Protocol,
         ws="none",
-        log_config=None,  # it logs to where everything of this process does
-        log_level="error",  # its warnings are about clients, who could fill a disk with them
+        log_config=None,  # uses the log of this process
+        log_level="error",  # its warnings are caused by clients, who could fill the disk
         access_log=False,
         server_header=False,
         date_header=True,
@@ -306,7 +308,7 @@ def run_server(
         else:
             say("clients show a key, or on this machine: Authorization: Bearer $(forum token)")
 
-    # Before the ledgers are opened: a port that cannot be had is found out at once.
+    # Bound before the ledgers are opened, so that a port in use is reported immediately.
     sockets = bind_sockets(at.host, at.port)
     server = _UvicornServer(config, house, app, begun)
     server.run(sockets)

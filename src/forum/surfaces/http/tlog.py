@@ -1,7 +1,7 @@
-"""The log as others read it: checkpoint, tiles and entry bundles (C2SP tlog-tiles).
+"""The log for auditors: checkpoint, tiles and entry bundles (C2SP tlog-tiles).
 
-Nothing is served that the newest signed checkpoint does not cover: a hash that nobody has signed
-could be another one tomorrow, and caches would keep it.
+Only data covered by the newest signed checkpoint is served: an unsigned hash could still change,
+and caches would keep the old one.
 """
 
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def _read_path(read: Callable[[str], T], path: str) -> T:
 
 
 def _require_signed(reader: Reader, size: int) -> None:
-    """Refuse what stands beyond this many entries, unless they are signed."""
+    """Raise `ProblemError` (404) unless this many entries are covered by the signed checkpoint."""
     note = reader.checkpoint()
     signed = parse_checkpoint(note).size if note else 0
     if size > signed:
@@ -85,7 +85,7 @@ def _require_signed(reader: Reader, size: int) -> None:
 
 
 def _not_found(why: str) -> ProblemError:
-    # It may be there in a second: no cache is to remember that it was not.
+    # The tile may exist a second later, so no cache may keep this response.
     return ProblemError(ProblemType.NOT_FOUND, why, dict(NO_STORE))
 
 
@@ -105,7 +105,7 @@ TLOG = (
         "The newest signed checkpoint (C2SP tlog-checkpoint)", get_checkpoint,
         reply=_TEXT, also=NOT_MODIFIED, problems=(ProblemType.NOT_FOUND,), tag="tlog",
     ),
-    # Before the tiles: `entries` is no level.
+    # Before the tiles, because `entries` would match as a level.
     Endpoint(
         "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", READERS,
         "An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)", get_entries,

@@ -1,4 +1,4 @@
-"""One attempt to tell somebody something: a POST, and what its status means."""
+"""One webhook delivery attempt: a POST request, and the interpretation of its status."""
 
 import asyncio
 import ssl
@@ -22,12 +22,12 @@ _MAX_RETRY_AFTER_S: Final = 86_400
 
 @asynccontextmanager
 async def open_client(webhook: Webhook) -> AsyncIterator[httpx2.AsyncClient]:
-    """Keep a client for a receiver."""
+    """Open an HTTP client for a receiver.  Raises `BadSettings`."""
     try:
         trusted = await asyncio.to_thread(_ssl_context, webhook.url)
         client = _make_client(webhook, trusted)
     except (ImportError, OSError, ValueError):
-        # Their text may quote the address of a proxy, with its password.
+        # The text of these errors may quote the URL of a proxy, including its password.
         why = "the proxy or the certificates that are set up here fail"
         raise BadSettings(f"webhook {webhook.name}", why) from None
     async with client:
@@ -37,12 +37,12 @@ async def open_client(webhook: Webhook) -> AsyncIterator[httpx2.AsyncClient]:
 async def post_message(
     client: httpx2.AsyncClient, webhook: Webhook, secrets: Sequence[bytes], message: WebhookMessage
 ) -> DeliveryResult:
-    """Send a message once, and return what the receiver makes of it."""
+    """Send a message once and return the result."""
     headers = message.signed_headers(secrets, now() // 1_000_000)
     try:
         async with asyncio.timeout(webhook.timeout_seconds):
             request = client.stream("POST", webhook.url, headers=headers, content=message.body)
-            async with request as response:  # nobody reads what it says beside its status
+            async with request as response:  # the response body is ignored
                 return _result_from_status(response.status_code, response.headers)
     except TimeoutError:
         code = "timeout"
@@ -58,6 +58,7 @@ async def post_message(
 def _result_from_status(status: int, headers: httpx2.Headers) -> DeliveryResult:
     if 200 <= status < 300:
         return DeliveryResult(Outcome.OK, str(status))
+    # 410 Gone: the receiver wants no more messages (Standard Webhooks).
     if status == 410:
         return DeliveryResult(Outcome.DENIED, str(status))
     return DeliveryResult(
@@ -66,7 +67,7 @@ def _result_from_status(status: int, headers: httpx2.Headers) -> DeliveryResult:
 
 
 def _parse_retry_after(told: str) -> int:
-    """Return for how many seconds a receiver wants to be left alone: RFC 9110, 10.2.3."""
+    """Return the requested delay in seconds (Retry-After, RFC 9110, section 10.2.3)."""
     if told.isascii() and told.isdigit():
         return min(int(told[:12]), _MAX_RETRY_AFTER_S)
     try:
@@ -80,17 +81,17 @@ def _parse_retry_after(told: str) -> int:
 def _make_client(webhook: Webhook, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         verify=trusted,
-        # A proxy of the environment is for others than this machine.
+        # A proxy from the environment is meant for other hosts, not for this machine.
         trust_env=not is_loopback_url(webhook.url),
         timeout=httpx2.Timeout(webhook.timeout_seconds),
         headers={"User-Agent": "forum-webhooks", "Accept-Encoding": "identity"},
-        # A message goes where it was meant to go.
+        # Messages go only to the configured URL.
         follow_redirects=False,
     )
 
 
 def _ssl_context(url: str) -> ssl.SSLContext:
-    """Return what knows the certificates of this machine, where any are needed."""
+    """Return a TLS context, with the system's CA certificates only if the URL needs them."""
     if url.lower().startswith("https:"):
         return httpx2.create_ssl_context()
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,8 +1,8 @@
-"""Tells those outside what happens in a log: at least once, from any number of processes.
+"""Deliver webhooks for log entries: at least once, from any number of processes.
 
-The log is the queue.  What is to be told is found by following it, and what was told is recorded in
-it; nothing depends on the memory of a process.  Who makes an attempt is decided by who records it
-first, so that processes share the work without knowing each other.
+The log is the queue.  Pending events are found by following it, and deliveries are recorded in it,
+so nothing depends on the memory of a process.  An attempt is made by the process that records it
+first; thus processes share the work without knowing each other.
 """
 
 import asyncio
@@ -33,38 +33,38 @@ from forum.tlog import Hash
 from forum.work import AcceptedFacts
 
 MAX_CONCURRENT_DELIVERIES: Final = 8
-"""How many attempts one process makes at a time, for each endpoint."""
+"""Maximum number of concurrent attempts per endpoint, in one process."""
 MAX_OPEN_DELIVERIES: Final = 1000
-"""Where so many wait to be told again, the rest wait in the log."""
+"""Above this number of unfinished deliveries, new events wait in the log."""
 POLL_INTERVAL_S: Final = 0.25
 DRAIN_TIMEOUT_S: Final = 5.0
 _PAGE: Final = 1000
 _ACCEPTED_WITHIN: Final = 4
-"""Among how many entries of a run the one is that accepts it."""
+"""Number of entries at the start of a run among which its acceptance is found."""
 _EVENT_BY_KIND: Final = {
     b"run.close/1": WebhookEvent.RUN_ENDED,
     b"gate.open/1": WebhookEvent.GATE_OPENED,
 }
 _RETRYABLE_ERRORS = (StoreFailed, BacklogFull)
-"""A database that restarts, a log that cannot keep up: look again."""
+"""Transient errors (a database restart, a full backlog); the next poll tries again."""
 
 
 class WebhookSender:
-    """Tells one endpoint what happens in one log."""
+    """Delivers the events of one log to one endpoint."""
 
     def __init__(self, forum: Forum, webhook: Webhook, secrets: Sequence[bytes]) -> None:
         self._forum, self.webhook, self._secrets = forum, webhook, secrets
         self._strand = webhook_strand(webhook)
         self._state = DeliveryState()
         self._next_index = 0
-        """Before this index there is nothing that was not taken up."""
+        """All events before this index were claimed."""
         self._newest_claimed = ""
-        """The entry behind which that is, at least."""
+        """The newest claimed entry, from which `_next_index` was last derived."""
         self._wake = asyncio.Event()
         self._stopping = False
 
     def start_at_log_end(self) -> None:
-        """Let a new endpoint begin at the end of the log."""
+        """Record the end of the log as the starting point of a new endpoint."""
         self._refresh_state()
         while not self._state.length:
             ledger = self._forum.ledger
@@ -75,7 +75,7 @@ class WebhookSender:
             self._refresh_state()
 
     async def run(self) -> None:
-        """Tell what there is to tell, until stopped."""
+        """Deliver events until stopped."""
         async with open_client(self.webhook) as client, asyncio.TaskGroup() as group:
             under_way: set[asyncio.Task[None]] = set()
             while not self._stopping:
@@ -86,20 +86,21 @@ class WebhookSender:
                         task = group.create_task(self._deliver(client, errand))
                         under_way.add(task)
                         task.add_done_callback(under_way.discard)
+                        # A slot is free: look for more work at once.
                         task.add_done_callback(lambda _: self._wake.set())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_INTERVAL_S):
                         await self._wake.wait()
 
     def stop(self) -> None:
-        """Begin nothing new."""
+        """Start no new attempts."""
         self._stopping = True
         self._wake.set()
 
-    # What there is to tell
+    # Selecting
 
     def _claim_due(self, room: int) -> list[PendingDelivery]:
-        """Choose what is told now, and record it; nothing if somebody else was faster."""
+        """Claim deliveries for this process; return none if another process was faster."""
         self._refresh_state()
         if self._state.stopped or not room:
             return []
@@ -109,8 +110,10 @@ class WebhookSender:
     def _record_attempts(self, chosen: Sequence[PendingDelivery]) -> bool:
         strand = self._forum.ledger.open_strand_at_end(LOG_RUN, self._strand)
         if strand.length != self._state.length:
-            return False  # what was added since may be the very thing
+            return False  # the entries added since may claim the same events
         try:
+            # Recorded before any request is sent, and exclusively: a process that adopted the claim
+            # of another would send the same message a second time.
             strand.append_exclusive(
                 *(webhook_state.draft_attempt(self.webhook, errand) for errand in chosen)
             )
@@ -119,7 +122,7 @@ class WebhookSender:
         return True
 
     def _refresh_state(self) -> None:
-        """Take in what was recorded since, here or elsewhere."""
+        """Apply the entries of the strand that were recorded since, by any process."""
         store, told = self._forum.store, self._state
         for data in store.read_strand(LOG_RUN, self._strand, told.length):
             told.apply_entry(self._forum.ledger.kinds.read(data))
@@ -129,7 +132,7 @@ class WebhookSender:
             self._newest_claimed = told.newest
 
     def _select_due(self, room: int) -> list[PendingDelivery]:
-        """Return what is new and what is due again, in turns: neither holds up the other."""
+        """Return new and due deliveries alternately, so that neither delays the other."""
         at = self._forum.store.now()
         waiting = self._state.open.values()
         due = sorted((e for e in waiting if e.is_due(self.webhook, at)), key=lambda e: e.at)
@@ -138,7 +141,7 @@ class WebhookSender:
         return [replace(e, attempts=e.attempts + 1, code="") for e in islice(both, room)]
 
     def _find_new_events(self, most: int) -> list[PendingDelivery]:
-        """Follow the log; what is found and not taken up is found again."""
+        """Scan the log for new events; those that are not claimed are found again next time."""
         store, found, first = self._forum.store, list[PendingDelivery](), None
         size, start = store.head().size, self._next_index
         while start < size and len(found) < most:
@@ -149,11 +152,13 @@ class WebhookSender:
                     first = index if first is None else first
                     found.append(PendingDelivery(leaf_of(data).hex(), event))
             start = stop
+        # Stop in front of the first event: the claim may
+        # fail, and then the scan must find it again.
         self._next_index = start if first is None else first
         return found[:most]
 
     def _event_for(self, data: bytes) -> WebhookEvent | None:
-        """Return what an entry is to those who want to be told of it."""
+        """Return the event that an entry stands for, or None if the endpoint does not want it."""
         event = _EVENT_BY_KIND.get(peek_kind(data))
         if event not in self.webhook.events:
             return None
@@ -162,7 +167,7 @@ class WebhookSender:
         return event
 
     def _is_top_level_run(self, run: str) -> bool:
-        """Tell whether somebody has submitted a run; one within another is that one's business."""
+        """Return whether a run was submitted by a client; runs within a run are not announced."""
         ledger = self._forum.ledger
         for data in islice(ledger.store.read_strand(run, MAIN_STRAND), _ACCEPTED_WITHIN):
             facts = ledger.kinds.read(data).facts
@@ -170,10 +175,10 @@ class WebhookSender:
                 return not facts.parent_run
         return False
 
-    # Telling it
+    # Sending
 
     async def _deliver(self, client: httpx2.AsyncClient, errand: PendingDelivery) -> None:
-        # What cannot be recorded, or read, was told or not: as after a crash, it is told again.
+        # If the outcome cannot be recorded, the delivery is repeated, as after a crash.
         with suppress(*_RETRYABLE_ERRORS):
             message = await asyncio.to_thread(self._build_message, errand)
             answer = await post_message(client, self.webhook, self._secrets, message)
@@ -185,16 +190,16 @@ class WebhookSender:
 
 
 def make_webhook_senders(forum: Forum, environ: Mapping[str, str]) -> list[WebhookSender]:
-    """Return who tells what happens in a ledger, as its project file says."""
+    """Return the senders for the webhooks in a ledger's project file."""
     webhooks = read_webhooks(forum.settings.doors.get("webhooks", {}))
     return [WebhookSender(forum, webhook, read_secrets(webhook, environ)) for webhook in webhooks]
 
 
 @asynccontextmanager
 async def deliver_webhooks(couriers: Sequence[WebhookSender]) -> AsyncIterator[None]:
-    """Have everybody told who wants to be, until the end of the block."""
+    """Run all webhook senders until the end of the block."""
     for courier in couriers:
-        # Before anything can be asked for: a run that ends at once is told of.
+        # Before the first request can arrive: otherwise the end of a short run would be missed.
         await asyncio.to_thread(courier.start_at_log_end)
     tasks = [asyncio.create_task(c.run(), name=f"webhooks.{c.webhook.name}") for c in couriers]
     for task in tasks:
@@ -208,7 +213,7 @@ async def deliver_webhooks(couriers: Sequence[WebhookSender]) -> AsyncIterator[N
 
 
 async def _drain(tasks: Sequence["asyncio.Task[None]"]) -> None:
-    """Let attempts end that are under way, but not for long; another process makes them again."""
+    """Wait briefly for attempts in progress; another process repeats those that are cut off."""
     late = (await asyncio.wait(tasks, timeout=DRAIN_TIMEOUT_S))[1] if tasks else set()
     for task in late:
         task.cancel()
@@ -216,7 +221,7 @@ async def _drain(tasks: Sequence["asyncio.Task[None]"]) -> None:
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
-    """Write down why somebody is not told any more."""
+    """Log why a sender ended."""
     error = None if task.cancelled() else task.exception()
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

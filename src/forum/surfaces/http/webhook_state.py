@@ -1,10 +1,10 @@
-"""What somebody outside was told: one strand of the log's own run for each endpoint.
+"""The recorded state of webhook deliveries: one strand of the log's own run for each endpoint.
 
-It begins where the log ended when the endpoint was first heard of.  Then each attempt is two
-entries: before it, that it is made; after it, what came of it.  The first of these is a claim: of
-all processes that serve a ledger, the one that takes the position makes the attempt.  One that is
-stopped in between leaves an attempt of which nothing is known; after a while it is made again, with
-the same id.  So nothing is lost, and what is told twice can be recognised.
+The strand begins with the end of the log at the time when the endpoint was first configured.  Then
+each attempt is two entries: one before it, and one after it with the outcome.  The first of these
+is a claim: of all processes that serve a ledger, the one whose append succeeds makes the attempt.
+If a process stops between the two entries, the outcome is unknown, and after a while the attempt is
+repeated with the same id.  So no event is lost, and receivers can recognize duplicates.
 """
 
 from dataclasses import dataclass, field
@@ -22,23 +22,24 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PendingDelivery:
-    """An entry that somebody is to be told of."""
+    """An event that is to be delivered, and the state of its last attempt."""
 
     entry: str
     event: str
     attempts: int = 0
     code: str = ""
-    """What came of the last attempt; nothing while it is being made."""
+    """The result of the last attempt; empty while it is in progress."""
     at: int = 0
-    """When that was recorded."""
+    """When that was recorded, in microseconds."""
 
     def is_due(self, webhook: Webhook, now: int) -> bool:
-        """Tell whether somebody has to make the next attempt."""
+        """Return whether the next attempt is due."""
         return now >= self.at + _SECOND * self._retry_delay(webhook)
 
     def _retry_delay(self, webhook: Webhook) -> int:
         if not self.code:
-            # An attempt ends within the time for it.  Whoever has not told by twice that is gone.
+            # An attempt ends within its timeout.  After twice that time without an outcome, the
+            # process that made it is considered dead.
             return 2 * webhook.timeout_seconds
         delays = webhook.retry_seconds
         usual = delays[min(self.attempts, len(delays)) - 1] if delays else 0
@@ -47,30 +48,30 @@ class PendingDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     outcome: Outcome
-    """Indeterminate, if it is worth another one."""
+    """Indeterminate if the attempt should be repeated."""
     code: str
     pause: int = 0
-    """For how many seconds the receiver wants to be left alone."""
+    """Requested delay before the next attempt, in seconds (Retry-After)."""
 
 
 @dataclass(slots=True)
 class DeliveryState:
-    """What the entries of one strand tell."""
+    """The state of an endpoint, folded from the entries of its strand."""
 
     length: int = 0
-    """How many they are."""
+    """Number of entries applied."""
     newest: str = ""
-    """The entry up to which everything was taken up."""
+    """The newest entry that was claimed; all earlier events were claimed too."""
     stopped: bool = False
-    """The endpoint wants to hear nothing any more."""
+    """Whether the endpoint asked for no more messages (410)."""
     open: dict[str, PendingDelivery] = field(default_factory=dict)
-    """What was taken up and not yet settled, by entry."""
+    """Unfinished deliveries, by entry."""
 
     def apply_entry(self, entry: Entry[Any]) -> None:
-        """Take in the next entry."""
+        """Apply the next entry of the strand."""
         self.length = entry.n + 1
         facts = entry.facts
         assert isinstance(facts, NoticeFacts)  # noqa: S101  nothing else is written there
@@ -92,7 +93,7 @@ class DeliveryState:
             self.open[errand.entry] = errand
 
     def _is_late(self, said: PendingDelivery | NoticeFacts) -> bool:
-        """Tell whether somebody was so slow that others have gone on."""
+        """Return whether a result came so late that another attempt has begun or succeeded."""
         known = self.open.get(said.entry)
         return known is None or said.attempts < known.attempts
 
@@ -103,20 +104,20 @@ def webhook_strand(webhook: Webhook) -> str:
 
 
 def draft_begin(webhook: Webhook, newest: Hash | None) -> Draft:
-    """Return what is recorded when an endpoint is first heard of."""
+    """Return the entry that records the starting point of a new endpoint."""
     entry = newest.hex() if newest else ""
     facts = NoticeFacts(webhook.name, entry, BEGIN, Outcome.OK, attempts=0)
     return Draft(BEGIN, _ACTOR, facts)
 
 
 def draft_attempt(webhook: Webhook, errand: PendingDelivery) -> Draft:
-    """Return what is recorded before an attempt."""
+    """Return the entry that claims an attempt."""
     facts = _notified_facts(webhook, errand, Outcome.INDETERMINATE, "")
     return _draft_entry("attempt", errand, facts)
 
 
 def draft_outcome(webhook: Webhook, errand: PendingDelivery, answer: DeliveryResult) -> Draft:
-    """Return what is recorded after an attempt; one too many is the last."""
+    """Return the entry that records an outcome; the last allowed attempt fails for good."""
     result = answer.outcome
     if result is Outcome.INDETERMINATE and errand.attempts > len(webhook.retry_seconds):
         result = Outcome.FAILED

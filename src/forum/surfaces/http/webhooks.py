@@ -1,8 +1,8 @@
-"""Webhooks: whom the project file wants told of what, and what they are sent.
+"""Webhooks: their sections in the project file, and the messages that are sent.
 
-Messages are those of Standard Webhooks (standardwebhooks.com): an id, a time and a body, signed
-together.  They are thin: they say what happened and where to look, and hold nothing of what was
-asked or answered.  An address is the operator's choice, never a client's.
+Messages follow Standard Webhooks (standardwebhooks.com): an id, a timestamp and a body, signed
+together.  They say what happened and where to read more, and contain nothing of requests and
+answers.  URLs are chosen by the operator, never by a client.
 """
 
 import hmac
@@ -26,10 +26,10 @@ from forum.surfaces.http.config_sections import bad_section, is_confidential_url
 from forum.work import Answer, GateOpenFacts
 
 RETRY_DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000)
-"""How long after each attempt that failed the next one is made; then it is given up."""
+"""Delays after failed attempts; after the last one the delivery fails."""
 _PREFIX: Final = "whsec_"
 _MIN_SECRET_BYTES, _MAX_SECRET_BYTES = 24, 64
-"""Bytes of a secret, as Standard Webhooks has them."""
+"""Allowed size of a secret in bytes, according to Standard Webhooks."""
 _NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}").fullmatch
 
 
@@ -41,7 +41,7 @@ class WebhookEvent(StrEnum):
 
 
 TEST_EVENT: Final = "webhook.trial"
-"""What is sent when somebody tries it out."""
+"""The event type of a test message."""
 
 
 # Settings
@@ -49,7 +49,7 @@ TEST_EVENT: Final = "webhook.trial"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Somebody who wants to be told."""
+    """A configured endpoint."""
 
     name: str
     url: str
@@ -75,7 +75,7 @@ class _WebhookSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_webhooks(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Webhook, ...]:
-    """Read the sections `[webhooks.NAME]` of the project file."""
+    """Parse the sections `[webhooks.NAME]` of the project file.  Raises `BadSettings`."""
     return tuple(_read_webhook(name, table) for name, table in tables.items())
 
 
@@ -99,7 +99,7 @@ def _read_webhook(name: str, table: Mapping[str, Any]) -> Webhook:
 
 
 def read_secrets(webhook: Webhook, environ: Mapping[str, str]) -> tuple[bytes, ...]:
-    """Return what messages are signed with: one secret, or several while one replaces another."""
+    """Return the signing secrets: one, or several during a rotation.  Raises `BadSettings`."""
     setting = "secret_env" if webhook.secret_env else "secret_file"
     where = webhook.secret_env or webhook.secret_file
     try:
@@ -116,7 +116,7 @@ def read_secrets(webhook: Webhook, environ: Mapping[str, str]) -> tuple[bytes, .
 
 
 def _decode_secret(word: str) -> bytes:
-    """Return the bytes of a secret, or none: what it says is never quoted."""
+    """Return the bytes of a secret, or b"" if it is malformed; errors must never quote it."""
     if not word.startswith(_PREFIX):
         return b""
     try:
@@ -177,15 +177,16 @@ class _WebhookPayload(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class WebhookMessage:
-    """What is sent: the same, however often it has to be."""
+    """A message; its content is the same in every attempt."""
 
     id: str
-    """By this receivers know what they have heard before."""
+    """Receivers recognize duplicates by this id."""
     body: bytes
 
     def signed_headers(self, secrets: Sequence[bytes], seconds: int) -> dict[str, str]:
-        """Return what makes it believable at this time, in seconds since 1970."""
+        """Return the headers with the signatures for a time in seconds since 1970."""
         signed = f"{self.id}.{seconds}.".encode() + self.body
+        # One signature per secret: a receiver accepts any of them, so that secrets can be rotated.
         found = (hmac.digest(secret, signed, sha256) for secret in secrets)
         return {
             "content-type": "application/json",
@@ -196,14 +197,14 @@ class WebhookMessage:
 
 
 def build_message(found: LocatedEntry) -> WebhookMessage:
-    """Return what is said of an entry that ends a run or opens a gate."""
+    """Return the message for an entry that ends a run or opens a gate."""
     event, data = _payload_data(found, found.entry)
     payload = _WebhookPayload(event, format_rfc3339(found.entry.ts), data)
     return WebhookMessage(f"msg_{found.leaf.hex()[:32]}", msgspec.json.encode(payload))
 
 
 def build_test_message(ledger: str, at: int, salt: bytes) -> WebhookMessage:
-    """Return what is sent when somebody tries it out."""
+    """Return a test message."""
     payload = _WebhookPayload(TEST_EVENT, format_rfc3339(at), TestPayload(ledger))
     return WebhookMessage(f"msg_{salt.hex()[:32]}", msgspec.json.encode(payload))
 

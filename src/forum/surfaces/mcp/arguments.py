@@ -1,4 +1,4 @@
-"""What tools are given: one form for each, of which every client gets the schema."""
+"""Arguments of the tools: one struct for each, whose schema every client receives."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from forum.surfaces.requests import (
 from forum.work import MAX_ROUNDS, MAX_SEATS, Answer, RunBudget
 
 MAX_WAIT_S = 600
-"""How long a call may wait for a run; after that it is asked about by its name."""
+"""Maximum time that a call may wait for a run; after that, the client asks for its status."""
 
 RunName = Annotated[
     str,
@@ -112,7 +112,7 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def form(self) -> AskForm:
-        """The same as every surface says it."""
+        """The request in the form that all surfaces share."""
         return AskForm(
             self.request,
             self.tasks,
@@ -173,7 +173,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def form(self) -> AskForm:
-        """The same as every surface says it."""
+        """The request in the form that all surfaces share."""
         panel = PanelAsk(
             self.protocol,
             self.seats,
@@ -232,12 +232,12 @@ class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def budget_from_arguments(ask: PersonaAsk | AdaptiveAsk) -> RunBudget:
-    """Return what all of it may use."""
+    """Return the budget for everything that the call starts."""
     return budget_from_form(_budget(ask.budget_usd, ask.max_seconds))
 
 
 def without_wait(ask: PersonaAsk | AdaptiveAsk) -> Struct:
-    """Return what is asked for, however long it is waited for."""
+    """Return the arguments without key and wait time, which do not change the request."""
     return msgspec.structs.replace(ask, key=None, seconds=0.0)
 
 
@@ -303,9 +303,10 @@ ArgumentsT = TypeVar("ArgumentsT", bound=Struct)
 
 
 def parse_arguments(arguments: Mapping[str, Any] | None, form: type[ArgumentsT]) -> ArgumentsT:
-    """Return what a tool was given.  Raises `Malformed`."""
+    """Decode the arguments of a tool.  Raises `Malformed`."""
     try:
-        # What one parser of JSON lets through, another does not: NaN, lone surrogates, any depth.
+        # Encoded again so that msgspec checks them: the SDK's
+        # parser accepts NaN, lone surrogates and any depth.
         data = json.dumps(arguments or {}, allow_nan=False, ensure_ascii=False).encode()
         return msgspec.json.decode(data, type=form)
     except (ValueError, RecursionError) as error:
@@ -321,5 +322,5 @@ def _budget(usd: float | None, seconds: float | None) -> BudgetAsk:
 
 
 def _to_decimal(number: float | None) -> Decimal | None:
-    """Return a number as exactly as it was written."""
+    """Return a number exactly as it was written."""
     return None if number is None else Decimal(repr(number))

@@ -1,4 +1,4 @@
-"""Who asks, whatever way they came: their ledger, their scopes, their name in the record."""
+"""The client of a tool call: its ledger, its scopes and its name in entries."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,75 +11,75 @@ from forum.work import Authority
 
 
 class McpCaller(Protocol):
-    """Somebody who was let in."""
+    """An authenticated client."""
 
     @property
     def name(self) -> str:
-        """As entries have it."""
+        """The actor's name in entries."""
         ...
 
     @property
     def approver(self) -> Approver:
-        """Who decides at a gate, if this one does."""
+        """The identity that decides at a gate."""
         ...
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """What that one may do."""
+        """The scopes of the client."""
         ...
 
     @property
     def forum(self) -> Forum:
-        """The ledger that is theirs."""
+        """The client's ledger."""
         ...
 
     @property
     def staff(self) -> AgentRegistry:
-        """Those who work for it."""
+        """The agents of the ledger."""
         ...
 
     @property
     def leaving(self) -> bool:
-        """Whether the server is about to end: nobody should be kept waiting."""
+        """Whether the server is about to stop, so that no call should keep waiting."""
         ...
 
     async def require_scopes(self, tool: str, scopes: frozenset[Scope]) -> None:
-        """Refuse a tool, on record, to those who have none of its scopes; `explain` tells why."""
+        """Raise and record a denial unless the caller has one of the scopes."""
         ...
 
     def describe_error(self, error: Exception) -> str | None:
-        """Return what this caller may know of an error; nothing of what is a fault of ours."""
+        """Return an error's text for this caller, or None for an internal error."""
         ...
 
 
 class ToolDenied(Exception):
-    """A tool was called that the operator did not open."""
+    """Raised when a tool is called whose scopes the operator did not grant."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCaller:
-    """Whoever started the server as a program of theirs, with the scopes that they gave it."""
+    """The user who started the server as a local program, with the scopes they granted it."""
 
     forum: Forum
     staff: AgentRegistry
     scopes: frozenset[Scope]
     name: str = f"{OPERATOR}/mcp"
-    """Not the operator alone: what an agent did in their name should be told from what they did."""
+    """Distinct from the operator's own name, so that actions of an agent can be told apart."""
     leaving: bool = False
 
     @property
     def approver(self) -> Approver:
-        """The operator, who has let this client decide."""
+        """The operator, who allowed this client to decide."""
         return Approver(self.name, Authority.OPERATOR)
 
     async def require_scopes(self, tool: str, scopes: frozenset[Scope]) -> None:
-        """Refuse what was not opened."""
+        """Raise `ToolDenied` unless the operator granted one of the scopes."""
         if not has_scope(self.scopes, scopes):
             wanted = " or ".join(sorted(scopes))
-            # The option replaces what holds without it: all that is to hold has to be said.
+            # The option replaces the default scopes, so the advice must list all of them.
             given = " ".join(f"--scope {scope}" for scope in sorted({*self.scopes, max(scopes)}))
             raise ToolDenied(f"{tool} needs the scope {wanted}: forum mcp {given}")
 
     def describe_error(self, error: Exception) -> str | None:
-        """Tell everything that is meant for people: it is their own machine."""
+        """Return the text of every expected error: it is the user's own machine."""
         return str(error) if isinstance(error, ForumError | ToolDenied) else None

@@ -1,4 +1,4 @@
-"""The server over HTTP: every request stands for itself, so that any process can answer it."""
+"""MCP over HTTP, without sessions, so that any process can answer any request."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -12,15 +12,15 @@ from forum.surfaces.mcp.server import Context, make_server
 
 _CALLER = "forum.caller"
 
-# Left to itself, the library that the SDK streams with cuts off every answer as soon as the process
-# is asked to end.  Ours end by themselves then, with what is known of the run.
+# By default, the streaming library of the SDK cuts off every response as soon as the process is
+# asked to stop.  Ours end by themselves then, with the current state of the run.
 AppStatus.enable_automatic_graceful_drain = False
 
 
 class HttpTransport:
-    """Answers requests of clients who were let in, in any version of the protocol.
+    """Answers requests of authenticated clients, in any version of the protocol.
 
-    There are no sessions: a client of an older version that wants one gets on without it.
+    There are no sessions; clients of older versions that expect one work without it.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -29,13 +29,13 @@ class HttpTransport:
         )
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
-        """Keep the server ready; it can be entered once."""
+        """Run the session manager; may be entered only once."""
         return self._manager.run()
 
     async def handle_request(
         self, caller: McpCaller, body: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request whose body was read already."""
+        """Answer a request whose body was already read."""
         scope[_CALLER] = caller
         await self._manager.handle_request(scope, _replay_body(body, receive), send)
 
@@ -47,7 +47,7 @@ def _caller_of(context: Context) -> McpCaller:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that was taken from a connection, and then whatever comes on it."""
+    """Return a receive function that first yields the body, then the connection's messages."""
     left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def give() -> Message:

@@ -1,4 +1,4 @@
-"""JSON schemas of forms, as the protocol wants them: an object at the root, the rest below."""
+"""JSON schemas in the form that MCP requires: an object at the root, the rest in `$defs`."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _REF = "#/$defs/{name}"
 
 
 def schema_of(form: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the schema of a form."""
+    """Return the schema of a struct."""
     (root,), found = msgspec.json.schema_components([form], ref_template=_REF)
     name = root["$ref"].removeprefix("#/$defs/")
     used = {other: schema for other, schema in found.items() if other != name}

@@ -1,4 +1,4 @@
-"""The tools of deliberation: having a panel deliberate, and making up who sits on it."""
+"""The tools for deliberation: run a panel, and generate its personas."""
 
 from functools import partial
 from itertools import cycle, islice
@@ -72,6 +72,8 @@ async def deliberate_adaptive(call: McpCallContext, ask: AdaptiveAsk) -> ToolRep
     model, budget = ask.models[0] if ask.models else "", _total_budget(caller, ask)
     task = build_persona_task(ask.question, ask.kind, ask.seats, model)
     await run_prepared(call, lambda: _check_adaptive(caller, ask, budget))
+    # The key of the first run is derived from that of the call, so that a repeated call with the
+    # same key finds both runs again instead of starting new ones.
     invent = partial(
         _submit_persona_run, caller, task, budget, without_wait(ask), f"{key}/personas"
     )
@@ -88,7 +90,7 @@ async def deliberate_adaptive(call: McpCallContext, ask: AdaptiveAsk) -> ToolRep
     left = _remaining_budget(budget, view)
     panel = draft_symposium(new_run_id(), ask.question, personas, ask.models, ask.rounds, left)
     order = ClientRequest(ask.question, budget=left, panel=panel)
-    # Minutes may have passed: a key that was revoked meanwhile has nothing more begun.
+    # Minutes may have passed: a key that was revoked meanwhile must not start another run.
     await caller.require_scopes("deliberate_adaptive", frozenset({Scope.SUBMIT}))
     run = await run_prepared(call, lambda: submit_request(caller, order, without_wait(ask), key))
     await wait_for_run(call, run, max(0.0, deadline - monotonic()), told + 1)
@@ -120,7 +122,7 @@ def list_personas(_caller: McpCaller, _: Nothing) -> ToolReply:
 
 
 def _check_adaptive(caller: McpCaller, ask: AdaptiveAsk, budget: RunBudget) -> None:
-    """Refuse what would be refused once the personas are there, and paid for."""
+    """Raise now what would otherwise be raised after the personas were generated and paid for."""
     sitting = list(islice(cycle(DEFAULT_PERSONAS), ask.seats))
     panel = draft_symposium(new_run_id(), ask.question, sitting, ask.models, ask.rounds, budget)
     caller.staff.make_run_request(ClientRequest(ask.question, budget=budget, panel=panel))
@@ -129,7 +131,7 @@ def _check_adaptive(caller: McpCaller, ask: AdaptiveAsk, budget: RunBudget) -> N
 def _submit_persona_run(
     caller: McpCaller, task: Task, budget: RunBudget, form: Struct, key: str | None
 ) -> str:
-    """Have personas made up by a run like every other, and return it."""
+    """Submit the run that generates personas, and return it."""
     if not caller.staff.team_settings.agents:
         raise BadPlan("nobody can make up a persona: name a model in forum.toml ([models.NAME])")
     order = ClientRequest(
@@ -143,16 +145,16 @@ def _read_generated_personas(view: RunView, kind: PersonaClass) -> tuple[Persona
 
 
 def _deliberation_reply(view: RunView, form: DeliberatedForm) -> ToolReply:
-    """Answer with what a panel has come to, or with what it has to know first."""
+    """Return the result of a panel, or the information that it needs first."""
     return ToolReply(
         form, describe_panel(view, form), form.question or form.research or form.answer or ""
     )
 
 
 def _total_budget(caller: McpCaller, ask: AdaptiveAsk) -> RunBudget:
-    """Return what may be used for both: what was asked for, else what a session may use.
+    """Return the budget for both runs: the client's, completed with the defaults of a session.
 
-    It is one wish of a client, so what the operator allows is for both as well.
+    Both runs are one request of the client, so the operator's ceiling applies to their sum.
     """
     budget = budget_from_arguments(ask)
     wished = ((name, getattr(budget, name)) for name in RunBudget.__struct_fields__)
@@ -161,7 +163,7 @@ def _total_budget(caller: McpCaller, ask: AdaptiveAsk) -> RunBudget:
 
 
 def _remaining_budget(budget: RunBudget, view: RunView) -> RunBudget:
-    """Return what a run has left of a budget."""
+    """Return the part of a budget that a run has left."""
     spent = view.state.spent
     used = {**spent._asdict(), "milliseconds": -(-run_duration(view) // 1000)}
     wholes = ((name, getattr(budget, name)) for name in used)

@@ -1,4 +1,4 @@
-"""The server: tools are listed and called, and whatever goes wrong in one is its answer."""
+"""The MCP server: lists and calls tools, and turns every error of a tool into a result."""
 
 import base64
 import logging
@@ -45,12 +45,12 @@ instruction in it. A gate waits for a person: show them what waits, and decide o
 """
 
 MAX_THREADS = 16
-"""How many calls are worked on at once in a process; those that only wait are not counted."""
+"""Maximum number of tool calls that work in a process at a time; waiting calls do not count."""
 _MAX_ERROR_LENGTH = 500
 _ACCESS_CACHE_TTL_S = 1.0
-"""How long a tool may take for whoever was let in, without asking whether that still holds."""
+"""A tool that took longer than this is authorized again before its result is returned."""
 
-# What clients do wrong is told to them, and must not fill the terminal of the operator.
+# Errors of clients are reported to the clients, and must not fill the operator's terminal.
 logging.getLogger("mcp").setLevel(logging.ERROR)
 
 Context = ServerRequestContext[Any, Any]
@@ -60,23 +60,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _ServerCallContext:
-    """A call of a tool over the protocol."""
+    """A tool call over the protocol."""
 
     caller: McpCaller
     context: Context
     limiter: anyio.CapacityLimiter
 
     async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
-        """Do something in a thread.  A client that goes away does not cut it off in the middle."""
+        """Run work in a thread.  It is not interrupted when the client disconnects."""
         return await anyio.to_thread.run_sync(partial(work, *arguments), limiter=self.limiter)
 
     async def report_progress(self, done: float, total: float | None, words: str) -> None:
-        """Send a notification, if the client has asked for them."""
+        """Send a progress notification, if the client asked for it."""
         await self.context.session.report_progress(done, total, strip_control_characters(words))
 
 
 def make_server(caller_of: CallerOf) -> Server[Any]:
-    """Return a server for whoever a request comes from."""
+    """Return a server; `caller_of` identifies the caller of each request."""
     offered = [(tool, _list_tool(tool)) for tool in TOOLS]
     by_name = {tool.name: tool for tool in TOOLS}
     many, one = anyio.CapacityLimiter(MAX_THREADS), anyio.CapacityLimiter(1)
@@ -109,7 +109,7 @@ def make_server(caller_of: CallerOf) -> Server[Any]:
 
 
 def _list_tool(tool: ToolDeclaration) -> Offered:
-    """Return a tool as clients are told of it."""
+    """Return the description of a tool for clients."""
     hints = ToolAnnotations(
         read_only_hint=tool.hints.reads_only,
         destructive_hint=tool.hints.destroys,
@@ -134,6 +134,8 @@ async def _call_tool(
         begun = monotonic()
         ask = await call.run_in_thread(parse_arguments, arguments, tool.takes)
         reply = await tool.do(call, ask)
+        # The key may have been revoked while the tool
+        # was working; then the result must not be sent.
         if monotonic() - begun > _ACCESS_CACHE_TTL_S:
             await call.caller.require_scopes(tool.name, tool.scopes)
         return _result(reply)
@@ -165,6 +167,6 @@ def _resource(attached: AttachedFile) -> EmbeddedResource:
 
 
 def _log_error(tool: ToolDeclaration, error: Exception) -> None:
-    """Say on stderr what a client is not told."""
+    """Print on stderr an internal error, whose details the client does not see."""
     line = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_ERROR_LENGTH]
     print(f"trouble: mcp/{tool.name}: {strip_control_characters(line)}", file=sys.stderr)  # noqa: T201

@@ -1,8 +1,8 @@
-"""The server as a program: messages are lines, and standard input and output carry them.
+"""MCP over standard input and output, one message per line.
 
-The SDK has such a transport too.  This one differs where a client is not careful: a line is never
-read further than it may be long, and what is no message is answered as JSON-RPC wants it
-(section 5.1), instead of being dropped.
+The SDK has such a transport too.  This one also handles faulty clients: it never buffers more than
+the maximum length of a line, and it answers an invalid message as JSON-RPC requires (section 5.1)
+instead of dropping it.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 MAX_LINE_BYTES = 4 << 20
-"""How long a message may be, in bytes."""
+"""Maximum size of a message in bytes."""
 _READ_CHUNK_BYTES = 1 << 16
 
 Streams = tuple[
@@ -39,17 +39,17 @@ Streams = tuple[
 
 @dataclass(frozen=True, slots=True)
 class StdioPipes:
-    """The two ends of a client's pipes."""
+    """The file descriptors of the client's pipes."""
 
     heard: int
     said: int
 
 
 def claim_stdio() -> StdioPipes:
-    """Take standard input and output for messages alone.
+    """Reserve standard input and output for messages.
 
-    Whatever else this process prints goes to standard error, and programs that it starts cannot
-    read the messages: both would break the conversation.
+    Other output of this process goes to standard error, and programs that it starts cannot read the
+    messages: both would corrupt the protocol.
     """
     wires = StdioPipes(os.dup(0), os.dup(1))
     nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -72,8 +72,8 @@ async def _streams(wires: StdioPipes) -> AsyncIterator[Streams]:
     loop, replies = asyncio.get_running_loop(), write.clone()
 
     def hear() -> None:
-        """Hand on one line after the other, each when the one before is taken."""
-        with suppress(RuntimeError, CancelledError):  # the loop has ended before its client did
+        """Pass on one line after the other, each after the previous one was accepted."""
+        with suppress(RuntimeError, CancelledError):  # the loop ended before its client did
             for line in read_lines(wires.heard):
                 asyncio.run_coroutine_threadsafe(take(line), loop).result()
             loop.call_soon_threadsafe(incoming.close)
@@ -99,13 +99,15 @@ async def _streams(wires: StdioPipes) -> AsyncIterator[Streams]:
 
 
 def read_lines(wire: int) -> Iterator[bytes | None]:
-    """Yield the lines that come; of one that is too long, nothing but that it came."""
+    """Yield the received lines; None stands for a line that is too long."""
     kept, lost = bytearray(), False
     while piece := _read(wire):
         *ends, rest = piece.split(b"\n")
         for end in ends:
             yield None if lost or len(kept) + len(end) > MAX_LINE_BYTES else bytes(kept) + end
             kept, lost = bytearray(), False
+        # The rest of a line that is too long is dropped
+        # as it arrives, so that memory stays bounded.
         kept += b"" if lost else rest
         if len(kept) > MAX_LINE_BYTES:
             kept, lost = bytearray(), True
@@ -116,14 +118,14 @@ def read_lines(wire: int) -> Iterator[bytes | None]:
 def _read(wire: int) -> bytes:
     try:
         return os.read(wire, _READ_CHUNK_BYTES)
-    except OSError:  # a terminal that is gone
+    except OSError:  # a terminal that was closed
         return b""
 
 
 def read_message(line: bytes | None) -> SessionMessage | JSONRPCError | None:
-    """Return the message in a line, what to answer if there is none, and nothing for an empty one.
+    """Return the message in a line, an error to be sent if it is invalid, or None if it is empty.
 
-    A batch is no message: the protocol has none since its version 2025-06-18.
+    A batch is invalid: the protocol has none since version 2025-06-18.
     """
     if line is None:
         return _error_message(INVALID_REQUEST, f"a message has up to {MAX_LINE_BYTES} bytes")
@@ -147,7 +149,7 @@ def _error_message(code: int, words: str) -> JSONRPCError:
 async def _write_messages(
     outgoing: MemoryObjectReceiveStream[SessionMessage], wire: int, give_up: Callable[[], None]
 ) -> None:
-    """Write messages, until there are no more or nobody reads them."""
+    """Write messages until there are no more or the client has closed its end."""
     try:
         async for item in outgoing:
             line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -162,7 +164,7 @@ def _write(wire: int, data: bytes) -> None:
 
 
 async def _run_in_daemon_thread(work: Callable[[], None]) -> None:
-    """Do something in a thread that keeps no process alive, should it hang."""
+    """Run work in a daemon thread, which does not keep the process alive if it hangs."""
     done: Future[None] = Future()
 
     def run() -> None:

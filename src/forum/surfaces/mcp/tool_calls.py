@@ -1,4 +1,4 @@
-"""What tools have in common: who calls, how a request is taken on, and how a run is waited for."""
+"""Common parts of the tools: the call context, submitting a request, waiting for a run."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -34,26 +34,26 @@ T = TypeVar("T")
 
 
 class McpCallContext(Protocol):
-    """What a tool knows of the call that it answers."""
+    """The context of a tool call."""
 
     @property
     def caller(self) -> McpCaller:
-        """Who calls."""
+        """The caller."""
         ...
 
     async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401
-        """Do something that takes its time, beside everything else."""
+        """Run blocking work in a thread."""
         ...
 
     async def report_progress(self, done: float, total: float | None, words: str) -> None:
-        """Say how far it is, to those who want to hear it; more each time."""
+        """Report progress, if the client wants it; `done` must increase with each report."""
         ...
 
 
 def threaded_tool(
     work: Callable[[McpCaller, A], ToolReply],
 ) -> Callable[[McpCallContext, A], Awaitable[ToolReply]]:
-    """Make a tool of what only takes its time."""
+    """Make a tool from a blocking function, which runs in a thread."""
 
     @wraps(work)
     async def do(call: McpCallContext, ask: A) -> ToolReply:
@@ -64,13 +64,16 @@ def threaded_tool(
 
 async def run_prepared(call: McpCallContext, work: Callable[[], T]) -> T:
     """Run work whose cost depends on a client, in a thread.  Raises `CheckTooExpensive`."""
-    # A server that does not answer must not keep the threads that others wait for.
+    # Not in the CPU-bounded pool: a tool server that hangs must not occupy its few threads.
     await call.run_in_thread(call.caller.staff.refresh_server_tools)
     return await run_cpu_bounded(work)
 
 
 def submit_request(caller: McpCaller, ask: ClientRequest, form: Struct, key: str | None) -> str:
-    """Have a request carried out, once for each key; the form tells what it is asked for with."""
+    """Submit a request, once per idempotency key, and return its run.
+
+    The digest of the form detects a key that is reused for another request.
+    """
     order = caller.staff.make_run_request(ask)
     ticket = None
     if key:
@@ -80,9 +83,10 @@ def submit_request(caller: McpCaller, ask: ClientRequest, form: Struct, key: str
 
 
 async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: float = 0.0) -> float:
-    """Wait until a run has ended or waits for a person, telling meanwhile how far it has come.
+    """Wait until a run ends or needs a human, and report its progress.
 
-    What is told begins after a number that was told before; the last one is returned.
+    Progress starts above `begin`; the last reported value is returned, for a call with several
+    runs.
     """
     deadline, told, pause = monotonic() + seconds, begin - 1.0, _POLL_INTERVAL_S
     while True:
@@ -101,7 +105,7 @@ async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: fl
 
 
 def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
-    """Return a run, and whether nothing happens in it before somebody else does something."""
+    """Return a run, and whether it has ended or waits for a human."""
     state = forum.read_run(run)
     works = any(state.task(name).state is TaskState.RUNNING for name in state.tasks)
     waits = not works and bool(forum.open_gates(run, state))
@@ -109,7 +113,7 @@ def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
 
 
 def _count_done(state: Run) -> float:
-    """Return how many tasks or turns are done; one that is begun counts half."""
+    """Return how many tasks or turns are done; a started one counts half."""
     tasks = [state.task(name) for name in work_tasks(state)] + panel_turns(state)
     ended = sum(task.state.is_end for task in tasks)
     return ended + (len(tasks) - ended) / 2

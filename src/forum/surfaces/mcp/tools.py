@@ -1,4 +1,4 @@
-"""The tools: what each is for, who may use it, what it takes and gives, and what it may change."""
+"""The tools: their purpose, scopes, arguments, results and side effects."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -72,16 +72,16 @@ from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.surfaces.schemas.runs import RunForm, RunsPage, run_form, runs_page
 
 MAX_ATTACHED_BYTES = 1 << 20
-"""How large a bundle may be to be part of an answer."""
+"""Maximum size of a bundle that is attached to a result."""
 SIGNING_TIMEOUT_S = 20.0
-"""How long a signature is waited for that is made on another machine."""
+"""How long to wait for a signature that is made on another machine."""
 
 _PROGRESS_INTERVAL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class ToolHints:
-    """What a client should know before it lets a model call a tool."""
+    """Hints for clients that decide whether a model may call a tool."""
 
     reads_only: bool = False
     destroys: bool = False
@@ -91,7 +91,7 @@ class ToolHints:
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """One tool: everything that is true of it is said here."""
+    """One tool; everything about it is declared here."""
 
     name: str
     title: str
@@ -102,10 +102,10 @@ class ToolDeclaration:
     do: Callable[[McpCallContext, Any], Awaitable[ToolReply]]
     hints: ToolHints
     alone: bool = False
-    """Whether a process does it for one caller at a time: it reads whole ledgers."""
+    """Whether a process runs it for one caller at a time, because it reads whole ledgers."""
 
 
-# Having something done
+# Submitting
 
 
 async def submit_run(call: McpCallContext, ask: SubmitAsk) -> ToolReply:
@@ -159,12 +159,13 @@ async def preview_plan(call: McpCallContext, ask: PlanAsk) -> ToolReply:
 @threaded_tool
 def cancel_run(caller: McpCaller, ask: CancelAsk) -> ToolReply:
     """Ask a run to end."""
-    # By its whole name, which only those know who were told: an index would be anybody's run.
+    # Only by the full id, which only clients that received
+    # it know: a prefix or an index could name any run.
     caller.forum.cancel(ask.run, caller.name)
     return ToolReply(CancelForm(ask.run), "It was asked to end.")
 
 
-# Looking
+# Reading
 
 
 @threaded_tool
@@ -247,7 +248,7 @@ async def verify_log(call: McpCallContext, _: Nothing) -> ToolReply:
 
 
 def _progress_reporter(call: McpCallContext) -> Callable[[int, int], None]:
-    """Return what tells, now and then, how much of a ledger is checked."""
+    """Return a callback that reports, at intervals, how much of a ledger was checked."""
     last, told = monotonic(), 0
 
     def tell(done: int, total: int) -> None:

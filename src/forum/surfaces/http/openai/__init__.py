@@ -1,9 +1,8 @@
-"""The door for chat clients: what they know as models are ways to have a request carried out.
+"""OpenAI-compatible API for chat clients, in which "models" are ways to carry out a request.
 
-`/v1/models`, `/v1/chat/completions` and `/v1/responses`, as clients of OpenAI's API speak them.
-Each request is a run like any other: recorded before it begins, carried out by workers, and gone
-on with when the client is gone.  Which run it is stands in every answer, so that whoever got it
-can have it proven.
+It serves `/v1/models`, `/v1/chat/completions` and `/v1/responses`.  Each request is an ordinary
+run: recorded before it begins, carried out by workers, and continued when the client disconnects.
+Every response names its run, so that the client can have it verified.
 """
 
 from forum.surfaces.http.openai.chat_completions import CHAT

@@ -1,4 +1,4 @@
-"""Chat completions: a conversation in, one answer out, whole or as it comes."""
+"""The chat completions endpoint: a conversation in, one answer out, whole or streamed."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -186,7 +186,7 @@ def _completion(begun: StartedRun, ended: AnsweredRun) -> Completion:
 
 
 async def _chunks(begun: StartedRun, *, usage: bool) -> AsyncIterator[bytes]:
-    """Yield the events of a stream; one that ends badly has no end but an error."""
+    """Yield the events of a stream; after a failure, an error replaces the final chunk."""
     yield _chunk(begun, ChunkChoice(0, ChunkDelta("assistant", "")))
     try:
         async for piece in stream_answer(begun):
@@ -230,7 +230,7 @@ def _completion_id(begun: StartedRun) -> str:
 
 
 def _fingerprint(begun: StartedRun) -> str:
-    """Return what changes when the lanes do."""
+    """Return a fingerprint that changes with the lanes."""
     return f"fp_{begun.desk.staff.roster.digest[:16]}"
 
 

@@ -1,9 +1,8 @@
-"""From a conversation to one request: what is asked now, and what was said before, as quotations.
+"""Convert a conversation to one request: the last user message, with earlier turns as quotations.
 
-What the client instructs (system and developer messages) comes first, then the last message of the
-user: that is the request.  All other turns are given as material, between lines that their author
-could not have written; a text that an earlier turn brought along cannot go on in the voice of the
-user.
+The client's instructions (system and developer messages) come first, then the last message of the
+user, which is the request.  All other turns are quoted as material, between delimiter lines that
+their authors could not have written; so text from an earlier turn cannot pretend to be the user.
 """
 
 from collections.abc import Sequence
@@ -88,7 +87,7 @@ def read_messages(messages: Sequence[Message]) -> list[ConversationTurn]:
 
 
 def read_input(given: str | Sequence[Item], instructions: str | None) -> list[ConversationTurn]:
-    """Return the turns of what the Responses API takes."""
+    """Return the turns of an input of the Responses API."""
     said = [ConversationTurn(Speaker.DEVELOPER, instructions)] if instructions else []
     if isinstance(given, str):
         return [*said, ConversationTurn(Speaker.USER, given)]
@@ -113,7 +112,10 @@ def _text(content: str | tuple[Part, ...] | None, where: str) -> str:
 
 
 def build_request_text(said: Sequence[ConversationTurn], where: str) -> str:
-    """Return what is asked for, as one text."""
+    """Return the request as one text.
+
+    Raises `ParameterError` if the user's last message is empty.
+    """
     asked = max((n for n, one in enumerate(said) if one.who is Speaker.USER), default=None)
     if asked is None or not said[asked].text.strip():
         why = "the user's last message is the request, and here it says nothing"
@@ -133,7 +135,10 @@ def _quoted(number: int, said: ConversationTurn) -> Quotation:
 
 
 def reject_unsupported(given: Struct, taken: dict[str, tuple[Any, ...]]) -> None:
-    """Refuse what would be silently wrong if it were ignored, where it says anything else."""
+    """Raise `ParameterError` for a parameter that must not be ignored silently.
+
+    Values that mean the same as an absent parameter are accepted.
+    """
     for param, harmless in taken.items():
         if getattr(given, param) not in harmless:
             raise unsupported_parameter(param, f"{param} is not supported here; leave it out")

@@ -1,4 +1,4 @@
-"""What went wrong, as chat clients read it: `{"error": {message, type, param, code}}`."""
+"""Errors in the form that chat clients expect: `{"error": {message, type, param, code}}`."""
 
 import msgspec
 from msgspec import Struct
@@ -32,7 +32,7 @@ class ErrorBody(Struct, frozen=True):
 
 
 class ParameterError(ProblemError):
-    """A request is refused because of one of its parameters."""
+    """Raised when a request is refused because of one of its parameters."""
 
     def __init__(self, problem: ProblemType, detail: str, *, param: str, code: str = "") -> None:
         super().__init__(problem, detail)
@@ -40,17 +40,17 @@ class ParameterError(ProblemError):
 
 
 def unsupported_parameter(param: str, why: str) -> ParameterError:
-    """Return the refusal of something that other servers can do."""
+    """Return the error for a parameter that Forum does not support."""
     return ParameterError(ProblemType.BAD_REQUEST, why, param=param, code="unsupported_parameter")
 
 
 def run_link_headers(run: str) -> dict[str, str]:
-    """Return the headers that name a run."""
+    """Return the headers that identify a run."""
     return {"Forum-Run": run, "Link": f'</api/v1/runs/{run}>; rel="describedby"'}
 
 
 class NoAnswer(Exception):
-    """There is a run, and it has no answer for the client: not now, or not at all."""
+    """Raised when a run has no answer for the client: not yet, or not at all."""
 
     def __init__(self, run: str, status: int, code: str, message: str) -> None:
         super().__init__(run, status, code, message)
@@ -61,21 +61,21 @@ class NoAnswer(Exception):
 
     @property
     def form(self) -> ErrorBody:
-        """The error as it is told."""
-        # As OpenAI says it of an account without money: asking again does not help.
+        """The error as a response body."""
+        # OpenAI's error type for an account without credit: a retry does not help.
         kind = "insufficient_quota" if self.status == 429 else "run_error"
         return ErrorBody(ErrorForm(str(self), kind, None, self.code))
 
     def response(self) -> Response:
-        """Return the error as an answer."""
-        # Clients ask again by themselves after 409, 429 and 5xx.  What is asked again is another
-        # run, paid for once more: the first one is not gone.
+        """Return the error as a response."""
+        # Clients retry automatically after 409, 429 and 5xx.  A retry would start another run and
+        # cost again, although the first one still exists.
         headers = {**NO_STORE, **run_link_headers(self.run), "X-Should-Retry": "false"}
         return Response(msgspec.json.encode(self.form), self.status, headers, JSON)
 
 
 def openai_error_response(error: Exception, _path: str) -> Response:
-    """Return an error that came before there was a run."""
+    """Return the response for an error before a run was started."""
     refusal = problem_from_exception(error)
     problem = refusal.problem
     kind = _TYPES.get(problem.status) or (
@@ -85,8 +85,8 @@ def openai_error_response(error: Exception, _path: str) -> Response:
     param, code = "", _CODES.get(problem, slug)
     if isinstance(refusal, ParameterError):
         param, code = refusal.param, refusal.code or code
-    # Clients ask again after a 409, which never helps here, and after a 503, which may have been
-    # taken on: then it would be done, and paid for, twice.
+    # Clients retry after a 409, which never helps here, and after a 503, where the run may have
+    # been accepted: it would then be carried out, and paid for, twice.
     hopeless = problem.status in (409, 503) and "Retry-After" not in refusal.headers
     if problem is ProblemType.CAPPED:
         kind, hopeless = "insufficient_quota", True

@@ -1,4 +1,4 @@
-"""How an answer is sent: in one piece, or as a stream; and where it says that it comes from."""
+"""Responses with an answer, whole or streamed, and the provenance that they contain."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -29,16 +29,16 @@ class Provenance(Struct, frozen=True, omit_defaults=True):
 
 
 def build_provenance(run: str, deliberation: DeliberationForm | None = None) -> Provenance:
-    """Return where a run is, what proves it, and how a panel has come to its answer."""
+    """Return the links to a run and its evidence, and how a panel arrived at its answer."""
     href = f"/api/v1/runs/{run}"
     return Provenance(run, href, f"{href}/bundle", deliberation)
 
 
 def json_response(run: str, answer: Struct) -> Response:
-    """Return the answer of a run."""
+    """Return the answer of a run as JSON."""
     return Response(msgspec.json.encode(answer), 200, {**NO_STORE, **run_link_headers(run)}, JSON)
 
 
 def stream_response(run: str, events: AsyncIterator[bytes]) -> Response:
-    """Return the answer of a run as it comes."""
+    """Return the answer of a run as an event stream."""
     return StreamingResponse(events, 200, {**STREAM_HEADERS, **run_link_headers(run)}, EVENT_STREAM)

@@ -1,4 +1,4 @@
-"""What clients can choose as a model: a way of working, or a lane of the roster."""
+"""The "models" that chat clients can select: a mode of working, or a lane of the roster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _MODES = {
     PANEL: "A panel of agents that deliberates; who sits on it can be said in forum.panel.",
 }
 _RESERVED = frozenset(_MODES)
-"""What no lane is called here: one of that name is `lane/NAME`."""
+"""Names that are modes; a lane with such a name is called `lane/NAME`."""
 
 
 class ChoiceForm(Struct, frozen=True):
@@ -44,19 +44,19 @@ class ChoicesForm(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What a client has chosen."""
+    """The selected model."""
 
     model: str
-    """As the client says it."""
+    """As the client wrote it."""
     lane: str = ""
     team: bool = False
     panel: bool = False
     replay: str | None = None
-    """The run that is to be played again."""
+    """The run to be replayed, if any."""
 
 
 def resolve_model(model: str, metadata: Mapping[str, Any], roster: Roster) -> ModelChoice:
-    """Return what is meant by the name of a model."""
+    """Return the choice for a model name.  Raises `ParameterError`."""
     way, _, rest = model.partition(":")
     if way == REPLAY:
         return ModelChoice(model, replay=_parse_replay_run(rest or metadata.get("run")))
@@ -71,7 +71,7 @@ def resolve_model(model: str, metadata: Mapping[str, Any], roster: Roster) -> Mo
 async def resolve_requested_model(
     visit: RequestContext, model: str, metadata: Mapping[str, Any]
 ) -> ModelChoice:
-    """Return what is meant by the name of a model; the roster may have to be read first."""
+    """Return the choice for a model name, in a thread because the roster may have to be loaded."""
     return await run_in_threadpool(lambda: resolve_model(model, metadata, visit.desk.staff.roster))
 
 
@@ -79,7 +79,7 @@ def _parse_replay_run(run: object) -> str:
     if not isinstance(run, str) or not run:
         why = 'say which run: the model "replay:RUN", or metadata {"run": "RUN"}'
         raise ParameterError(ProblemType.BAD_REQUEST, why, param="model", code="run_missing")
-    if not (run.isascii() and run.isprintable()):  # not all databases can be asked for it
+    if not (run.isascii() and run.isprintable()):  # some databases reject such strings
         raise ParameterError(
             ProblemType.NOT_FOUND, "no run has such a name", param="model", code="not_found"
         )
@@ -113,7 +113,7 @@ def get_model(visit: RequestContext) -> ChoiceForm:
 
 
 def _is_offered(visit: RequestContext, way: str) -> bool:
-    """Tell whether a way of working leads anywhere: on a panel, somebody has to sit."""
+    """Return whether a mode is usable: a panel needs at least one configured agent."""
     return way != PANEL or bool(visit.desk.staff.team_settings.agents)
 
 

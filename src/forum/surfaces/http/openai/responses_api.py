@@ -1,4 +1,4 @@
-"""Responses: the same as a chat, in the newer form that clients of OpenAI's API speak."""
+"""The responses endpoint: the same as chat completions, in OpenAI's newer form."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -152,7 +152,7 @@ class ResponseForm(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ResponseBuilder:
-    """A run, and what the client said of it besides."""
+    """Builds the responses for one run and the client's own metadata."""
 
     begun: StartedRun
     metadata: Mapping[str, Any]
@@ -160,7 +160,7 @@ class ResponseBuilder:
 
     @property
     def item(self) -> str:
-        """The name of the message in it."""
+        """The id of the message in the response."""
         return f"msg_{self.begun.run}"
 
     def form(
@@ -169,7 +169,7 @@ class ResponseBuilder:
         ended: AnsweredRun | None = None,
         error: NoAnswer | None = None,
     ) -> ResponseForm:
-        """Return the response as far as it has come."""
+        """Return the response in its current state."""
         begun, proof = self.begun, build_provenance(self.begun.run)
         known = {"forum_run": proof.run, "forum_verify": proof.verify}
         return ResponseForm(
@@ -186,7 +186,7 @@ class ResponseBuilder:
         )
 
     def message(self, text: str) -> OutputMessage:
-        """Return the answer as a whole."""
+        """Return the complete answer as a message."""
         return OutputMessage(self.item, "completed", (OutputText(text),))
 
 
@@ -218,13 +218,13 @@ async def create_response(visit: RequestContext) -> Response:
 
 
 def _verbosity_variants(text: object) -> tuple[Any, ...]:
-    """Return the forms of `text` that differ from the usual one by how verbose to be, only."""
+    """Return the values of `text` that differ from the default only in verbosity."""
     wished = text.get("verbosity") if isinstance(text, dict) else None
     return ({"verbosity": wished}, {**_TEXT, "verbosity": wished}) if wished else ()
 
 
 async def _stream_events(answering: ResponseBuilder) -> AsyncIterator[bytes]:
-    """Yield the events of a stream, numbered."""
+    """Yield the numbered events of a stream."""
     numbers = count()
 
     def event(kind: str, **members: Any) -> bytes:  # noqa: ANN401  what the event tells

@@ -1,11 +1,11 @@
-"""From a request to the words of its answer: a run is begun, and followed until it has ended.
+"""Start a run for a chat client, and stream its answer.
 
-What a client puts together from the pieces is the recorded answer, to the letter.  Pieces come
-while the model still speaks only where its words are the answer: one task, one agent, no tools, and
-nobody who could want it otherwise.  What was heard may have gaps, or be taken back by a retry; the
-record decides.  Where a gap can be told, nothing more is passed on, and the rest comes from the
-record.  Where only the end shows that other words were passed on, the stream ends with an error
-that names the run: a client cannot be made to forget, and must not keep what is on no record.
+The text that a client assembles is exactly the recorded answer.  Text is streamed while the model
+still generates it only where it will be the answer: one task, no roles, no tools and no verifiers.
+Streamed deltas may have gaps, or be superseded by a retry; the record decides.  When a gap is
+detected, streaming stops and the rest is sent from the record.  When only the end shows that other
+text was streamed, the stream ends with an error that names the run: the client cannot unread the
+text, and must not keep text that is not recorded.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from forum.engine import RunRequest
 
 ANSWER_TIMEOUT_S = 570.0
-"""How long an answer in one piece is waited for: clients give up after 600 s, and ask again."""
+"""How long to wait for a whole answer: clients give up after 600 s and retry."""
 ENDPOINT_TIMEOUT_S = ANSWER_TIMEOUT_S + 25
 
 _ERROR_BY_STOP_REASON = {
@@ -65,12 +65,12 @@ _ERROR_BY_STOP_REASON = {
 }
 _FAILED = (422, "run_failed")
 _REPLAY_SLOTS = asyncio.Semaphore(1)
-"""How many records a process plays at once: each keeps a core busy."""
+"""Replays per process at a time, because each keeps a core busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionUsage:
-    """Tokens, as the models have reported them."""
+    """Tokens, as reported by the models."""
 
     read: int = 0
     written: int = 0
@@ -86,27 +86,27 @@ class StartedRun:
     created: int
     """In seconds since 1970."""
     speaker: str = ""
-    """The task whose words are the answer, if they are."""
+    """The task whose text is the answer; empty if text cannot be streamed live."""
     replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredRun:
-    """A run that has answered."""
+    """A run that has ended with an answer."""
 
     answer: str
     usage: CompletionUsage
     deliberation: DeliberationForm | None = None
-    """How a panel has come to it."""
+    """How a panel arrived at the answer."""
 
 
-# Beginning
+# Starting
 
 
 async def start_run(
     visit: RequestContext, choice: ModelChoice, request: Callable[[], str], terms: Terms
 ) -> StartedRun:
-    """Have a request taken on; or a record played again.  A long conversation takes its time."""
+    """Submit a run, or verify the replay of a recorded one.  Raises `NoAnswer`."""
     desk, created = visit.desk, now() // 1_000_000
     if choice.replay is not None:
         await _check_replay(visit, choice.replay)
@@ -144,7 +144,7 @@ def _panel(choice: ModelChoice, terms: Terms, request: str, budget: RunBudget) -
 
 
 def _find_answering_task(order: "RunRequest") -> str:
-    """Return the task whose words are the answer, where nobody has to look at them first."""
+    """Return the task whose text is the answer, or "" if it must be checked or combined first."""
     plan, policy = order.plan, order.policy
     if plan is None or len(plan.tasks) > 1 or policy.roles or policy.tools or policy.verifiers:
         return ""
@@ -152,8 +152,8 @@ def _find_answering_task(order: "RunRequest") -> str:
 
 
 async def _check_replay(visit: RequestContext, run: str) -> None:
-    """Play a record, and refuse to answer from it unless it says the same again."""
-    # Who may only submit must not read what others have asked.
+    """Replay a run, and raise `NoAnswer` unless the replay agrees with the record."""
+    # A client with only the submit scope must not read the requests of others.
     if not has_scope(visit.principal.scopes, READERS):
         raise ProblemError(ProblemType.FORBIDDEN, "to replay a run needs the scope read or audit")
     forum = visit.desk.forum
@@ -173,28 +173,29 @@ async def _check_replay(visit: RequestContext, run: str) -> None:
 
 
 async def wait_for_answer(visit: RequestContext, begun: StartedRun) -> AnsweredRun:
-    """Return the answer once it is there.  Raises `NoAnswer`."""
+    """Return the answer once the run has ended.  Raises `NoAnswer`."""
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            # Without live text: a response in one piece needs only the recorded answer.
             async with aclosing(stream_answer(replace(begun, speaker=""))) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, AnsweredRun):
                         return piece
                     if not piece and await visit.request.is_disconnected():
-                        raise ClientDisconnect  # nobody waits; the run goes on
+                        raise ClientDisconnect  # the run continues
     except TimeoutError:
         pass
     raise still_running_error(begun.run, f"not ended after {ANSWER_TIMEOUT_S:.0f} s")
 
 
 def still_running_error(run: str, why: str) -> NoAnswer:
-    """Return what is told of a run that goes on without the client."""
+    """Return the error for a run that continues without the client."""
     where = f"it goes on, and its answer will be at /api/v1/runs/{run}"
     return NoAnswer(run, 503, "still_running", f"{why}; {where}")
 
 
 async def stream_answer(begun: StartedRun) -> AsyncGenerator[str | AnsweredRun, None]:
-    """Yield the answer in pieces, and its end; an empty piece where nothing is said for a while.
+    """Yield the answer in pieces, then its end; an empty piece means that a keep-alive is due.
 
     Raises `NoAnswer`.
     """
@@ -203,6 +204,7 @@ async def stream_answer(begun: StartedRun) -> AsyncGenerator[str | AnsweredRun, 
         desk.log_follower.subscribe(begun.run) as news,
         desk.deltas.subscribe(begun.run, news) as ear,
     ):
+        # After the subscription, so that every delta of a call that has not begun yet is received.
         words = await asyncio.to_thread(_open_live_text, begun)
         while ended is None:
             news.clear()
@@ -219,8 +221,11 @@ async def stream_answer(begun: StartedRun) -> AsyncGenerator[str | AnsweredRun, 
 
 
 def _open_live_text(begun: StartedRun) -> "LiveText":
-    """Listen from the beginning, or not at all.  Called once what is said is kept."""
-    # A call is recorded before it is made: without it, nothing was said before anybody listened.
+    """Return a live text that starts at the beginning of the call, or an inactive one.
+
+    Must be called after the subscription to the deltas.
+    """
+    # A call is recorded before it is made.  If the task has no strand yet, no delta was missed.
     try:
         begun_before = task_strand(begun.speaker) in begun.desk.forum.store.strands(begun.run)
     except StoreFailed:
@@ -229,7 +234,7 @@ def _open_live_text(begun: StartedRun) -> "LiveText":
 
 
 def _remaining_text(run: str, answer: str, said: str) -> str:
-    """Return what is left to say of the answer."""
+    """Return the part of the answer that was not streamed.  Raises `NoAnswer` on a mismatch."""
     if not answer.startswith(said):
         why = "what was said while it ran is not the answer that was recorded"
         where = f"read it at /api/v1/runs/{run}"
@@ -238,7 +243,7 @@ def _remaining_text(run: str, answer: str, said: str) -> str:
 
 
 class LiveText:
-    """What is said in the first call of a task that is heard, as far as it is without a gap."""
+    """The text streamed in the first call of a task, as far as it has no gap."""
 
     def __init__(self, task: str) -> None:
         self._task, self._step, self._held = task, "", not task
@@ -246,10 +251,11 @@ class LiveText:
         self.text = ""
 
     def read_new(self, ear: DeltaQueue) -> Iterator[str]:
-        """Yield what can be passed on."""
+        """Yield the text that can be passed on."""
         for piece in ear.drain():
             self._step = self._step or (piece.step if piece.task == self._task else "")
-            # So much of a call is never cut on its way here, however fast it comes.
+            # Up to this size the engine never truncates
+            # the text of a call, however fast it arrives.
             self._room -= len(piece.text.encode()) if piece.step == self._step else 0
             self._held = self._held or ear.has_gap or self._room < 0
             if not self._held and (piece.task, piece.step) == (self._task, self._step):
@@ -260,17 +266,17 @@ class LiveText:
 async def _poll_run(begun: StartedRun) -> AnsweredRun | NoAnswer | None:
     try:
         ended = await asyncio.to_thread(_read_run_end, begun.desk.forum, begun.run)
-    except StoreFailed:  # the database restarts; the client need not notice
+    except StoreFailed:  # the database restarts; the next poll reads it
         ended = None
     if ended is None and begun.desk.log_follower.closed:
         return still_running_error(begun.run, "this server is about to end")
     if begun.replayed and isinstance(ended, AnsweredRun):
-        return replace(ended, usage=CompletionUsage())  # nobody was asked
+        return replace(ended, usage=CompletionUsage())  # a replay uses no tokens
     return ended
 
 
 def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoAnswer | None:
-    """Tell what a run has come to; nothing while it goes on."""
+    """Return the end of a run, or None while it continues without needing a human."""
     last = forum.store.last_entry(run, MAIN_STRAND)
     gated = any(strand.startswith(gate_strand("")) for strand in forum.store.strands(run))
     if not gated and (last is None or peek_kind(last) != RUN_CLOSE_KIND):
@@ -299,7 +305,7 @@ def _failure_error(view: RunView) -> NoAnswer:
     stop = stop_reason(state)
     status, code = _ERROR_BY_STOP_REASON.get(stop, _FAILED) if stop else _FAILED
     if closed is not None and state.stopped is None:
-        # What a panel has to know first is for the person at the client: nobody else may answer it.
+        # A panel's question is addressed to the person at the client; no one else may answer it.
         said = (view.answer or b"").decode(errors="replace")
         return NoAnswer(view.run, status, closed.reason.value, said or explain_run_state(view))
     reasons = [explain_run_state(view)] + [
@@ -311,7 +317,7 @@ def _failure_error(view: RunView) -> NoAnswer:
 
 
 def sum_usage(state: Run) -> CompletionUsage:
-    """Return the tokens of all calls of a run, whoever made them."""
+    """Return the tokens of all calls of a run."""
     replies = [c.replied for task in state.tasks.values() for c in task.calls if c.replied]
     read = sum(reply.input_tokens for reply in replies)
     return CompletionUsage(read, sum(reply.tokens for reply in replies) - read)
