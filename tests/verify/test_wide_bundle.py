@@ -150,8 +150,8 @@ spec = spec_from_file_location("standalone", {str(STANDALONE)!r})
 module = module_from_spec(spec)
 spec.loader.exec_module(module)
 before = peak()
-trust = module.Trust([], module.Policy(module.read_file(sys.argv[2])), [])
-report = module.verify(module.File(sys.argv[1]), trust)
+trust = module.BundleTrust([], module.BundlePolicy(module.read_file(sys.argv[2])), [])
+report = module.verify(module.LazyFile(sys.argv[1]), trust)
 print(report["ok"], report["entries"], peak() - before)
 """
 
