@@ -181,8 +181,7 @@ def register_log(registry: ProjectRegistry, place: ProjectLocation, vkey: str, o
         return f"the ledger {origin} moved {move}; registered again"
     return (
         f"the ledger {origin} is in {source.location_text} too; both are registered, "
-        "and as soon as they "
-        "differ only one of them is signed"
+        "and as soon as they differ only one of them is signed"
     )
 
 

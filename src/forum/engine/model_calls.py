@@ -643,8 +643,7 @@ class ModelCaller:
         then gets no end entry, and another worker continues it.
         """
         deadline = self.run_input.deadline
-        if self.cancel_token.left:
-            raise ConcurrentUpdate(f"task {self.run_input.run}/{self.task}")
+        self.check_left()
         if self.cancel_token.stop_requested.is_set():
             raise TaskHalted(StopFacts(StopReason.CANCELLED, by=self.task))
         if deadline is None or not self.services.unhurried:
@@ -652,6 +651,11 @@ class ModelCaller:
         if self.ledger.now() >= deadline:
             cap = self.run_input.accepted.milliseconds
             raise TaskHalted(StopFacts(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task))
+
+    def check_left(self) -> None:
+        """Raise `ConcurrentUpdate` if the task is to be left without an end."""
+        if self.cancel_token.left:
+            raise ConcurrentUpdate(f"task {self.run_input.run}/{self.task}")
 
     def seconds_left(self, most: float) -> float:
         """Return `most`, or the seconds left before the run's deadline if that is less."""

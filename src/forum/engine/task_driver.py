@@ -31,7 +31,6 @@ from forum.engine.ports import CallReply, ModelCall, TaskHalted
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
-from forum.errors import ConcurrentUpdate
 from forum.ledger import (
     Attachment,
     BudgetAccount,
@@ -372,11 +371,10 @@ class TaskDriver:
             known = self._prior.find_reply(call)
             if known is not None:
                 return known.reply
-        stop = self._caller.cancel_token
-        if stop.left:
-            raise ConcurrentUpdate(f"task {self._case.run}/{self._task.id}")
+        self._caller.check_left()
+        stopped = self._caller.cancel_token.stop_requested.is_set()
         # A stopped run opens no new child run; one that is already open is waited for.
-        if stop.stop_requested.is_set() and not self._ledger.store.strands(delegated.run):
+        if stopped and not self._ledger.store.strands(delegated.run):
             return CallReply(Outcome.CANCELLED, why=Why.CANCELLED)
         request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
         case = replace(self._case, policy=self._policy)
