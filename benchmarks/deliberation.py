@@ -41,22 +41,25 @@ from benchmarks import seats
 from benchmarks.engine import LOOK_SECONDS, PATIENCE_SECONDS, Ours
 from benchmarks.ledger import say
 from benchmarks.seats import COORDINATOR, Decision, Honesty, Nature, Question, chance, plurality
-from forum.deliberation import (
+from forum.deliberation.council_report import CouncilReport, read_report
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.steps import (
     AgentTurn,
     BatchResult,
-    CouncilReport,
     Session,
     SessionNote,
     SessionResult,
     TurnResult,
     TurnStatus,
     advance_protocol,
-    read_report,
-    start_protocol,
 )
 from forum.engine import RunRequest
-from forum.ledger import MAIN_STRAND, Amount, RunCloseFacts, read_strand_entries
-from forum.work import Agent, Council, Panel, Policy, Scripted, ScriptStep, Seat, Symposium
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.log import read_strand_entries
+from forum.ledger.ports import Amount
+from forum.work.panel import Council, Panel, Seat, Symposium
+from forum.work.policy import Agent, Policy, Scripted, ScriptStep
 
 SEATS = 5
 TOKEN_BYTES = 4

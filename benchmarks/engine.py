@@ -35,8 +35,10 @@ from benchmarks.serving import settings_of
 from forum.app import Forum, upgrade_database
 from forum.backends.dbos_worker import prepare_sqlite_queue
 from forum.engine import RunRequest
-from forum.ledger import MAIN_STRAND, Outcome, RunCloseFacts
-from forum.work import Plan, Policy, Task
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome, RunCloseFacts
+from forum.work.plan import Plan, Task
+from forum.work.policy import Policy
 from tests.soak.cluster import scratch_database
 
 LOOK_SECONDS = 0.02

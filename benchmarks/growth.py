@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.bulk import MEASURED, LoadedLog, load_postgres, load_sqlite
 from forum.backends.postgres import PostgresStore
 from forum.backends.sqlite import SqliteStore
-from forum.ledger import Store
+from forum.ledger.ports import Store
 from tests.soak.cluster import scratch_database
 
 SMALL = 10_000

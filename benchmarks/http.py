@@ -38,7 +38,7 @@ from benchmarks.ledger import fill, say
 from benchmarks.load import NUMBER, Load, Told, milliseconds
 from forum.app import Forum, upgrade_database
 from forum.config import load_settings
-from forum.ledger import MAIN_STRAND
+from forum.ledger.entry import MAIN_STRAND
 from tests.soak.cluster import scratch_database
 
 MODEL_SECONDS = 0.02

@@ -50,17 +50,11 @@ from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.publisher_loop import PublisherLoop
 from forum.backends.sqlite import SqliteStore, open_reader
 from forum.backends.state_files import FileCheckpointStore
-from forum.ledger import (
-    LEDGER_KINDS,
-    Draft,
-    Ledger,
-    NoteFacts,
-    Outcome,
-    Publisher,
-    Sequencer,
-    Store,
-    Strand,
-)
+from forum.ledger.kinds import LEDGER_KINDS, NoteFacts, Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.strand import Draft, Strand
 from forum.tlog import KnownLog, SigningKey, WitnessPolicy
 from forum.verify import State, Trust, verify_ledger
 

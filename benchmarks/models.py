@@ -31,9 +31,11 @@ import httpx2
 from benchmarks.engine import Ours, Spent, cpu_ms, per_s
 from benchmarks.ledger import say
 from forum.engine import ModelCall, RunRequest
-from forum.ledger import BytesContent, Outcome
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.work import Agent, Chat, Plan, Policy, Scripted, Task
+from forum.work.plan import Plan, Task
+from forum.work.policy import Agent, Chat, Policy, Scripted
 
 AT_ONCE = 50
 PROMPT = b"Say twenty words."

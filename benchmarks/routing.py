@@ -21,15 +21,9 @@ from msgspec.structs import replace
 
 from forum.errors import MissingExtra
 from forum.planning import load_roster, make_router
-from forum.work import (
-    ELSEWHERE,
-    LEXICAL_CALIBRATION,
-    MAX_CANDIDATES,
-    SEMANTIC_CALIBRATION,
-    Calibration,
-    Route,
-    Router,
-)
+from forum.work.role_assignment import MAX_CANDIDATES
+from forum.work.roster import ELSEWHERE
+from forum.work.routing import LEXICAL_CALIBRATION, SEMANTIC_CALIBRATION, Calibration, Route, Router
 
 FOLDS = 10
 MAX_WRONG = 0.03

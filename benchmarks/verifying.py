@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from forum.backends.parallel_verify import LedgerAddress, SegmentProcesses
 from forum.backends.run_progress import RunProgressFile, open_run_progress
 from forum.backends.sqlite import open_reader
-from forum.ledger import LEDGER_KINDS
+from forum.ledger.kinds import LEDGER_KINDS
 from forum.verify import (
     Report,
     RunSnapshot,

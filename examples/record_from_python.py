@@ -13,7 +13,10 @@ from pathlib import Path
 
 from forum.app import Forum, new_run_id
 from forum.config import load_settings
-from forum.ledger import Attachment, Draft, Ledger, NoteFacts, Outcome, RecordedEntry, text_content
+from forum.ledger.body import text_content
+from forum.ledger.kinds import NoteFacts, Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.strand import Attachment, Draft, RecordedEntry
 
 
 def remark(step: str, actor: str, words: str, *causes: RecordedEntry) -> Draft:

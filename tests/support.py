@@ -16,21 +16,11 @@ import pytest
 
 from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.sqlite import SqliteStore
-from forum.ledger import (
-    CHUNK_SIZE,
-    LEDGER_KINDS,
-    Body,
-    Content,
-    Effect,
-    Entry,
-    EntryWrite,
-    Ledger,
-    NoteFacts,
-    Position,
-    Reader,
-    Store,
-    leaf_of,
-)
+from forum.ledger.body import CHUNK_SIZE, Body, Content
+from forum.ledger.entry import Entry, leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Effect, EntryWrite, Position, Reader, Store
 from forum.tlog import Hash, SigningKey
 
 SOON = 30.0

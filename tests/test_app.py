@@ -13,7 +13,9 @@ from forum.app import Forum
 from forum.backends import state_files
 from forum.config import Settings
 from forum.errors import IdempotencyKeyUsed, RollbackDetected
-from forum.ledger import Draft, NoteFacts, Outcome, RunOpenFacts, text_content
+from forum.ledger.body import text_content
+from forum.ledger.kinds import NoteFacts, Outcome, RunOpenFacts
+from forum.ledger.strand import Draft
 from forum.verify import Problem, Report, State
 
 FIRST_USE = """

@@ -15,7 +15,8 @@ from forum.app import KINDS, Forum, upgrade_database
 from forum.backup import MANIFEST, create_backup, read_backup, restore_backup
 from forum.config import load_settings
 from forum.errors import BackupRejected, RestoreRefused
-from forum.ledger import LOG_RUN, MAIN_STRAND, text_content
+from forum.ledger.body import text_content
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
 from forum.tlog import parse_checkpoint
 from forum.verify import Problem
 from tests.soak.cluster import scratch_database

@@ -18,7 +18,7 @@ import click
 import pytest
 import yaml
 
-from forum.ledger import is_secret_name
+from forum.ledger.secret_mask import is_secret_name
 from forum.surfaces.cli import cli
 from tests.docs.pages import ROOT
 

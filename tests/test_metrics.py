@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.app import KINDS
-from forum.ledger import Entry, EntryWrite, Facts, Outcome, Position, RunCloseFacts, leaf_of
+from forum.ledger.entry import Entry, Facts, leaf_of
+from forum.ledger.kinds import Outcome, RunCloseFacts
+from forum.ledger.ports import EntryWrite, Position
 from forum.metrics import (
     CALLS,
     DOLLARS,
@@ -18,7 +20,7 @@ from forum.metrics import (
     render_labels,
 )
 from forum.tlog import EMPTY_ROOT, Checkpoint, parse_checkpoint, sign_checkpoint
-from forum.work import CallFacts, ReplyFacts, ReplyOrigin
+from forum.work.kinds import CallFacts, ReplyFacts, ReplyOrigin
 from tests.support import Wrapped, key_of
 
 ORIGIN = "test.example/metrics"

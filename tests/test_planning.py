@@ -11,7 +11,8 @@ from forum import planning as module
 from forum.config import Settings, load_settings
 from forum.errors import ServerUnusable
 from forum.planning import AgentRegistry, ClientRequest
-from forum.work import Council, Policy
+from forum.work.panel import Council
+from forum.work.policy import Policy
 from tests.support import SOON
 
 ASK = ClientRequest("Go.", route=False)

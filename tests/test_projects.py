@@ -15,7 +15,9 @@ from forum.backends import state_files
 from forum.backends.project_registry import ProjectEpoch, ProjectRegistry, public_address
 from forum.config import Settings
 from forum.errors import ForumError, LogKeyChanged, LogKeyMissing, NoLedger
-from forum.ledger import LOG_RUN, MAIN_STRAND, LogEpochFacts, text_content
+from forum.ledger.body import text_content
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
+from forum.ledger.kinds import LogEpochFacts
 from forum.verify import Problem, Report, State
 from tests.support import fresh_origin, key_of, upgraded
 

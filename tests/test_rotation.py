@@ -11,7 +11,7 @@ from forum.app import KINDS, Forum, trust_log, trusted_logs
 from forum.backends import state_files
 from forum.config import Settings
 from forum.errors import LogKeyChanged, LogKeyRetired, RotationRefused, WitnessRefused
-from forum.ledger import text_content
+from forum.ledger.body import text_content
 from forum.tlog import VerifierKey
 from forum.verify import Trust, verify_bundle
 from tests.support import fresh_origin, key_of, upgraded

@@ -20,10 +20,12 @@ from msgspec import Struct
 from msgspec.json import encode as encode_json
 from msgspec.structs import replace as replace_struct
 
-from forum import __version__
+from forum import __version__, metrics, tlog
 from forum.config import Settings, WorkerCapacity
-from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS, NoteBody, Session
-from forum.deliberation import SessionNote as Noted
+from forum.deliberation.council_kinds import COUNCIL_KINDS
+from forum.deliberation.steps import NoteBody, Session
+from forum.deliberation.steps import SessionNote as Noted
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.errors import (
     AmbiguousRun,
     BodyGone,
@@ -49,114 +51,55 @@ from forum.errors import (
     WrongWriteKey,
     require_extra,
 )
-from forum.ledger import (
+from forum.ledger import kinds, ports
+from forum.ledger.access import (
     ACCESS_STRAND,
     DENIALS_STRAND,
-    KEYS_STRAND,
-    LEDGER_KINDS,
-    LOG_RUN,
-    MAIN_STRAND,
-    TAGGED_STRANDS,
-    WRITE_KEY_MARK,
-    AccessDenialFacts,
-    AccessRevocationFacts,
     AccessState,
     ApiKey,
-    Attachment,
-    BudgetUse,
-    BundleReader,
-    Content,
-    Draft,
-    Entry,
-    EntryWrite,
-    EpochKey,
     Grant,
-    IdempotencyRecord,
-    KeyAddFacts,
-    KeyRotationFacts,
+    fold_access,
+)
+from forum.ledger.body import Content, text_content
+from forum.ledger.bundle import BundleReader, gather_bundle
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
+from forum.ledger.key_rotation import KEYS_STRAND
+from forum.ledger.log import (
     Ledger,
     LocatedEntry,
-    LogEpochFacts,
-    NoRowCheck,
-    NoteFacts,
-    Outcome,
-    Position,
-    Publication,
-    Publisher,
-    QuarantineDiscardFacts,
-    Reader,
-    RedactionReason,
-    Scope,
-    SecretMask,
-    Sequencer,
-    SignedTree,
-    Spend,
-    Store,
-    TaggedHead,
-    WriteKey,
-    WriteKeys,
-    WriterCheck,
     check_body,
     check_strand_head,
-    fold_access,
-    gather_bundle,
     is_before,
-    is_secret_name,
-    leaf_of,
     locate_run,
     read_body,
     read_strand_entries,
-    text_content,
 )
-from forum.metrics import EntryCounters, LedgerGauges, Sample, with_labels
-from forum.tlog import (
-    ED25519_COSIGNATURE,
-    EMPTY_ROOT,
-    Checkpoint,
-    Hash,
-    KnownLog,
-    KnownWitness,
-    Note,
-    SigningKey,
-    VerifierKey,
-    WitnessPolicy,
-    is_witnessed,
-    parse_checkpoint,
-)
-from forum.work import (
-    LEDGER,
+from forum.ledger.row_checks import NoRowCheck, SignedTree, WriterCheck
+from forum.ledger.secret_mask import SecretMask, is_secret_name
+from forum.ledger.sequencer import Publication, Publisher, Sequencer
+from forum.ledger.strand import TAGGED_STRANDS, WRITE_KEY_MARK, Attachment, Draft
+from forum.ledger.write_tags import WriteKey, WriteKeys
+from forum.work import run_fold
+from forum.work.claims import ActionClaim, read_claims
+from forum.work.gate_rules import GateRule
+from forum.work.kinds import (
     TURN_PREFIX,
     WORK_KINDS,
     AcceptedFacts,
-    ActionClaim,
-    Answer,
     Authority,
     Decider,
-    Divergence,
-    Gate,
     GateDecisionByFacts,
     GateDecisionFacts,
-    GateRule,
     Identity,
-    Period,
-    Plan,
-    Run,
-    RunRecord,
-    SharedCap,
-    TaskRun,
-    TaskState,
-    compare_steps,
-    fold,
     gate_strand,
-    last_reply_position,
-    read_claims,
-    read_gate_rules,
-    read_plan,
-    read_policy,
-    read_shared_caps,
-    sort_by_index,
     task_strand,
 )
+from forum.work.plan import Plan, read_plan
+from forum.work.policy import Answer, read_policy
+from forum.work.run_comparison import Divergence, compare_steps
+from forum.work.run_record import RunRecord, sort_by_index
+from forum.work.shared_caps import LEDGER, Period, SharedCap
+from forum.work.team_settings import read_gate_rules, read_shared_caps
 
 if TYPE_CHECKING:
     from socket import socket
@@ -180,11 +123,11 @@ if TYPE_CHECKING:
         VerifiedCheckpoint,
     )
     from forum.witness import AuditCheckpoint, Witness, WitnessClient, WitnessReply
-    from forum.work import Policy as WorkPolicy
-    from forum.work import RunBudget
+    from forum.work.plan import RunBudget
+    from forum.work.policy import Policy as WorkPolicy
 
 DELIBERATION_KINDS = COUNCIL_KINDS | SYMPOSIUM_KINDS
-KINDS = LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
+KINDS = kinds.LEDGER_KINDS | WORK_KINDS | DELIBERATION_KINDS
 """All kinds of entries that this release knows."""
 
 OPERATOR = "operator"
@@ -200,7 +143,7 @@ class Approver(Struct, frozen=True):
 
 
 LOCAL_OPERATOR = Approver(OPERATOR, Authority.OPERATOR)
-R = TypeVar("R", bound=Reader)
+R = TypeVar("R", bound=ports.Reader)
 _POLL_INTERVAL_S = 0.1
 _MAX_ERROR_CHARS = 2000
 _MAX_DETAILED_TASKS = 1000
@@ -337,7 +280,7 @@ class EpochStart(Struct, frozen=True):
     """The log that continues another one."""
 
     origin: str
-    key: VerifierKey
+    key: tlog.VerifierKey
     has_new_key: bool
     """Whether the old key was lost, so that readers have to pin another public key."""
 
@@ -345,8 +288,8 @@ class EpochStart(Struct, frozen=True):
 class SigningKeyRotation(Struct, frozen=True):
     """The result of replacing a log's signing key."""
 
-    old: VerifierKey
-    key: VerifierKey
+    old: tlog.VerifierKey
+    key: tlog.VerifierKey
     publication: Publication
 
 
@@ -354,7 +297,7 @@ class RunView(Struct, frozen=True):
     """A run with the bodies that its entries commit to, except erased ones."""
 
     run: str
-    state: Run
+    state: run_fold.Run
     at: int
     """The time of this view, in microseconds since 1970."""
     request: str | None
@@ -362,7 +305,7 @@ class RunView(Struct, frozen=True):
     answer: bytes | None
     errors: Mapping[str, str]
     """The beginning of the last error that an agent's system reported, by task."""
-    gates: tuple[tuple[str, Gate], ...]
+    gates: tuple[tuple[str, run_fold.Gate], ...]
     """Open gates of this run and of the runs that it delegated to, each with its run."""
     entries: Mapping[str, int] = {}
     """The index of the last entry of each task."""
@@ -384,7 +327,7 @@ class BudgetStatus(Struct, frozen=True):
     """A cap over many runs, and its use by one key, one lane or the whole ledger."""
 
     cap: SharedCap
-    use: BudgetUse
+    use: ports.BudgetUse
 
 
 class Forum:
@@ -408,13 +351,13 @@ class Forum:
         self._notify = warn or (lambda _line: None)
         """Receives notices that are not faults; dropped unless the caller passed `warn`."""
         self._clock_was_named = False
-        self._counters = EntryCounters(KINDS)
+        self._counters = metrics.EntryCounters(KINDS)
         self._worker: Worker | None = None
 
     # Keys, store and other parts of the ledger
 
     @cached_property
-    def key(self) -> SigningKey:
+    def key(self) -> tlog.SigningKey:
         """The key that signs the log; its name is the log's origin.
 
         Raises `LogKeyMissing` or `LogKeyChanged` if this machine remembers another key for the log,
@@ -428,7 +371,7 @@ class Forum:
             raise NoLedger(str(self.settings.data))
         return key
 
-    def _check_key(self, key: VerifierKey | None) -> None:
+    def _check_key(self, key: tlog.VerifierKey | None) -> None:
         """Compare the key found for this project's log, if any, with the remembered one."""
         project = self._registry.find(self._place)
         if key is None:
@@ -439,14 +382,14 @@ class Forum:
             raise LogKeyChanged(project.current.origin, str(self.settings.key_file), key.name)
 
     @property
-    def verifier(self) -> VerifierKey:
+    def verifier(self) -> tlog.VerifierKey:
         """The public key: from the signing key, or on a machine that only writes from a file."""
         if "key" in self.__dict__ or self.settings.key_file.exists():
             return self.key.verifier()
         return self._public_key
 
     @cached_property
-    def _public_key(self) -> VerifierKey:
+    def _public_key(self) -> tlog.VerifierKey:
         # A machine that only writes remembers no log. If this one remembers a log, it has lost the
         # log's key, and the check raises `LogKeyMissing`.
         self._check_key(None)
@@ -454,7 +397,7 @@ class Forum:
         if not path.exists():
             raise NoLedger(str(self.settings.data))
         try:
-            return VerifierKey.parse(path.read_text().strip())
+            return tlog.VerifierKey.parse(path.read_text().strip())
         except (OSError, Malformed) as error:
             raise KeyUnreadable(str(path), str(error)) from None
 
@@ -484,11 +427,11 @@ class Forum:
         return None
 
     @cached_property
-    def policy(self) -> WitnessPolicy:
+    def policy(self) -> tlog.WitnessPolicy:
         """The logs and witnesses that this reader trusts."""
         path = self.policy_file
         try:
-            return WitnessPolicy.parse(path.read_bytes())
+            return tlog.WitnessPolicy.parse(path.read_bytes())
         except OSError as error:
             raise KeyUnreadable(str(path), error.strerror or str(error)) from None
 
@@ -498,7 +441,7 @@ class Forum:
         return self.settings.policy or self._state / "policy"
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> ports.Store:
         """The store, open for writing."""
         self._register()
         if self.settings.database:
@@ -535,7 +478,7 @@ class Forum:
         append = None if keys else self._append_without_key
         return Ledger(self.store, KINDS, now, new_salt, append, mask=self.mask, tags=keys)
 
-    def _append_without_key(self, records: Sequence[EntryWrite]) -> None:
+    def _append_without_key(self, records: Sequence[ports.EntryWrite]) -> None:
         """Append without tags to a log of a release that had none; refuse for any other log.
 
         Raises `WrongWriteKey`. Otherwise an entry from a machine without the write key would be
@@ -579,12 +522,12 @@ class Forum:
         with self._publish_in_background() as check:
             committer = GroupCommitter(self.store)
 
-            def append(records: Sequence[EntryWrite]) -> None:
+            def append(records: Sequence[ports.EntryWrite]) -> None:
                 check()
                 committer.append(records)
                 self._counters.count(records)
 
-            async def append_async(records: Sequence[EntryWrite]) -> None:
+            async def append_async(records: Sequence[ports.EntryWrite]) -> None:
                 check()
                 await committer.append_async(records)
                 self._counters.count(records)
@@ -691,20 +634,20 @@ class Forum:
         return StoreMonitor(self.store)
 
     @cached_property
-    def _gauges(self) -> LedgerGauges:
+    def _gauges(self) -> metrics.LedgerGauges:
         try:
-            return LedgerGauges(self.store, self.policy)
+            return metrics.LedgerGauges(self.store, self.policy)
         except KeyUnreadable:  # no policy here: the signing machine reports on witnesses
-            return LedgerGauges(self.store, None)
+            return metrics.LedgerGauges(self.store, None)
 
-    def metric_samples(self) -> list[Sample]:
+    def metric_samples(self) -> list[metrics.Sample]:
         """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""
         worker = self._worker.samples() if self._worker else ()
         found = [*self._counters.samples(), *self._gauges.samples(), *worker]
-        return with_labels(found, ledger=self.origin)
+        return metrics.with_labels(found, ledger=self.origin)
 
     @contextmanager
-    def open_reader(self) -> Iterator[Reader]:
+    def open_reader(self) -> Iterator[ports.Reader]:
         """Open a read-only snapshot of the ledger."""
         with self._snapshot() as reader:
             yield self._checked(reader)
@@ -782,7 +725,7 @@ class Forum:
             if epochs:
                 replaced = (*replaced, ReplacedLogs(epochs, now()))
             names = {epoch.origin for past in replaced for epoch in past.epochs}
-            key = SigningKey(os.urandom(32), self._unused_origin(names))
+            key = tlog.SigningKey(os.urandom(32), self._unused_origin(names))
             self._make_folder()
             # The registry is written first: after a crash before the key is written, the next
             # command reports a missing key, and starting over again repairs that.
@@ -907,7 +850,9 @@ class Forum:
         last = self.store.last_entry(LOG_RUN, strand)
         if last is not None:
             n, leaf = KINDS.read(last).n, leaf_of(last)
-            self.store.save_strand_head(TaggedHead(strand, n, leaf, keys.tag_head(strand, n, leaf)))
+            self.store.save_strand_head(
+                ports.TaggedHead(strand, n, leaf, keys.tag_head(strand, n, leaf))
+            )
 
     def discard_quarantine(self) -> int:
         """Delete the quarantined rows and return their number."""
@@ -915,7 +860,7 @@ class Forum:
         if rows:
             leaves = b"".join(leaf_of(found.row.data) for found in rows)
             digest = sha256(leaves).hexdigest()
-            facts = QuarantineDiscardFacts(len(rows), digest)
+            facts = kinds.QuarantineDiscardFacts(len(rows), digest)
             # The digest of the deleted rows is recorded and signed before the rows are deleted.
             # After a crash in between, the rows are still there and can be deleted again.
             self.ledger.append_log_entry(Draft(f"quarantine/{digest[:16]}", OPERATOR, facts))
@@ -950,7 +895,7 @@ class Forum:
         from forum.backends.state_files import write_key
 
         self._make_folder()
-        write_key(self.settings.key_file, SigningKey(os.urandom(32), self._unused_origin(())))
+        write_key(self.settings.key_file, tlog.SigningKey(os.urandom(32), self._unused_origin(())))
 
     def _close_log(self) -> None:
         """Close everything that was opened for the log in use before."""
@@ -959,7 +904,7 @@ class Forum:
         for name in (*names, "sequencer", "delta_bus"):
             self.__dict__.pop(name, None)
 
-    def _set_key_aside(self) -> SigningKey | None:
+    def _set_key_aside(self) -> tlog.SigningKey | None:
         """Copy the key file to another name, and return the key if it can be read."""
         from forum.backends.state_files import read_key, write_durably
 
@@ -988,10 +933,12 @@ class Forum:
         base, _, number = origin.rpartition("/epoch-")
         following = int(number) + 1 if base and number.isdecimal() else 2
         name = f"{base or origin}/epoch-{following}"
-        key = SigningKey(old.seed, name) if old else self._pending_key(name)
+        key = tlog.SigningKey(old.seed, name) if old else self._pending_key(name)
         vkey = str(key.verifier())
-        facts = LogEpochFacts(
-            EpochKey.KEPT if old else EpochKey.NEW, held.size, held.root.hex() if held.size else ""
+        facts = kinds.LogEpochFacts(
+            kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
+            held.size,
+            held.root.hex() if held.size else "",
         )
         bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
         self._save_policy(origin)
@@ -1024,7 +971,7 @@ class Forum:
         self._warn_of_policy_gaps(key.verifier())
         return EpochStart(name, key.verifier(), has_new_key=old is None)
 
-    def _key_to_leave(self, reason: str) -> tuple[SigningKey | None, str]:
+    def _key_to_leave(self, reason: str) -> tuple[tlog.SigningKey | None, str]:
         """Return the key of the log to leave (None if it was lost) and the log's name."""
         try:
             key = self.key
@@ -1040,7 +987,7 @@ class Forum:
         self._register()  # also completes an earlier rotation that crashed near its end
         return key, key.name
 
-    def _pending_key(self, name: str) -> SigningKey:
+    def _pending_key(self, name: str) -> tlog.SigningKey:
         """Return the new key of a log: the same one until it is in use.
 
         After a crash, a second attempt must find the key that witnesses already know.
@@ -1054,33 +1001,33 @@ class Forum:
             used = {vkey for epoch in project.epochs for vkey in epoch.vkeys} if project else set()
             if key.name == name and str(key.verifier()) not in used:
                 return key
-        key = SigningKey(os.urandom(32), name)
+        key = tlog.SigningKey(os.urandom(32), name)
         write_key(path, key)
         return key
 
-    def _find_end(self, origin: str) -> tuple[Checkpoint, Checkpoint]:
+    def _find_end(self, origin: str) -> tuple[tlog.Checkpoint, tlog.Checkpoint]:
         """Return the last signed checkpoint of a log, and the last one still in the database."""
         with self._open_log(origin) as reader:
             stored = reader.checkpoint() if reader is not None else None
         notes = (self._memory(origin, "guard.note").latest(), self._witness_memory(origin).latest())
-        nothing = Checkpoint(origin, 0, EMPTY_ROOT)
-        held = parse_checkpoint(stored) if stored else nothing
-        signed = [parse_checkpoint(note) for note in notes if note]
+        nothing = tlog.Checkpoint(origin, 0, tlog.EMPTY_ROOT)
+        held = tlog.parse_checkpoint(stored) if stored else nothing
+        signed = [tlog.parse_checkpoint(note) for note in notes if note]
         # The guard is advanced before a signed checkpoint is stored, so it knows the last one.
         # Without a guard, take the largest checkpoint that this machine knows.
         return (signed[0] if notes[0] else max([held, *signed], key=lambda c: c.size)), held
 
     @contextmanager
-    def _open_log(self, origin: str) -> Iterator[Reader | None]:
+    def _open_log(self, origin: str) -> Iterator[ports.Reader | None]:
         """Open another log of the same database; yield None if it does not exist."""
         with ExitStack() as opened:
             try:
-                reader: Reader | None = opened.enter_context(self._reader_of(origin))
+                reader: ports.Reader | None = opened.enter_context(self._reader_of(origin))
             except NoSuchLog:
                 reader = None
             yield reader
 
-    def _reader_of(self, origin: str) -> AbstractContextManager[Reader]:
+    def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
         if self.settings.database:
             with require_extra("postgres"):
                 from forum.backends import postgres
@@ -1101,7 +1048,7 @@ class Forum:
             with lock_file(own):
                 write_durably(own, self.settings.policy.read_bytes())
 
-    def _warn_of_policy_gaps(self, key: VerifierKey) -> None:
+    def _warn_of_policy_gaps(self, key: tlog.VerifierKey) -> None:
         if self.settings.policy is not None and key not in self.policy.log_keys:
             place = f"in the place of the log's own in {self.settings.policy}"
             self._notify(f"put this line {place}: log {key}")
@@ -1142,7 +1089,9 @@ class Forum:
             self._complete_project()
             self._close_log()
             self._write_public_key()
-        draft = Draft(f"add/{key.key_id.hex()}", OPERATOR, KeyAddFacts(str(key)), (hand_over,))
+        draft = Draft(
+            f"add/{key.key_id.hex()}", OPERATOR, kinds.KeyAddFacts(str(key)), (hand_over,)
+        )
         self.ledger.append_log_entry(draft, KEYS_STRAND)
         publication = self.publish()
         # From here on this machine's witness refuses checkpoints signed by the old key.
@@ -1150,16 +1099,16 @@ class Forum:
         self._warn_of_policy_gaps(key)
         return SigningKeyRotation(old.verifier(), key, publication)
 
-    def _record_hand_over(self, old: VerifierKey, new: VerifierKey) -> Hash:
+    def _record_hand_over(self, old: tlog.VerifierKey, new: tlog.VerifierKey) -> tlog.Hash:
         """Record the handover between two keys unless it is recorded; return the entry's id."""
-        facts = KeyRotationFacts(str(old), str(new))
+        facts = kinds.KeyRotationFacts(str(old), str(new))
         for leaf, entry in read_strand_entries(self.ledger, LOG_RUN, KEYS_STRAND):
             if entry.facts == facts:
                 return leaf
         draft = Draft(f"rotate/{new.key_id.hex()}", OPERATOR, facts)
         return self.ledger.append_log_entry(draft, KEYS_STRAND).leaf
 
-    def _add_to_policy(self, key: VerifierKey) -> None:
+    def _add_to_policy(self, key: tlog.VerifierKey) -> None:
         """Add a key of this log to the policy, if this machine wrote the policy itself."""
         from forum.backends.state_files import lock_file, write_durably
 
@@ -1167,19 +1116,19 @@ class Forum:
         if self.settings.policy is not None or not path.exists():
             return
         with lock_file(path):
-            policy = WitnessPolicy.parse(path.read_bytes())
+            policy = tlog.WitnessPolicy.parse(path.read_bytes())
             if key not in policy.log_keys:
-                logs = (KnownLog(key), *policy.logs)
+                logs = (tlog.KnownLog(key), *policy.logs)
                 write_durably(path, replace(policy, logs=logs).encode())
 
-    def _earlier_keys(self) -> tuple[VerifierKey, ...]:
+    def _earlier_keys(self) -> tuple[tlog.VerifierKey, ...]:
         """Return the keys that this log had before the one in use."""
         project = self._registry.find(self._place)
         own, epochs = str(self.verifier), [*self._known_epochs()]
         if project is not None and project.pending is not None:
             epochs.append(project.pending)
         found = [e.vkeys[: e.vkeys.index(own)] for e in epochs if own in e.vkeys]
-        return tuple(VerifierKey.parse(vkey) for vkeys in found for vkey in vkeys)
+        return tuple(tlog.VerifierKey.parse(vkey) for vkeys in found for vkey in vkeys)
 
     # The project registry
 
@@ -1300,15 +1249,15 @@ class Forum:
         """
         deadline = time.monotonic() + patience
         while True:
-            notes = [Note.parse(data) for data in self.store.checkpoints(size)]
-            seen = next((note for note in notes if is_witnessed(note, self.policy)), None)
+            notes = [tlog.Note.parse(data) for data in self.store.checkpoints(size)]
+            seen = next((note for note in notes if tlog.is_witnessed(note, self.policy)), None)
             if seen or time.monotonic() >= deadline:
                 break
             time.sleep(_POLL_INTERVAL_S)
         if not notes:
             return None
         note = seen or notes[-1]
-        return Publication(note.encode(), Checkpoint.parse(note.text), seen is not None)
+        return Publication(note.encode(), tlog.Checkpoint.parse(note.text), seen is not None)
 
     @cached_property
     def publisher(self) -> Publisher:
@@ -1333,7 +1282,7 @@ class Forum:
         """
         run = self._append_note(content, idempotency_key)
         publication = self.publish_or_warn()
-        return self.ledger.find_entry(str(Position(run, MAIN_STRAND, 1))), publication
+        return self.ledger.find_entry(str(ports.Position(run, MAIN_STRAND, 1))), publication
 
     def _append_note(self, content: Content, key: str | None) -> str:
         """Append a note in a run of its own, and return the run, or the earlier one of this key."""
@@ -1342,8 +1291,8 @@ class Forum:
         # The run, the note and the idempotency row are one commit: neither a crash nor a full disk
         # can separate them.
         name = f"{OPERATOR}/note/{key}"
-        effects = (IdempotencyRecord(name, run, digest),) if key is not None else ()
-        draft = Draft("note", OPERATOR, NoteFacts(), (), (body,), effects)
+        effects = (ports.IdempotencyRecord(name, run, digest),) if key is not None else ()
+        draft = Draft("note", OPERATOR, kinds.NoteFacts(), (), (body,), effects)
         try:
             self.ledger.record_run(run, OPERATOR, draft)
         except IdempotencyKeyUsed as asked:
@@ -1353,7 +1302,7 @@ class Forum:
             return asked.run
         return run
 
-    def redact(self, entry: str, body: str, reason: RedactionReason) -> RedactionResult:
+    def redact(self, entry: str, body: str, reason: kinds.RedactionReason) -> RedactionResult:
         """Record a redaction, have it signed, and only then erase the body.
 
         Raises `RunNotEnded`: the driver of a run still reads what the run has recorded.
@@ -1441,7 +1390,7 @@ class Forum:
         run, order = new_run_id(), self._with_gate_rules(order)
         return self.budgets.spend(
             self.budgets.limits(actor, order.lanes),
-            Spend(runs=1),
+            ports.Spend(runs=1),
             lambda charges: accept_run(
                 self.ledger, run, order, actor, origin, ticket, charges=charges
             ),
@@ -1451,7 +1400,7 @@ class Forum:
         self,
         order: "RunRequest",
         actor: str,
-        past: Checkpoint | None,
+        past: tlog.Checkpoint | None,
         ticket: "IdempotencyKey | None" = None,
     ) -> str:
         """Do the same as `submit` without blocking the event loop, given a recent checkpoint."""
@@ -1460,7 +1409,7 @@ class Forum:
         run, order = new_run_id(), self._with_gate_rules(order)
         return await self.budgets.spend_async(
             self.budgets.limits(actor, order.lanes),
-            Spend(runs=1),
+            ports.Spend(runs=1),
             lambda charges: accept_run_async(
                 self.ledger, run, order, actor, past, ticket, charges=charges
             ),
@@ -1494,7 +1443,7 @@ class Forum:
             period, until = _period_at(cap.per, moment)
             mine = [use for use in uses if use.period == period and cap.holds_for(use.scope)]
             if not mine and not cap.key and not cap.lane:
-                mine = [BudgetUse(LEDGER, period, until, Spend())]
+                mine = [ports.BudgetUse(LEDGER, period, until, ports.Spend())]
             found += [BudgetStatus(cap, use) for use in mine]
         return tuple(found)
 
@@ -1502,7 +1451,7 @@ class Forum:
         """Return a request under the operator's gate rules, dropping any of its own."""
         return replace(order, policy=order.policy.with_gate_rules(self.gate_rules))
 
-    def read_run(self, run: str, until: int | None = None) -> Run:
+    def read_run(self, run: str, until: int | None = None) -> run_fold.Run:
         """Return a run's current state, or its state as of the entry with index `until`.
 
         Raises `NoSuchRun`.
@@ -1514,7 +1463,7 @@ class Forum:
             for strand in self.store.strands(run)
             for t in read_strand_entries(self.ledger, run, strand)
         )
-        return fold(t for t in told if until is None or is_before(self.store, t[0], until))
+        return run_fold.fold(t for t in told if until is None or is_before(self.store, t[0], until))
 
     def read_run_request(self, run: str) -> "RunRequest":
         """Return the request of a run, as it was accepted."""
@@ -1535,13 +1484,13 @@ class Forum:
         *,
         within: bool = False,
         since: int = 0,
-        matches: Callable[[str, Run], bool] | None = None,
-    ) -> list[tuple[str, Run]]:
+        matches: Callable[[str, run_fold.Run], bool] | None = None,
+    ) -> list[tuple[str, run_fold.Run]]:
         """Return the runs that were accepted last, the newest first; with `within` also inner runs.
 
         Only runs that began since `since` (in microseconds since 1970) and match.
         """
-        found: list[tuple[str, Run]] = []
+        found: list[tuple[str, run_fold.Run]] = []
         most = limit if matches is None else max(limit, _RUNS_PAGE_SIZE)
         while len(found) < limit and (page := self.store.runs_before(before, most)):
             states = [(run, self.read_run(run)) for run in page]
@@ -1557,7 +1506,7 @@ class Forum:
                 break
         return found[:limit]
 
-    def lanes_of(self, run: str, state: Run) -> frozenset[str]:
+    def lanes_of(self, run: str, state: run_fold.Run) -> frozenset[str]:
         """Return the lanes of a run: of its route and of the tasks of its plan."""
         plan = self._main_bodies(run, state).get("plan")
         named = {task.lane for task in read_plan(plan).all_tasks} if plan is not None else set()
@@ -1596,7 +1545,7 @@ class Forum:
             read_claims(bodies.get("claims", b"")),
             self._entry_indexes(state),
             *self._read_session(run, state, until.index if until else None),
-            self._failed_replies(told) if state.outcome not in (None, Outcome.OK) else {},
+            self._failed_replies(told) if state.outcome not in (None, kinds.Outcome.OK) else {},
         )
 
     def read_run_record(self, run: str) -> RunRecord:
@@ -1604,18 +1553,18 @@ class Forum:
         entries = sort_by_index(locate_run(self.store, KINDS, run))
         return RunRecord(run, entries, lambda found, name: read_body(self.store, found.entry, name))
 
-    def _failed_replies(self, tasks: Sequence[TaskRun]) -> dict[str, str]:
+    def _failed_replies(self, tasks: Sequence[run_fold.TaskRun]) -> dict[str, str]:
         """Return the beginning of the last reply of each task that did not pass."""
         last = {
-            task.id: last_reply_position(task)
+            task.id: run_fold.last_reply_position(task)
             for task in tasks
-            if task.state is not TaskState.PASSED
+            if task.state is not run_fold.TaskState.PASSED
         }
         told = {name: self._body_prefix(at, "output") for name, at in last.items() if at}
         return {name: words for name, words in told.items() if words}
 
     def _read_session(
-        self, run: str, state: Run, until: int | None
+        self, run: str, state: run_fold.Run, until: int | None
     ) -> tuple[Session | None, tuple[Noted, ...]]:
         """Return a panel's session in a run, and its entries so far."""
         if state.planned:
@@ -1632,7 +1581,7 @@ class Forum:
             return (self.read_session(run, state) if notes else None), notes
         return None, notes
 
-    def read_session(self, run: str, state: Run | None = None) -> Session:
+    def read_session(self, run: str, state: run_fold.Run | None = None) -> Session:
         """Return the session of a panel: its request, policy and start."""
         order = self.read_run_request(run)
         begun = (state or self.read_run(run)).begun
@@ -1642,14 +1591,14 @@ class Forum:
         found = {name: read_body(self.store, entry, name) for name in entry.bodies}
         return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
 
-    def _entry_indexes(self, state: Run) -> dict[str, int]:
+    def _entry_indexes(self, state: run_fold.Run) -> dict[str, int]:
         """Return the indexes of the route, the checks and the tool uses, by entry id in hex."""
         uses = [use for task in state.tasks.values() for use in task.uses][:_MAX_DETAILED_TASKS]
         named = [state.route, *(leaf for leaf, _ in state.checks)]
         named += [use.outcome or use.entry for use in uses]
         return self._indexes({leaf.hex(): leaf for leaf in named if leaf})
 
-    def _indexes(self, named: Mapping[str, Hash | None]) -> dict[str, int]:
+    def _indexes(self, named: Mapping[str, tlog.Hash | None]) -> dict[str, int]:
         """Return the indexes of entries by name, with one query."""
         leaves = {name: leaf for name, leaf in named.items() if leaf}
         found = zip(leaves, self.store.indexes(list(leaves.values())), strict=True)
@@ -1657,14 +1606,14 @@ class Forum:
 
     def request_of(self, run: str) -> str | None:
         """Return the request text of a run, or None if it was erased."""
-        request = self._main_bodies(run, Run()).get("request")
+        request = self._main_bodies(run, run_fold.Run()).get("request")
         return request.decode(errors="replace") if request is not None else None
 
-    def _main_bodies(self, run: str, state: Run) -> dict[str, bytes]:
+    def _main_bodies(self, run: str, state: run_fold.Run) -> dict[str, bytes]:
         """Return the bodies request, plan, answer and claims of a run in this state."""
         found: dict[str, bytes] = {}
         for leaf, entry in read_strand_entries(self.ledger, run, MAIN_STRAND):
-            at = Position(run, MAIN_STRAND, entry.n)
+            at = ports.Position(run, MAIN_STRAND, entry.n)
             named = {"request"} if isinstance(entry.facts, AcceptedFacts) else set()
             named |= {"plan"} if leaf == state.plan else set()
             named |= {"answer", "claims"} if at == state.answer_at else set()
@@ -1674,10 +1623,10 @@ class Forum:
                     found[name] = body
         return found
 
-    def _error_prefix(self, at: Position | None) -> str:
+    def _error_prefix(self, at: ports.Position | None) -> str:
         return self._body_prefix(at, "error")
 
-    def _body_prefix(self, at: Position | None, name: str) -> str:
+    def _body_prefix(self, at: ports.Position | None, name: str) -> str:
         """Return the beginning of a body as text."""
         body = self.store.body(at, name) if at else None
         if at is None or body is None:
@@ -1693,10 +1642,10 @@ class Forum:
     def follow_run(
         self,
         run: str,
-        watch: Callable[[Run], None] = lambda _: None,
+        watch: Callable[[run_fold.Run], None] = lambda _: None,
         patience: float | None = None,
         wait: Callable[[float], object] = time.sleep,
-    ) -> Run:
+    ) -> run_fold.Run:
         """Watch a run until it cannot proceed by itself or `patience` seconds have passed.
 
         A run stops proceeding when it has ended, was interrupted, or waits for a person. `wait` is
@@ -1720,7 +1669,7 @@ class Forum:
             if wait(max(_POLL_INTERVAL_S, 2 * (time.monotonic() - looked))):
                 return state
 
-    def _fold_new_entries(self, run: str, state: Run) -> Run:
+    def _fold_new_entries(self, run: str, state: run_fold.Run) -> run_fold.Run:
         """Fold the entries added to a run; skip strands of ended tasks, which do not grow."""
         ended = {task_strand(task.id) for task in state.tasks.values() if task.state.is_end}
         fresh = [
@@ -1729,12 +1678,12 @@ class Forum:
             if strand not in ended
             for told in read_strand_entries(self.ledger, run, strand, state.lengths.get(strand, 0))
         ]
-        return fold(fresh, state) if fresh else state
+        return run_fold.fold(fresh, state) if fresh else state
 
-    def _is_waiting(self, run: str, state: Run) -> bool:
+    def _is_waiting(self, run: str, state: run_fold.Run) -> bool:
         """Tell whether a run can only continue after a human decision."""
         tasks = [state.task(name) for name in state.tasks]
-        if any(task.state is TaskState.RUNNING for task in tasks):
+        if any(task.state is run_fold.TaskState.RUNNING for task in tasks):
             return False
         alarm = self.store.timer(run, MAIN_STRAND)
         # A driver that waits for a person has cleared the run's timer, or set it to the deadline.
@@ -1743,18 +1692,20 @@ class Forum:
             return False
         if any(gate.deadline <= self.store.now() for gate in state.open_gates):
             return False  # the gate's default answer is about to be recorded
-        within = [t.delegated.run for t in tasks if t.delegated and t.state is TaskState.WAITING]
+        within = [
+            t.delegated.run for t in tasks if t.delegated and t.state is run_fold.TaskState.WAITING
+        ]
         children = [(child, self.read_run(child)) for child in within if self.store.strands(child)]
         if len(children) < len(within) or not (state.open_gates or children):
             return False
         return all(self._is_waiting(child, inner) for child, inner in children)
 
-    def open_gates(self, run: str, state: Run) -> list[tuple[str, Gate]]:
+    def open_gates(self, run: str, state: run_fold.Run) -> list[tuple[str, run_fold.Gate]]:
         """Return the open gates of a run and of its inner runs, each with its run."""
         found = [(run, gate) for gate in state.open_gates]
         for name in state.tasks:
             task = state.task(name)
-            if task.delegated and task.state is TaskState.WAITING:
+            if task.delegated and task.state is run_fold.TaskState.WAITING:
                 child = task.delegated.run
                 if self.store.strands(child):
                     found += self.open_gates(child, self.read_run(child))
@@ -1856,7 +1807,7 @@ class Forum:
 
     # Gates
 
-    def waiting_gates(self) -> list[tuple[str, Gate]]:
+    def waiting_gates(self) -> list[tuple[str, run_fold.Gate]]:
         """Return all gates that wait for a decision, each with its run."""
         from forum.engine import find_gate
 
@@ -1869,7 +1820,7 @@ class Forum:
                     found.append((alarm.run, find_gate(self.ledger, alarm.run, subject)))
         return found
 
-    def read_gate(self, run: str, subject: str) -> tuple[Gate, bytes]:
+    def read_gate(self, run: str, subject: str) -> tuple[run_fold.Gate, bytes]:
         """Return a gate and the content that it shows."""
         from forum.engine import find_gate, read_body
 
@@ -1892,11 +1843,11 @@ class Forum:
         if own not in tasks:
             return ()
         names = [*tasks[own].upstream, *([] if named in tasks else [own])]
-        told = {name: last_reply_position(state.task(name)) for name in names}
+        told = {name: run_fold.last_reply_position(state.task(name)) for name in names}
         found = {name: self._reply_at(at) for name, at in told.items() if at is not None}
         return tuple((name, said) for name, said in found.items() if said)
 
-    def _reply_at(self, at: Position) -> bytes:
+    def _reply_at(self, at: ports.Position) -> bytes:
         _, entry = next(read_strand_entries(self.ledger, at.run, at.strand, at.n))
         return (read_body(self.store, entry, "output") or b"") if "output" in entry.bodies else b""
 
@@ -1969,7 +1920,7 @@ class Forum:
         return access
 
     def grant(
-        self, name: str, scopes: Collection[Scope], seconds: int = 0, actor: str = OPERATOR
+        self, name: str, scopes: Collection[kinds.Scope], seconds: int = 0, actor: str = OPERATOR
     ) -> ApiKey:
         """Create an API key and record its digest; the returned object alone holds the secret."""
         key = ApiKey(self.tenant, os.urandom(6).hex(), os.urandom(32).hex())
@@ -1985,10 +1936,10 @@ class Forum:
             raise NoSuchKey(key)
         if key not in access.revoked:
             self.ledger.append_log_entry(
-                Draft(f"revoke/{key}", actor, AccessRevocationFacts(key)), ACCESS_STRAND
+                Draft(f"revoke/{key}", actor, kinds.AccessRevocationFacts(key)), ACCESS_STRAND
             )
 
-    def record_denial(self, denied: AccessDenialFacts, actor: str) -> None:
+    def record_denial(self, denied: kinds.AccessDenialFacts, actor: str) -> None:
         """Record that a request was denied."""
         step = f"deny/{os.urandom(8).hex()}"
         self.ledger.append_log_entry(Draft(step, actor, denied), DENIALS_STRAND)
@@ -2091,12 +2042,12 @@ class Forum:
     def _trust_of(self, trust: "Trust", origin: str) -> "Trust":
         """Return the keys, policy and checkpoints that a reader trusts for an earlier log."""
         known = [e for e in self._known_epochs() if e.origin == origin]
-        keys = tuple(VerifierKey.parse(vkey) for epoch in known for vkey in epoch.vkeys)
+        keys = tuple(tlog.VerifierKey.parse(vkey) for epoch in known for vkey in epoch.vkeys)
         own = self._log_folder(origin) / "policy"
         policy = trust.policy
         if policy is not None and policy == self.policy and own.exists():
             # The policy under which that log was witnessed.
-            policy = WitnessPolicy.parse(own.read_bytes())
+            policy = tlog.WitnessPolicy.parse(own.read_bytes())
         memories = [self._memory(origin, name) for name in ("guard.note", "seen.note")]
         kept = (m.latest() for m in (*memories, self._witness_memory(origin)))
         named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]
@@ -2136,7 +2087,7 @@ class Forum:
             with open_run_progress(self._run_state_file) as state, self._snapshot() as reader:
                 reader.check = NoRowCheck()
                 last = state.last(_trust_digest(trust))
-                checkpoint = parse_checkpoint(seen)
+                checkpoint = tlog.parse_checkpoint(seen)
                 # The saved state is valid for exactly one checkpoint: the one that was seen last.
                 if last is None or (last.origin, last.size, last.root) != (
                     checkpoint.origin,
@@ -2186,13 +2137,16 @@ class Forum:
             # Another reader may store a checkpoint at the same time.
             with suppress(ConcurrentUpdate):
                 latest = self._seen.latest()
-                if latest is None or parse_checkpoint(latest).size <= parse_checkpoint(note).size:
+                if (
+                    latest is None
+                    or tlog.parse_checkpoint(latest).size <= tlog.parse_checkpoint(note).size
+                ):
                     self._seen.advance(latest, note)
         except StoreFailed as error:
             self._warn(f"verified, but what was seen could not be remembered: {error}")
 
     @contextmanager
-    def _segment_runner(self, reader: Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
+    def _segment_runner(self, reader: ports.Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
         """Start processes that verify segments if the log is long enough; otherwise yield None."""
         if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
             yield None
@@ -2217,8 +2171,8 @@ class Forum:
 
         trust_log(self.settings.state / "witness", self.verifier)
         if not self.policy_file.exists():
-            witness = KnownWitness("local", self.witness.verifier)
-            policy = WitnessPolicy((KnownLog(self.verifier),), (witness,), (), "local")
+            witness = tlog.KnownWitness("local", self.witness.verifier)
+            policy = tlog.WitnessPolicy((tlog.KnownLog(self.verifier),), (witness,), (), "local")
             make_private_folder(self.policy_file.parent)
             write_durably(self.policy_file, policy.encode())
 
@@ -2285,7 +2239,7 @@ class Forum:
     def _witness_memory(self, origin: str) -> "FileCheckpointStore":
         return witness_memory(self.settings.state / "witness", origin)
 
-    def _snapshot(self) -> AbstractContextManager[Reader]:
+    def _snapshot(self) -> AbstractContextManager[ports.Reader]:
         if self.settings.database or "store" in self.__dict__:
             return self.store.snapshot()
         from forum.backends.sqlite import open_reader
@@ -2346,13 +2300,13 @@ def open_bundle(path: Path) -> Iterator[RunRecord]:
 
 def view_record(record: RunRecord) -> RunView:
     """Return the view of a recorded run, without any store. Raises `NoSuchRun`."""
-    state = fold((one.leaf, one.entry) for one in record.entries)
+    state = run_fold.fold((one.leaf, one.entry) for one in record.entries)
     if state.accepted is None:
         raise NoSuchRun(record.run)
     places = {one.position: one for one in record.entries}
     indexes = {one.leaf: one.index for one in record.entries if one.index is not None}
 
-    def told(at: Position | None, name: str) -> bytes | None:
+    def told(at: ports.Position | None, name: str) -> bytes | None:
         found = places.get(at) if at else None
         return record.read(found, name) if found and name in found.entry.bodies else None
 
@@ -2363,7 +2317,7 @@ def view_record(record: RunRecord) -> RunView:
     request, plan = told(begun, "request"), told(planned, "plan")
     tasks = list(state.tasks.values())[:_MAX_DETAILED_TASKS]
     errors = {t.id: _decode_prefix(told(t.result.reply_at, "error")) for t in tasks if t.result}
-    replies = {t.id: _decode_prefix(told(last_reply_position(t), "output")) for t in tasks}
+    replies = {t.id: _decode_prefix(told(run_fold.last_reply_position(t), "output")) for t in tasks}
     notes = tuple(
         Noted(one.entry.step, one.entry.facts, _bodies_in(record, one))
         for one in record.entries
@@ -2417,7 +2371,7 @@ def open_witness(
         with lock_file(path):
             if not path.exists():
                 name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
-                write_key(path, SigningKey(os.urandom(32), name, ED25519_COSIGNATURE))
+                write_key(path, tlog.SigningKey(os.urandom(32), name, tlog.ED25519_COSIGNATURE))
     return Witness(
         read_key(path),
         lambda: trusted_logs(folder),
@@ -2431,7 +2385,7 @@ def audit_with(auditor: "LogAuditor") -> "AuditCheckpoint":
     """Return the check that an auditing witness makes before it cosigns."""
     from forum.witness import AuditRefusal
 
-    def audit(checkpoint: Checkpoint) -> AuditRefusal | None:
+    def audit(checkpoint: tlog.Checkpoint) -> AuditRefusal | None:
         try:
             report = auditor.audit(checkpoint)
         except ForumError as error:
@@ -2501,8 +2455,8 @@ def witness_memory(folder: Path, origin: str) -> "FileCheckpointStore":
 
 def trust_log(
     folder: Path,
-    key: VerifierKey,
-    follows: VerifierKey | None = None,
+    key: tlog.VerifierKey,
+    follows: tlog.VerifierKey | None = None,
     *,
     rotated: bool = False,
     alone: bool = False,
@@ -2525,10 +2479,10 @@ def trust_log(
             write_durably(path, "".join(f"{one}\n" for one in trusted).encode())
 
 
-def trusted_logs(folder: Path) -> dict[str, tuple[VerifierKey, ...]]:
+def trusted_logs(folder: Path) -> dict[str, tuple[tlog.VerifierKey, ...]]:
     """Return the logs that a witness cosigns, with their keys."""
     files = [p.read_text().split() for p in (folder / "logs").glob("*.vkey")]
-    keys = [tuple(VerifierKey.parse(line) for line in lines) for lines in files if lines]
+    keys = [tuple(tlog.VerifierKey.parse(line) for line in lines) for lines in files if lines]
     return {known[0].name: known for known in keys}
 
 
@@ -2555,7 +2509,7 @@ def _period_at(per: Period, micros: int) -> tuple[str, int]:
 def _origin_of_note(note: bytes) -> str:
     """Return the log that a note belongs to, or an empty string for anything but a checkpoint."""
     try:
-        return parse_checkpoint(note).origin
+        return tlog.parse_checkpoint(note).origin
     except Malformed:
         return ""
 

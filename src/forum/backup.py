@@ -21,20 +21,10 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from forum import __version__
+from forum import __version__, errors, tlog
 from forum.app import KINDS, Forum, now
 from forum.config import PROJECT_FILE, Settings
-from forum.errors import BackupRejected, Malformed, ProofRejected, RestoreRefused, require_extra
-from forum.ledger import Reader, TreeHead
-from forum.tlog import (
-    Checkpoint,
-    TreeView,
-    VerifierKey,
-    WitnessPolicy,
-    check_consistency,
-    parse_checkpoint,
-    prove_consistency,
-)
+from forum.ledger.ports import Reader, TreeHead
 
 BACKUP_FORMAT = "forum/backup/1"
 MANIFEST, DATA, ROWS, LEDGER, POLICY = "manifest.json", "data", "rows", "ledger.db", "policy"
@@ -108,7 +98,7 @@ def create_backup(forum: Forum, target: Path) -> BackupManifest:
         key=forum.settings.key_file.name,
         size=copied.head.size,
         root=copied.head.root.hex(),
-        signed=parse_checkpoint(copied.note).size if copied.note else 0,
+        signed=tlog.parse_checkpoint(copied.note).size if copied.note else 0,
         tables=copied.tables,
         files=tuple(_describe_file(target, path) for path in _files_in(target)),
     )
@@ -123,23 +113,27 @@ def read_backup(source: Path) -> BackupManifest:
     """Read the manifest of a backup, and check every file against it. Raises `BackupRejected`."""
     path = source / MANIFEST
     if not path.is_file():
-        raise BackupRejected(f"{source} has no {MANIFEST}: it is no backup, or was not finished")
+        raise errors.BackupRejected(
+            f"{source} has no {MANIFEST}: it is no backup, or was not finished"
+        )
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=BackupManifest)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise BackupRejected(f"{path} cannot be read: {error}") from None
+        raise errors.BackupRejected(f"{path} cannot be read: {error}") from None
     if manifest.v != BACKUP_FORMAT:
-        raise BackupRejected(
+        raise errors.BackupRejected(
             f"it is of the form {manifest.v[:40]!r}; this release reads {BACKUP_FORMAT}"
         )
     named = {file.path: file for file in manifest.files}
     there = {path.relative_to(source).as_posix() for path in _files_in(source)} - {MANIFEST}
     # A file that is not in the manifest is refused too: otherwise it would be restored unchecked.
     for name in sorted(named.keys() ^ there):
-        raise BackupRejected(f"{name} is {'missing' if name in named else 'not in its manifest'}")
+        raise errors.BackupRejected(
+            f"{name} is {'missing' if name in named else 'not in its manifest'}"
+        )
     for name, file in named.items():
         if _describe_file(source, source / name) != file:
-            raise BackupRejected(f"{name} is not the file that was backed up")
+            raise errors.BackupRejected(f"{name} is not the file that was backed up")
     return manifest
 
 
@@ -159,7 +153,9 @@ def restore_backup(
     with Forum(settings) as forum:
         forum.key = read_key(source / DATA / manifest.key)
         if forum.key.name != manifest.origin:
-            raise BackupRejected(f"its key is that of {forum.key.name}, not of {manifest.origin}")
+            raise errors.BackupRejected(
+                f"its key is that of {forum.key.name}, not of {manifest.origin}"
+            )
         memories = forum.remembered_checkpoints()
         # On Postgres the rows are committed when this block succeeds, and rolled back when it
         # raises.
@@ -196,7 +192,7 @@ def write_project_file(source: Path, folder: Path) -> bool:
 def _copy_ledger(settings: Settings, origin: str, target: Path) -> _LedgerCopy:
     """Copy the rows of a log with all of its epochs, as one consistent snapshot."""
     if settings.database:
-        with require_extra("postgres"):
+        with errors.require_extra("postgres"):
             from forum.backends.postgres_backup import copy_rows
 
         (target / ROWS).mkdir(mode=0o700)
@@ -258,7 +254,7 @@ def _check_absent(settings: Settings) -> None:
     """Refuse to overwrite a ledger: it may be newer than the backup."""
     for path in (settings.key_file, settings.ledger_file):
         if path.exists():
-            raise BackupRejected(f"there is a ledger here already: move {path} away first")
+            raise errors.BackupRejected(f"there is a ledger here already: move {path} away first")
 
 
 def _open_backup(
@@ -266,32 +262,36 @@ def _open_backup(
 ) -> AbstractContextManager[Reader]:
     if not manifest.tables:
         if settings.database:
-            raise BackupRejected("it is of a ledger file, and a Postgres database is configured")
+            raise errors.BackupRejected(
+                "it is of a ledger file, and a Postgres database is configured"
+            )
         from forum.backends.sqlite import open_copy
 
         return open_copy(source / LEDGER, manifest.origin)
     if not settings.database:
-        raise BackupRejected("it is of a Postgres database: set FORUM_DATABASE_URL first")
-    with require_extra("postgres"):
+        raise errors.BackupRejected("it is of a Postgres database: set FORUM_DATABASE_URL first")
+    with errors.require_extra("postgres"):
         from forum.backends.postgres_backup import restore_rows
 
     return restore_rows(settings.database, manifest.origin, source / ROWS, manifest.tables)
 
 
-def _check_ledger(reader: Reader, key: VerifierKey, source: Path, manifest: BackupManifest) -> None:
+def _check_ledger(
+    reader: Reader, key: tlog.VerifierKey, source: Path, manifest: BackupManifest
+) -> None:
     """Verify the log of a backup as of the time of the backup. Raises `BackupRejected`."""
     from forum.verify import Problem, State, Trust, verify_ledger
 
-    trust = Trust(keys=(key,), policy=WitnessPolicy.parse((source / POLICY).read_bytes()))
+    trust = Trust(keys=(key,), policy=tlog.WitnessPolicy.parse((source / POLICY).read_bytes()))
     report = verify_ledger(reader, KINDS, trust, manifest.made)
     # Quarantined rows are in no tree; they are no reason to reject the rest.
     found = [f for f in report.findings if f.problem is not Problem.ROW_QUARANTINED]
     for answer in (report.intact, report.complete):
         if answer.state is State.NOT_CHECKED or (answer.state is State.FAILS and found):
-            raise BackupRejected(f"its ledger does not verify: {answer.reason}")
+            raise errors.BackupRejected(f"its ledger does not verify: {answer.reason}")
     head = reader.head()
     if (head.size, head.root.hex()) != (manifest.size, manifest.root):
-        raise BackupRejected("its ledger is not the one that its manifest names")
+        raise errors.BackupRejected("its ledger is not the one that its manifest names")
 
 
 def _compare_with_memory(
@@ -299,7 +299,7 @@ def _compare_with_memory(
 ) -> RestoreResult:
     """Compare the tree of a backup with every checkpoint that this machine remembers."""
     head = reader.head()
-    known = [parse_checkpoint(note) for note in memories]
+    known = [tlog.parse_checkpoint(note) for note in memories]
     largest = max((checkpoint.size for checkpoint in known), default=0)
     return RestoreResult(
         origin=manifest.origin,
@@ -310,21 +310,21 @@ def _compare_with_memory(
     )
 
 
-def _is_continued(reader: Reader, head: TreeHead, seen: Checkpoint) -> bool:
+def _is_continued(reader: Reader, head: TreeHead, seen: tlog.Checkpoint) -> bool:
     """Tell whether a tree is an append-only extension of a checkpoint."""
     if not seen.size:
         return True
     if seen.size > head.size:
         return False
     try:
-        proof = prove_consistency(TreeView(head.size, reader.read_tile), seen.size)
-        check_consistency(proof, seen.size, seen.root, head.size, head.root)
-    except (ProofRejected, Malformed):
+        proof = tlog.prove_consistency(tlog.TreeView(head.size, reader.read_tile), seen.size)
+        tlog.check_consistency(proof, seen.size, seen.root, head.size, head.root)
+    except (errors.ProofRejected, errors.Malformed):
         return False
     return True
 
 
-def _restore_refusal(found: RestoreResult, *, known: bool) -> RestoreRefused:
+def _restore_refusal(found: RestoreResult, *, known: bool) -> errors.RestoreRefused:
     if not known:
         why = (
             "this machine remembers nothing of this log, so entries may have been signed after "
@@ -343,7 +343,7 @@ def _restore_refusal(found: RestoreResult, *, known: bool) -> RestoreRefused:
             "this machine remembers another history of this log. Restore a backup of that one, or "
             "begin a new epoch with --epoch"
         )
-    return RestoreRefused(found.origin, found.size, why)
+    return errors.RestoreRefused(found.origin, found.size, why)
 
 
 # Restoring files
@@ -382,7 +382,9 @@ def _place_policy(forum: Forum, source: Path) -> None:
 
     data = (source / POLICY).read_bytes()
     local = [
-        w.key for w in WitnessPolicy.parse(data).witnesses if w.key.name.startswith(LOCAL_WITNESS)
+        w.key
+        for w in tlog.WitnessPolicy.parse(data).witnesses
+        if w.key.name.startswith(LOCAL_WITNESS)
     ]
     gone = any(key != forum.witness.verifier for key in local)
     if not forum.policy_file.exists() and not gone:

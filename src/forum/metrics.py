@@ -15,26 +15,12 @@ from typing import Final
 
 from msgspec import MsgspecError, Struct, json
 
+from forum import tlog
 from forum.errors import Malformed, SignatureRejected
-from forum.ledger import (
-    MAIN_STRAND,
-    EntryWrite,
-    Kinds,
-    RunCloseFacts,
-    Scope,
-    Store,
-    decode_due_time,
-    peek_kind,
-)
-from forum.tlog import (
-    Checkpoint,
-    Note,
-    VerifierKey,
-    WitnessPolicy,
-    is_witnessed,
-    verify_cosignatures,
-)
-from forum.work import AcceptedFacts, CallFacts, ReplyFacts, ReplyOrigin, StopFacts
+from forum.ledger.entry import MAIN_STRAND, peek_kind
+from forum.ledger.kinds import Kinds, RunCloseFacts, Scope
+from forum.ledger.ports import EntryWrite, Store, decode_due_time
+from forum.work.kinds import AcceptedFacts, CallFacts, ReplyFacts, ReplyOrigin, StopFacts
 
 METRICS_SCOPES: Final = frozenset({Scope.METRICS, Scope.READ, Scope.AUDIT, Scope.ADMIN})
 """Scopes of which any one allows a key to read metrics."""
@@ -220,7 +206,7 @@ class _EntryTime(Struct):
 class LedgerGauges:
     """Measures a store, and remembers results that cannot change any more."""
 
-    def __init__(self, store: Store, policy: WitnessPolicy | None) -> None:
+    def __init__(self, store: Store, policy: tlog.WitnessPolicy | None) -> None:
         self._store, self._policy = store, policy
         self._witnessed: dict[str, bytes] = {}
         """The newest checkpoint cosigned by each witness; under "" the newest one with a quorum."""
@@ -256,7 +242,7 @@ class LedgerGauges:
             return 0.0  # not written by a writer of this log; the sequencer will quarantine it
         return max(0.0, (now - written) / _MICRO)
 
-    def _witness_samples(self, policy: WitnessPolicy, now: int, size: int) -> Iterator[Sample]:
+    def _witness_samples(self, policy: tlog.WitnessPolicy, now: int, size: int) -> Iterator[Sample]:
         for key in policy.witness_keys:
             note = self._newest(key.name, partial(_is_cosigned, key=key))
             age = inf if note is None else max(0.0, now / _MICRO - _cosigned_time(note, key))
@@ -313,24 +299,26 @@ def _search_between(
 
 
 def _size_of(note: bytes) -> int:
-    return Checkpoint.parse(Note.parse(note).text).size
+    return tlog.Checkpoint.parse(tlog.Note.parse(note).text).size
 
 
-def _cosigned_time(note: bytes, key: VerifierKey) -> int:
+def _cosigned_time(note: bytes, key: tlog.VerifierKey) -> int:
     """Return when a witness cosigned a checkpoint, in seconds; 0 if it did not."""
     try:
-        return max((c.time for c in verify_cosignatures(Note.parse(note), [key])), default=0)
+        return max(
+            (c.time for c in tlog.verify_cosignatures(tlog.Note.parse(note), [key])), default=0
+        )
     except (Malformed, SignatureRejected):
         return 0
 
 
-def _is_cosigned(note: bytes, key: VerifierKey) -> bool:
+def _is_cosigned(note: bytes, key: tlog.VerifierKey) -> bool:
     return _cosigned_time(note, key) > 0
 
 
-def _is_witnessed(note: bytes, policy: WitnessPolicy) -> bool:
+def _is_witnessed(note: bytes, policy: tlog.WitnessPolicy) -> bool:
     try:
-        return is_witnessed(Note.parse(note), policy)
+        return tlog.is_witnessed(tlog.Note.parse(note), policy)
     except (Malformed, SignatureRejected):
         return False
 

@@ -18,50 +18,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from forum import errors
 from forum.config import Settings
-from forum.errors import (
-    AgentUnusable,
-    BadPlan,
-    BadRoster,
-    Malformed,
-    MissingExtra,
-    ServerUnusable,
-    require_extra,
-)
-from forum.work import (
-    ELSEWHERE,
-    MAX_CANDIDATES,
-    Agent,
-    AgentInspection,
-    Answer,
-    Basis,
-    Chat,
-    Check,
-    FeatureTable,
-    LaneBrief,
-    Panel,
-    Plan,
-    Policy,
-    Roster,
-    RouteFacts,
-    Router,
-    RoutingStage,
-    RunBudget,
-    Symposium,
-    Task,
-    TeamSettings,
-    Tier,
-    agent_for,
-    agents_in,
-    build_team_policy,
-    count_features,
-    fill_seats,
-    parse_criteria,
-    read_roster,
-    read_team_settings,
-    route_facts,
-    single_task_plan,
-)
+from forum.work import role_assignment
+from forum.work.acceptance_criteria import Check, parse_criteria
+from forum.work.agent_inspection import AgentInspection
+from forum.work.feature_table import FeatureTable
+from forum.work.kinds import Basis, RouteFacts
+from forum.work.panel import Panel, Symposium, fill_seats
+from forum.work.plan import Plan, RunBudget, Task, single_task_plan
+from forum.work.policy import Agent, Answer, Chat, LaneBrief, Policy
+from forum.work.roster import ELSEWHERE, Roster, Tier, read_roster
+from forum.work.routing import Router, RoutingStage, count_features
+from forum.work.team_settings import TeamSettings, read_team_settings
 
 if TYPE_CHECKING:
     from forum.engine import CallReply, RunRequest
@@ -93,7 +62,7 @@ def load_roster(path: Path | None = None) -> Roster:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise BadRoster(path.name, error.strerror or str(error)) from None
+        raise errors.BadRoster(path.name, error.strerror or str(error)) from None
     return _read_cached_roster(content)
 
 
@@ -118,7 +87,7 @@ def build_router(roster: Roster, semantic: RoutingStage | None = None) -> Router
     file = cache_folder() / f"features-{roster.digest[:32]}"
     try:
         features = FeatureTable(read_cached(file) or b"")
-    except Malformed:
+    except errors.Malformed:
         counted = count_features(roster)
         write_cached(file, counted)
         features = FeatureTable(counted)
@@ -140,11 +109,11 @@ def make_router(
 
     cache = cache_folder()
     try:
-        with require_extra("semantic"):
+        with errors.require_extra("semantic"):
             from forum.models.semantic_routing import fit_semantic_stage, open_semantic_stage
 
             semantic = open_semantic_stage(roster, cache)
-    except MissingExtra:
+    except errors.MissingExtra:
         if rung == "semantic":
             raise
         return build_router(roster)
@@ -210,16 +179,18 @@ def route_request(
         taken = RouteDecision(RouteFacts(lane, Basis.GIVEN, roster=roster.digest))
     else:
         found = router.route(order.request)
-        taken = RouteDecision(route_facts(found, roster), msgspec.json.encode(found))
-    near = router.nearest(order.request, MAX_CANDIDATES) if team else ()
+        taken = RouteDecision(
+            role_assignment.route_facts(found, roster), msgspec.json.encode(found)
+        )
+    near = router.nearest(order.request, role_assignment.MAX_CANDIDATES) if team else ()
     lane = taken.facts.lane
     lanes = dict.fromkeys([lane, *near] if lane else near)
-    policy = build_team_policy(order.policy, roster, lanes, roles=team)
+    policy = role_assignment.build_team_policy(order.policy, roster, lanes, roles=team)
     if team:
         return replace(order, policy=policy, route=taken if lane else None)
     plan = single_task_plan(order.request, lane)
     if not lane:
-        worker = agent_for(Tier.CAPABLE, policy.agents)
+        worker = role_assignment.agent_for(Tier.CAPABLE, policy.agents)
         # Tools belong to lanes. Without a certain lane nobody has granted any tools, so a
         # placeholder lane without tools keeps `tools_of` from returning all of them.
         if policy.tools and not policy.lanes:
@@ -260,7 +231,7 @@ class AgentRegistry:
         if self.team_settings.roster:
             _ = self.roster  # report an unreadable roster at start, not at the first request
         self._lock = Lock()
-        self._policy_or_error: Policy | ServerUnusable = ServerUnusable("", "")
+        self._policy_or_error: Policy | errors.ServerUnusable = errors.ServerUnusable("", "")
         self._refresh_at = -inf
 
     @cached_property
@@ -290,7 +261,7 @@ class AgentRegistry:
         if self.team_settings.agents:
             order = RunRequest(_SAMPLE_REQUEST, None, self.base_policy, RunBudget())
             routed = route_request(order, self.roster, router=self.router)
-            with suppress(AgentUnusable):  # reported to the client that needs this agent
+            with suppress(errors.AgentUnusable):  # reported to the client that needs this agent
                 require_agents(routed.policy, routed.plan, keys=False)
 
     def is_cheap(self, ask: ClientRequest) -> bool:
@@ -318,7 +289,7 @@ class AgentRegistry:
             order = self._with_lanes(replace(order, plan=Plan(ask.tasks)), team=team)
         elif self._is_routed(ask):
             if ask.lane and ask.lane not in self.roster.by_name:
-                raise BadPlan(f"the roster has no lane {ask.lane!r}")
+                raise errors.BadPlan(f"the roster has no lane {ask.lane!r}")
             router = self.router
             order = route_request(order, self.roster, lane=ask.lane, team=team, router=router)
         else:
@@ -345,8 +316,8 @@ class AgentRegistry:
         if lanes or team:
             for lane in lanes:
                 if lane not in self.roster.by_name:
-                    raise BadPlan(f"the roster has no lane {lane!r}")
-            policy = build_team_policy(policy, self.roster, lanes, roles=team)
+                    raise errors.BadPlan(f"the roster has no lane {lane!r}")
+            policy = role_assignment.build_team_policy(policy, self.roster, lanes, roles=team)
         plan = order.plan and seat_task_panels(order.plan, policy)
         # Without any lane a task could use all tools. The placeholder lane grants none, so that a
         # client's plan gets only the tools of the lanes it names.
@@ -381,7 +352,7 @@ class AgentRegistry:
             self._lock.release()
         if isinstance(found, Policy):
             return found
-        raise ServerUnusable(*found.args)
+        raise errors.ServerUnusable(*found.args)
 
     def _refresh_tools(self) -> None:
         """Ask the servers for their tools, and keep the list or the error."""
@@ -389,7 +360,7 @@ class AgentRegistry:
             self._policy_or_error = pin_tools(self.base_policy, self._settings)
             self._refresh_at = monotonic() + _TOOLS_TTL_S
         # The error is kept as well, so that not every request waits for a server that is down.
-        except ServerUnusable as error:
+        except errors.ServerUnusable as error:
             self._policy_or_error = error
             self._refresh_at = monotonic() + _RETRY_DELAY_S
 
@@ -399,13 +370,13 @@ def seat_panel(order: "RunRequest", panel: Panel) -> "RunRequest":
 
     Raises `BadPlan`, `Malformed`.
     """
-    from forum.deliberation import budget_from_panel, seat_symposium
+    from forum.deliberation.seating import budget_from_panel, seat_symposium
 
     policy = order.policy
     if not order.request.strip():
-        raise BadPlan("there is no question to deliberate on")
+        raise errors.BadPlan("there is no question to deliberate on")
     if policy.agents == Policy().agents:
-        raise BadPlan(
+        raise errors.BadPlan(
             "nobody can sit on the panel: name models in forum.toml ([models.NAME]), or see how it "
             "goes with forum demo panel"
         )
@@ -447,12 +418,12 @@ def check_tool_permissions(tasks: Iterable[Task], policy: Policy) -> None:
         for demand in parse_criteria(task.done_when):
             if demand.check is Check.FILE:
                 why = "files are checked only for whoever runs forum itself"
-                raise BadPlan(f"task {task.id}: {why}")
+                raise errors.BadPlan(f"task {task.id}: {why}")
             if demand.check in (Check.COMMAND, Check.TESTS):
                 wanted.append(demand.what.split(maxsplit=1)[0] if demand.what else "")
         for tool in wanted:
             if tool not in policy.tools_of(task):
-                raise BadPlan(f"task {task.id}: its lane may not use the tool {tool!r}")
+                raise errors.BadPlan(f"task {task.id}: its lane may not use the tool {tool!r}")
 
 
 def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:
@@ -464,9 +435,9 @@ def require_agents(policy: Policy, plan: Plan | None, *, keys: bool) -> None:
     from forum.models import make_model
     from forum.models.agent_inspection import require_agent
 
-    for name in sorted(agents_in(policy, plan)):
+    for name in sorted(role_assignment.agents_in(policy, plan)):
         if name not in policy.agents:
-            raise AgentUnusable(name, "nobody says who that is")
+            raise errors.AgentUnusable(name, "nobody says who that is")
         require_agent(name, policy.agents[name], make_model, key=keys)
 
 

@@ -10,7 +10,9 @@ import resource
 import sys
 from pathlib import Path
 
-from forum.ledger import Commitment, Sequencer, Store
+from forum.ledger.entry import Commitment
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Sequencer
 from tests.support import Chain, Pieces, StoreFactory
 
 

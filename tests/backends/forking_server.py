@@ -19,7 +19,9 @@ from threading import Event, Thread
 
 from forum.app import Forum
 from forum.config import Settings
-from forum.ledger import Attachment, Draft, Ledger, NoteFacts, Outcome, Strand
+from forum.ledger.kinds import NoteFacts, Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.strand import Attachment, Draft, Strand
 
 CHILDREN, AT_ONCE, ENTRIES, THREADS = 100, 10, 10, 4
 PATIENCE_SECONDS = 90.0

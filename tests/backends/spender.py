@@ -10,8 +10,8 @@ from random import Random
 
 from forum.engine import SharedBudgets
 from forum.errors import CapReached
-from forum.ledger import NO_LIMIT, BudgetSliceCharge, Spend
-from forum.work import Period, SharedCap
+from forum.ledger.ports import NO_LIMIT, BudgetSliceCharge, Spend
+from forum.work.shared_caps import Period, SharedCap
 from tests.support import Chain, StoreFactory
 
 MOST = 9

@@ -11,8 +11,8 @@ import pytest
 from forum.backends.group_commit import GroupCommitter
 from forum.engine import SharedBudgets
 from forum.errors import BudgetSliceExhausted, CapReached
-from forum.ledger import NO_LIMIT, BudgetSlice, BudgetSliceCharge, Spend, Store
-from forum.work import Period, SharedCap
+from forum.ledger.ports import NO_LIMIT, BudgetSlice, BudgetSliceCharge, Spend, Store
+from forum.work.shared_caps import Period, SharedCap
 from tests.backends.spender import MOST, amounts, spend_all
 from tests.support import Chain, StoreFactory, wait_until
 

@@ -14,8 +14,9 @@ from psycopg.conninfo import make_conninfo
 from forum.backends.delta_bus import DeltaBus, LocalDeltaBus
 from forum.backends.postgres_delta_bus import CHANNEL, PostgresDeltaBus
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import Plan, Policy, Scripted, ScriptStep, Task
+from forum.ledger.kinds import Outcome
+from forum.work.plan import Plan, Task
+from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import project
 from tests.support import fresh_origin, wait_until
 

@@ -16,17 +16,17 @@ from forum.errors import (
     StoreConnectionLost,
     StoreFailed,
 )
-from forum.ledger import (
+from forum.ledger.kinds import NoteFacts
+from forum.ledger.ports import (
     Amount,
     BudgetAccount,
     BudgetCharge,
-    Draft,
     EntryWrite,
     IdempotencyRecord,
-    NoteFacts,
     OpenBudgetAccount,
-    Sequencer,
 )
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Draft
 from tests.support import SOON, Chain, StoreFactory, Wrapped, data_of, ledger_on
 
 

@@ -21,14 +21,9 @@ from forum.errors import (
     StoreConnectionLost,
     StoreFailed,
 )
-from forum.ledger import (
-    Amount,
-    BudgetAccount,
-    BudgetCharge,
-    OpenBudgetAccount,
-    Sequencer,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.ports import Amount, BudgetAccount, BudgetCharge, OpenBudgetAccount
+from forum.ledger.sequencer import Sequencer
 from tests.soak.cluster import scratch_database
 from tests.support import Chain, StoreFactory, data_of, fresh_origin, upgraded, wait_until
 

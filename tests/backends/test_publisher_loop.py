@@ -11,7 +11,8 @@ from forum.backends import publisher_loop as module
 from forum.backends.publisher_loop import PublisherLoop
 from forum.backends.state_files import FileCheckpointStore
 from forum.errors import GuardMissing, StoreConnectionLost, StoreFailed, WitnessUnreachable
-from forum.ledger import Cosigner, Publication, Publisher, Sequencer, Store
+from forum.ledger.ports import Cosigner, Store
+from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.tlog import Checkpoint, Note, WitnessPolicy, compute_root
 from tests.support import SOON, Chain, StoreFactory, Wrapped, key_of, wait_until
 

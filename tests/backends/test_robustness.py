@@ -18,7 +18,8 @@ import pytest
 from forum.backends.sqlite import SqliteStore, open_reader
 from forum.backends.state_files import FileCheckpointStore
 from forum.errors import StoreFailed
-from forum.ledger import Publisher, Sequencer, Store
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Publisher, Sequencer
 from forum.tlog import WitnessPolicy, compute_root
 from tests.support import (
     Chain,

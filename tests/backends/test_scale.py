@@ -22,7 +22,7 @@ from benchmarks.bulk import MEASURED, PENDING, LoadedLog, load_postgres, load_sq
 from forum.backends.postgres import PostgresStore
 from forum.backends.sql_store import load_queries
 from forum.backends.sqlite import SqliteStore
-from forum.ledger import Store
+from forum.ledger.ports import Store
 from tests.backends.statements import (
     Parameters,
     Plan,

@@ -13,14 +13,9 @@ from forum.backends import sqlite
 from forum.backends.sql_store import missing_migrations
 from forum.backends.sqlite import SqliteStore, list_origins, open_reader
 from forum.errors import NoSuchLog, SchemaTooNew, StoreFailed
-from forum.ledger import (
-    CHUNK_SIZE,
-    Amount,
-    BudgetAccount,
-    BytesContent,
-    OpenBudgetAccount,
-    Sequencer,
-)
+from forum.ledger.body import CHUNK_SIZE, BytesContent
+from forum.ledger.ports import Amount, BudgetAccount, OpenBudgetAccount
+from forum.ledger.sequencer import Sequencer
 from tests.support import Chain, StoreFactory, data_of, entries_of
 
 

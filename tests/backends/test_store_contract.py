@@ -10,26 +10,24 @@ import pytest
 from forum.backends import postgres, sql_store
 from forum.backends.group_commit import GroupCommitter
 from forum.errors import BudgetExceeded, ConcurrentUpdate, IdempotencyKeyUsed, PositionTaken
-from forum.ledger import (
-    CHUNK_SIZE,
-    LEDGER_KINDS,
+from forum.ledger.body import CHUNK_SIZE, BytesContent, text_content
+from forum.ledger.kinds import LEDGER_KINDS
+from forum.ledger.ports import (
     NO_LIMIT,
     Amount,
     BudgetAccount,
     BudgetCharge,
-    BytesContent,
     EntryWrite,
     IdempotencyRecord,
     OpenBudgetAccount,
     PendingEntries,
     Position,
-    Sequencer,
     Store,
     Timer,
     TimerClaim,
     TreeHead,
-    text_content,
 )
+from forum.ledger.sequencer import Sequencer
 from forum.tlog import EMPTY_ROOT, Hash, TileId, Tree, compute_root, list_tiles
 from tests.support import (
     Chain,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from forum.deliberation import (
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.steps import (
     AgentTurn,
     BatchResult,
     ProtocolSteps,
@@ -19,11 +20,12 @@ from forum.deliberation import (
     TurnStatus,
     advance_protocol,
     collect_results,
-    start_protocol,
 )
-from forum.ledger import Amount
+from forum.ledger.ports import Amount
 from forum.tlog import Hash
-from forum.work import Council, Policy, Scripted, Seat, StopReason
+from forum.work.kinds import StopReason
+from forum.work.panel import Council, Seat
+from forum.work.policy import Policy, Scripted
 
 Turn = AgentTurn | ToolProbe
 Answer = Callable[[Turn], bytes | TurnStatus]

@@ -16,10 +16,7 @@ from forum.deliberation.symposium.artifact import (
     read_recorded_session,
 )
 from forum.deliberation.symposium.decoders import read_message, read_script
-from forum.deliberation.symposium.kinds import (
-    ErrorKind,
-    ExpectedOutput,
-)
+from forum.deliberation.symposium.kinds import ErrorKind, ExpectedOutput
 from forum.deliberation.symposium.protocol import SymposiumTurn, run_symposium
 from forum.deliberation.symposium.provider_calls import FakeScript
 from forum.deliberation.symposium.schemas import (
@@ -29,8 +26,11 @@ from forum.deliberation.symposium.schemas import (
     TerminationArtifact,
 )
 from forum.deliberation.symposium.simulator import SimulatedSession, run_protocol
-from forum.ledger import Amount, Outcome
-from forum.work import Policy, Scripted, ScriptStep, StopReason, Symposium, Why
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work.kinds import StopReason, Why
+from forum.work.panel import Symposium
+from forum.work.policy import Policy, Scripted, ScriptStep
 from tests import spoken
 
 BEGUN = 1_700_000_000_000_000

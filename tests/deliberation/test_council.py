@@ -17,15 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from forum.deliberation import (
-    CouncilReport,
-    SessionNote,
-    ToolProbe,
-    TurnBatch,
-    TurnStatus,
-    read_report,
-    start_protocol,
-)
 from forum.deliberation.ballots import (
     Attack,
     Ballot,
@@ -46,9 +37,13 @@ from forum.deliberation.council_kinds import (
     RevealFacts,
 )
 from forum.deliberation.council_prompts import MAX_SHOWN_CLAIMS, ballot_prompt
-from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING
-from forum.ledger import Outcome
-from forum.work import Council, Policy, Quotation, Scripted, Seat, normalize_answer
+from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, CouncilReport, read_report
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.steps import SessionNote, ToolProbe, TurnBatch, TurnStatus
+from forum.ledger.kinds import Outcome
+from forum.work.panel import Council, Seat, normalize_answer
+from forum.work.policy import Policy, Scripted
+from forum.work.prompt import Quotation
 from tests.deliberation.sessions import COST, Held, Turn, hold, replay, seats_of, session_of
 from tests.work.test_prompt import read as quoted_in
 

@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.deliberation import (
+from forum.deliberation.persona_generation import PersonaClass, build_persona_task, parse_personas
+from forum.deliberation.seating import (
     DEFAULT_BUDGET,
     DEFAULT_PERSONAS,
-    PERSONAS,
-    Persona,
-    PersonaClass,
     budget_from_panel,
-    build_persona_task,
     draft_symposium,
-    parse_personas,
-    read_config,
     resolve_persona,
     seat_symposium,
-    to_json_object,
 )
+from forum.deliberation.symposium.decoders import read_config
 from forum.deliberation.symposium.panel_selection import find_ambiguity
+from forum.deliberation.symposium.personas import PERSONAS
+from forum.deliberation.symposium.schemas import Persona
+from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import BadPlan, Malformed
-from forum.work import Agent, Plan, RunBudget, Scripted, Symposium
+from forum.work.panel import Symposium
+from forum.work.plan import Plan, RunBudget
+from forum.work.policy import Agent, Scripted
 from tests.surfaces.panels import persona, personas
 
 AGENTS: dict[str, Agent] = {"": Scripted(), "ann": Scripted(), "bob": Scripted()}

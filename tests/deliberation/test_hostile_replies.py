@@ -11,7 +11,7 @@ from forum.deliberation.ballots import BallotRules, read_ballot
 from forum.deliberation.symposium.canonical_json import read_json
 from forum.deliberation.symposium.replies import parse_turn
 from forum.errors import Malformed
-from forum.work import MAX_READ_BYTES
+from forum.work.judging import MAX_READ_BYTES
 
 MANY = MAX_READ_BYTES // 3
 SECONDS = 2.0

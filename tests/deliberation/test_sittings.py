@@ -9,7 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from forum.deliberation import (
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.steps import (
     AgentTurn,
     Session,
     SessionNote,
@@ -17,13 +18,13 @@ from forum.deliberation import (
     TurnBatch,
     TurnResult,
     TurnStatus,
-    start_protocol,
 )
 from forum.deliberation.symposium.kinds import ExpectedOutput
 from forum.deliberation.symposium.protocol import SymposiumTurn
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.tlog import Hash
-from forum.work import Council, StopReason, Why
+from forum.work.kinds import StopReason, Why
+from forum.work.panel import Council
 from tests.deliberation import sessions, sitting
 
 SEATS, ROUNDS = 4, 2

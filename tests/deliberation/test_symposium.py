@@ -19,9 +19,7 @@ from forum.deliberation.steps import (
     TurnResult,
     TurnStatus,
 )
-from forum.deliberation.symposium.artifact import (
-    build_session_files,
-)
+from forum.deliberation.symposium.artifact import build_session_files
 from forum.deliberation.symposium.invariants import check_artifact
 from forum.deliberation.symposium.kinds import (
     ErrorKind,
@@ -34,9 +32,7 @@ from forum.deliberation.symposium.kinds import (
 )
 from forum.deliberation.symposium.panel_selection import SELECTOR
 from forum.deliberation.symposium.protocol import SymposiumTurn, read_session_config, run_symposium
-from forum.deliberation.symposium.replay import (
-    replay_transcript,
-)
+from forum.deliberation.symposium.replay import replay_transcript
 from forum.deliberation.symposium.schemas import (
     BranchTurn,
     CoordinationTurn,
@@ -47,8 +43,12 @@ from forum.deliberation.symposium.schemas import (
 from forum.deliberation.symposium.simulator import run_protocol
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
-from forum.ledger import Amount, Outcome
-from forum.work import NANO_USD, Policy, Scripted, StopReason, Symposium
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work.kinds import StopReason
+from forum.work.panel import Symposium
+from forum.work.policy import Policy, Scripted
+from forum.work.team_settings import NANO_USD
 from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     BEGUN,

@@ -37,8 +37,8 @@ from forum.deliberation.symposium.replay import (
 from forum.deliberation.symposium.simulator import ScriptedPanel, run_protocol, simulate_session
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
-from forum.ledger import Outcome
-from forum.work import Chat, Policy, ScriptStep
+from forum.ledger.kinds import Outcome
+from forum.work.policy import Chat, Policy, ScriptStep
 from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     CHAIR,

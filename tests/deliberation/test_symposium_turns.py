@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from forum.deliberation.steps import TurnResult, TurnStatus
-from forum.deliberation.symposium.artifact import (
-    build_session_files,
-)
+from forum.deliberation.symposium.artifact import build_session_files
 from forum.deliberation.symposium.decoders import read_persona
 from forum.deliberation.symposium.failure_codes import (
     classify_error,
@@ -19,17 +17,14 @@ from forum.deliberation.symposium.failure_codes import (
     scripted_error_code,
 )
 from forum.deliberation.symposium.invariants import check_artifact
-from forum.deliberation.symposium.kinds import (
-    ErrorKind,
-    ExpectedOutput,
-)
+from forum.deliberation.symposium.kinds import ErrorKind, ExpectedOutput
 from forum.deliberation.symposium.personas import PERSONAS, resolve_persona_ref
 from forum.deliberation.symposium.prompts import build_briefing
 from forum.deliberation.symposium.protocol import SymposiumTurn
 from forum.deliberation.symposium.replies import parse_turn
 from forum.deliberation.symposium.transcript import to_json_object
-from forum.ledger import Outcome
-from forum.work import Why
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import Why
 from tests.deliberation.schemas import validator
 from tests.deliberation.sitting import (
     CHAIR,

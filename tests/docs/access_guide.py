@@ -2,7 +2,7 @@
 
 import re
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.application import all_endpoints
 from forum.surfaces.http.endpoints import Endpoint
 from tests.docs.pages import ROOT

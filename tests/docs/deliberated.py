@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from forum.deliberation import (
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.seating import draft_symposium
+from forum.deliberation.steps import (
     AgentTurn,
     BatchResult,
     Session,
@@ -13,13 +15,12 @@ from forum.deliberation import (
     ToolProbe,
     TurnResult,
     TurnStatus,
-    draft_symposium,
-    start_protocol,
 )
 from forum.deliberation.symposium.personas import PERSONAS
-from forum.ledger import Amount
+from forum.ledger.ports import Amount
 from forum.tlog import hash_leaf
-from forum.work import Agent, Council, Panel, Policy, Scripted, Seat
+from forum.work.panel import Council, Panel, Seat
+from forum.work.policy import Agent, Policy, Scripted
 
 QUESTION = "Is the bridge safe?"
 BEGUN = 1_700_000_000_000_000

@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.application import all_endpoints
 from forum.surfaces.http.oidc import read_issuer
 from tests.docs.access_guide import GUIDE, TABLE, render

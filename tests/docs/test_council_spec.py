@@ -7,22 +7,25 @@ from typing import Any
 
 import pytest
 
-from forum.deliberation import (
-    AgentTurn,
+from forum.deliberation.council_kinds import (
     BaselineFacts,
-    BatchResult,
     CouncilCloseFacts,
     CouncilFacts,
     RevealFacts,
+)
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.steps import (
+    AgentTurn,
+    BatchResult,
     Session,
     SessionNote,
     ToolProbe,
     TurnResult,
     TurnStatus,
-    start_protocol,
 )
 from forum.tlog import hash_leaf
-from forum.work import Agent, Council, Policy, Scripted, Seat
+from forum.work.panel import Council, Seat
+from forum.work.policy import Agent, Policy, Scripted
 from tests.docs.stranger import Stranger
 
 QUESTION = "Is the bridge safe?"

@@ -12,36 +12,34 @@ import msgspec
 import pytest
 
 from forum.app import KINDS
-from forum.deliberation import Breach, CouncilReport
 from forum.deliberation.ballots import Attack, Ballot, PeerAnswer, StatedClaim
 from forum.deliberation.council_report import (
     Argument,
     BaselineReport,
     Blocker,
+    CouncilReport,
     MinorityPosition,
     ReportedChange,
     ReportedCost,
     SeatReport,
     Vote,
 )
+from forum.deliberation.record_comparison import Breach
 from forum.deliberation.symposium.violations import Invariant
 from forum.verify import Problem
-from forum.work import (
+from forum.work.gate_rules import GateRule
+from forum.work.kinds import StopReason
+from forum.work.panel import Council, Seat, Symposium
+from forum.work.plan import RunBudget, Task
+from forum.work.policy import (
     Chat,
     Command,
-    Council,
-    GateRule,
     LaneBrief,
     Library,
     McpServer,
     Policy,
-    RunBudget,
     Scripted,
     ScriptStep,
-    Seat,
-    StopReason,
-    Symposium,
-    Task,
     ToolCall,
     ToolSpec,
 )

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from forum.app import Forum, upgrade_database
 from forum.config import load_settings
 from forum.engine import RunRequest, read_body
-from forum.work import Run
+from forum.work.run_fold import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from tests.support import free_port, wait_until
 from tests.surfaces.serving import started
 from tests.surfaces.terminal import FORUM, Terminal

@@ -7,8 +7,9 @@ from pathlib import Path
 import psycopg
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import Plan, Policy, Scripted, ScriptStep, Task
+from forum.ledger.kinds import Outcome
+from forum.work.plan import Plan, Task
+from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import Project, eventually, project
 
 CANARY = "xylophone-canary-7731"

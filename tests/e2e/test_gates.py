@@ -9,8 +9,10 @@ import pytest
 
 from forum.engine import RunRequest
 from forum.errors import GateChanged
-from forum.ledger import Outcome
-from forum.work import Answer, Decider, Policy, single_task_plan
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import Decider
+from forum.work.plan import single_task_plan
+from forum.work.policy import Answer, Policy
 from tests.e2e.project import Project, eventually
 from tests.soak.gates import measure
 from tests.support import timed

@@ -14,21 +14,11 @@ from typing import Any, overload
 import pytest
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import (
-    CallFacts,
-    Plan,
-    Policy,
-    ReplyFacts,
-    Role,
-    Run,
-    RunBudget,
-    StopFacts,
-    StopReason,
-    Task,
-    TaskState,
-    Why,
-)
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import CallFacts, ReplyFacts, StopFacts, StopReason, Why
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import Policy, Role
+from forum.work.run_fold import Run, TaskState
 from tests.engine.office import Office, plan, quick
 from tests.models.asking import spec_of
 from tests.models.provider import (

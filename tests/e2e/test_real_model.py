@@ -13,20 +13,11 @@ from typing import Any
 import pytest
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import (
-    CallFacts,
-    Chat,
-    Independence,
-    LaneBrief,
-    Plan,
-    Policy,
-    ReplyFacts,
-    Role,
-    RunBudget,
-    Task,
-    TaskState,
-)
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import CallFacts, Independence, ReplyFacts
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import Chat, LaneBrief, Policy, Role
+from forum.work.run_fold import TaskState
 from tests.e2e.project import Project, project
 
 pytestmark = pytest.mark.slow

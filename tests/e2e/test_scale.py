@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import Plan, Policy, Task, TaskState
+from forum.ledger.kinds import Outcome
+from forum.work.plan import Plan, Task
+from forum.work.policy import Policy
+from forum.work.run_fold import TaskState
 from tests.e2e.project import Project
 
 MEMORY_MB = 200

@@ -7,7 +7,7 @@ import httpx2
 import msgspec
 import pytest
 
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from tests.e2e.balancer import balanced
 from tests.e2e.project import Project, eventually, project
 from tests.surfaces.serving import Served, serving

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import TURN_PREFIX, Run, ScriptStep, Why
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import TURN_PREFIX, Why
+from forum.work.policy import ScriptStep
+from forum.work.run_fold import Run
 from tests.e2e.project import Project, eventually, project
 from tests.engine.office import Office
 from tests.engine.panel import (

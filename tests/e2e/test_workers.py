@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import Policy, Scripted, ScriptStep, single_task_plan
+from forum.ledger.kinds import Outcome
+from forum.work.plan import single_task_plan
+from forum.work.policy import Policy, Scripted, ScriptStep
 from tests.e2e.project import Project, eventually, project
 
 

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
+from forum.deliberation.council_kinds import COUNCIL_KINDS
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.engine import (
     CallReply,
     Engine,
@@ -28,43 +29,20 @@ from forum.engine import (
     read_body,
     read_run,
 )
-from forum.ledger import (
-    LEDGER_KINDS,
-    LOG_RUN,
-    MAIN_STRAND,
-    Amount,
-    BudgetAccount,
-    Entry,
-    EntryWrite,
-    Ledger,
-    Outcome,
-    Position,
-    Publisher,
-    Sequencer,
-    Store,
-    Timer,
-    leaf_of,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Amount, BudgetAccount, EntryWrite, Position, Store, Timer
+from forum.ledger.sequencer import Publisher, Sequencer
 from forum.models import make_model
 from forum.verify import Finding, Trust, verify_ledger
-from forum.work import (
-    WORK_KINDS,
-    Agent,
-    Answer,
-    Authority,
-    CallFacts,
-    DelegationFacts,
-    GateDecisionByFacts,
-    GateRule,
-    IdentifiedEntry,
-    Plan,
-    Policy,
-    Run,
-    SharedCap,
-    Task,
-    ToolSpec,
-)
+from forum.work.gate_rules import GateRule
+from forum.work.kinds import WORK_KINDS, Authority, CallFacts, DelegationFacts, GateDecisionByFacts
+from forum.work.plan import Plan, Task
+from forum.work.policy import Agent, Answer, Policy, ToolSpec
+from forum.work.run_fold import IdentifiedEntry, Run
+from forum.work.shared_caps import SharedCap
 from tests.support import key_of
 from tests.verify.world import Kept, policy_of
 

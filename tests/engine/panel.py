@@ -5,25 +5,12 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation import CouncilReport, read_report
+from forum.deliberation.council_report import CouncilReport, read_report
 from forum.engine import RunRequest
-from forum.ledger import Entry
-from forum.work import (
-    Agent,
-    CallFacts,
-    Council,
-    DelegationFacts,
-    IntentFacts,
-    OutcomeFacts,
-    Policy,
-    ReplyFacts,
-    Scripted,
-    ScriptStep,
-    Seat,
-    Symposium,
-    ToolSpec,
-    Why,
-)
+from forum.ledger.entry import Entry
+from forum.work.kinds import CallFacts, DelegationFacts, IntentFacts, OutcomeFacts, ReplyFacts, Why
+from forum.work.panel import Council, Seat, Symposium
+from forum.work.policy import Agent, Policy, Scripted, ScriptStep, ToolSpec
 from tests.deliberation.sitting import CHAIR, config
 from tests.engine.office import RUN, Office, quick
 from tests.spoken import ballot, claiming, synthesis, turn, verdict

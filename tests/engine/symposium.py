@@ -11,21 +11,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from forum.deliberation import (
-    SYMPOSIUM_KINDS,
-    FakeScript,
-    NoteBody,
-    Session,
-    SessionNote,
+from forum.deliberation.steps import NoteBody, Session, SessionNote
+from forum.deliberation.symposium.artifact import (
+    RecordedSession,
     build_session_files,
     read_recorded_session,
-    simulate_session,
 )
-from forum.deliberation.symposium.artifact import RecordedSession
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
+from forum.deliberation.symposium.provider_calls import FakeScript
+from forum.deliberation.symposium.simulator import simulate_session
 from forum.engine import Engine, RunRequest, read_run, read_run_request
-from forum.ledger import MAIN_STRAND, EntryWrite, Ledger, SecretMask, Store, read_strand_entries
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.log import Ledger, read_strand_entries
+from forum.ledger.ports import EntryWrite, Store
+from forum.ledger.secret_mask import SecretMask
 from forum.planning import seat_panel
-from forum.work import TURN_PREFIX, Agent, Policy, Scripted, Symposium
+from forum.work.kinds import TURN_PREFIX
+from forum.work.panel import Symposium
+from forum.work.policy import Agent, Policy, Scripted
 from tests.engine.office import KINDS, RUN, Hands, Office, now, quick
 
 NO_SECRETS = SecretMask.from_secrets({})

@@ -13,24 +13,14 @@ from hypothesis import strategies as st
 
 from forum.backends.group_commit import GroupCommitter
 from forum.engine import Engine, RunRequest, read_run
-from forum.ledger import NO_LIMIT, Amount, BudgetAccount, BudgetCharge, Ledger, Outcome
-from forum.work import (
-    CallFacts,
-    Command,
-    Council,
-    DelegationFacts,
-    Plan,
-    ReplyFacts,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Seat,
-    StopFacts,
-    StopReason,
-    Task,
-    TaskState,
-    Why,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount, BudgetCharge
+from forum.work.kinds import CallFacts, DelegationFacts, ReplyFacts, StopFacts, StopReason, Why
+from forum.work.panel import Council, Seat
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import Command, Scripted, ScriptStep
+from forum.work.run_fold import TaskState
 from tests.engine.office import (
     KINDS,
     RUN,

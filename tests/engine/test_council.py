@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from forum.deliberation import Reason, ToolProbe, check_artifact
 from forum.deliberation.council_report import NO_CHECKED_ANSWER_WARNING, SINGLE_AGENT_WARNING
+from forum.deliberation.steps import ToolProbe
 from forum.deliberation.symposium.artifact import build_artifact, format_file
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.kinds import Reason
 from forum.engine import (
     CallReply,
     Engine,
@@ -26,37 +28,26 @@ from forum.engine import (
 from forum.engine.context import RunInput
 from forum.engine.session import PendingTurn, TurnRegistry
 from forum.errors import BadPlan, ConcurrentUpdate, ReplayMiss, StoreFailed
-from forum.ledger import (
-    NO_LIMIT,
-    Amount,
-    EntryWrite,
-    Ledger,
-    Outcome,
-    RedactionReason,
-    SecretMask,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Outcome, RedactionReason
+from forum.ledger.log import Ledger
+from forum.ledger.ports import NO_LIMIT, Amount, EntryWrite
+from forum.ledger.secret_mask import SecretMask
 from forum.tlog import Hash
-from forum.work import (
+from forum.work.kinds import (
     TURN_PREFIX,
     AcceptedFacts,
     CallFacts,
-    Council,
     DelegationFacts,
-    Policy,
     ReplyFacts,
     ReplyOrigin,
-    Run,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Seat,
     StopReason,
-    Task,
-    TaskState,
-    ToolSpec,
     Why,
 )
+from forum.work.panel import Council, Seat
+from forum.work.plan import RunBudget, Task
+from forum.work.policy import Policy, Scripted, ScriptStep, ToolSpec
+from forum.work.run_fold import Run, TaskState
 from tests.deliberation.sitting import CHAIR, config
 from tests.engine.office import (
     KINDS,

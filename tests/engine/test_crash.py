@@ -13,25 +13,21 @@ from typing import Any
 import pytest
 
 from forum.engine import ModelCall, RunRequest, cancel_run, edit_gate, read_run
-from forum.ledger import Amount, Entry, Outcome
-from forum.work import (
-    Answer,
+from forum.ledger.entry import Entry
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work.kinds import (
     CallFacts,
     DelegationFacts,
     OutcomeFacts,
     ReplyFacts,
-    RunBudget,
-    Scripted,
-    ScriptStep,
     StopReason,
-    Task,
-    TaskState,
-    ToolCall,
-    ToolSpec,
     Why,
     task_strand,
-    write_plan,
 )
+from forum.work.plan import RunBudget, Task, write_plan
+from forum.work.policy import Answer, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.work.run_fold import TaskState
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick, until
 from tests.engine.team import WHOLE
 from tests.support import StoreFactory

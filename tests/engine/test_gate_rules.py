@@ -10,24 +10,21 @@ from forum.app import Forum
 from forum.config import Settings
 from forum.engine import RunRequest, accept_run, edit_gate, find_gate, read_run, read_run_context
 from forum.errors import Malformed
-from forum.ledger import Outcome
-from forum.work import (
-    AcceptedFacts,
+from forum.ledger.kinds import Outcome
+from forum.work.gate_rules import GateRule
+from forum.work.kinds import AcceptedFacts, IntentFacts, OutcomeFacts
+from forum.work.plan import Task, write_plan
+from forum.work.policy import (
     Answer,
-    GateRule,
-    IntentFacts,
     LaneBrief,
-    OutcomeFacts,
     Policy,
     Role,
-    RunState,
     Scripted,
     ScriptStep,
-    Task,
     ToolCall,
     ToolSpec,
-    write_plan,
 )
+from forum.work.run_fold import RunState
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, plan, quick
 from tests.engine.team import said
 from tests.engine.test_replay import play

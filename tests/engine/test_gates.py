@@ -17,23 +17,12 @@ from forum.errors import (
     NoSuchGate,
     RunAlreadyEnded,
 )
-from forum.ledger import Outcome, Timer
-from forum.work import (
-    Answer,
-    Decider,
-    Gate,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-    RunBudget,
-    RunState,
-    Scripted,
-    ScriptStep,
-    StopReason,
-    Task,
-    TaskState,
-    read_plan,
-    write_plan,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Timer
+from forum.work.kinds import Decider, GateDecisionByFacts, GateDecisionFacts, StopReason
+from forum.work.plan import RunBudget, Task, read_plan, write_plan
+from forum.work.policy import Answer, Scripted, ScriptStep
+from forum.work.run_fold import Gate, RunState, TaskState
 from tests.engine.office import PERSON, RUN, Office, chain, plan, quick, until
 from tests.support import StoreFactory, Wrapped, timed
 

@@ -14,31 +14,26 @@ from time import monotonic
 import pytest
 
 from forum.engine import CallReply, Engine, Model, ModelCall, RunRequest
-from forum.ledger import Amount, BytesContent, Ledger, Outcome, SecretMask, text_content
-from forum.work import (
-    Agent,
+from forum.ledger.body import BytesContent, text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Amount
+from forum.ledger.secret_mask import SecretMask
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import (
     Basis,
-    Check,
-    LaneBrief,
     Next,
     OutcomeFacts,
-    Quotation,
-    Role,
     RouteFacts,
-    Run,
-    RunBudget,
-    Scripted,
-    ScriptStep,
     StopFacts,
     StopReason,
-    Task,
-    TaskState,
-    ToolCall,
-    ToolSpec,
     VerdictFacts,
     Why,
-    quote,
 )
+from forum.work.plan import RunBudget, Task
+from forum.work.policy import Agent, LaneBrief, Role, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.work.prompt import Quotation, quote
+from forum.work.run_fold import Run, TaskState
 from tests.engine.office import KINDS, Hands, Office, chain, kinds_of, now, plan, quick
 from tests.engine.team import CHIEF, JUDGE, PLAN, REQUEST, WORKER, YES, order, said, team
 from tests.engine.test_replay import play

@@ -4,19 +4,12 @@ import pytest
 
 from forum.engine import Engine, RouteDecision, RunRequest, accept_run, edit_gate, read_run
 from forum.errors import BadPlan, ForumError
-from forum.ledger import Ledger, Outcome, SecretMask
-from forum.work import (
-    AcceptedFacts,
-    Basis,
-    LaneBrief,
-    Policy,
-    ReplyOrigin,
-    RouteFacts,
-    Scripted,
-    ScriptStep,
-    Task,
-    write_plan,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.secret_mask import SecretMask
+from forum.work.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts
+from forum.work.plan import Task, write_plan
+from forum.work.policy import LaneBrief, Policy, Scripted, ScriptStep
 from tests.engine.office import KINDS, PERSON, RUN, Office, now, plan, quick
 
 CANARY = "sk-abcdef-123456"

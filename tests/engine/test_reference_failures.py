@@ -14,22 +14,12 @@ from time import monotonic
 import pytest
 
 from forum.engine import Model, ModelCall, RunRequest, read_run, read_run_context
-from forum.ledger import Amount, Outcome
-from forum.work import (
-    Agent,
-    Answer,
-    CallFacts,
-    Command,
-    Next,
-    ReplyFacts,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Task,
-    TaskState,
-    ToolCall,
-    Why,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work.kinds import CallFacts, Next, ReplyFacts, Why
+from forum.work.plan import RunBudget, Task
+from forum.work.policy import Agent, Answer, Command, Scripted, ScriptStep, ToolCall
+from forum.work.run_fold import TaskState
 from tests.engine.office import RUN, Hands, Office, chain, plan, quick
 from tests.support import StoreFactory, wait_until
 

@@ -19,23 +19,13 @@ from forum.engine import (
     replay_run,
 )
 from forum.errors import GateAlreadyDecided, ReplayMiss, StoreFailed
-from forum.ledger import EntryWrite, Ledger, Outcome, Position, Store
-from forum.work import (
-    AcceptedFacts,
-    Answer,
-    Basis,
-    Divergence,
-    ReplyOrigin,
-    Role,
-    RouteFacts,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Task,
-    ToolCall,
-    ToolSpec,
-    Why,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import EntryWrite, Position, Store
+from forum.work.kinds import AcceptedFacts, Basis, ReplyOrigin, RouteFacts, Why
+from forum.work.plan import RunBudget, Task
+from forum.work.policy import Answer, Role, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.work.run_comparison import Divergence
 from tests.engine.office import (
     KINDS,
     PERSON,

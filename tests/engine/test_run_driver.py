@@ -6,21 +6,12 @@ import pytest
 
 from forum.engine import ModelCall, RunRequest
 from forum.errors import BadPlan, Malformed
-from forum.ledger import MAX_PARENTS, EntryWrite, Outcome, Timer
-from forum.work import (
-    Command,
-    Next,
-    Plan,
-    ReplyFacts,
-    Scripted,
-    ScriptStep,
-    SkipFacts,
-    Task,
-    ToolCall,
-    Why,
-    read_plan,
-    read_policy,
-)
+from forum.ledger.entry import MAX_PARENTS
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import EntryWrite, Timer
+from forum.work.kinds import Next, ReplyFacts, SkipFacts, Why
+from forum.work.plan import Plan, Task, read_plan
+from forum.work.policy import Command, Scripted, ScriptStep, ToolCall, read_policy
 from tests.engine.office import RUN, Hands, Office, chain, plan, quick
 from tests.support import StoreFactory
 

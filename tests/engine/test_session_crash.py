@@ -11,17 +11,11 @@ from typing import Any
 import pytest
 
 from forum.engine import ModelCall, RunRequest, cancel_run, read_run
-from forum.ledger import JoinFacts, Outcome
-from forum.work import (
-    CONTROL,
-    CallFacts,
-    Council,
-    DelegationFacts,
-    ReplyFacts,
-    RunBudget,
-    ScriptStep,
-    Task,
-)
+from forum.ledger.kinds import JoinFacts, Outcome
+from forum.work.kinds import CONTROL, CallFacts, DelegationFacts, ReplyFacts
+from forum.work.panel import Council
+from forum.work.plan import RunBudget, Task
+from forum.work.policy import ScriptStep
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, plan, quick
 from tests.engine.panel import (
     DIVIDED,

@@ -5,22 +5,14 @@ from pathlib import Path
 import msgspec
 
 from forum.engine import RunRequest, accept_run, read_body, read_run
-from forum.ledger import NO_LIMIT, Outcome, Spend
-from forum.work import (
-    Council,
-    LaneBrief,
-    Period,
-    Scripted,
-    ScriptStep,
-    Seat,
-    SharedCap,
-    StopFacts,
-    StopReason,
-    Task,
-    Why,
-    limits_for,
-    stop_reason,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT, Spend
+from forum.work.kinds import StopFacts, StopReason, Why
+from forum.work.panel import Council, Seat
+from forum.work.plan import Task
+from forum.work.policy import LaneBrief, Scripted, ScriptStep
+from forum.work.run_fold import stop_reason
+from forum.work.shared_caps import Period, SharedCap, limits_for
 from tests.engine.office import RUN, Cut, Office, Power, chain, plan, quick
 from tests.engine.test_replay import play
 from tests.support import StoreFactory

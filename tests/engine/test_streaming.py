@@ -17,8 +17,12 @@ from forum.engine import (
     read_steps,
 )
 from forum.engine.streaming import ThrottledStream
-from forum.ledger import Ledger, Outcome, SecretMask
-from forum.work import AcceptedFacts, Api, Chat, Scripted, ScriptStep, compare_steps, task_strand
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.secret_mask import SecretMask
+from forum.work.kinds import AcceptedFacts, task_strand
+from forum.work.policy import Api, Chat, Scripted, ScriptStep
+from forum.work.run_comparison import compare_steps
 from tests.engine.office import KINDS, PERSON, RUN, Office, chain, now, quick
 from tests.engine.team import order
 from tests.models.provider import say, serving

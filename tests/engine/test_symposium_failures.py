@@ -15,22 +15,24 @@ from typing import Any
 import click
 import pytest
 
-from forum.deliberation import (
-    Reason,
-    ReplayPin,
-    check_artifact,
+from forum.deliberation.symposium.artifact import build_artifact, format_file
+from forum.deliberation.symposium.decoders import read_artifact, read_message
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.kinds import Reason, ReplayPin
+from forum.deliberation.symposium.replay import (
     compute_pins,
     find_unheld_pin,
-    read_artifact,
-    read_message,
     replay_execution,
     replay_transcript,
 )
-from forum.deliberation.symposium.artifact import build_artifact, format_file
 from forum.deliberation.symposium.schemas import PrimaryTurn
-from forum.ledger import Outcome, SecretMask, read_strand_entries
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import read_strand_entries
+from forum.ledger.secret_mask import SecretMask
 from forum.surfaces.cli.session_folders import create_session_folder
-from forum.work import TURN_PREFIX, Chat, Run, Scripted, ScriptStep
+from forum.work.kinds import TURN_PREFIX
+from forum.work.policy import Chat, Scripted, ScriptStep
+from forum.work.run_fold import Run
 from tests.deliberation.forged import repaired
 from tests.deliberation.sitting import config, entry, script, synthesis, turn, verdict
 from tests.engine.office import RUN, Office

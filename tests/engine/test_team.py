@@ -6,33 +6,34 @@ import re
 import pytest
 
 from forum.engine import CallReply, Model, RouteDecision, RunRequest
-from forum.ledger import Outcome, text_content
-from forum.work import (
-    Agent,
-    Answer,
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Outcome
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import (
     AnswerFacts,
     Basis,
     CallFacts,
-    Check,
     CheckFacts,
     Independence,
-    LaneBrief,
     Next,
-    Plan,
     PlanFacts,
-    Role,
     RouteFacts,
-    RunBudget,
-    Scripted,
-    ScriptStep,
     StopFacts,
     StopReason,
-    Task,
-    TaskState,
-    ToolCall,
-    ToolSpec,
     VerdictFacts,
 )
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import (
+    Agent,
+    Answer,
+    LaneBrief,
+    Role,
+    Scripted,
+    ScriptStep,
+    ToolCall,
+    ToolSpec,
+)
+from forum.work.run_fold import TaskState
 from tests.engine.office import Hands, Office, chain, plan, quick
 from tests.engine.team import (
     CHIEF,

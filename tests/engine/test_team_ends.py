@@ -10,8 +10,10 @@ import pytest
 from forum.engine import Engine, RunRequest, cancel_run, read_run
 from forum.engine.signals import CancelToken
 from forum.errors import RunAlreadyEnded
-from forum.ledger import EntryWrite, Outcome, Position
-from forum.work import Scripted, ScriptStep, Task, ToolCall, ToolSpec
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import EntryWrite, Position
+from forum.work.plan import Task
+from forum.work.policy import Scripted, ScriptStep, ToolCall, ToolSpec
 from tests.engine.office import (
     KINDS,
     PERSON,

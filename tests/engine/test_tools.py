@@ -7,24 +7,20 @@ import pytest
 
 from forum.engine import CallReply, RunRequest, ToolInvocation, cancel_run, edit_gate, read_run
 from forum.errors import Malformed
-from forum.ledger import Outcome, text_content
-from forum.work import (
-    Answer,
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import (
     Decider,
     GateDecisionFacts,
     IntentFacts,
     OutcomeFacts,
-    RunBudget,
-    RunState,
-    Scripted,
-    ScriptStep,
     StopFacts,
     StopReason,
-    TaskState,
-    ToolCall,
-    ToolSpec,
     Why,
 )
+from forum.work.plan import RunBudget
+from forum.work.policy import Answer, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.work.run_fold import RunState, TaskState
 from tests.engine.office import PERSON, RUN, Cut, Hands, Office, Power, chain, quick, until
 from tests.support import StoreFactory
 

@@ -15,20 +15,12 @@ import pytest
 
 from forum.backends.sqlite import SqliteStore
 from forum.backends.state_files import FileCheckpointStore, write_key
-from forum.ledger import (
-    LEDGER_KINDS,
-    Attachment,
-    Draft,
-    Ledger,
-    NoteFacts,
-    Publisher,
-    Reader,
-    Sequencer,
-    Store,
-    Strand,
-    prove_entry,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
+from forum.ledger.log import Ledger, prove_entry
+from forum.ledger.ports import Reader, Store
+from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import (
     TILE_WIDTH,
     Checkpoint,

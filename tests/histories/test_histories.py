@@ -22,10 +22,11 @@ import pytest
 
 from forum.app import KINDS, Forum, upgrade_database
 from forum.config import Settings, load_settings
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.tlog import WitnessPolicy
 from forum.verify import Trust, verify_bundle
-from forum.work import Answer, Run, TaskState
+from forum.work.policy import Answer
+from forum.work.run_fold import Run, TaskState
 from tests.e2e.project import eventually
 from tests.histories.write import PLAN, RUN_RELEASE, unpack
 from tests.soak.cluster import scratch_database

@@ -6,7 +6,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from forum.ledger import LEDGER_KINDS, Commitment, Entry, Facts, Kind
+from forum.ledger.entry import Commitment, Entry, Facts
+from forum.ledger.kinds import LEDGER_KINDS, Kind
 
 # What it looks like on disk: the vector from which others can write a reader.
 SAMPLE = (

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import Malformed
-from forum.ledger import (
+from forum.ledger.body import (
     CHUNK_SIZE,
     Body,
     BytesContent,
-    Commitment,
     StoredBody,
     compute_commitment,
     text_content,
 )
+from forum.ledger.entry import Commitment
 
 salts = st.binary(min_size=32, max_size=32)
 

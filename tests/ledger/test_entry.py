@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import Malformed
-from forum.ledger import (
+from forum.ledger.entry import MAX_ENTRY_SIZE, Entry, leaf_of
+from forum.ledger.kinds import (
     LEDGER_KINDS,
-    MAX_ENTRY_SIZE,
-    Entry,
     ExportFacts,
     LogSealFacts,
     NoteFacts,
     Outcome,
     RunCloseFacts,
-    leaf_of,
 )
 from tests.ledger.samples import SAMPLE, SAMPLE_LEAF, entries
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from forum.errors import Malformed
-from forum.ledger import LEDGER_KINDS, Count, Facts, KeyAddFacts, Kind, Kinds, NoteFacts
+from forum.ledger.entry import Count, Facts
+from forum.ledger.kinds import LEDGER_KINDS, KeyAddFacts, Kind, Kinds, NoteFacts
 from tests.ledger.samples import members_of
 
 each_kind = pytest.mark.parametrize("kind", list(LEDGER_KINDS), ids=lambda kind: kind.name)

@@ -23,7 +23,8 @@ from forum.errors import (
     WitnessRefused,
     WitnessUnreachable,
 )
-from forum.ledger import Cosigner, Publication, Publisher, Sequencer
+from forum.ledger.ports import Cosigner
+from forum.ledger.sequencer import Publication, Publisher, Sequencer
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,

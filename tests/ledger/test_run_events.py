@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from forum.ledger import RunEventReader, Sequencer, Store, peek_run, read_page, run_events
+from forum.ledger import run_events
+from forum.ledger.entry import peek_run
+from forum.ledger.ports import Store
+from forum.ledger.run_events import RunEventReader, read_page
+from forum.ledger.sequencer import Sequencer
 from tests.support import (
     Calls,
     Chain,

@@ -17,25 +17,13 @@ from hypothesis import strategies as st
 
 from forum.backends.sqlite import SqliteStore
 from forum.errors import Malformed, StepMismatch
-from forum.ledger import (
-    CHUNK_SIZE,
-    LEDGER_KINDS,
-    Attachment,
-    BytesContent,
-    Content,
-    Draft,
-    Facts,
-    Kind,
-    Kinds,
-    Ledger,
-    NoteFacts,
-    Outcome,
-    Position,
-    RedactionReason,
-    SecretMask,
-    Strand,
-    text_content,
-)
+from forum.ledger.body import CHUNK_SIZE, BytesContent, Content, text_content
+from forum.ledger.entry import Facts
+from forum.ledger.kinds import LEDGER_KINDS, Kind, Kinds, NoteFacts, Outcome, RedactionReason
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
+from forum.ledger.secret_mask import SecretMask
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Checkpoint, Hash
 from tests.support import key_of
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from forum.errors import ConcurrentUpdate
-from forum.ledger import Sequencer, Store
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Sequencer
 from forum.tlog import compute_root
 from tests.support import (
     Chain,

@@ -7,18 +7,11 @@ from itertools import count
 import pytest
 
 from forum.errors import ConcurrentUpdate, Malformed, StepMismatch
-from forum.ledger import (
-    LEDGER_KINDS,
-    Attachment,
-    Draft,
-    EntryWrite,
-    Ledger,
-    NoteFacts,
-    RecordedEntry,
-    Store,
-    Strand,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
+from forum.ledger.log import Ledger
+from forum.ledger.ports import EntryWrite, Store
+from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
 from tests.support import StoreFactory, ledger_on
 
 

@@ -25,19 +25,11 @@ from hypothesis.stateful import (
 )
 
 from forum.errors import ConcurrentUpdate, PositionTaken, StepMismatch, StoreConnectionLost
-from forum.ledger import (
-    LEDGER_KINDS,
-    Draft,
-    EntryWrite,
-    NoteFacts,
-    PendingEntries,
-    RecordedEntry,
-    Sequencer,
-    Store,
-    Strand,
-    TreeHead,
-    leaf_of,
-)
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, NoteFacts
+from forum.ledger.ports import EntryWrite, PendingEntries, Store, TreeHead
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash, TileId, Tree, compute_root
 from tests.support import StoreFactory, data_of, entries_of, ledger_on
 

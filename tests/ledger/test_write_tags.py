@@ -9,23 +9,14 @@ from hypothesis import strategies as st
 
 from forum.backends.sqlite import SqliteStore
 from forum.errors import ConcurrentUpdate, IdempotencyKeyUsed, Malformed, TamperDetected
-from forum.ledger import (
-    LEDGER_KINDS,
-    Draft,
-    EntryRow,
-    EntryWrite,
-    IdempotencyRecord,
-    Ledger,
-    NoteFacts,
-    Outcome,
-    Position,
-    Sequencer,
-    Store,
-    WriteKey,
-    WriteKeys,
-    WriterCheck,
-    leaf_of,
-)
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, NoteFacts, Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import EntryRow, EntryWrite, IdempotencyRecord, Position, Store
+from forum.ledger.row_checks import WriterCheck
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Draft
+from forum.ledger.write_tags import WriteKey, WriteKeys
 from tests.support import StoreFactory, key_of
 
 KEYS = WriteKeys("test.example/tags", (WriteKey(b"w" * 32),), 0)

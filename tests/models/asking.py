@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from forum.engine import CallReply, ModelCall, ToolOffer
-from forum.ledger import BytesContent
+from forum.ledger.body import BytesContent
 from forum.models import make_model
-from forum.work import Api, Chat, MessageRole, PromptMessage, ToolCall
+from forum.work.policy import Api, Chat, ToolCall
+from forum.work.prompt import MessageRole, PromptMessage
 from tests.models.provider import Provider
 
 CANARY = "sk-canary-5f0c93d1e7b24a68"

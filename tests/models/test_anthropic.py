@@ -6,9 +6,11 @@ import json
 import pytest
 
 from forum.engine import ToolOffer
-from forum.ledger import Amount, Outcome
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models import make_model
-from forum.work import Api, ToolCall, Why
+from forum.work.kinds import Why
+from forum.work.policy import Api, ToolCall
 from tests.models.asking import (
     CANARY,
     CONVERSATION,

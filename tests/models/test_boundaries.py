@@ -11,12 +11,15 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import ModelCall
 from forum.errors import BadRoster, BadSettings, UnknownPrice
-from forum.ledger import text_content
+from forum.ledger.body import text_content
 from forum.models import prices
 from forum.models.agent_inspection import describe_agent
 from forum.models.prices import BilledTokens, bound_of, price_of
 from forum.models.provider_http import SseParser
-from forum.work import Chat, Library, MessageRole, PromptMessage, ToolCall, chat_agent, read_roster
+from forum.work.policy import Chat, Library, ToolCall
+from forum.work.prompt import MessageRole, PromptMessage
+from forum.work.roster import read_roster
+from forum.work.team_settings import chat_agent
 
 
 @pytest.mark.parametrize("url", ["https://api.anthropic.com/v1", "http://api.openai.com/v1"])

@@ -15,11 +15,14 @@ from time import monotonic, sleep
 import pytest
 
 from forum.engine import EMPTY_CONTENT, NO_COST, CallReply, ModelCall, ToolInvocation
-from forum.ledger import Amount, BytesContent, Content, Outcome
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models import program
 from forum.models.command import CommandModel, CommandTool
 from forum.models.file_content import FileContent
-from forum.work import Command, ToolSpec, Why
+from forum.work.kinds import Why
+from forum.work.policy import Command, ToolSpec
 from tests.support import open_files, timed, wait_until
 
 MB = 1_000_000

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from forum.ledger import CHUNK_SIZE, BytesContent
+from forum.ledger.body import CHUNK_SIZE, BytesContent
 from forum.models.file_content import FileContent
 from tests.support import open_files
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from forum.engine import CallReply, ToolInvocation
-from forum.ledger import BytesContent, Outcome
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
 from forum.models import file_digest, make_tool
-from forum.work import ToolSpec, Why
+from forum.work.kinds import Why
+from forum.work.policy import ToolSpec
 
 
 def use(path: Path | str, seconds: int = 30) -> CallReply:

@@ -6,9 +6,9 @@ from time import monotonic
 
 import pytest
 
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.models import make_model
-from forum.work import Agent, Api, Chat, Command, Scripted, ScriptStep, ToolCall
+from forum.work.policy import Agent, Api, Chat, Command, Scripted, ScriptStep, ToolCall
 from tests.models.asking import CANARY, FORM, MAIL, ask, call_of, output_of, spec_of
 from tests.models.provider import EVENTS, FOREVER, event, events, say, serving
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 import forum.models.mcp_client  # noqa: F401  # before the clocks of the tests run
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import MissingExtra, ServerUnusable
-from forum.ledger import BytesContent, Content, Outcome
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
 from forum.models import make_tool, mcp_tools
 from forum.models.mcp_tools import list_tools, unique_tool_names
-from forum.work import McpServer, ToolSpec, Why
+from forum.work.kinds import Why
+from forum.work.policy import McpServer, ToolSpec
 from tests.models.mcp_servers.address import serving
 from tests.models.mcp_servers.friendly import TOKEN
 from tests.support import wait_until

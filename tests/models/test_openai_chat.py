@@ -16,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.engine import NO_COST, CallReply
-from forum.ledger import Amount, Outcome
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models import make_model
 from forum.models.openai_chat import ChatWire
 from forum.models.provider_http import MAX_ERROR_BYTES, SseEvent, SseParser, parse_retry_after
-from forum.work import Chat, ToolCall, Why
+from forum.work.kinds import Why
+from forum.work.policy import Chat, ToolCall
 from tests.models.asking import (
     CANARY,
     CONVERSATION,

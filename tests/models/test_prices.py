@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from forum.engine import ModelCall, ToolOffer
 from forum.errors import UnknownPrice
-from forum.ledger import BytesContent
+from forum.ledger.body import BytesContent
 from forum.models import make_model
 from forum.models.prices import BilledTokens, DeclaredPrice, bound_of, price_of
-from forum.work import Chat, Library, MessageRole, PromptMessage, ToolCall
+from forum.work.policy import Chat, Library, ToolCall
+from forum.work.prompt import MessageRole, PromptMessage
 from tests.models.asking import FORM, MAIL, NOTE, call_of
 
 OPENAI = "https://api.openai.com/v1"

@@ -23,10 +23,12 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from forum.engine import NO_COST, CallReply, ModelCall
-from forum.ledger import Amount, Outcome
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models import make_model
 from forum.models.pydantic_ai_model import PydanticAiModel
-from forum.work import Library, ToolCall, Why
+from forum.work.kinds import Why
+from forum.work.policy import Library, ToolCall
 from tests.models.asking import (
     CONVERSATION,
     FORM,

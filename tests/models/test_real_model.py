@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from forum.engine import ToolOffer
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.models import make_model
 from forum.models.smollm2 import MODEL
-from forum.work import Api, Chat, Library, MessageRole, PromptMessage, ToolCall
+from forum.work.policy import Api, Chat, Library, ToolCall
+from forum.work.prompt import MessageRole, PromptMessage
 from tests.models.asking import FORM, ask, call_of, output_of
 
 pytestmark = pytest.mark.slow  # they wait for a model

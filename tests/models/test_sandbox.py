@@ -18,10 +18,11 @@ from forum.backends.project_registry import Project, ProjectEpoch, ProjectRegist
 from forum.config import load_settings
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import BadSettings, NotConfined
-from forum.ledger import Outcome, text_content
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Outcome
 from forum.models import make_tool
 from forum.models.sandbox import Sandbox, make_sandbox
-from forum.work import ToolSpec
+from forum.work.policy import ToolSpec
 
 LOOK = """
 import json, os, socket, sys

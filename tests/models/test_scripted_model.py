@@ -6,11 +6,14 @@ from time import monotonic
 import pytest
 
 from forum.engine import EMPTY_CONTENT, CallReply, ModelCall
-from forum.ledger import CHUNK_SIZE, Amount, BytesContent, Outcome
+from forum.ledger.body import CHUNK_SIZE, BytesContent
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models import make_model, make_tool
 from forum.models.command import CommandModel, CommandTool
 from forum.models.scripted_model import ScriptedModel
-from forum.work import Command, Scripted, ScriptStep, ToolCall, ToolSpec, Why
+from forum.work.kinds import Why
+from forum.work.policy import Command, Scripted, ScriptStep, ToolCall, ToolSpec
 
 
 def reply(spec: Scripted, number: int = 1, task: str = "a", prompt: bytes = b"") -> CallReply:

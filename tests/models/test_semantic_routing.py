@@ -29,7 +29,8 @@ from benchmarks.routing import (  # noqa: E402  nothing below can run without th
 from forum.errors import MissingExtra  # noqa: E402
 from forum.models.embedding import MiniLM  # noqa: E402
 from forum.planning import load_roster, make_router  # noqa: E402
-from forum.work import SEMANTIC_CALIBRATION, ElsewhereSection, Lane, Roster, Router  # noqa: E402
+from forum.work.roster import ElsewhereSection, Lane, Roster  # noqa: E402
+from forum.work.routing import SEMANTIC_CALIBRATION, Router  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

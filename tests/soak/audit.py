@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from forum.ledger import Position, Reader
+from forum.ledger.ports import Position, Reader
 from forum.tlog import TileId
 from tests.soak.orders import LOG_KEY, ORIGIN
 from tests.tlog.oracle import Oracle

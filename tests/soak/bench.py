@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forum.backends.postgres import PostgresStore, upgrade_schema
 from forum.backends.sqlite import open_reader
-from forum.ledger import Reader
+from forum.ledger.ports import Reader
 from tests.soak.cluster import Cluster
 from tests.soak.orders import ORIGIN
 

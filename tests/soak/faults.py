@@ -51,9 +51,10 @@ from typing import Any, NamedTuple
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.ledger import NoteFacts, read_strand_entries
+from forum.ledger.kinds import NoteFacts
+from forum.ledger.log import read_strand_entries
 from forum.surfaces.cli import main as forum_main
-from forum.work import AcceptedFacts
+from forum.work.kinds import AcceptedFacts
 
 CALLS = ("fsync", "fdatasync", "pwrite64", "write", "rename", "unlink", "ftruncate")
 FAULTS = ("EIO", "ENOSPC", "SIGKILL")

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from tests.e2e.project import eventually
 from tests.surfaces.serving import Served, served, serving
 

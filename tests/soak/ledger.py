@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from forum.ledger import Sequencer
+from forum.ledger.sequencer import Sequencer
 from tests.soak.audit import Audit, Evidence, leaf_of, parse_position
 from tests.soak.bench import Bench, open_bench
 from tests.soak.fleet import Fleet, Life

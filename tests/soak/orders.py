@@ -5,13 +5,7 @@ from hashlib import sha256
 
 import msgspec
 
-from forum.tlog import (
-    ED25519_COSIGNATURE,
-    KnownLog,
-    KnownWitness,
-    SigningKey,
-    WitnessPolicy,
-)
+from forum.tlog import ED25519_COSIGNATURE, KnownLog, KnownWitness, SigningKey, WitnessPolicy
 
 ORIGIN = "soak.forum.test/ledger"
 LOG_KEY = SigningKey(sha256(b"the log of the soak").digest(), ORIGIN)

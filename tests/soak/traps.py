@@ -15,7 +15,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from forum.ledger import CheckpointStore, Cosigner, EntryWrite, PendingEntries, Store, TreeHead
+from forum.ledger.ports import (
+    CheckpointStore,
+    Cosigner,
+    EntryWrite,
+    PendingEntries,
+    Store,
+    TreeHead,
+)
 from forum.tlog import Hash, TileId
 from tests.soak.orders import Moment, Orders, Plan, Point
 

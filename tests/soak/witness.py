@@ -3,15 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from forum.errors import ConcurrentUpdate, ProofRejected, WitnessRefused
-from forum.ledger import CheckpointStore, Clock
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    Note,
-    check_consistency,
-    cosign,
-    open_checkpoint,
-)
+from forum.ledger.ports import CheckpointStore, Clock
+from forum.tlog import Checkpoint, Hash, Note, check_consistency, cosign, open_checkpoint
 from tests.soak.orders import LOG_KEY, WITNESS_KEY
 
 

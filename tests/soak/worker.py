@@ -24,23 +24,13 @@ from forum.backends.publisher_loop import PublisherLoop
 from forum.backends.sqlite import SqliteStore
 from forum.backends.state_files import FileCheckpointStore
 from forum.errors import ConcurrentUpdate, RollbackDetected, StoreConnectionLost
-from forum.ledger import (
-    CHUNK_SIZE,
-    LEDGER_KINDS,
-    SALT_SIZE,
-    Attachment,
-    BytesContent,
-    Draft,
-    JoinFacts,
-    Ledger,
-    NoteFacts,
-    Publisher,
-    RecordedEntry,
-    Sequencer,
-    Store,
-    Strand,
-    leaf_of,
-)
+from forum.ledger.body import CHUNK_SIZE, SALT_SIZE, BytesContent
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, JoinFacts, NoteFacts
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
 from forum.tlog import Hash
 from tests.soak.orders import (
     LOG_KEY,

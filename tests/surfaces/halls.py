@@ -10,7 +10,9 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.config import load_settings
-from forum.ledger import DENIALS_STRAND, LOG_RUN, AccessDenialFacts, ApiKey, Scope
+from forum.ledger.access import DENIALS_STRAND, ApiKey
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.kinds import AccessDenialFacts, Scope
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant

@@ -14,7 +14,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry
 from forum.surfaces.mcp.callers import LocalCaller
 from forum.surfaces.mcp.server import make_server

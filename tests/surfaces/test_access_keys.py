@@ -12,7 +12,9 @@ from starlette.testclient import TestClient
 from forum.app import Forum
 from forum.config import load_settings
 from forum.errors import BadSettings
-from forum.ledger import ACCESS_STRAND, LOG_RUN, Scope
+from forum.ledger.access import ACCESS_STRAND
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.kinds import Scope
 from forum.surfaces.cli.serve import serve
 from forum.surfaces.http.endpoints import Principal, RequestContext
 from forum.surfaces.http.keys import create_key

@@ -14,7 +14,11 @@ import pytest
 from forum.app import Forum
 from forum.config import Settings
 from forum.errors import TamperDetected, WrongWriteKey
-from forum.ledger import ACCESS_STRAND, LOG_RUN, Position, Scope, text_content
+from forum.ledger.access import ACCESS_STRAND
+from forum.ledger.body import text_content
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.kinds import Scope
+from forum.ledger.ports import Position
 from tests.support import fresh_origin, upgraded
 from tests.surfaces.terminal import Terminal
 

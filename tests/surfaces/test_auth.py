@@ -23,16 +23,9 @@ from starlette.testclient import TestClient
 
 from forum.app import Forum
 from forum.errors import KeyUnreadable, StoreFailed
-from forum.ledger import (
-    ACCESS_STRAND,
-    LOG_RUN,
-    AccessDenialFacts,
-    DenialReason,
-    Entry,
-    RedactionReason,
-    Scope,
-    leaf_of,
-)
+from forum.ledger.access import ACCESS_STRAND
+from forum.ledger.entry import LOG_RUN, Entry, leaf_of
+from forum.ledger.kinds import AccessDenialFacts, DenialReason, RedactionReason, Scope
 from forum.surfaces.http.auth import KEY_CACHE_TTL_S, LOOPBACK_HOSTS, ServerConfig
 from forum.surfaces.http.denial_log import MAX_DENIAL_KEYS, OTHER_PRINCIPALS, DenialRecorder
 from forum.surfaces.http.oidc import OidcTokenVerifier, read_issuer

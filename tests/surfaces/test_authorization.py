@@ -11,7 +11,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from forum.app import Forum
-from forum.ledger import ApiKey, Scope, has_scope
+from forum.ledger.access import ApiKey, has_scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.application import all_endpoints, make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.openapi import build_document

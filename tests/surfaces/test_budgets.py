@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from forum.errors import BadSettings
-from forum.ledger import NO_LIMIT, Scope, Spend
+from forum.ledger.kinds import Scope
+from forum.ledger.ports import NO_LIMIT, Spend
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work import Period, SharedCap, read_shared_caps
+from forum.work.shared_caps import Period, SharedCap
+from forum.work.team_settings import read_shared_caps
 from tests.surfaces.halls import PROJECT, hall, open_forum, showing
 from tests.surfaces.terminal import Terminal
 

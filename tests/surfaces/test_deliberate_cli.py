@@ -25,7 +25,7 @@ from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.deliberation import Accord, End, Ground
+from forum.deliberation.council_kinds import Accord, End, Ground
 from forum.errors import StoreFailed
 from forum.surfaces.cli import session_folders
 from forum.surfaces.cli.panel_view import dissent_lines, panel_lines

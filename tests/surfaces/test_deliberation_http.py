@@ -9,7 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from forum.app import Forum
-from forum.ledger import ApiKey, Scope
+from forum.ledger.access import ApiKey
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
 from tests.e2e.project import eventually

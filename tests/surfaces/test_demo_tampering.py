@@ -13,7 +13,10 @@ import pytest
 import forum.verify
 from forum.app import Forum, now
 from forum.config import Settings
-from forum.ledger import Kinds, Reader, leaf_of, text_content
+from forum.ledger.body import text_content
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import Reader
 from forum.surfaces.cli.demo_tampering import (
     TAMPER_CASES,
     TamperCase,

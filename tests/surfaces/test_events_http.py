@@ -9,7 +9,9 @@ import pytest
 
 from forum.app import Forum
 from forum.errors import StoreFailed
-from forum.ledger import Outcome, RunEventReader, Scope, Sequencer
+from forum.ledger.kinds import Outcome, Scope
+from forum.ledger.run_events import RunEventReader
+from forum.ledger.sequencer import Sequencer
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.log_follower import LogFollower
 from forum.surfaces.http.tenant import Tenant

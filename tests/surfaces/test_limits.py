@@ -14,7 +14,9 @@ from forum.errors import BadPlan, CheckTooExpensive
 from forum.planning import AgentRegistry
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.requests import AskForm, request_from_form
-from forum.work import Plan, Task, check_plan_size, limit_steps, read_new_plan, write_plan
+from forum.work.plan import Plan, Task, read_new_plan, write_plan
+from forum.work.plan_limits import check_plan_size
+from forum.work.step_limit import limit_steps
 from tests.soak.shapes import SETTINGS, SHAPES, UNLIMITED, fuzz
 from tests.surfaces.halls import lone_hall, open_forum
 from tests.surfaces.serving import Served, served

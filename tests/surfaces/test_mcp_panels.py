@@ -8,13 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from forum.deliberation import (
-    build_session_files,
-    check_artifact,
-    read_config,
-    read_recorded_session,
-)
-from forum.ledger import Scope
+from forum.deliberation.symposium.artifact import build_session_files, read_recorded_session
+from forum.deliberation.symposium.decoders import read_config
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import KEY_CACHE_TTL_S
 from forum.surfaces.mcp.results import UNTRUSTED_NOTICE
 from tests.e2e.project import Project, eventually, project

@@ -21,7 +21,9 @@ from mcp import MCPError
 from mcp_types import CallToolResult, EmbeddedResource
 
 from forum.app import KINDS
-from forum.ledger import DENIALS_STRAND, LOG_RUN, AccessDenialFacts, Scope
+from forum.ledger.access import DENIALS_STRAND
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.kinds import AccessDenialFacts, Scope
 from forum.surfaces.mcp import stdio
 from forum.surfaces.mcp.results import UNTRUSTED_NOTICE
 from forum.surfaces.mcp.tools import TOOLS

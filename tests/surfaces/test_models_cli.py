@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forum.errors import BadSettings
-from forum.work import Api, ToolCall
+from forum.work.policy import Api, ToolCall
 from tests.models.provider import Provider, refuse, say, serving
 from tests.surfaces.terminal import Terminal
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from forum.errors import BadSettings, IssuerUnreachable, TokenExpired, TokenRejected
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http import oidc as module
 from forum.surfaces.http.oidc import (
     CLOCK_LEEWAY_S,

@@ -11,7 +11,7 @@ from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
 from forum.engine import MAX_STREAMED_BYTES_PER_S
-from forum.ledger import Outcome, Scope
+from forum.ledger.kinds import Outcome, Scope
 from forum.surfaces.http.delta_queue import Delta, DeltaQueue
 from forum.surfaces.http.openai import run_stream
 from forum.surfaces.http.openai.conversation import ConversationTurn, Speaker, build_request_text

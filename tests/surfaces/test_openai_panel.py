@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
 from tests.spoken import turn, verdict

@@ -19,11 +19,12 @@ from starlette.testclient import TestClient
 from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
-from forum.ledger import ApiKey, Scope
+from forum.ledger.access import ApiKey
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
-from forum.work import Plan, Task
+from forum.work.plan import Plan, Task
 from tests.e2e.project import eventually, project
 from tests.soak.cluster import scratch_database
 from tests.support import free_port, timed, wait_until

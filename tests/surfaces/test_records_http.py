@@ -11,16 +11,11 @@ from starlette.testclient import TestClient
 
 from forum.app import KINDS, Forum, new_run_id
 from forum.errors import GuardMissing
-from forum.ledger import (
-    Draft,
-    NoteFacts,
-    Outcome,
-    RedactionReason,
-    Scope,
-    Sequencer,
-    leaf_of,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import NoteFacts, Outcome, RedactionReason, Scope
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Draft
 from forum.surfaces.http.application import make_app
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from forum.config import load_settings
-from forum.deliberation import Persona, build_briefing
+from forum.deliberation.symposium.prompts import build_briefing
+from forum.deliberation.symposium.schemas import Persona
 from forum.errors import BadPlan
 from forum.planning import AgentRegistry, ClientRequest
 from forum.surfaces import requests
@@ -18,7 +19,8 @@ from forum.surfaces.requests import (
     council_from_form,
     request_from_form,
 )
-from forum.work import NANO_USD, RunBudget, Task
+from forum.work.plan import RunBudget, Task
+from forum.work.team_settings import NANO_USD
 
 PROJECT = """
 [roster]

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from forum.app import KINDS
-from forum.ledger import Amount, LocatedEntry
+from forum.ledger.log import LocatedEntry
+from forum.ledger.ports import Amount
 from forum.planning import load_roster
 from forum.surfaces import schemas
 from forum.surfaces.schemas.comparison import BenchForm, DiffForm, ReplayForm
@@ -33,7 +34,7 @@ from forum.surfaces.schemas.reports import ReportForm
 from forum.surfaces.schemas.runs import RunForm, RunsForm
 from forum.surfaces.schemas.transcripts import TranscriptForm
 from forum.tlog import hash_leaf
-from forum.work import AgentInspection, KeyStatus
+from forum.work.agent_inspection import AgentInspection, KeyStatus
 from tests.surfaces.terminal import Terminal
 
 MODULES = [f"{schemas.__name__}.{module.name}" for module in iter_modules(schemas.__path__)]

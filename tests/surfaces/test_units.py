@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.ledger import NO_LIMIT
+from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli.units import format_age, format_count, format_duration, format_price
 from forum.surfaces.formatting import format_usd
-from forum.work import NANO_USD, to_exact_units
+from forum.work.team_settings import NANO_USD, to_exact_units
 
 
 @given(st.integers(0, NO_LIMIT - 1))

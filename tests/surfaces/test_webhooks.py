@@ -21,7 +21,9 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from forum.app import Forum
 from forum.engine import RunRequest
 from forum.errors import BadSettings
-from forum.ledger import LOG_RUN, MAIN_STRAND, BytesContent, NoticeFacts, Outcome
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
+from forum.ledger.kinds import NoticeFacts, Outcome
 from forum.surfaces.cli import cli
 from forum.surfaces.http.auth import ServerConfig
 from forum.surfaces.http.tenant import Tenant
@@ -33,7 +35,7 @@ from forum.surfaces.http.webhook_state import (
     draft_outcome,
 )
 from forum.surfaces.http.webhooks import Webhook, WebhookMessage, read_secrets, read_webhooks
-from forum.work import AcceptedFacts
+from forum.work.kinds import AcceptedFacts
 from tests.docs.pages import saved
 from tests.e2e.project import eventually, project
 from tests.support import free_port

@@ -10,7 +10,7 @@ from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
-from forum.ledger import LEDGER_KINDS
+from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.verify import Trust, verify_bundle
 from tests.verify.samples import TRUST, Files, seal, standalone, stranger

@@ -15,26 +15,15 @@ from unittest.mock import patch
 import msgspec
 
 from forum.backends.sqlite import SqliteStore
-from forum.deliberation import IndexedEntry, SessionEntries
-from forum.ledger import (
-    MAIN_STRAND,
-    Attachment,
-    BytesContent,
-    Commitment,
-    Draft,
-    Entry,
-    Facts,
-    Ledger,
-    Publisher,
-    RunCloseFacts,
-    RunOpenFacts,
-    Sequencer,
-    Store,
-    StoredBody,
-    Strand,
-    gather_bundle,
-)
-from forum.ledger.entry import FORMAT
+from forum.deliberation.record_comparison import IndexedEntry, SessionEntries
+from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.bundle import gather_bundle
+from forum.ledger.entry import FORMAT, MAIN_STRAND, Commitment, Entry, Facts
+from forum.ledger.kinds import RunCloseFacts, RunOpenFacts
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
 from forum.verify import Report, Trust, verify_bundle, verify_ledger
 from tests.engine.office import KINDS, RUN, Office, now

@@ -12,18 +12,11 @@ from typing import Any
 import msgspec
 
 from forum.engine import RouteDecision, RunRequest, accept_run, cancel_run
-from forum.ledger import Outcome
-from forum.work import (
-    AcceptedFacts,
-    Basis,
-    Council,
-    RouteFacts,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Seat,
-    Symposium,
-)
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import AcceptedFacts, Basis, RouteFacts
+from forum.work.panel import Council, Seat, Symposium
+from forum.work.plan import RunBudget
+from forum.work.policy import Scripted, ScriptStep
 from tests.deliberation.sitting import CHAIR, PANEL, PROBLEM, config, synthesis, turn, verdict
 from tests.engine.conftest import MEMORY
 from tests.engine.office import PERSON, RUN, Cut, Office, Power, quick, until

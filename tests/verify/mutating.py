@@ -17,17 +17,11 @@ import msgspec
 
 from forum.deliberation.record_comparison import BODY_MEDIA_TYPES
 from forum.deliberation.steps import JSON
-from forum.ledger import MAIN_STRAND, NO_LIMIT, Outcome
-from forum.work import (
-    AcceptedFacts,
-    AnswerFacts,
-    OutcomeFacts,
-    Policy,
-    ReplyFacts,
-    StopFacts,
-    read_policy,
-    write_policy,
-)
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT
+from forum.work.kinds import AcceptedFacts, AnswerFacts, OutcomeFacts, ReplyFacts, StopFacts
+from forum.work.policy import Policy, read_policy, write_policy
 from tests.engine.office import KINDS
 from tests.verify.forging import Line, Story
 

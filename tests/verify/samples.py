@@ -17,22 +17,12 @@ import msgspec
 from forum.backends.sqlite import SqliteStore
 from forum.backends.state_files import FileCheckpointStore
 from forum.errors import WitnessUnreachable
-from forum.ledger import (
-    LEDGER_KINDS,
-    Attachment,
-    Bundle,
-    Draft,
-    JoinFacts,
-    Ledger,
-    NoteFacts,
-    Outcome,
-    Publisher,
-    RedactionReason,
-    Sequencer,
-    Strand,
-    gather_bundle,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.bundle import Bundle, gather_bundle
+from forum.ledger.kinds import LEDGER_KINDS, JoinFacts, NoteFacts, Outcome, RedactionReason
+from forum.ledger.log import Ledger
+from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
     ED25519_COSIGNATURE,

@@ -7,12 +7,11 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from forum.ledger import (
+from forum.ledger.body import compute_commitment
+from forum.ledger.bundle import Bundle, PastCheckpoint
+from forum.ledger.entry import Commitment, Entry, Facts, leaf_of
+from forum.ledger.kinds import (
     LEDGER_KINDS,
-    Bundle,
-    Commitment,
-    Entry,
-    Facts,
     JoinFacts,
     LogOpenFacts,
     NoteFacts,
@@ -21,10 +20,7 @@ from forum.ledger import (
     RedactionReason,
     RunCloseFacts,
     RunOpenFacts,
-    compute_commitment,
-    leaf_of,
 )
-from forum.ledger.bundle import PastCheckpoint
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Checkpoint,

@@ -8,21 +8,18 @@ from random import Random
 
 import pytest
 
-from forum.ledger import (
+from forum.ledger.body import BytesContent, compute_commitment, text_content
+from forum.ledger.bundle import Bundle
+from forum.ledger.entry import Commitment
+from forum.ledger.kinds import (
     LEDGER_KINDS,
-    Attachment,
-    Bundle,
-    BytesContent,
-    Draft,
     NoteFacts,
     Outcome,
     RedactionFacts,
     RedactionReason,
     RunCloseFacts,
-    compute_commitment,
-    text_content,
 )
-from forum.ledger.entry import Commitment
+from forum.ledger.strand import Attachment, Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import (
     ED25519_COSIGNATURE,

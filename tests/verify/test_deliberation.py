@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from forum.deliberation import Breach, audit_session
 from forum.deliberation.council_kinds import (
     Accord,
     BallotFacts,
@@ -26,28 +25,21 @@ from forum.deliberation.council_kinds import (
     Ground,
     RevealFacts,
 )
-from forum.deliberation.record_comparison import WRITER
+from forum.deliberation.record_comparison import WRITER, Breach
+from forum.deliberation.session_audit import audit_session
 from forum.deliberation.symposium.kinds import SymposiumCloseFacts
 from forum.engine import CallReply, Engine, Model, ModelCall, RunRequest, cancel_run, read_run
 from forum.engine.context import ENGINE
 from forum.errors import Malformed
-from forum.ledger import (
-    MAIN_STRAND,
-    JoinFacts,
-    Ledger,
-    Outcome,
-    RedactionReason,
-    RunCloseFacts,
-    SecretMask,
-)
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import JoinFacts, Outcome, RedactionReason, RunCloseFacts
+from forum.ledger.log import Ledger
+from forum.ledger.secret_mask import SecretMask
 from forum.verify import Problem, Report, State, Trust, verify_bundle, verify_ledger
 from forum.verify.session_checker import _PROBLEMS
-from forum.work import (
+from forum.work.kinds import (
     CONTROL,
-    MAX_LOST_CALLS,
-    MAX_THROTTLED_CALLS,
     AcceptedFacts,
-    Agent,
     AnswerFacts,
     CallFacts,
     IntentFacts,
@@ -55,13 +47,13 @@ from forum.work import (
     OutcomeFacts,
     ReplyFacts,
     ReplyOrigin,
-    Scripted,
-    ScriptStep,
     StopFacts,
     StopReason,
     VerdictFacts,
     Why,
 )
+from forum.work.policy import Agent, Scripted, ScriptStep
+from forum.work.schedule import MAX_LOST_CALLS, MAX_THROTTLED_CALLS
 from tests.engine.office import KINDS, PERSON, RUN, Cut, Office, Power, now, quick, until
 from tests.engine.panel import (
     PRICE,

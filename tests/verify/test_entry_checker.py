@@ -5,7 +5,9 @@ import hashlib
 import pytest
 
 from forum.errors import Malformed
-from forum.ledger import LEDGER_KINDS, Entry, EntryRow, LogSealFacts
+from forum.ledger.entry import Entry
+from forum.ledger.kinds import LEDGER_KINDS, LogSealFacts
+from forum.ledger.ports import EntryRow
 from forum.verify.entry_checker import EntryChecker, StrandHead
 from forum.verify.report import Findings
 

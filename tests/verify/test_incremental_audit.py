@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from forum.backends.run_progress import RunProgressFile, open_run_progress
-from forum.ledger import (
-    LEDGER_KINDS,
-    Draft,
-    EntryWrite,
-    Outcome,
-    Position,
-    RedactionReason,
-    RunCloseFacts,
-    RunOpenFacts,
-    leaf_of,
-)
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import LEDGER_KINDS, Outcome, RedactionReason, RunCloseFacts, RunOpenFacts
+from forum.ledger.ports import EntryWrite, Position
+from forum.ledger.strand import Draft
 from forum.tlog import Hash
 from forum.verify import Report, VerifiedCheckpoint, verify_ledger, verify_since
 from tests.verify.world import REMOTE, World, remark

@@ -11,36 +11,23 @@ import pytest
 
 from forum.backends.sqlite import SqliteStore
 from forum.errors import ForumError, NoSuchLog, StoreFailed
-from forum.ledger import (
+from forum.ledger.body import BytesContent, text_content
+from forum.ledger.entry import Facts, leaf_of
+from forum.ledger.kinds import (
     LEDGER_KINDS,
-    Attachment,
-    BytesContent,
-    Draft,
-    EntryWrite,
-    Facts,
     Kind,
     Kinds,
-    Ledger,
-    LocatedEntry,
     Outcome,
-    Position,
     RedactionFacts,
     RedactionReason,
     RunCloseFacts,
     RunOpenFacts,
-    Sequencer,
-    leaf_of,
-    text_content,
 )
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    Note,
-    SigningKey,
-    cosign,
-    parse_checkpoint,
-    sign_checkpoint,
-)
+from forum.ledger.log import Ledger, LocatedEntry
+from forum.ledger.ports import EntryWrite, Position
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Attachment, Draft
+from forum.tlog import Checkpoint, Hash, Note, SigningKey, cosign, parse_checkpoint, sign_checkpoint
 from forum.verify import Claim, Problem, State, Trust, verify_ledger
 from tests.verify.world import LOCAL, REMOTE, SECOND, World, problems, remark, witness_key
 

@@ -5,17 +5,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from forum.ledger import (
-    KEYS_STRAND,
-    LEDGER_KINDS,
-    Bundle,
-    Draft,
-    KeyAddFacts,
-    KeyRotationFacts,
-    Publisher,
-    Sequencer,
-    gather_bundle,
-)
+from forum.ledger.bundle import Bundle, gather_bundle
+from forum.ledger.key_rotation import KEYS_STRAND
+from forum.ledger.kinds import LEDGER_KINDS, KeyAddFacts, KeyRotationFacts
+from forum.ledger.sequencer import Publisher, Sequencer
+from forum.ledger.strand import Draft
 from forum.tlog import (
     Checkpoint,
     KnownLog,

@@ -4,7 +4,7 @@ Here nobody thinks of a fraud: every fact, body, type, cause, actor, step and ti
 every entry left out, written twice, cut off and swapped.  What may pass is a list, with reasons.
 """
 
-from forum.deliberation import audit_session
+from forum.deliberation.session_audit import audit_session
 from tests.verify.forging import Story, minutes_of
 from tests.verify.honest import recorded
 from tests.verify.mutating import Mutation, mutations

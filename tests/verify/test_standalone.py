@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from forum.app import KINDS
 from forum.errors import Malformed, ProofRejected, SignatureRejected
-from forum.ledger import LEDGER_KINDS, Entry, Facts
-from forum.ledger.entry import MAX_ENTRY_SIZE, MAX_NESTING, MAX_PARENTS
+from forum.ledger.entry import MAX_ENTRY_SIZE, MAX_NESTING, MAX_PARENTS, Entry, Facts
+from forum.ledger.kinds import LEDGER_KINDS
 from forum.ledger.zip_archive import unpack_archive
 from forum.tlog import (
     ED25519,

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from forum.ledger import Bundle, Draft, NoteFacts, Outcome, Position
-from forum.ledger.bundle import PastCheckpoint
+from forum.ledger.bundle import Bundle, PastCheckpoint
+from forum.ledger.kinds import NoteFacts, Outcome
+from forum.ledger.ports import Position
+from forum.ledger.strand import Draft
 from forum.ledger.zip_archive import pack_archive, unpack_archive
 from forum.tlog import Note, TlogProof, TreeView, prove_consistency, prove_inclusion
 from tests.verify.flips import HEADERS, Flips

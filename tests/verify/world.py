@@ -9,23 +9,12 @@ import pytest
 
 from forum.backends.sqlite import SqliteStore
 from forum.errors import ConcurrentUpdate, ForumError
-from forum.ledger import (
-    LEDGER_KINDS,
-    Attachment,
-    Cosigner,
-    Draft,
-    Kinds,
-    Ledger,
-    NoteFacts,
-    Outcome,
-    Publication,
-    Publisher,
-    Reader,
-    RecordedEntry,
-    Sequencer,
-    Strand,
-    text_content,
-)
+from forum.ledger.body import text_content
+from forum.ledger.kinds import LEDGER_KINDS, Kinds, NoteFacts, Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Cosigner, Reader
+from forum.ledger.sequencer import Publication, Publisher, Sequencer
+from forum.ledger.strand import Attachment, Draft, RecordedEntry, Strand
 from forum.tlog import (
     ED25519_COSIGNATURE,
     Hash,

@@ -12,7 +12,8 @@ from forum.app import audit_with
 from forum.backends.log_auditor import LogAuditor
 from forum.backends.parallel_verify import LedgerAddress
 from forum.errors import WitnessRefused
-from forum.ledger import LEDGER_KINDS, Outcome, RedactionReason, gather_bundle
+from forum.ledger.bundle import gather_bundle
+from forum.ledger.kinds import LEDGER_KINDS, Outcome, RedactionReason
 from forum.verify import AuditReport, State, Trust
 from forum.witness import Witness, WitnessClient
 from tests.verify.samples import standalone, stranger, verify_both

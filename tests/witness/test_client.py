@@ -9,7 +9,7 @@ import pytest
 
 from forum.backends.publisher_loop import PublisherLoop
 from forum.errors import Malformed, WitnessRefused, WitnessUnreachable
-from forum.ledger import Publisher, Sequencer
+from forum.ledger.sequencer import Publisher, Sequencer
 from forum.tlog import SigningKey, cosign
 from forum.witness import WitnessClient, http_sender, parse_request
 from tests.support import free_port, key_of

@@ -8,7 +8,7 @@ import pytest
 from forum.app import Forum, open_witness
 from forum.backends.state_files import read_key, write_key
 from forum.config import Settings
-from forum.ledger import text_content
+from forum.ledger.body import text_content
 from forum.tlog import KnownLog, KnownWitness, SigningKey, WitnessGroup, WitnessPolicy
 from forum.verify import Problem
 from forum.witness import WitnessClient, http_sender

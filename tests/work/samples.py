@@ -7,28 +7,27 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from forum.ledger import LEDGER_KINDS, Commitment, Entry, Facts, leaf_of
+from forum.ledger.entry import Commitment, Entry, Facts, leaf_of
+from forum.ledger.kinds import LEDGER_KINDS
 from forum.tlog import hash_leaf
-from forum.work import (
-    WORK_KINDS,
+from forum.work.kinds import WORK_KINDS
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import (
     Agent,
     Answer,
     Api,
     Chat,
     Command,
-    IdentifiedEntry,
     LaneBrief,
     McpServer,
-    Plan,
     Policy,
     Role,
-    RunBudget,
     Scripted,
     ScriptStep,
-    Task,
     ToolCall,
     ToolSpec,
 )
+from forum.work.run_fold import IdentifiedEntry
 from tests.ledger.samples import counts, facts_of
 
 KINDS = LEDGER_KINDS | WORK_KINDS

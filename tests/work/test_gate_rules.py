@@ -6,7 +6,10 @@ from decimal import Decimal
 import pytest
 
 from forum.errors import BadPlan, BadSettings
-from forum.work import Council, GateRule, Policy, Seat, ToolSpec, read_gate_rules, rule_for_use
+from forum.work.gate_rules import GateRule, rule_for_use
+from forum.work.panel import Council, Seat
+from forum.work.policy import Policy, ToolSpec
+from forum.work.team_settings import read_gate_rules
 
 PAY = GateRule("payments", "pay*", argument="amount", above="100")
 

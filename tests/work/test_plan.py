@@ -8,19 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import BadPlan, Malformed
-from forum.work import (
-    Agent,
-    Plan,
-    Policy,
-    RunBudget,
-    Scripted,
-    Task,
-    read_plan,
-    read_policy,
-    single_task_plan,
-    write_plan,
-    write_policy,
-)
+from forum.work.plan import Plan, RunBudget, Task, read_plan, single_task_plan, write_plan
+from forum.work.policy import Agent, Policy, Scripted, read_policy, write_policy
 from tests.work.samples import names, plans, policies
 
 LONG = "x" * 41

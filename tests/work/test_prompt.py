@@ -6,7 +6,7 @@ from hashlib import sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.work import Quotation, build_prompt, quote, task_prompt
+from forum.work.prompt import Quotation, build_prompt, quote, task_prompt
 
 MARK = re.compile(rb"--- ([0-9a-f]{32}) (begin: ([^\n]*)|end)\n")
 

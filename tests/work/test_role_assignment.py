@@ -6,23 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import BadPlan
-from forum.work import (
-    Agent,
-    Basis,
-    Chat,
-    Command,
-    Lane,
-    McpServer,
-    Plan,
-    Policy,
-    Role,
-    Roster,
-    Route,
-    Router,
-    Scripted,
-    Task,
-    Tier,
-    ToolSpec,
+from forum.work.kinds import Basis
+from forum.work.plan import Plan, Task
+from forum.work.policy import Agent, Chat, Command, McpServer, Policy, Role, Scripted, ToolSpec
+from forum.work.role_assignment import (
     agent_for,
     agents_in,
     build_team_policy,
@@ -30,6 +17,8 @@ from forum.work import (
     model_of,
     route_facts,
 )
+from forum.work.roster import Lane, Roster, Tier
+from forum.work.routing import Route, Router
 
 ROSTER = Roster(
     (

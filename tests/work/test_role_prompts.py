@@ -9,25 +9,26 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forum.ledger import Outcome
-from forum.work import (
+from forum.ledger.kinds import Outcome
+from forum.work.acceptance_criteria import (
     Check,
-    LaneBrief,
-    Plan,
-    Policy,
-    Receipt,
-    find_claims,
-    find_lost_facts,
-    judge_output,
+    check_criterion,
+    find_schema_mismatch,
     parse_criteria,
+    read_json,
+)
+from forum.work.answer_checks import find_lost_facts, term_coverage
+from forum.work.claims import Receipt, find_claims
+from forum.work.judging import judge_output
+from forum.work.plan import Plan
+from forum.work.policy import LaneBrief, Policy
+from forum.work.role_prompts import (
     read_drafted_plan,
     read_lane_choice,
     read_opinion,
     read_parts,
     read_revision,
-    term_coverage,
 )
-from forum.work.acceptance_criteria import check_criterion, find_schema_mismatch, read_json
 
 POLICY = Policy(lanes={"law": LaneBrief(), "art": LaneBrief()})
 TASKS = ("a", "b")

@@ -11,7 +11,7 @@ import pytest
 
 from forum.errors import BadRoster
 from forum.planning import load_roster
-from forum.work import Roster, Tier, read_roster
+from forum.work.roster import Roster, Tier, read_roster
 
 ROOT = Path(__file__).parents[2]
 MEASURED = Path(os.environ.get("FORUM_SHARED", ROOT.parent / "shared")) / "routing/dev.jsonl"

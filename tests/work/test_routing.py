@@ -21,16 +21,8 @@ from benchmarks.routing import (
     shares,
 )
 from forum.planning import load_roster
-from forum.work import (
-    ELSEWHERE,
-    LEXICAL_CALIBRATION,
-    MAX_EVIDENCE,
-    SEMANTIC_FEATURE,
-    ElsewhereSection,
-    Lane,
-    Roster,
-    Router,
-)
+from forum.work.roster import ELSEWHERE, ElsewhereSection, Lane, Roster
+from forum.work.routing import LEXICAL_CALIBRATION, MAX_EVIDENCE, SEMANTIC_FEATURE, Router
 
 SMALL = Roster(
     (
@@ -136,7 +128,7 @@ def test_identifiers_are_read_as_their_words() -> None:
 def test_every_process_finds_the_same() -> None:
     """A route is recorded and checked later, elsewhere: no order of a set may take part in it."""
     program = (
-        "from forum.planning import load_roster\nfrom forum.work import Router\n"
+        "from forum.planning import load_roster\nfrom forum.work.routing import Router\n"
         "router = Router(load_roster())\n"
         "for text in ('Terraform wants to replace the cluster', 'Das Bild ruckelt', '解析器'):\n"
         "    print(router.route(text))"

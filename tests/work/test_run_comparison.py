@@ -4,21 +4,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from forum.ledger import Facts, Outcome
-from forum.work import (
+from forum.ledger.entry import Facts
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import (
     AcceptedFacts,
-    Answer,
     Decider,
     DelegationFacts,
-    DivergenceKind,
     GateDecisionFacts,
     GateEditFacts,
     IntentFacts,
     OutcomeFacts,
-    RunStep,
-    comparable_facts,
-    compare_steps,
 )
+from forum.work.policy import Answer
+from forum.work.run_comparison import DivergenceKind, RunStep, comparable_facts, compare_steps
 
 words = st.sampled_from("abc")
 steps = st.builds(

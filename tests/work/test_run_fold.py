@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.ledger import LEDGER_KINDS, Amount, Kind, Outcome, RunCloseFacts
-from forum.work import (
+from forum.ledger.kinds import LEDGER_KINDS, Kind, Outcome, RunCloseFacts
+from forum.ledger.ports import Amount
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import (
     WORK_KINDS,
     AcceptedFacts,
-    Answer,
     CallFacts,
     CancelFacts,
-    Check,
     Decider,
     DelegationFacts,
     GateDecisionFacts,
@@ -26,17 +26,14 @@ from forum.work import (
     OutcomeFacts,
     PlanFacts,
     ReplyFacts,
-    Run,
-    RunState,
     StopFacts,
     StopReason,
-    TaskState,
     VerdictFacts,
     Why,
-    fold,
     sanitize_name,
-    sum_amounts,
 )
+from forum.work.policy import Answer
+from forum.work.run_fold import Run, RunState, TaskState, fold, sum_amounts
 from tests.ledger.samples import facts_of
 from tests.work.samples import KINDS, Said, sayings, tell, told
 

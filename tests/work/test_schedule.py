@@ -6,31 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forum.ledger import Outcome
-from forum.work import (
+from forum.ledger.kinds import Outcome
+from forum.work.acceptance_criteria import Check
+from forum.work.judging import Judgement, judge_output
+from forum.work.kinds import CallFacts, Next, SkipFacts, StopFacts, StopReason, VerdictFacts
+from forum.work.plan import Plan, Task
+from forum.work.policy import Agent, Policy, Scripted
+from forum.work.run_fold import Run, TaskState, fold
+from forum.work.schedule import (
     STOP_CAUSE,
-    Agent,
-    CallFacts,
-    Check,
-    Judgement,
-    Next,
     NextSteps,
-    Plan,
-    Policy,
-    Run,
-    Scripted,
-    SkipFacts,
-    StopFacts,
-    StopReason,
-    Task,
-    TaskState,
-    VerdictFacts,
     decide_verdict,
     escalation_level,
     find_loop,
-    fold,
     is_finished,
-    judge_output,
     next_steps,
     unfinished_tasks,
 )

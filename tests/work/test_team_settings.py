@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forum.errors import BadSettings
-from forum.work import (
+from forum.work.policy import (
     Api,
     Chat,
     Command,
@@ -19,14 +19,11 @@ from forum.work import (
     Role,
     Scripted,
     ScriptStep,
-    TeamSettings,
     ToolSpec,
-    authority_of,
-    chat_agent,
     read_policy,
-    read_team_settings,
     write_policy,
 )
+from forum.work.team_settings import TeamSettings, authority_of, chat_agent, read_team_settings
 
 
 def read(text: str) -> TeamSettings:

@@ -17,10 +17,9 @@ READ = {
 SCRIPT = """
 import sys
 from threading import Barrier, Thread
-from forum.work import (
-    Policy, single_task_plan, read_drafted_plan, read_opinion, read_parts, read_plan, read_policy,
-    read_revision, write_plan, write_policy,
-)
+from forum.work.plan import read_plan, single_task_plan, write_plan
+from forum.work.policy import Policy, read_policy, write_policy
+from forum.work.role_prompts import read_drafted_plan, read_opinion, read_parts, read_revision
 
 sys.setswitchinterval(1e-6)
 policy, plan, barrier = write_policy(Policy()), write_plan(single_task_plan("Go.")), Barrier(8)

@@ -25,13 +25,13 @@ import msgspec
 from dbos import DBOS, DBOSConfig, EnqueueOptions, Queue, Serializer
 from sqlalchemy.exc import SQLAlchemyError
 
+from forum import errors
 from forum.backends.queue_errors import translate_queue_error
 from forum.backends.queue_metrics import queue_ages
 from forum.backends.state_files import lock_file
 from forum.config import WorkerCapacity
 from forum.engine import MAX_CLAIMED_TIMERS, Engine
-from forum.errors import DurabilityDisabled, StateFileFailed, StoreConnectionLost, StoreFailed
-from forum.ledger import Store
+from forum.ledger.ports import Store
 from forum.metrics import TAKEOVERS, Sample
 
 # DBOS drops the coroutine of a workflow unawaited if it is closed while it dequeues the workflow.
@@ -159,7 +159,7 @@ class Worker:
             try:
                 return await work()
             except (
-                StoreConnectionLost
+                errors.StoreConnectionLost
             ) as error:  # the server is restarting, and this worker still owns the work
                 self._report_error(error)
                 await asyncio.sleep(_RETRY_DELAY_S)
@@ -239,7 +239,7 @@ class Worker:
         _serving.remove(self)
         # Expire the lease at once.  It is not deleted: an expired lease tells the other workers to
         # take over.
-        with suppress(StoreFailed):  # then the lease expires by itself
+        with suppress(errors.StoreFailed):  # then the lease expires by itself
             self._store.renew_lease(self.id, 0)
 
     def _config(self, url: str) -> DBOSConfig:
@@ -385,7 +385,7 @@ def prepare_sqlite_queue(path: Path) -> str:
     if level < _FULL:
         # DBOS uses the default of the SQLite library.  With a lower level, a queue could lose
         # workflows that were enqueued before a power failure.
-        raise DurabilityDisabled(f"{path.name}: synchronous is {level}")
+        raise errors.DurabilityDisabled(f"{path.name}: synchronous is {level}")
     return f"{_SQLITE}{path}"
 
 
@@ -426,7 +426,9 @@ def _translate_file_errors(path: Path) -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         why = getattr(error, "orig", None) or error
-        raise StateFileFailed("the file of the queues", f"preparing {path}", str(why)) from error
+        raise errors.StateFileFailed(
+            "the file of the queues", f"preparing {path}", str(why)
+        ) from error
 
 
 @contextmanager

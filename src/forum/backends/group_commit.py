@@ -13,17 +13,9 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from forum import errors
 from forum.backends.fork_safety import ForkAware, register_fork_aware
-from forum.errors import (
-    BacklogFull,
-    BudgetExceeded,
-    BudgetSliceExhausted,
-    IdempotencyKeyUsed,
-    PositionTaken,
-    StoreConnectionLost,
-    StoreFailed,
-)
-from forum.ledger import EntryWrite, Store
+from forum.ledger.ports import EntryWrite, Store
 
 _MAX_BATCH_ENTRIES = 4000
 _MAX_QUEUED = 10_000
@@ -89,17 +81,17 @@ class GroupCommitter(ForkAware):
 
     def _enqueue(self, handed: _CommitRequest) -> None:
         if (waiting := self._queue.qsize()) > _MAX_QUEUED:
-            raise BacklogFull(waiting, _MAX_QUEUED)
+            raise errors.BacklogFull(waiting, _MAX_QUEUED)
         if self._backlog > self._limit:
             # The committer thread updates the backlog only after a commit.  Poll here, or refused
             # writers would never see that the sequencer has caught up.
             self._poll_backlog(0)
             if self._backlog > self._limit:
-                raise BacklogFull(self._backlog, self._limit)
+                raise errors.BacklogFull(self._backlog, self._limit)
         # Under the lock: nothing is queued behind the end marker that `close` puts there.
         with self._door:
             if self._closed:
-                raise StoreFailed("appending", "the committer is closed")
+                raise errors.StoreFailed("appending", "the committer is closed")
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="forum-committer", daemon=True)
                 self._thread.start()
@@ -133,7 +125,12 @@ class GroupCommitter(ForkAware):
     def _commit_batch(self, group: list[_CommitRequest]) -> None:
         try:
             self._append_with_retry([record for handed in group for record in handed.records])
-        except (IdempotencyKeyUsed, PositionTaken, BudgetExceeded, BudgetSliceExhausted) as error:
+        except (
+            errors.IdempotencyKeyUsed,
+            errors.PositionTaken,
+            errors.BudgetExceeded,
+            errors.BudgetSliceExhausted,
+        ) as error:
             if len(group) == 1:
                 _notify_waiters(group, error)
                 return
@@ -158,7 +155,7 @@ class GroupCommitter(ForkAware):
         while True:
             try:
                 return self._store.append(records)
-            except StoreConnectionLost:
+            except errors.StoreConnectionLost:
                 if monotonic() > deadline:
                     raise
                 sleep(_RETRY_DELAY_S)
@@ -166,7 +163,9 @@ class GroupCommitter(ForkAware):
     def _poll_backlog(self, pause: float) -> None:
         """Update the number of pending entries, unless that was done less than `pause` ago."""
         if monotonic() - self._looked > pause:
-            with suppress(StoreFailed):  # only limits the load: the next commit reports the error
+            with suppress(
+                errors.StoreFailed
+            ):  # only limits the load: the next commit reports the error
                 self._backlog = self._store.backlog()
             self._looked = monotonic()
 

@@ -16,7 +16,7 @@ from forum.backends.parallel_verify import KNOWN_KINDS, LedgerAddress
 from forum.backends.run_progress import open_run_progress
 from forum.backends.state_files import write_durably
 from forum.errors import NoSuchLog
-from forum.ledger import Reader
+from forum.ledger.ports import Reader
 from forum.tlog import Checkpoint
 from forum.verify import AuditReport, GrowthReport, audit_growth
 

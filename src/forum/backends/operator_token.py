@@ -12,7 +12,7 @@ from pathlib import Path
 
 from forum.backends.state_files import lock_file, write_durably
 from forum.errors import KeyUnreadable
-from forum.ledger import OPERATOR_TOKEN_PREFIX, is_operator_token
+from forum.ledger.access import OPERATOR_TOKEN_PREFIX, is_operator_token
 
 
 class OperatorToken:

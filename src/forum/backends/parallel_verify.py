@@ -21,11 +21,13 @@ from typing import IO, Self
 
 import msgspec
 
-from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
+from forum import verify
+from forum.deliberation.council_kinds import COUNCIL_KINDS
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.errors import ForumError, WitnessUnreachable, require_extra
-from forum.ledger import LEDGER_KINDS, Reader
-from forum.verify import Segment, SegmentSummary, SessionSummary, check_segment, check_session
-from forum.work import WORK_KINDS
+from forum.ledger.kinds import LEDGER_KINDS
+from forum.ledger.ports import Reader
+from forum.work.kinds import WORK_KINDS
 
 KNOWN_KINDS = LEDGER_KINDS | WORK_KINDS | COUNCIL_KINDS | SYMPOSIUM_KINDS
 """Every kind of entry that this release knows."""
@@ -54,7 +56,7 @@ class LedgerAddress(msgspec.Struct, frozen=True, array_like=True):
 class _SegmentTask(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     """A task to check a segment; the first task of each process carries the times."""
 
-    segment: Segment
+    segment: verify.Segment
     times: tuple[tuple[int, str, int], ...] | None
 
 
@@ -68,8 +70,8 @@ class _SessionTask(msgspec.Struct, frozen=True, array_like=True, tag="session"):
 _Task = _SegmentTask | _SessionTask
 _read_task = msgspec.msgpack.Decoder(_Task).decode
 _read_address = msgspec.msgpack.Decoder(LedgerAddress).decode
-_read_segment = msgspec.msgpack.Decoder(SegmentSummary).decode
-_read_session = msgspec.msgpack.Decoder(SessionSummary).decode
+_read_segment = msgspec.msgpack.Decoder(verify.SegmentSummary).decode
+_read_session = msgspec.msgpack.Decoder(verify.SessionSummary).decode
 
 
 class SegmentProcesses:
@@ -86,8 +88,8 @@ class SegmentProcesses:
             process.close()
 
     def run_segments(
-        self, segments: Sequence[Segment], times: dict[tuple[int, str], int]
-    ) -> Iterator[SegmentSummary | None]:
+        self, segments: Sequence[verify.Segment], times: dict[tuple[int, str], int]
+    ) -> Iterator[verify.SegmentSummary | None]:
         """Yield the summary of each segment in the given order; None if a child failed."""
         known = tuple((size, root, time) for (size, root), time in times.items())
         first = len(self._processes)
@@ -98,7 +100,9 @@ class SegmentProcesses:
         for answer in self._run(tasks):
             yield _read_segment(answer) if answer else None
 
-    def run_sessions(self, runs: Sequence[str], size: int) -> Iterator[SessionSummary | None]:
+    def run_sessions(
+        self, runs: Sequence[str], size: int
+    ) -> Iterator[verify.SessionSummary | None]:
         """Yield the summary of each session in the given order; None if a child failed."""
         for answer in self._run([_SessionTask(run, size) for run in runs]):
             yield _read_session(answer) if answer else None
@@ -196,9 +200,11 @@ def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
 def _run_task(reader: Reader, task: _Task, times: dict[tuple[int, str], int]) -> bytes:
     try:
         if isinstance(task, _SegmentTask):
-            done = check_segment(reader, KNOWN_KINDS, times, task.segment)
+            done = verify.check_segment(reader, KNOWN_KINDS, times, task.segment)
             return msgspec.msgpack.encode(done)
-        return msgspec.msgpack.encode(check_session(reader, KNOWN_KINDS, task.run, task.size))
+        return msgspec.msgpack.encode(
+            verify.check_session(reader, KNOWN_KINDS, task.run, task.size)
+        )
     except ForumError:
         return b""  # the parent checks this task itself, and reports the error
 

@@ -19,43 +19,13 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from forum import errors
+from forum.backends import sql_store
 from forum.backends.fork_safety import ForkAware, register_fork_aware
-from forum.backends.sql_store import (
-    BASE_SCHEMA_VERSION,
-    Migration,
-    QueryExecutor,
-    SqlReader,
-    SqlStore,
-    leaf_prefix,
-    load_queries,
-    missing_migrations,
-)
-from forum.errors import (
-    BadSettings,
-    ConcurrentUpdate,
-    DurabilityDisabled,
-    EntryLost,
-    NoSuchLog,
-    PositionTaken,
-    SchemaTooOld,
-    StoreConnectionLost,
-    StoreFailed,
-)
-from forum.ledger import (
-    Amount,
-    EntryRow,
-    EntryWrite,
-    OpenBudgetAccount,
-    PendingEntries,
-    Position,
-    Reader,
-    Timer,
-    TimerClaim,
-    TreeHead,
-)
+from forum.ledger import ports
 from forum.tlog import EMPTY_ROOT, TileId
 
-_SQL = load_queries("postgres")
+_SQL = sql_store.load_queries("postgres")
 _POOL_SIZE = 8
 _POOL_TIMEOUT_S = 10.0
 _CONNECT_TIMEOUT_S = 10
@@ -81,7 +51,7 @@ class PendingKey(NamedTuple):
     n: int
 
 
-class PostgresReader(SqlReader):
+class PostgresReader(sql_store.SqlReader):
     """A reader of one log in one transaction: all queries see the same snapshot."""
 
     def __init__(self, connection: Connection, origin: str, log: int) -> None:
@@ -90,7 +60,9 @@ class PostgresReader(SqlReader):
 
     def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
         if self._process != os.getpid():
-            raise StoreFailed("reading", "this moment was opened before a fork; open it again")
+            raise errors.StoreFailed(
+                "reading", "this moment was opened before a fork; open it again"
+            )
         return _fetch(self._db, query, parameters)
 
     def _list(self, values: list[int] | list[str]) -> object:
@@ -101,7 +73,7 @@ class PostgresReader(SqlReader):
         return self._fetch_rows("entries_at", log=self._log, strands=strands, ns=ns)
 
 
-class PostgresStore(SqlStore, ForkAware):
+class PostgresStore(sql_store.SqlStore, ForkAware):
     """A store of one log in a Postgres database; a forked child reconnects on first use."""
 
     def __init__(self, url: str, origin: str, connections: int = _POOL_SIZE) -> None:
@@ -159,7 +131,7 @@ class PostgresStore(SqlStore, ForkAware):
         self._pool._closed = True  # noqa: SLF001  there is no public way
         self._reset_connections()
 
-    def append(self, records: Sequence[EntryWrite]) -> None:
+    def append(self, records: Sequence[ports.EntryWrite]) -> None:
         """Commit all records durably, or none of them.
 
         Raises `PositionTaken`, and the errors of the effects of the records.
@@ -170,11 +142,11 @@ class PostgresStore(SqlStore, ForkAware):
                     self._append(db, records)
                 except _RETRYABLE_ERRORS as error:
                     if not left:
-                        raise StoreFailed("appending", str(error).strip()) from error
+                        raise errors.StoreFailed("appending", str(error).strip()) from error
                 else:
                     return
 
-    def pending_entries(self, limit: int) -> PendingEntries:
+    def pending_entries(self, limit: int) -> ports.PendingEntries:
         """Return the next entries without an index, in the order of their commits.
 
         Raises `EntryLost` if a pending entry is no longer stored.
@@ -184,12 +156,16 @@ class PostgresStore(SqlStore, ForkAware):
         for _, _, run, strand, n, data, tag in found:
             if data is None:
                 why = f"entry {run}/{strand}/{n} was acknowledged and is gone"
-                raise EntryLost(self._origin, why)
-            rows.append(EntryRow(run or "", strand or "", n, data, tag))
-        return PendingEntries(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
+                raise errors.EntryLost(self._origin, why)
+            rows.append(ports.EntryRow(run or "", strand or "", n, data, tag))
+        return ports.PendingEntries(rows, [PendingKey(row[0], row[1], row[4]) for row in found])
 
     def advance_head(
-        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+        self,
+        old: ports.TreeHead,
+        new: ports.TreeHead,
+        batch: ports.PendingEntries,
+        tiles: Mapping[TileId, bytes],
     ) -> None:
         """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
 
@@ -201,7 +177,7 @@ class PostgresStore(SqlStore, ForkAware):
             # The row lock is held until the commit: a second sequencer that waits for it then
             # finds a different head, and its compare-and-set fails.
             if db.execute(_SQL["swap"], head).rowcount != 1:
-                raise ConcurrentUpdate(f"the tree of {self._origin}")
+                raise errors.ConcurrentUpdate(f"the tree of {self._origin}")
             # The head can be the expected one although the batch is no longer pending: another
             # sequencer may have indexed the entries after this one read them and before it read
             # the head, or an entry may have been moved to the quarantine.
@@ -209,7 +185,7 @@ class PostgresStore(SqlStore, ForkAware):
             gone = db.execute(_SQL["remove_pending"], (self._log, seqs)).fetchall()
             places = {(seq, *place) for seq, *arrays in gone for place in zip(*arrays, strict=True)}
             if places != set(keys):
-                raise ConcurrentUpdate(f"the tree of {self._origin}")
+                raise errors.ConcurrentUpdate(f"the tree of {self._origin}")
             strands, ns = [key.strand for key in keys], [key.n for key in keys]
             db.execute(_SQL["add_sequenced"], (self._log, old.size, strands, ns))
             self._add_leaves(db, old.size, batch.leaves)
@@ -218,7 +194,7 @@ class PostgresStore(SqlStore, ForkAware):
                     _SQL["put_tile"], [(self._log, t.level, t.index, h) for t, h in tiles.items()]
                 )
 
-    def move_to_quarantine(self, batch: PendingEntries) -> None:
+    def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
         """Move pending entries and their bodies to the quarantine, in one transaction.
 
         Raises `ConcurrentUpdate` if an entry is no longer pending.
@@ -237,7 +213,9 @@ class PostgresStore(SqlStore, ForkAware):
                     execute("remove_bodies", **place)
                     execute("remove_entry", **place)
 
-    def _remove_waiting(self, execute: QueryExecutor, seq: int, gone: Sequence[PendingKey]) -> None:
+    def _remove_waiting(
+        self, execute: sql_store.QueryExecutor, seq: int, gone: Sequence[PendingKey]
+    ) -> None:
         """Remove entries from their pending commit.
 
         Raises `ConcurrentUpdate` if one of them is no longer pending.
@@ -246,7 +224,7 @@ class PostgresStore(SqlStore, ForkAware):
         waiting = list(zip(*commit[0], strict=True)) if commit else []
         removed = {(key.strand, key.n) for key in gone}
         if not removed.issubset(waiting):
-            raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
+            raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
         left = [place for place in waiting if place not in removed]
         if not left:
             execute("remove_commit", log=self._log, seq=seq)
@@ -265,7 +243,7 @@ class PostgresStore(SqlStore, ForkAware):
         with self._connection("publishing") as db:
             db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
-    def erase_body(self, position: Position, name: str) -> None:
+    def erase_body(self, position: ports.Position, name: str) -> None:
         """Erase a body and its salt.
 
         Postgres frees the space at the next vacuum and overwrites it when it is reused.  The
@@ -297,7 +275,7 @@ class PostgresStore(SqlStore, ForkAware):
             return self._leads
 
     @contextmanager
-    def snapshot(self) -> Iterator[Reader]:
+    def snapshot(self) -> Iterator[ports.Reader]:
         """Open a reader in a read-only transaction of its own: all its reads see one snapshot."""
         with (
             _translate_errors("reading"),
@@ -317,7 +295,7 @@ class PostgresStore(SqlStore, ForkAware):
     def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
         try:
             return self._fetch(query, parameters)
-        except StoreConnectionLost:
+        except errors.StoreConnectionLost:
             # The server was restarted: drop the broken connections from the pool and retry once.
             # A read can always be repeated.
             self._open().check()
@@ -340,7 +318,7 @@ class PostgresStore(SqlStore, ForkAware):
             yield db
 
     @contextmanager
-    def _write_transaction(self, doing: str) -> Iterator[QueryExecutor]:
+    def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
         with self._connection(doing) as db, db.transaction():
             yield partial(_execute, db)
 
@@ -353,16 +331,16 @@ class PostgresStore(SqlStore, ForkAware):
         )
         missing = _missing_migrations(version, known)
         if missing:
-            raise SchemaTooOld(version, missing[-1].number)
+            raise errors.SchemaTooOld(version, missing[-1].number)
         fsync, commit = self._fetch_rows("durability")[0]
         # With these off, the server could acknowledge a commit and lose it in a crash.
         if fsync != "on" or commit == "off":
-            raise DurabilityDisabled(f"fsync is {fsync}, synchronous_commit is {commit}")
+            raise errors.DurabilityDisabled(f"fsync is {fsync}, synchronous_commit is {commit}")
         with self._connection("opening the log") as db:
             db.execute(_SQL["add_log"], (self._origin, EMPTY_ROOT))
         self._log = self._fetch_one("log", origin=self._origin)
 
-    def _append(self, db: Connection, records: Sequence[EntryWrite]) -> None:
+    def _append(self, db: Connection, records: Sequence[ports.EntryWrite]) -> None:
         # Look up only the strands of these records: the cache may hold very many strands.
         strands = {(r.position.run, r.position.strand) for r in records}
         known = {key: id_ for key in strands if (id_ := self._strand_ids.get(key)) is not None}
@@ -372,12 +350,12 @@ class PostgresStore(SqlStore, ForkAware):
             else:
                 self._append_entries(db, records, known)
         except psycopg.errors.UniqueViolation:
-            raise PositionTaken(str(records[0].position)) from None
+            raise errors.PositionTaken(str(records[0].position)) from None
 
     def _append_all(
         self,
         db: Connection,
-        records: Sequence[EntryWrite],
+        records: Sequence[ports.EntryWrite],
         known: dict[StrandKey, int],
         wanted: set[StrandKey],
     ) -> None:
@@ -404,7 +382,7 @@ class PostgresStore(SqlStore, ForkAware):
         return {(run, name): strand for run, name, strand in rows}
 
     def _append_entries(
-        self, db: Connection, records: Sequence[EntryWrite], ids: Mapping[StrandKey, int]
+        self, db: Connection, records: Sequence[ports.EntryWrite], ids: Mapping[StrandKey, int]
     ) -> None:
         rows = {
             "log": self._log,
@@ -416,7 +394,7 @@ class PostgresStore(SqlStore, ForkAware):
         db.execute(_SQL["append"], rows)
 
     def _append_bodies(
-        self, db: Connection, records: Sequence[EntryWrite], ids: Mapping[StrandKey, int]
+        self, db: Connection, records: Sequence[ports.EntryWrite], ids: Mapping[StrandKey, int]
     ) -> None:
         # Send many small parts in one statement, but never hold a whole long body in memory.
         rows: list[tuple[int, int, str, int, bytes, bytes]] = []
@@ -439,13 +417,16 @@ class PostgresStore(SqlStore, ForkAware):
         columns = [list(column) for column in zip(*rows, strict=True)]
         db.execute(_SQL["add_bodies"], (self._log, *columns))
 
-    def _open_accounts(self, execute: QueryExecutor, accounts: Sequence[OpenBudgetAccount]) -> None:
+    def _open_accounts(
+        self, execute: sql_store.QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
+    ) -> None:
         caps = {
-            name: [getattr(account.cap, name) for account in accounts] for name in Amount._fields
+            name: [getattr(account.cap, name) for account in accounts]
+            for name in ports.Amount._fields
         }
         execute("open_accounts", log=self._log, runs=[a.run for a in accounts], **caps)
 
-    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
+    def _set_timers(self, execute: sql_store.QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         # One statement cannot change a row twice, so keep only the last time of each timer.
         last = {(alarm.run, alarm.strand): alarm.at for alarm in alarms}
         for wanted, query in ((False, "clear_alarms"), (True, "set_alarms")):
@@ -454,7 +435,9 @@ class PostgresStore(SqlStore, ForkAware):
                 runs, strands, ats = (list(column) for column in zip(*some, strict=True))
                 execute(query, log=self._log, runs=runs, strands=strands, ats=ats)
 
-    def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
+    def _claim_due_timers(
+        self, claim: ports.TimerClaim, pauses: dict[str, int]
+    ) -> list[ports.Timer]:
         with self._connection("claiming timers") as db:
             rows = _execute(
                 db,
@@ -466,11 +449,11 @@ class PostgresStore(SqlStore, ForkAware):
                 own=list(claim.own),
                 **pauses,
             ).fetchall()
-        return [Timer(*row) for row in rows]
+        return [ports.Timer(*row) for row in rows]
 
     def _add_leaves(self, db: Connection, first: int, leaves: Sequence[bytes]) -> None:
         # In the order of the index on the prefix, so that neighbours go to the same page.
-        rows = sorted((leaf_prefix(leaf), idx) for idx, leaf in enumerate(leaves, first))
+        rows = sorted((sql_store.leaf_prefix(leaf), idx) for idx, leaf in enumerate(leaves, first))
         columns = ([row[0] for row in rows], [row[1] for row in rows])
         db.execute(_SQL["add_leaves"], (self._log, *columns))
 
@@ -511,7 +494,7 @@ def open_reader(url: str, origin: str) -> Iterator[PostgresReader]:
         db.read_only = True
         found = _fetch(db, "log", {"origin": origin})
         if not found:
-            raise NoSuchLog(origin)
+            raise errors.NoSuchLog(origin)
         yield PostgresReader(db, origin, found[0][0])
 
 
@@ -524,7 +507,7 @@ def check_database_url(url: str) -> None:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
         why = "not of the form postgresql://user@host/database"
-        raise BadSettings("the database's address", why) from None
+        raise errors.BadSettings("the database's address", why) from None
 
 
 def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
@@ -548,16 +531,18 @@ def upgrade_schema(url: str, *, post: bool = False) -> list[int]:
     return [migration.number for migration in missing]
 
 
-def _missing_migrations(version: int, known: set[int], *, post: bool = False) -> list[Migration]:
+def _missing_migrations(
+    version: int, known: set[int], *, post: bool = False
+) -> list[sql_store.Migration]:
     """Return the missing migrations; those that lock out older releases only with `post`."""
-    behind = [m for m in missing_migrations("postgres", version) if m.number not in known]
+    behind = [m for m in sql_store.missing_migrations("postgres", version) if m.number not in known]
     return [migration for migration in behind if migration.is_additive or post]
 
 
-def _record_migration(db: Connection, migration: Migration) -> None:
+def _record_migration(db: Connection, migration: sql_store.Migration) -> None:
     # The previous release refuses to start if forum.migration has a number that it does not know.
     # So migrations that it can work with are recorded in a table that it does not read.
-    if migration.number > BASE_SCHEMA_VERSION and migration.is_additive:
+    if migration.number > sql_store.BASE_SCHEMA_VERSION and migration.is_additive:
         db.execute(_SQL["make_additions"])
         db.execute(_SQL["add_addition"], (migration.number,))
     else:
@@ -602,6 +587,6 @@ def _translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except (psycopg.OperationalError, PoolTimeout) as error:
-        raise StoreConnectionLost(doing, str(error), _remedy(error)) from error
+        raise errors.StoreConnectionLost(doing, str(error), _remedy(error)) from error
     except psycopg.Error as error:
-        raise StoreFailed(doing, str(error), _remedy(error)) from error
+        raise errors.StoreFailed(doing, str(error), _remedy(error)) from error

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from forum.backends.postgres import Connection, PostgresReader, check_database_url
 from forum.errors import BackupRejected, NoSuchLog, StoreFailed
-from forum.ledger import Reader
+from forum.ledger.ports import Reader
 
 _SCHEMA = "forum"
 _ID_TABLES = ("log", "strand")

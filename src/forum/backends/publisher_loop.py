@@ -10,7 +10,8 @@ from time import monotonic
 
 from forum.backends.fork_safety import ForkAware, register_fork_aware
 from forum.errors import ConcurrentUpdate, StoreFailed
-from forum.ledger import Publication, Publisher, Sequencer, Store
+from forum.ledger.ports import Store
+from forum.ledger.sequencer import Publication, Publisher, Sequencer
 
 SEQUENCE_INTERVAL_S = 0.1
 LEADER_POLL_INTERVAL_S = 1.0

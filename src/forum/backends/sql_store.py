@@ -15,42 +15,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
-from forum.errors import (
-    BudgetExceeded,
-    BudgetSliceExhausted,
-    CapReached,
-    IdempotencyKeyUsed,
-    SchemaTooNew,
-    StoreFailed,
-    TamperDetected,
-)
-from forum.ledger import (
-    MAIN_STRAND,
-    NO_LIMIT,
-    Amount,
-    BudgetAccount,
-    BudgetCharge,
-    BudgetSlice,
-    BudgetSliceCharge,
-    BudgetUse,
-    Effect,
-    EntryRow,
-    EntryWrite,
-    IdempotencyRecord,
-    InterruptedRun,
-    OpenBudgetAccount,
-    Position,
-    PositionCheck,
-    QuarantinedRow,
-    RowCheck,
-    Spend,
-    StoredBody,
-    TableCounts,
-    TaggedHead,
-    Timer,
-    TimerClaim,
-    TreeHead,
-)
+from forum import errors
+from forum.ledger import ports
+from forum.ledger.body import StoredBody
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.row_checks import PositionCheck
 from forum.tlog import Hash, TileId, hash_leaf
 
 PAGE_ROWS = 1000
@@ -109,7 +78,7 @@ def missing_migrations(database: str, version: int) -> list[Migration]:
     """
     known = load_migrations(database)
     if version > known[-1].number:
-        raise SchemaTooNew(version, known[-1].number)
+        raise errors.SchemaTooNew(version, known[-1].number)
     return [migration for migration in known if migration.number > version]
 
 
@@ -158,8 +127,8 @@ class _SliceRow(NamedTuple):
     """A budget slice as stored: its owner, the amount it holds and the amount used of it."""
 
     owner: str
-    held: Spend
-    used: Spend
+    held: ports.Spend
+    used: ports.Spend
 
 
 class _StrandRow(NamedTuple):
@@ -195,7 +164,7 @@ class SqlReader(ABC):
         self._origin = origin
         self._log = 0
         self._strand_ids: dict[tuple[str, str], int] = {}
-        self.check: RowCheck = PositionCheck(origin)
+        self.check: ports.RowCheck = PositionCheck(origin)
 
     @abstractmethod
     def _fetch_rows(self, query: str, **parameters: object) -> list[Any]:
@@ -210,10 +179,10 @@ class SqlReader(ABC):
         """The log's name."""
         return self._origin
 
-    def head(self) -> TreeHead:
+    def head(self) -> ports.TreeHead:
         """Return the size and the root of the tree that the sequencer committed last."""
         size, root = self._fetch_rows("head", log=self._log)[0]
-        return TreeHead(size, Hash(root))
+        return ports.TreeHead(size, Hash(root))
 
     def read_tile(self, tile: TileId, width: int) -> bytes:
         """Return the first `width` hashes of a tile."""
@@ -229,14 +198,14 @@ class SqlReader(ABC):
                 self.check.check_row(row)
             yield None if row is None else row.data
 
-    def rows(self, start: int, stop: int) -> Iterator[EntryRow | None]:
+    def rows(self, start: int, stop: int) -> Iterator[ports.EntryRow | None]:
         """Yield the unchecked row at each index from `start` to `stop`; None if it is missing."""
         for low in range(start, stop, PAGE_ROWS):
             high = min(low + PAGE_ROWS, stop)
             page = self._fetch_rows("entries", log=self._log, start=low, stop=high)
             # Fast path: no index is missing, and every row has its entry and its strand.
             if len(page) == high - low and all(row[4] and row[1] for row in page):
-                yield from map(EntryRow._make, map(_WITHOUT_INDEX, page))
+                yield from map(ports.EntryRow._make, map(_WITHOUT_INDEX, page))
             else:
                 found = {row[0]: _row(row[1:]) for row in page}
                 yield from (found.get(index) for index in range(low, high))
@@ -286,13 +255,13 @@ class SqlReader(ABC):
         for row in self._strand_rows(run, strand, start):
             self.check.check_row(row)
             if row.n != start:
-                raise TamperDetected(
+                raise errors.TamperDetected(
                     f"entry {run}/{strand}/{start}", "it is not there, and later ones are"
                 )
             start += 1
             yield row.data
 
-    def strand_rows(self, run: str, strand: str) -> Iterator[EntryRow]:
+    def strand_rows(self, run: str, strand: str) -> Iterator[ports.EntryRow]:
         """Yield the rows of a strand without checking them."""
         return self._strand_rows(run, strand, 0)
 
@@ -302,16 +271,16 @@ class SqlReader(ABC):
         found = [] if key is None else self._fetch_rows("last", log=self._log, strand=key)
         if not found:
             return None
-        row = EntryRow(run, strand, *found[0])
+        row = ports.EntryRow(run, strand, *found[0])
         self.check.check_row(row)
         return row.data
 
-    def _strand_rows(self, run: str, strand: str, start: int) -> Iterator[EntryRow]:
+    def _strand_rows(self, run: str, strand: str, start: int) -> Iterator[ports.EntryRow]:
         key = self._strand_key(run, strand)
         if key is not None:
             place = {"log": self._log, "strand": key}
             for found in self._fetch_pages("strand_entries", "n", start, **place):
-                yield EntryRow(run, strand, *found)
+                yield ports.EntryRow(run, strand, *found)
 
     def strands(self, run: str) -> list[str]:
         """Return the names of a run's strands."""
@@ -321,7 +290,7 @@ class SqlReader(ABC):
         """Return the number of entries of each strand of a run, keyed by strand name."""
         return {strand.name: strand.length for strand in self._strands_of(run)}
 
-    def entries_of_run(self, run: str) -> Iterator[tuple[Position, bytes]]:
+    def entries_of_run(self, run: str) -> Iterator[tuple[ports.Position, bytes]]:
         """Yield all entries of a run with their positions, strand by strand, sequenced or not.
 
         Raises `TamperDetected` if an entry of a strand is missing.
@@ -330,22 +299,22 @@ class SqlReader(ABC):
             if len(strands) == 1:
                 name = strands[0].name
                 for n, data in enumerate(self.read_strand(run, name)):
-                    yield Position(run, name, n), data
+                    yield ports.Position(run, name, n), data
             else:
                 for row in self._rows_of_strands(run, strands):
                     self.check.check_row(row)
                     yield row.position, row.data
 
-    def _rows_of_strands(self, run: str, strands: Sequence[_StrandRow]) -> Iterator[EntryRow]:
+    def _rows_of_strands(self, run: str, strands: Sequence[_StrandRow]) -> Iterator[ports.EntryRow]:
         keys = self._list([strand.key for strand in strands])
-        rows: dict[int, list[EntryRow]] = {strand.key: [] for strand in strands}
+        rows: dict[int, list[ports.EntryRow]] = {strand.key: [] for strand in strands}
         names = {strand.key: strand.name for strand in strands}
         for key, *found in self._fetch_rows("entries_of_strands", log=self._log, strands=keys):
-            rows[key].append(EntryRow(run, names[key], *found))
+            rows[key].append(ports.EntryRow(run, names[key], *found))
         for strand in strands:
             # The length is the highest position plus one: fewer rows mean a gap.
             if len(rows[strand.key]) < strand.length:
-                raise TamperDetected(
+                raise errors.TamperDetected(
                     f"strand {run}/{strand.name}", "some of its entries are not there"
                 )
             yield from rows[strand.key]
@@ -359,7 +328,7 @@ class SqlReader(ABC):
         entries: list[bytes | None] = []
         for (strand, n), (data, tag) in zip(places, found, strict=True):
             if data is not None:
-                self.check.check_row(EntryRow(run, strand, n, data, tag))
+                self.check.check_row(ports.EntryRow(run, strand, n, data, tag))
             entries.append(data)
         return entries
 
@@ -367,7 +336,7 @@ class SqlReader(ABC):
     def _entries_at(self, places: list[tuple[int | None, int]]) -> list[Any]:
         """Return bytes and tag for each (strand key, position), in the order of the request."""
 
-    def bodies_of_run(self, run: str) -> Iterator[tuple[Position, str, StoredBody]]:
+    def bodies_of_run(self, run: str) -> Iterator[tuple[ports.Position, str, StoredBody]]:
         """Yield the stored bodies of a run, each with the position of its entry and its name."""
         for strands in _group_into_pages(self._strands_of(run)):
             names = {strand.key: strand.name for strand in strands}
@@ -383,7 +352,7 @@ class SqlReader(ABC):
                     if data is None
                     else partial(_single_chunk, data)
                 )
-                yield Position(run, names[key], n), name, StoredBody(salt, read)
+                yield ports.Position(run, names[key], n), name, StoredBody(salt, read)
 
     def _strands_of(self, run: str) -> list[_StrandRow]:
         strands = [
@@ -401,7 +370,7 @@ class SqlReader(ABC):
         query = "last_runs" if before is None else "runs_before"
         return [row[0] for row in self._fetch_rows(query, log=self._log, run=before, limit=limit)]
 
-    def body(self, position: Position, name: str) -> StoredBody | None:
+    def body(self, position: ports.Position, name: str) -> StoredBody | None:
         """Return a body of an entry, or None if it is not stored."""
         key = self._body_key(position, name)
         salt = self._fetch_one("body_salt", **key)
@@ -425,7 +394,7 @@ class SqlReader(ABC):
         """Yield the entries that have no index yet, unchecked; None for a missing entry."""
         yield from (row.data if row else None for row in self.unsequenced_rows())
 
-    def unsequenced_rows(self) -> Iterator[EntryRow | None]:
+    def unsequenced_rows(self) -> Iterator[ports.EntryRow | None]:
         """Yield the rows that have no index yet, unchecked; None for a missing entry."""
         yield from (_row(row) for row in self._fetch_rows("unsequenced", log=self._log))
 
@@ -433,16 +402,16 @@ class SqlReader(ABC):
         """Count the stored entries, whether or not they are sequenced or pending."""
         return int(self._fetch_one("stored", log=self._log))
 
-    def strand_head(self, strand: str) -> TaggedHead | None:
+    def strand_head(self, strand: str) -> ports.TaggedHead | None:
         """Return the stored head of one of the log's own strands, unchecked, or None."""
         rows = self._fetch_rows("strand_head", log=self._log, strand=strand)
-        return TaggedHead(strand, rows[0][0], Hash(rows[0][1]), rows[0][2]) if rows else None
+        return ports.TaggedHead(strand, rows[0][0], Hash(rows[0][1]), rows[0][2]) if rows else None
 
-    def count_rows(self) -> TableCounts:
+    def count_rows(self) -> ports.TableCounts:
         """Count the rows of this log in every table, including rows that the log does not use."""
-        return TableCounts(*self._fetch_rows("count_rows", log=self._log)[0])
+        return ports.TableCounts(*self._fetch_rows("count_rows", log=self._log)[0])
 
-    def accounts(self, runs: Sequence[str]) -> dict[str, BudgetAccount]:
+    def accounts(self, runs: Sequence[str]) -> dict[str, ports.BudgetAccount]:
         """Return the budget accounts of these runs; a run without an account is left out."""
         rows = self._fetch_rows("accounts", log=self._log, runs=self._list(list(runs)))
         return {row[0]: _account(row[1:]) for row in rows}
@@ -454,12 +423,12 @@ class SqlReader(ABC):
             for row in self._fetch_rows("account_runs", log=self._log, run=after, limit=limit)
         ]
 
-    def timers(self, after: Timer | None, limit: int, *, due: bool) -> list[Timer]:
+    def timers(self, after: ports.Timer | None, limit: int, *, due: bool) -> list[ports.Timer]:
         """Return up to `limit` timers after `after`, ordered by run and strand.
 
         With `due`, return only due timers, the longest due first.
         """
-        run, strand, at = after or Timer("", "", None)
+        run, strand, at = after or ports.Timer("", "", None)
         place = {"run": run, "strand": strand, "limit": limit}
         if due:
             rows = self._fetch_rows(
@@ -467,19 +436,19 @@ class SqlReader(ABC):
             )
         else:
             rows = self._fetch_rows("alarms", log=self._log, **place)
-        return [Timer(*row) for row in rows]
+        return [ports.Timer(*row) for row in rows]
 
     def interrupted_runs(self, after: str, limit: int) -> list[str]:
         """Return up to `limit` interrupted runs after `after`, in the order of their names."""
         rows = self._fetch_rows("interrupted_runs", log=self._log, run=after, limit=limit)
         return [row[0] for row in rows]
 
-    def idempotency_rows(self, after: str, limit: int) -> list[IdempotencyRecord]:
+    def idempotency_rows(self, after: str, limit: int) -> list[ports.IdempotencyRecord]:
         """Return up to `limit` idempotency records after the key `after`, in key order."""
         rows = self._fetch_rows("idempotency_rows", log=self._log, name=after, limit=limit)
-        return [IdempotencyRecord(*row) for row in rows]
+        return [ports.IdempotencyRecord(*row) for row in rows]
 
-    def budget_use(self) -> list[BudgetUse]:
+    def budget_use(self) -> list[ports.BudgetUse]:
         """Return the use of each shared cap in the current day and the current month."""
         clock = _Periods(*self._fetch_rows("periods")[0])
         rows = [
@@ -488,17 +457,18 @@ class SqlReader(ABC):
             for row in self._fetch_rows("budget_use", log=self._log, period=period)
         ]
         return [
-            BudgetUse(scope, period, until, Spend(*used)) for scope, period, until, *used in rows
+            ports.BudgetUse(scope, period, until, ports.Spend(*used))
+            for scope, period, until, *used in rows
         ]
 
     def count_quarantined(self) -> int:
         """Count the rows in the quarantine."""
         return int(self._fetch_one("quarantined", log=self._log))
 
-    def quarantined_rows(self) -> list[QuarantinedRow]:
+    def quarantined_rows(self) -> list[ports.QuarantinedRow]:
         """Return the rows in the quarantine, oldest first."""
         rows = self._fetch_rows("quarantine", log=self._log)
-        return [QuarantinedRow(row[0], EntryRow(*row[1:6]), row[6]) for row in rows]
+        return [ports.QuarantinedRow(row[0], ports.EntryRow(*row[1:6]), row[6]) for row in rows]
 
     def backlog(self) -> int:
         """Return the number of entries without an index; an estimate if there are many."""
@@ -534,7 +504,7 @@ class SqlReader(ABC):
             self._strand_ids.clear()
         self._strand_ids.update(strands)
 
-    def _body_key(self, position: Position, name: str) -> dict[str, Any]:
+    def _body_key(self, position: ports.Position, name: str) -> dict[str, Any]:
         strand = self._strand_key(position.run, position.strand)
         return {"log": self._log, "strand": strand, "n": position.n, "name": name}
 
@@ -576,11 +546,13 @@ class SqlStore(SqlReader):
     def _write_transaction(self, doing: str) -> AbstractContextManager[QueryExecutor]:
         """Open a transaction: commit at the end of the block, roll back if the block raises."""
 
-    def account(self, run: str) -> BudgetAccount | None:
+    def account(self, run: str) -> ports.BudgetAccount | None:
         """Return the budget account of a run, or None."""
         return _first_account(self._fetch_rows("account", log=self._log, run=run))
 
-    def take_slice(self, scope: str, per: str, owner: str, need: Spend, cap: Spend) -> BudgetSlice:
+    def take_slice(
+        self, scope: str, per: str, owner: str, need: ports.Spend, cap: ports.Spend
+    ) -> ports.BudgetSlice:
         """Allocate at least `need` of a shared cap to a process, and commit the allocation.
 
         Raises `CapReached` if the cap has too little left, even after the unused part of all
@@ -605,22 +577,22 @@ class SqlStore(SqlReader):
                 if held is None:
                     raise _cap_reached(scope, per, need, cap, rows, until - clock.now)
             execute("hold_slice", **place, owner=owner, **held._asdict())
-        return BudgetSlice(scope, period, owner)
+        return ports.BudgetSlice(scope, period, owner)
 
-    def return_slice(self, taken: BudgetSlice) -> None:
+    def return_slice(self, taken: ports.BudgetSlice) -> None:
         """Return the unused part of a slice; the used part stays counted against the cap."""
         with self._write_transaction("returning a slice") as execute:
             place = {"log": self._log, "period": taken.period, "scope": taken.scope}
             execute("lock_budget", **place)
             for row in execute("remove_slice", **place, owner=taken.owner).fetchall():
                 # The row with the empty owner counts the use of slices that were returned.
-                used = Spend(*row)._asdict()
+                used = ports.Spend(*row)._asdict()
                 execute("charge_slice", **place, owner="", guarded=False, **used)
 
-    def timer(self, run: str, strand: str) -> Timer | None:
+    def timer(self, run: str, strand: str) -> ports.Timer | None:
         """Return the timer of a strand, or None if none is set."""
         rows = self._fetch_rows("alarm", log=self._log, run=run, strand=strand)
-        return Timer(*rows[0]) if rows else None
+        return ports.Timer(*rows[0]) if rows else None
 
     def count_pending_gates(self, limit: int) -> int:
         """Count the gates that wait for a decision, but at most `limit`."""
@@ -635,7 +607,7 @@ class SqlStore(SqlReader):
         first, last = self._fetch_rows("pending_span", log=self._log)[0]
         return None if first is None else (first, last)
 
-    def claim_due_timers(self, claim: TimerClaim) -> list[Timer]:
+    def claim_due_timers(self, claim: ports.TimerClaim) -> list[ports.Timer]:
         """Claim due timers: postpone each, so that no other worker gets it, and return them.
 
         The longest due timer comes first.
@@ -646,7 +618,9 @@ class SqlStore(SqlReader):
         return sorted(claimed, key=lambda alarm: (alarm.at or 0, alarm.run, alarm.strand))
 
     @abstractmethod
-    def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
+    def _claim_due_timers(
+        self, claim: ports.TimerClaim, pauses: dict[str, int]
+    ) -> list[ports.Timer]:
         """Claim due timers, postpone each within these pauses (in microseconds), in any order."""
 
     def mark_driver(self, run: str, worker: str) -> None:
@@ -654,7 +628,7 @@ class SqlStore(SqlReader):
         with self._write_transaction("marking a driver") as execute:
             execute("mark_driver", log=self._log, run=run, strand=MAIN_STRAND, worker=worker)
 
-    def reschedule(self, alarms: Sequence[Timer], seconds: float | None) -> None:
+    def reschedule(self, alarms: Sequence[ports.Timer], seconds: float | None) -> None:
         """Make timers due after some seconds, or delete them if `seconds` is None.
 
         A timer that was set to another time since it was read is left unchanged.
@@ -683,53 +657,57 @@ class SqlStore(SqlReader):
         """Return the workers that have a lease, expired or not."""
         return [row[0] for row in self._fetch_rows("workers", log=self._log)]
 
-    def tag_idempotency(self, row: IdempotencyRecord) -> None:
+    def tag_idempotency(self, row: ports.IdempotencyRecord) -> None:
         """Store the writer's tag of an idempotency record."""
         with self._write_transaction("tagging") as execute:
             execute("tag_idempotency", log=self._log, name=row.name, tag=row.tag)
 
-    def save_strand_head(self, head: TaggedHead) -> None:
+    def save_strand_head(self, head: ports.TaggedHead) -> None:
         """Store the head of one of the log's own strands."""
         with self._write_transaction("keeping a head") as execute:
             execute("set_strand_head", log=self._log, **head._asdict())
 
-    def _apply_effects(self, execute: QueryExecutor, records: Sequence[EntryWrite]) -> None:
+    def _apply_effects(self, execute: QueryExecutor, records: Sequence[ports.EntryWrite]) -> None:
         # Called after the entries are inserted: when a commit with an unknown outcome is retried,
         # it fails on the taken positions before it can charge an account twice.
         effects = [effect for record in records for effect in record.effects]
         # All transactions lock in the same order (accounts before timers, each by run and strand),
         # so two transactions that change the same rows cannot deadlock.
         for kind, alike in groupby(sorted(effects, key=_effect_order), type):
-            if kind is OpenBudgetAccount:
-                self._open_accounts(execute, [e for e in alike if isinstance(e, OpenBudgetAccount)])
-            elif kind is Timer:
-                self._set_timers(execute, [e for e in alike if isinstance(e, Timer)])
+            if kind is ports.OpenBudgetAccount:
+                self._open_accounts(
+                    execute, [e for e in alike if isinstance(e, ports.OpenBudgetAccount)]
+                )
+            elif kind is ports.Timer:
+                self._set_timers(execute, [e for e in alike if isinstance(e, ports.Timer)])
             else:
                 for effect in alike:
                     self._apply_effect(execute, effect)
 
     @abstractmethod
-    def _open_accounts(self, execute: QueryExecutor, accounts: Sequence[OpenBudgetAccount]) -> None:
+    def _open_accounts(
+        self, execute: QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
+    ) -> None:
         """Open accounts for runs; an account that exists stays unchanged."""
 
     @abstractmethod
-    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
+    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         """Set these timers, or clear those without a time, in the given order."""
 
-    def _apply_effect(self, execute: QueryExecutor, effect: Effect) -> None:
-        if isinstance(effect, BudgetCharge):
+    def _apply_effect(self, execute: QueryExecutor, effect: ports.Effect) -> None:
+        if isinstance(effect, ports.BudgetCharge):
             self._charge(execute, effect)
-        elif isinstance(effect, IdempotencyRecord):
+        elif isinstance(effect, ports.IdempotencyRecord):
             self._record_idempotency(execute, effect)
-        elif isinstance(effect, BudgetSliceCharge):
+        elif isinstance(effect, ports.BudgetSliceCharge):
             self._charge_slice(execute, effect)
-        elif isinstance(effect, TaggedHead):
+        elif isinstance(effect, ports.TaggedHead):
             execute("set_strand_head", log=self._log, **effect._asdict())
-        elif isinstance(effect, InterruptedRun):
+        elif isinstance(effect, ports.InterruptedRun):
             query = "list_interrupted" if effect.listed else "unlist_interrupted"
             execute(query, log=self._log, run=effect.run)
 
-    def _charge(self, execute: QueryExecutor, charge: BudgetCharge) -> None:
+    def _charge(self, execute: QueryExecutor, charge: ports.BudgetCharge) -> None:
         account = {"log": self._log, "run": charge.run}
         amount = charge.amount._asdict()
         for _ in range(_MAX_CHARGE_ATTEMPTS):
@@ -738,46 +716,48 @@ class SqlStore(SqlReader):
             # On Postgres a refused update holds no row lock.  A concurrent refund may have made
             # room since then: if the account now has enough, try again.
             _check_within_cap(_first_account(execute("account", **account).fetchall()), charge)
-        raise StoreFailed("charging", f"the account of run {charge.run} does not hold still")
+        raise errors.StoreFailed("charging", f"the account of run {charge.run} does not hold still")
 
-    def _charge_slice(self, execute: QueryExecutor, charge: BudgetSliceCharge) -> None:
+    def _charge_slice(self, execute: QueryExecutor, charge: ports.BudgetSliceCharge) -> None:
         parameters = {"log": self._log, **charge.slice._asdict(), **charge.amount._asdict()}
         if execute("charge_slice", **parameters, guarded=charge.guarded).rowcount == 1:
             return
         if charge.guarded:
-            raise BudgetSliceExhausted(charge.slice.scope, charge.slice.period)
+            raise errors.BudgetSliceExhausted(charge.slice.scope, charge.slice.period)
         # The slice was returned in the meantime.  Count the amount in the row with the empty
         # owner, where the use of returned slices is counted.
         execute("charge_slice", **(parameters | {"owner": ""}), guarded=False)
 
-    def _record_idempotency(self, execute: QueryExecutor, once: IdempotencyRecord) -> None:
+    def _record_idempotency(self, execute: QueryExecutor, once: ports.IdempotencyRecord) -> None:
         if execute("ask_once", log=self._log, **once._asdict()).rowcount == 1:
             return
         run, digest, tag = execute("asked", log=self._log, name=once.name).fetchall()[0]
-        raise IdempotencyKeyUsed(run, digest, tag)
+        raise errors.IdempotencyKeyUsed(run, digest, tag)
 
 
-def _effect_order(effect: Effect) -> tuple[int, str, str, bool]:
+def _effect_order(effect: ports.Effect) -> tuple[int, str, str, bool]:
     """Return the sort key of an effect; charges of one account keep their order."""
     match effect:
-        case OpenBudgetAccount(run, _) | BudgetCharge(run, _, _):
-            return 0, run, "", isinstance(effect, BudgetCharge)
-        case IdempotencyRecord(name, _, _, _) | TaggedHead(name, _, _, _):
+        case ports.OpenBudgetAccount(run, _) | ports.BudgetCharge(run, _, _):
+            return 0, run, "", isinstance(effect, ports.BudgetCharge)
+        case ports.IdempotencyRecord(name, _, _, _) | ports.TaggedHead(name, _, _, _):
             return 1, name, "", True
-        case InterruptedRun(run, _):
+        case ports.InterruptedRun(run, _):
             return 1, run, "", True
-        case Timer(run, strand, _):
+        case ports.Timer(run, strand, _):
             return 1, run, strand, False
-        case BudgetSliceCharge(taken, _, _):
+        case ports.BudgetSliceCharge(taken, _, _):
             return 2, taken.scope, taken.period, False
 
 
 def _read_slices(execute: QueryExecutor, place: dict[str, object]) -> list[_SliceRow]:
     rows = execute("slices", **place).fetchall()
-    return [_SliceRow(row[0], Spend(*row[1:4]), Spend(*row[4:])) for row in rows]
+    return [_SliceRow(row[0], ports.Spend(*row[1:4]), ports.Spend(*row[4:])) for row in rows]
 
 
-def _allocate_slice(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) -> Spend | None:
+def _allocate_slice(
+    rows: list[_SliceRow], owner: str, need: ports.Spend, cap: ports.Spend
+) -> ports.Spend | None:
     """Return the new amount held by a process, or None if the cap has too little left.
 
     All slices together never hold more than the cap.  A slice that has used more than it holds
@@ -788,8 +768,8 @@ def _allocate_slice(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) 
     for at, (wanted, most) in enumerate(zip(need, cap, strict=True)):
         mine, least = own.held[at], own.used[at] + wanted
         left = most - sum(max(row.held[at], row.used[at]) for row in rows if row is not own)
-        if most == NO_LIMIT:
-            held.append(NO_LIMIT)
+        if most == ports.NO_LIMIT:
+            held.append(ports.NO_LIMIT)
         elif not wanted or mine >= least:
             held.append(mine)
         elif least <= left:
@@ -797,52 +777,52 @@ def _allocate_slice(rows: list[_SliceRow], owner: str, need: Spend, cap: Spend) 
             held.append(least + (left - least) // _SLICE_DIVISOR)
         else:
             return None
-    return Spend(*held)
+    return ports.Spend(*held)
 
 
 def _cap_reached(
-    scope: str, per: str, need: Spend, cap: Spend, rows: list[_SliceRow], micros: int
-) -> CapReached:
+    scope: str, per: str, need: ports.Spend, cap: ports.Spend, rows: list[_SliceRow], micros: int
+) -> errors.CapReached:
     """Return the error that names the first limit that the request would exceed."""
     seconds = max(1, -(-micros // 1_000_000))
     totals = [sum(row.used[at] for row in rows) for at in range(len(need))]
-    asked = [part for part in zip(Spend._fields, need, totals, cap, strict=True) if part[1]]
+    asked = [part for part in zip(ports.Spend._fields, need, totals, cap, strict=True) if part[1]]
     # A concurrent refund lowers what is used, but not what is held.  Then the use alone may exceed
     # no limit, and the first limit that was requested is named.
     limit, more, used, most = next((a for a in asked if a[1] + a[2] > a[3]), asked[0])
-    return CapReached(scope, per, limit, (more, used, most), seconds)
+    return errors.CapReached(scope, per, limit, (more, used, most), seconds)
 
 
 _WITHOUT_INDEX = itemgetter(slice(1, None))
 
 
-def _row(columns: Sequence[Any]) -> EntryRow | None:
+def _row(columns: Sequence[Any]) -> ports.EntryRow | None:
     """Return a row, or None if the join found no entry."""
     run, strand, n, data, tag = columns
     # An entry whose strand row is missing gets the empty name, which no run and no strand has.
-    return None if data is None else EntryRow(run or "", strand or "", n, data, tag)
+    return None if data is None else ports.EntryRow(run or "", strand or "", n, data, tag)
 
 
-def _first_account(rows: list[Any]) -> BudgetAccount | None:
+def _first_account(rows: list[Any]) -> ports.BudgetAccount | None:
     return _account(rows[0]) if rows else None
 
 
-def _account(columns: Sequence[int]) -> BudgetAccount:
-    return BudgetAccount(Amount(*columns[:3]), Amount(*columns[3:]))
+def _account(columns: Sequence[int]) -> ports.BudgetAccount:
+    return ports.BudgetAccount(ports.Amount(*columns[:3]), ports.Amount(*columns[3:]))
 
 
-def _check_within_cap(account: BudgetAccount | None, charge: BudgetCharge) -> None:
+def _check_within_cap(account: ports.BudgetAccount | None, charge: ports.BudgetCharge) -> None:
     """Raise `BudgetExceeded` for the first limit that a charge would exceed.
 
     Returns if no limit would be exceeded: then the refused charge can be tried again.
     """
     if account is None:
-        raise BudgetExceeded(charge.run, "calls", charge.amount.calls, 0, 0)
-    limits = zip(Amount._fields, charge.amount, account.used, account.cap, strict=True)
+        raise errors.BudgetExceeded(charge.run, "calls", charge.amount.calls, 0, 0)
+    limits = zip(ports.Amount._fields, charge.amount, account.used, account.cap, strict=True)
     for limit, asked, used, cap in limits:
         # A refund (zero or less) must not be refused because the account is overdrawn.
         if asked > 0 and used + asked > cap:
-            raise BudgetExceeded(charge.run, limit, asked, used, cap)
+            raise errors.BudgetExceeded(charge.run, limit, asked, used, cap)
 
 
 def _micros(seconds: float) -> int:

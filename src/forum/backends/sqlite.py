@@ -17,33 +17,13 @@ from typing import Any
 
 import msgspec
 
+from forum import errors
+from forum.backends import sql_store
 from forum.backends.fork_safety import ForkAware, block_forks, register_fork_aware
-from forum.backends.sql_store import (
-    BASE_SCHEMA_VERSION,
-    Migration,
-    QueryExecutor,
-    SqlReader,
-    SqlStore,
-    leaf_prefix,
-    load_migrations,
-    load_queries,
-    missing_migrations,
-)
-from forum.errors import ConcurrentUpdate, DurabilityDisabled, NoSuchLog, PositionTaken, StoreFailed
-from forum.ledger import (
-    EntryRow,
-    EntryWrite,
-    OpenBudgetAccount,
-    PendingEntries,
-    Position,
-    Reader,
-    Timer,
-    TimerClaim,
-    TreeHead,
-)
+from forum.ledger import ports
 from forum.tlog import EMPTY_ROOT, TileId
 
-_SQL = load_queries("sqlite")
+_SQL = sql_store.load_queries("sqlite")
 _BUSY_TIMEOUT_S = 20.0
 _MAX_INSERT_ROWS = 240
 """Rows per insert statement: four parameters each, and every SQLite accepts 999 parameters."""
@@ -101,7 +81,7 @@ class _SharedConnection(sqlite3.Connection, ForkAware):
         self.close()
 
 
-class SqliteReader(SqlReader):
+class SqliteReader(sql_store.SqlReader):
     """A reader of one log of a ledger file through one connection."""
 
     def __init__(self, connection: _SharedConnection, origin: str) -> None:
@@ -109,7 +89,7 @@ class SqliteReader(SqlReader):
         self._db, self._process = connection, os.getpid()
         self._log = self._fetch_one("log", origin=origin)
         if self._log is None:
-            raise NoSuchLog(origin)
+            raise errors.NoSuchLog(origin)
 
     def _list(self, values: list[int] | list[str]) -> object:
         return msgspec.json.encode(values).decode()
@@ -138,11 +118,13 @@ class SqliteReader(SqlReader):
     def _current(self) -> _SharedConnection:
         """Return the connection; raise `StoreFailed` in a forked child."""
         if self._process != os.getpid():
-            raise StoreFailed("reading", "this moment was opened before a fork; open it again")
+            raise errors.StoreFailed(
+                "reading", "this moment was opened before a fork; open it again"
+            )
         return self._db
 
 
-class SqliteStore(SqliteReader, SqlStore):
+class SqliteStore(SqliteReader, sql_store.SqlStore):
     """A store of one log in a ledger file; a forked child reconnects on first use."""
 
     def __init__(self, path: Path, origin: str) -> None:
@@ -158,7 +140,7 @@ class SqliteStore(SqliteReader, SqlStore):
             connection.close()
             raise
 
-    def append(self, records: Sequence[EntryWrite]) -> None:
+    def append(self, records: Sequence[ports.EntryWrite]) -> None:
         """Commit all records durably, or none of them.
 
         Raises `PositionTaken`, and the errors of the effects of the records.
@@ -177,7 +159,7 @@ class SqliteStore(SqliteReader, SqlStore):
             try:
                 self._insert_rows("add_entries", rows)
             except sqlite3.IntegrityError:
-                raise PositionTaken(str(records[0].position)) from None
+                raise errors.PositionTaken(str(records[0].position)) from None
             for record, (strand, n, _, _) in zip(records, rows, strict=True):
                 for body in record.bodies:
                     for part, data in enumerate(body.content.chunks()):
@@ -187,16 +169,22 @@ class SqliteStore(SqliteReader, SqlStore):
         # After the commit: if the transaction had failed, these keys would not exist.
         self._cache_strand_keys(found)
 
-    def pending_entries(self, limit: int) -> PendingEntries:
+    def pending_entries(self, limit: int) -> ports.PendingEntries:
         """Return the next entries without an index, in the order of their commits.
 
         SQLite serializes commits, so the row ids give this order.
         """
         rows = self._fetch_rows("waiting", log=self._log, limit=limit)
-        return PendingEntries([EntryRow(*row[1:]) for row in rows], [row[0] for row in rows])
+        return ports.PendingEntries(
+            [ports.EntryRow(*row[1:]) for row in rows], [row[0] for row in rows]
+        )
 
     def advance_head(
-        self, old: TreeHead, new: TreeHead, batch: PendingEntries, tiles: Mapping[TileId, bytes]
+        self,
+        old: ports.TreeHead,
+        new: ports.TreeHead,
+        batch: ports.PendingEntries,
+        tiles: Mapping[TileId, bytes],
     ) -> None:
         """Assign indexes to a batch, store its tiles and replace the tree head, in one transaction.
 
@@ -209,19 +197,19 @@ class SqliteStore(SqliteReader, SqlStore):
             # another sequencer has already indexed these entries.
             head = (new.size, new.root, ids[-1], self._log, old.size, old.root, ids[0])
             if self._db.execute(_SQL["swap"], head).rowcount != 1:
-                raise ConcurrentUpdate(f"the tree of {self._origin}")
+                raise errors.ConcurrentUpdate(f"the tree of {self._origin}")
             # An entry may have been moved to the quarantine since the batch was read.
             waited = self._db.execute(_SQL["remove_pending"], (self._log, ids[0], ids[-1]))
             if waited.rowcount != len(ids):
-                raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
+                raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
             self._db.execute(_SQL["remove_left_behind"], (self._log, ids[0]))
-            rows = [(self._log, i, entry, leaf_prefix(leaf)) for i, entry, leaf in leaves]
+            rows = [(self._log, i, entry, sql_store.leaf_prefix(leaf)) for i, entry, leaf in leaves]
             self._insert_rows("add_leaves", rows)
             self._db.executemany(
                 _SQL["put_tile"], ((self._log, t.level, t.index, h) for t, h in tiles.items())
             )
 
-    def move_to_quarantine(self, batch: PendingEntries) -> None:
+    def move_to_quarantine(self, batch: ports.PendingEntries) -> None:
         """Move pending entries and their bodies to the quarantine, in one transaction.
 
         Raises `ConcurrentUpdate` if an entry has been removed or changed since it was read.
@@ -234,7 +222,7 @@ class SqliteStore(SqliteReader, SqlStore):
                 execute("remove_bodies", id=key)
                 removed = execute("remove_entry", id=key, log=self._log, data=row.data)
                 if removed.rowcount != 1:
-                    raise ConcurrentUpdate(f"the waiting entries of {self._origin}")
+                    raise errors.ConcurrentUpdate(f"the waiting entries of {self._origin}")
                 execute("remove_waiting", id=key, log=self._log)
 
     def discard_quarantine(self, ids: Sequence[int]) -> None:
@@ -256,7 +244,10 @@ class SqliteStore(SqliteReader, SqlStore):
                 return True
             if not _is_only_connection(self._db):
                 return False
-            _apply(self._db, [m for m in load_migrations("sqlite") if m.number <= _TAGS_MIGRATION])
+            _apply(
+                self._db,
+                [m for m in sql_store.load_migrations("sqlite") if m.number <= _TAGS_MIGRATION],
+            )
             # The check above has left the file in rollback mode.
             _use_wal(self._db)
             return True
@@ -266,7 +257,7 @@ class SqliteStore(SqliteReader, SqlStore):
         with self._write_transaction("publishing"):
             self._db.execute(_SQL["save_checkpoint"], (self._log, size, note))
 
-    def erase_body(self, position: Position, name: str) -> None:
+    def erase_body(self, position: ports.Position, name: str) -> None:
         """Erase a body and its salt, also from the write-ahead log.
 
         Raises `StoreFailed` while a reader holds a snapshot that contains the body.
@@ -288,7 +279,7 @@ class SqliteStore(SqliteReader, SqlStore):
         return True
 
     @contextmanager
-    def snapshot(self) -> Iterator[Reader]:
+    def snapshot(self) -> Iterator[ports.Reader]:
         """Open a reader of one snapshot of the log, on a connection of its own."""
         with open_reader(self._path, self._origin) as reader:
             yield reader
@@ -306,30 +297,34 @@ class SqliteStore(SqliteReader, SqlStore):
         return self._db
 
     @contextmanager
-    def _write_transaction(self, doing: str) -> Iterator[QueryExecutor]:
+    def _write_transaction(self, doing: str) -> Iterator[sql_store.QueryExecutor]:
         db = self._current()
         with db.lock, _translate_errors(doing), _transaction(db):
             yield self._execute
 
-    def _open_accounts(self, execute: QueryExecutor, accounts: Sequence[OpenBudgetAccount]) -> None:
+    def _open_accounts(
+        self, execute: sql_store.QueryExecutor, accounts: Sequence[ports.OpenBudgetAccount]
+    ) -> None:
         for run, cap in accounts:
             execute("open_account", log=self._log, run=run, **cap._asdict())
 
-    def _set_timers(self, execute: QueryExecutor, alarms: Sequence[Timer]) -> None:
+    def _set_timers(self, execute: sql_store.QueryExecutor, alarms: Sequence[ports.Timer]) -> None:
         for run, strand, at in alarms:
             if at is None:
                 execute("clear_alarm", log=self._log, run=run, strand=strand)
             else:
                 execute("set_alarm", log=self._log, run=run, strand=strand, at=at)
 
-    def _claim_due_timers(self, claim: TimerClaim, pauses: dict[str, int]) -> list[Timer]:
+    def _claim_due_timers(
+        self, claim: ports.TimerClaim, pauses: dict[str, int]
+    ) -> list[ports.Timer]:
         look = {"log": self._log, "worker": claim.worker, "limit": claim.limit}
         # Check first without a write lock: idle workers poll often, and writers would wait.
         if not self._fetch_rows("claimable", **look):
             return []
         own = frozenset(claim.own)
         with self._write_transaction("claiming timers") as execute:
-            claimed = [Timer(*row) for row in execute("claimable", **look).fetchall()]
+            claimed = [ports.Timer(*row) for row in execute("claimable", **look).fetchall()]
             for run, strand, _ in claimed:
                 place = {"log": self._log, "run": run, "strand": strand}
                 execute("put_off", **place, own=run in own, anew=claim.anew, **pauses)
@@ -344,7 +339,7 @@ class SqliteStore(SqliteReader, SqlStore):
         Raises `StoreFailed` if a reader prevents it.
         """
         if self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-            raise StoreFailed("erasing", "somebody is reading the ledger; try again later")
+            raise errors.StoreFailed("erasing", "somebody is reading the ledger; try again later")
 
     def _insert_rows(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
         # Insert many rows per statement: between statements the interpreter may switch to another
@@ -405,7 +400,7 @@ def open_copy(path: Path, origin: str) -> Iterator[SqliteReader]:
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         connection = _SharedConnection(uri, uri=True, isolation_level=None, check_same_thread=False)
     with closing(connection), _translate_errors("reading"):
-        missing_migrations(
+        sql_store.missing_migrations(
             "sqlite", _version(connection)
         )  # raises if the schema is newer than this release
         yield SqliteReader(connection, origin)
@@ -426,7 +421,9 @@ def _connect(path: Path, *, read_only: bool = False) -> _SharedConnection:
             )
         try:
             with connection.lock:
-                missing_migrations("sqlite", _version(connection))  # raises if it is newer
+                sql_store.missing_migrations(
+                    "sqlite", _version(connection)
+                )  # raises if it is newer
                 if not read_only:
                     _make_durable(connection)
         except BaseException:
@@ -439,7 +436,7 @@ def _uri(path: Path, *, read_only: bool) -> str:
     if not read_only:
         return f"{path.absolute().as_uri()}?mode=rwc"
     if not path.exists():
-        raise StoreFailed("opening", f"there is no ledger at {path}")
+        raise errors.StoreFailed("opening", f"there is no ledger at {path}")
     # On a read-only disk SQLite can open a WAL database only as immutable.  That ignores the
     # write-ahead log: with a log that is not empty, it would show an older state, so the normal
     # mode is used, which fails.
@@ -481,7 +478,7 @@ def _make_private(path: Path) -> None:
             path.touch(mode=0o600)
     except OSError as error:
         remedy = "See that its disk has free space, and that this user may write there"
-        raise StoreFailed(f"opening {path}", error.strerror or str(error), remedy) from None
+        raise errors.StoreFailed(f"opening {path}", error.strerror or str(error), remedy) from None
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
@@ -490,22 +487,22 @@ def _make_durable(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA secure_delete = ON")
     level = connection.execute("PRAGMA synchronous").fetchone()[0]
     if journal != "wal" or level < 2:  # 2 is FULL
-        raise DurabilityDisabled(f"journal_mode is {journal}, synchronous is {level}")
+        raise errors.DurabilityDisabled(f"journal_mode is {journal}, synchronous is {level}")
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     with _translate_errors("preparing the schema"):
         if not _missing(connection):
             return
-        _apply(connection, load_migrations("sqlite"), additive=True)
+        _apply(connection, sql_store.load_migrations("sqlite"), additive=True)
 
 
-def _missing(connection: sqlite3.Connection) -> list[Migration]:
+def _missing(connection: sqlite3.Connection) -> list[sql_store.Migration]:
     """Return the missing migrations with which older releases keep working."""
     known = _additions(connection)
     return [
         migration
-        for migration in missing_migrations("sqlite", _version(connection))
+        for migration in sql_store.missing_migrations("sqlite", _version(connection))
         if migration.is_additive and migration.number not in known
     ]
 
@@ -519,7 +516,10 @@ def _additions(connection: sqlite3.Connection) -> set[int]:
 
 
 def _apply(
-    connection: sqlite3.Connection, migrations: Sequence[Migration], *, additive: bool = False
+    connection: sqlite3.Connection,
+    migrations: Sequence[sql_store.Migration],
+    *,
+    additive: bool = False,
 ) -> None:
     """Apply missing migrations in one transaction; with `additive`, only additive ones."""
     with _transaction(connection):
@@ -532,7 +532,7 @@ def _apply(
                 for statement in migration.sql.split(";\n"):
                     connection.execute(statement)
                 connection.execute(_SQL["add_addition"], (migration.number,))
-            if migration.number <= BASE_SCHEMA_VERSION or not additive:
+            if migration.number <= sql_store.BASE_SCHEMA_VERSION or not additive:
                 connection.execute(f"PRAGMA user_version = {migration.number}")
 
 
@@ -591,4 +591,4 @@ def _translate_errors(doing: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code: int = getattr(error, "sqlite_errorcode", None) or 0
-        raise StoreFailed(doing, str(error), _REMEDIES.get(code & 0xFF, "")) from error
+        raise errors.StoreFailed(doing, str(error), _REMEDIES.get(code & 0xFF, "")) from error

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forum.errors import ConcurrentUpdate, KeyUnreadable, Malformed, StateFileFailed, StoreFailed
-from forum.ledger import WriteKeys
+from forum import errors
+from forum.ledger.write_tags import WriteKeys
 from forum.tlog import SigningKey
 
 _PRIVATE_KEY_HEADER = "PRIVATE+KEY"
@@ -36,7 +36,7 @@ class FileCheckpointStore:
         """
         with lock_file(self._path, self._what):
             if self.latest() != old:
-                raise ConcurrentUpdate(f"what {self._path.name} remembers")
+                raise errors.ConcurrentUpdate(f"what {self._path.name} remembers")
             write_durably(self._path, new, what=self._what)
 
 
@@ -68,7 +68,7 @@ class StrandHeadFile:
             named = [line.split(" ") for line in lines]
             return {strand: (int(n), leaf) for strand, n, leaf in named}
         except ValueError:
-            raise StoreFailed(f"reading {self._path}", "it is damaged") from None
+            raise errors.StoreFailed(f"reading {self._path}", "it is damaged") from None
 
 
 class FileByteSource:
@@ -133,17 +133,19 @@ def read_key(path: Path) -> SigningKey:
     try:
         text = path.read_bytes().decode()
     except OSError as error:
-        raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+        raise errors.KeyUnreadable(str(path), error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise KeyUnreadable(str(path), "not text") from None
+        raise errors.KeyUnreadable(str(path), "not text") from None
     try:
         name, key_id, encoded = text.strip().removeprefix(f"{_PRIVATE_KEY_HEADER}+").split("+", 2)
         material = b64decode(encoded, validate=True)
         key = SigningKey(material[1:], name, material[0])
-    except (ValueError, IndexError, Malformed):
-        raise KeyUnreadable(str(path), "not a private key of the form PRIVATE+KEY+...") from None
+    except (ValueError, IndexError, errors.Malformed):
+        raise errors.KeyUnreadable(
+            str(path), "not a private key of the form PRIVATE+KEY+..."
+        ) from None
     if key.verifier().key_id.hex() != key_id:
-        raise KeyUnreadable(str(path), "its id does not belong to its key")
+        raise errors.KeyUnreadable(str(path), "its id does not belong to its key")
     return key
 
 
@@ -158,9 +160,9 @@ def read_write_keys(path: Path) -> WriteKeys:
     try:
         return WriteKeys.parse(path.read_bytes())
     except OSError as error:
-        raise KeyUnreadable(str(path), error.strerror or str(error)) from None
-    except Malformed as error:
-        raise KeyUnreadable(str(path), error.why) from None
+        raise errors.KeyUnreadable(str(path), error.strerror or str(error)) from None
+    except errors.Malformed as error:
+        raise errors.KeyUnreadable(str(path), error.why) from None
 
 
 def _sibling_path(path: Path, ending: str) -> Path:
@@ -189,4 +191,6 @@ def _translate_errors(doing: str, path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StateFileFailed(what, f"{doing} {path}", error.strerror or str(error)) from error
+        raise errors.StateFileFailed(
+            what, f"{doing} {path}", error.strerror or str(error)
+        ) from error

@@ -7,7 +7,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 
 from forum.errors import StoreFailed
-from forum.ledger import Store
+from forum.ledger.ports import Store
 
 POLL_INTERVAL_S = 0.25
 """The interval between two queries to the store."""

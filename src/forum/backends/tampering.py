@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forum.backends.sql_store import leaf_prefix, load_queries
-from forum.ledger import LEDGER_KINDS, EntryWrite, Position, Sequencer, Store, leaf_of
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import LEDGER_KINDS
+from forum.ledger.ports import EntryWrite, Position, Store
+from forum.ledger.sequencer import Sequencer
 from forum.tlog import EMPTY_ROOT
 
 

@@ -6,14 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from forum.work import (
-    array_schema,
-    build_schema,
-    normalize_answer,
-    object_schema,
-    parse_structured,
-    text_schema,
-)
+from forum.work import reply_schemas
+from forum.work.panel import normalize_answer
 
 MAX_CLAIMS = 3
 """Maximum number of claims in one ballot."""
@@ -107,35 +101,39 @@ def ballot_schema(rules: BallotRules, *, first: bool) -> bytes:
     answer.
     """
     line, answer, items = _length_limits(rules.room)
-    words = text_schema(line)
-    claim = object_schema({"text": words, "evidence": words})
-    members: dict[str, Any] = {"claims": array_schema(claim, items)}
+    words = reply_schemas.text_schema(line)
+    claim = reply_schemas.object_schema({"text": words, "evidence": words})
+    members: dict[str, Any] = {"claims": reply_schemas.array_schema(claim, items)}
     if not first:
         names = {"enum": list(rules.claims)} if rules.claims else words
         most = min(items, len(rules.claims))
         members |= {
-            "supports": array_schema(names, most),
-            "attacks": array_schema(object_schema({"claim": names, "why": words}), most),
-            "replies": array_schema(
-                object_schema(
+            "supports": reply_schemas.array_schema(names, most),
+            "attacks": reply_schemas.array_schema(
+                reply_schemas.object_schema({"claim": names, "why": words}), most
+            ),
+            "replies": reply_schemas.array_schema(
+                reply_schemas.object_schema(
                     {"to": {"enum": list(rules.peers)} if rules.peers else words, "text": words}
                 ),
                 min(items, len(rules.peers)),
             ),
         }
     members["answer"] = (
-        {"enum": list(rules.options)} if rules.options else text_schema(answer, least=1)
+        {"enum": list(rules.options)}
+        if rules.options
+        else reply_schemas.text_schema(answer, least=1)
     )
     members["confidence"] = {"type": "integer", "minimum": 0, "maximum": MAX_CONFIDENCE}
     if not first:
-        members |= {"because": array_schema(names, most), "evidence": words}
+        members |= {"because": reply_schemas.array_schema(names, most), "evidence": words}
     members |= {"question": words, "decides": words, "blocker": words}
-    return build_schema(members)
+    return reply_schemas.build_schema(members)
 
 
 def read_ballot(said: bytes, rules: BallotRules) -> Ballot:
     """Parse a seat's reply. Raises `ValueError` with a message for its author."""
-    ballot = parse_structured(said, _ballot)
+    ballot = reply_schemas.parse_structured(said, _ballot)
     answer = _match_option(ballot.answer, rules.options)
     if not normalize_answer(answer):
         raise ValueError("answer: there is no text in it")

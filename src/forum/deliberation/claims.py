@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.deliberation.ballots import Ballot, StatedClaim
-from forum.work import normalize_answer
+from forum.work.panel import normalize_answer
 
 MAX_ATTACKS = 3
 """How many attacks on a claim are shown: the newest ones."""

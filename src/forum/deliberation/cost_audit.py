@@ -9,18 +9,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from forum.deliberation.steps import ZERO_AMOUNT
-from forum.ledger import Amount
-from forum.work import (
-    UNNAMED_AGENT,
-    CallRecord,
-    ReplyOrigin,
-    StopFacts,
-    StopReason,
-    TaskRun,
-    Why,
-    read_limit_name,
-    sum_amounts,
-)
+from forum.ledger.ports import Amount
+from forum.work import kinds, run_fold
+from forum.work.shared_caps import read_limit_name
 
 _tables = msgspec.json.Decoder(dict[str, Amount])
 
@@ -34,35 +25,37 @@ class SpendBounds(msgspec.Struct):
     overrun: Amount = ZERO_AMOUNT
     """Amounts billed beyond their reservation: they are spent even if that exceeds the cap."""
 
-    def find_wrong_refusals(self, turns: Sequence[TaskRun]) -> list[TaskRun]:
+    def find_wrong_refusals(self, turns: Sequence[run_fold.TaskRun]) -> list[run_fold.TaskRun]:
         """Return the turns of a step that were stopped by a budget that was not used up."""
         stopped = ((turn, turn.stopped) for turn in turns if turn.stopped)
         return [
             turn
             for turn, stop in stopped
-            if stop.reason is StopReason.BUDGET and not self._is_due(turn, stop, turns)
+            if stop.reason is kinds.StopReason.BUDGET and not self._is_due(turn, stop, turns)
         ]
 
-    def add_turns(self, turns: Iterable[TaskRun]) -> None:
+    def add_turns(self, turns: Iterable[run_fold.TaskRun]) -> None:
         """Add finished turns."""
         calls = [call for turn in turns for call in turn.calls]
-        self.least = self.least.plus(sum_amounts(map(_least, calls)))
-        self.most = self.most.plus(sum_amounts(call.spent for call in calls))
-        self.overrun = self.overrun.plus(sum_amounts(map(_overrun, calls)))
+        self.least = self.least.plus(run_fold.sum_amounts(map(_least, calls)))
+        self.most = self.most.plus(run_fold.sum_amounts(call.spent for call in calls))
+        self.overrun = self.overrun.plus(run_fold.sum_amounts(map(_overrun, calls)))
 
     def is_exceeded(self) -> bool:
         """Return whether more was spent than any order of reservations could have allowed."""
         return self.least.exceeds(self.cap.plus(self.overrun))
 
-    def _is_due(self, turn: TaskRun, stop: StopFacts, turns: Sequence[TaskRun]) -> bool:
+    def _is_due(
+        self, turn: run_fold.TaskRun, stop: kinds.StopFacts, turns: Sequence[run_fold.TaskRun]
+    ) -> bool:
         if read_limit_name(stop.limit) is not None:
             # A cap shared by many runs: this record does not contain the spending of the others.
             return stop.used + stop.asked > stop.cap
         if stop.limit not in Amount._fields:
             return False
         beside = [call for other in turns if other is not turn for call in other.calls]
-        least = self.least.plus(sum_amounts(map(_least, turn.calls)))
-        most = self.most.plus(turn.spent).plus(sum_amounts(map(_most, beside)))
+        least = self.least.plus(run_fold.sum_amounts(map(_least, turn.calls)))
+        most = self.most.plus(turn.spent).plus(run_fold.sum_amounts(map(_most, beside)))
         lowest, highest, cap = (getattr(one, stop.limit) for one in (least, most, self.cap))
         one_call = stop.limit != "calls" or stop.asked == 1
         passed = stop.cap == cap and stop.used + stop.asked > cap
@@ -70,7 +63,7 @@ class SpendBounds(msgspec.Struct):
 
 
 def is_consistent_spend_table(
-    data: bytes, over: Sequence[TaskRun], last: Sequence[TaskRun]
+    data: bytes, over: Sequence[run_fold.TaskRun], last: Sequence[run_fold.TaskRun]
 ) -> bool:
     """Return whether a spending table is possible with `over` finished and `last` running.
 
@@ -88,8 +81,10 @@ def is_consistent_spend_table(
         _add(most, call, call.spent)
     for call in (call for turn in last for call in turn.calls):
         _add(most, call, _most(call))
-    if {"", UNNAMED_AGENT} <= {call.called.agent for turn in (*over, *last) for call in turn.calls}:
-        least.pop(UNNAMED_AGENT, None)  # in the table one replaces the other
+    if {"", run_fold.UNNAMED_AGENT} <= {
+        call.called.agent for turn in (*over, *last) for call in turn.calls
+    }:
+        least.pop(run_fold.UNNAMED_AGENT, None)  # in the table one replaces the other
     return msgspec.json.encode(table) == data and all(
         agent in most
         and not spent.exceeds(most[agent])
@@ -98,25 +93,25 @@ def is_consistent_spend_table(
     )
 
 
-def _add(spent: dict[str, Amount], call: CallRecord, cost: Amount) -> None:
-    agent = call.called.agent or UNNAMED_AGENT
+def _add(spent: dict[str, Amount], call: run_fold.CallRecord, cost: Amount) -> None:
+    agent = call.called.agent or run_fold.UNNAMED_AGENT
     spent[agent] = spent.get(agent, ZERO_AMOUNT).plus(cost)
 
 
-def _overrun(call: CallRecord) -> Amount:
+def _overrun(call: run_fold.CallRecord) -> Amount:
     reply = call.replied
     return Amount(reply.overrun_usd, reply.overrun_tokens) if reply else ZERO_AMOUNT
 
 
-def _least(call: CallRecord) -> Amount:
+def _least(call: run_fold.CallRecord) -> Amount:
     """Return the certain cost of a call to its run; a forked run's reply was paid elsewhere."""
     reply = call.replied
-    lost_for_free = reply is not None and reply.why is Why.LOST and not any(call.spent[:2])
-    if lost_for_free or (reply is not None and reply.source is ReplyOrigin.RECORDED):
+    lost_for_free = reply is not None and reply.why is kinds.Why.LOST and not any(call.spent[:2])
+    if lost_for_free or (reply is not None and reply.source is kinds.ReplyOrigin.RECORDED):
         return call.spent._replace(calls=0)
     return call.spent
 
 
-def _most(call: CallRecord) -> Amount:
+def _most(call: run_fold.CallRecord) -> Amount:
     """Return the highest cost of a call at any time, while it ran or since."""
     return Amount(*map(max, call.called.reserved, call.spent))

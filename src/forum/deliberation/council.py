@@ -13,6 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
+from forum.deliberation import council_kinds, council_prompts, tally
 from forum.deliberation.ballots import (
     Ballot,
     BallotRules,
@@ -22,31 +23,6 @@ from forum.deliberation.ballots import (
     read_ballot,
 )
 from forum.deliberation.claims import ClaimRegister, shuffle_by_seed
-from forum.deliberation.council_kinds import (
-    Accord,
-    BallotFacts,
-    BaselineDecision,
-    BaselineFacts,
-    CouncilCloseFacts,
-    CouncilFacts,
-    End,
-    Ground,
-    RevealFacts,
-)
-from forum.deliberation.council_prompts import (
-    FIRST,
-    MAX_SHOWN_CLAIMS,
-    SECOND,
-    AnsweredQuestion,
-    PeerBallot,
-    Preference,
-    SeatView,
-    ballot_prompt,
-    exchange_prompt,
-    judge_prompt,
-    judge_schema,
-    read_preference,
-)
 from forum.deliberation.council_report import AnswerChange, ReportInput, encode_report
 from forum.deliberation.steps import (
     ZERO_AMOUNT,
@@ -63,10 +39,11 @@ from forum.deliberation.steps import (
     TurnResult,
     TurnStatus,
 )
-from forum.deliberation.tally import CastBallot, Tally, best_wording, most_frequent_answer
-from forum.ledger import Amount, Outcome
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.tlog import Hash
-from forum.work import Council, Quotation, normalize_answer
+from forum.work.panel import Council, normalize_answer
+from forum.work.prompt import Quotation
 
 MAX_COMPARED = 4
 """Maximum number of answers that a judge compares or a tool checks."""
@@ -88,7 +65,7 @@ class _CouncilState(msgspec.Struct):
     """The state of a council."""
 
     session: Session
-    casts: list[CastBallot] = []
+    casts: list[tally.CastBallot] = []
     changes: list[AnswerChange] = []
     claims: ClaimRegister = msgspec.field(default_factory=ClaimRegister)
     weighed: dict[int, Ballot] = {}
@@ -97,11 +74,11 @@ class _CouncilState(msgspec.Struct):
     """The last ballot of each seat, whether it counts or not."""
     stands: dict[int, str] = {}
     """The normalized answer of each seat's last ballot."""
-    answered: dict[int, AnsweredQuestion] = {}
+    answered: dict[int, council_prompts.AnsweredQuestion] = {}
     """Questions of seats that others answered in this round."""
     labels: dict[int, dict[str, int]] = {}
     """For each reader, the letters that stood for the other seats in this round."""
-    baseline: BaselineFacts | None = None
+    baseline: council_kinds.BaselineFacts | None = None
     baseline_answer: str = ""
     spent: Amount = ZERO_AMOUNT
     seed: str = ""
@@ -129,22 +106,28 @@ class _CouncilState(msgspec.Struct):
             answer, ground = yield from self._choose(end)
         except _SessionStopped:
             # The votes that are already in still yield an answer, and the close is still recorded.
-            end, answer, ground = End.STOPPED, self._leader(), Ground.VOTE
+            end, answer, ground = (
+                council_kinds.End.STOPPED,
+                self._leader(),
+                council_kinds.Ground.VOTE,
+            )
         return (yield from self._close(end, answer, ground))
 
-    def _deliberate(self) -> ProtocolPart[End]:
+    def _deliberate(self) -> ProtocolPart[council_kinds.End]:
         council = self.council
         agents = {seat.agent for seat in council.seats}
         yield SessionNote(
             "council",
-            CouncilFacts(len(council.seats), len(agents), council.baseline, council.rounds),
+            council_kinds.CouncilFacts(
+                len(council.seats), len(agents), council.baseline, council.rounds
+            ),
         )
         seats = range(1, len(council.seats) + 1)
         # Without a baseline all seats are asked at once, and there is no gate.
         first = council.baseline or len(seats)
         yield from self._collect_ballots(seats[:first])
         if (yield from self._check_baseline(len(seats[:first]))):
-            return End.GATE
+            return council_kinds.End.GATE
         yield from self._collect_ballots(seats[first:])
         yield from self._reveal()
         while True:
@@ -165,7 +148,7 @@ class _CouncilState(msgspec.Struct):
         for seat, turn, said in zip(seats, turns, heard.said, strict=True):
             ballot = _parse_result(turn, said)
             if isinstance(ballot, Ballot):
-                self.casts.append(CastBallot(seat, self.round, ballot, said))
+                self.casts.append(tally.CastBallot(seat, self.round, ballot, said))
         if heard.stopped:
             raise _SessionStopped
 
@@ -181,14 +164,14 @@ class _CouncilState(msgspec.Struct):
         room = self.session.policy.max_reply_chars(chair.agent)
         if self.round == 0:
             rules = BallotRules(options, room=room)
-            prompt = ballot_prompt(self.question, options)
+            prompt = council_prompts.ballot_prompt(self.question, options)
         else:
             view = self._seat_view(seat)
             claims = tuple(claim.id for claim in view.claims)
             askers = tuple(peer.label for peer in view.peers if peer.ballot.question)
             rules = BallotRules(options, claims, askers, room)
-            prompt = exchange_prompt(self.question, options, view)
-        facts = BallotFacts(seat, self.round)
+            prompt = council_prompts.exchange_prompt(self.question, options, view)
+        facts = council_kinds.BallotFacts(seat, self.round)
         return AgentTurn(
             TurnId(self.round, seat).turn,
             chair.agent,
@@ -204,25 +187,33 @@ class _CouncilState(msgspec.Struct):
     def _check_baseline(self, asked: int) -> ProtocolPart[bool]:
         """Record the answer of the first seats and return whether it ends the council."""
         council = self.council
-        self.baseline_answer, votes = most_frequent_answer(self.casts)
-        passage, agreement = BaselineDecision.OPEN, PER_MILLE * votes // asked
+        self.baseline_answer, votes = tally.most_frequent_answer(self.casts)
+        passage, agreement = council_kinds.BaselineDecision.OPEN, PER_MILLE * votes // asked
         if council.baseline:
             agreed = votes and agreement >= council.threshold
             blocked = any(cast.ballot.blocker for cast in self.casts)
             passage = (
-                BaselineDecision.AGREED if agreed and not blocked else BaselineDecision.DELIBERATE
+                council_kinds.BaselineDecision.AGREED
+                if agreed and not blocked
+                else council_kinds.BaselineDecision.DELIBERATE
             )
         # Agreement alone is not enough if a tool can check the answer.
-        if passage is BaselineDecision.AGREED and council.check:
+        if passage is council_kinds.BaselineDecision.AGREED and council.check:
             holds = yield from self._check_answers([normalize_answer(self.baseline_answer)])
-            passage = BaselineDecision.AGREED if holds else BaselineDecision.DELIBERATE
+            passage = (
+                council_kinds.BaselineDecision.AGREED
+                if holds
+                else council_kinds.BaselineDecision.DELIBERATE
+            )
         usd, tokens, _ = self.spent
-        self.baseline = BaselineFacts(len(self.casts), agreement, passage, usd, tokens)
+        self.baseline = council_kinds.BaselineFacts(
+            len(self.casts), agreement, passage, usd, tokens
+        )
         body = NoteBody("answer", self.baseline_answer.encode(errors="replace"), "text/plain")
         yield SessionNote("baseline", self.baseline, (body,), _entries(self.casts))
-        if passage is BaselineDecision.AGREED:
+        if passage is council_kinds.BaselineDecision.AGREED:
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
-        return passage is BaselineDecision.AGREED
+        return passage is council_kinds.BaselineDecision.AGREED
 
     def _reveal(self) -> ProtocolPart[None]:
         """Process the ballots of a round, which are all sealed by now."""
@@ -233,7 +224,7 @@ class _CouncilState(msgspec.Struct):
         sealed = [self.session.problem.encode(errors="replace")]
         sealed += [encode_ballot(ballots[seat]) for seat in sorted(ballots)]
         self.seed = sha256(b"".join(sha256(one).digest() for one in sealed)).hexdigest()
-        facts = RevealFacts(self.round, len(ballots), self.seed)
+        facts = council_kinds.RevealFacts(self.round, len(ballots), self.seed)
         yield SessionNote(f"reveal/{self.round}", facts, (), _entries(casts))
         self.answered = self._collect_peer_answers(ballots)
         for seat, ballot in sorted(ballots.items()):
@@ -261,7 +252,9 @@ class _CouncilState(msgspec.Struct):
         if change.reasoned or normalize_answer(counted.answer) == stand:
             self.weighed[seat] = ballot
 
-    def _collect_peer_answers(self, ballots: dict[int, Ballot]) -> dict[int, AnsweredQuestion]:
+    def _collect_peer_answers(
+        self, ballots: dict[int, Ballot]
+    ) -> dict[int, council_prompts.AnsweredQuestion]:
         """Return the replies to each seat's question.
 
         A seat can only reply to the peers it was shown: a reply is addressed by their labels.
@@ -272,11 +265,13 @@ class _CouncilState(msgspec.Struct):
                 found.setdefault(self.labels[seat][reply.to], []).append(reply.text)
         most = self.council.peers
         return {
-            asker: AnsweredQuestion(self.stated[asker].question, tuple(replies[:most]))
+            asker: council_prompts.AnsweredQuestion(
+                self.stated[asker].question, tuple(replies[:most])
+            )
             for asker, replies in found.items()
         }
 
-    def _seat_view(self, reader: int) -> SeatView:
+    def _seat_view(self, reader: int) -> council_prompts.SeatView:
         """Return the view of one seat: a few peers, differing and rare opinions first.
 
         Peers are named by letters, assigned anew for every reader and round, so a seat cannot be
@@ -292,24 +287,29 @@ class _CouncilState(msgspec.Struct):
         most = min(self.council.peers, len(_LABELS))
         chosen = sorted(others, key=strangeness.__getitem__)[:most]
         self.labels[reader] = dict(zip(_LABELS, chosen, strict=False))
-        peers = tuple(PeerBallot(label, self.stated[s]) for label, s in self.labels[reader].items())
-        claims = self.claims.select_shown(counts, MAX_SHOWN_CLAIMS)
-        return SeatView(self.stated[reader], peers, claims, self.answered.get(reader))
+        peers = tuple(
+            council_prompts.PeerBallot(label, self.stated[s])
+            for label, s in self.labels[reader].items()
+        )
+        claims = self.claims.select_shown(counts, council_prompts.MAX_SHOWN_CLAIMS)
+        return council_prompts.SeatView(
+            self.stated[reader], peers, claims, self.answered.get(reader)
+        )
 
-    def _find_end(self) -> End | None:
+    def _find_end(self) -> council_kinds.End | None:
         """Return why no further round is held, or None if another one follows."""
         if not self.stated:
-            return End.SILENT
+            return council_kinds.End.SILENT
         if self._is_unanimous() and not self._blockers():
-            return End.UNANIMOUS
+            return council_kinds.End.UNANIMOUS
         if self.round > 0 and not any(change.round == self.round for change in self.changes):
-            return End.STABLE
+            return council_kinds.End.STABLE
         if self.round > 0 and self.news == 0:
-            return End.EXHAUSTED
-        return End.ROUNDS if self.round >= self.council.rounds else None
+            return council_kinds.End.EXHAUSTED
+        return council_kinds.End.ROUNDS if self.round >= self.council.rounds else None
 
-    def _tally(self) -> Tally:
-        return Tally(self.weighed.values())
+    def _tally(self) -> tally.Tally:
+        return tally.Tally(self.weighed.values())
 
     def _ranking(self) -> list[str]:
         return self._tally().rank_positions(normalize_answer(self.baseline_answer))
@@ -319,30 +319,31 @@ class _CouncilState(msgspec.Struct):
             self.weighed = {cast.seat: cast.ballot for cast in self.casts}
         return next(iter(self._ranking()), "")
 
-    def _choose(self, end: End) -> ProtocolPart[tuple[str, Ground]]:
+    def _choose(self, end: council_kinds.End) -> ProtocolPart[tuple[str, council_kinds.Ground]]:
         """Return the answer and its ground: a tool's check, else the vote, else a judge.
 
         The judge only decides between free texts none of which has a majority.
         """
-        if end is End.GATE:
-            return normalize_answer(self.baseline_answer), Ground.GATE
+        if end is council_kinds.End.GATE:
+            return normalize_answer(self.baseline_answer), council_kinds.Ground.GATE
         ranking = self._ranking()
         if not ranking:
-            return "", Ground.NONE
+            return "", council_kinds.Ground.NONE
         if self.council.check:
             holding = yield from self._check_answers(ranking[:MAX_COMPARED])
             if holding:
-                return holding[0], Ground.CHECK
+                return holding[0], council_kinds.Ground.CHECK
         # Fixed options are decided by the vote alone; a judge only compares free texts.
         open_texts = not self.council.options and self.council.judge is not None
         if open_texts and not self._tally().has_majority(ranking[0]) and len(ranking) > 1:
             return (yield from self._judge_answers(ranking[:MAX_COMPARED]))
-        return ranking[0], Ground.VOTE
+        return ranking[0], council_kinds.Ground.VOTE
 
     def _check_answers(self, stands: list[str]) -> ProtocolPart[list[str]]:
         """Return the positions whose answer passes the tool's check."""
         given = (
-            _ProbeInput(self.session.problem, best_wording(self.casts, stand)) for stand in stands
+            _ProbeInput(self.session.problem, tally.best_wording(self.casts, stand))
+            for stand in stands
         )
         place = "gate" if self.baseline is None else "end"
         probes = tuple(
@@ -355,15 +356,15 @@ class _CouncilState(msgspec.Struct):
         results = zip(stands, heard.said, strict=True)
         return [stand for stand, said in results if said.fate is TurnStatus.SAID]
 
-    def _judge_answers(self, ranking: list[str]) -> ProtocolPart[tuple[str, Ground]]:
+    def _judge_answers(self, ranking: list[str]) -> ProtocolPart[tuple[str, council_kinds.Ground]]:
         """Compare answers pairwise, each pair in both orders.
 
         A judge that always prefers the first answer contradicts itself, and its preference is
         ignored.
         """
-        best, ground = ranking[0], Ground.VOTE
+        best, ground = ranking[0], council_kinds.Ground.VOTE
         for number, rival in enumerate(ranking[1:], 1):
-            pair = (best_wording(self.casts, best), best_wording(self.casts, rival))
+            pair = (tally.best_wording(self.casts, best), tally.best_wording(self.casts, rival))
             turns = (
                 self._comparison(f"judge.{number}.1", *pair),
                 self._comparison(f"judge.{number}.2", *reversed(pair)),
@@ -372,17 +373,19 @@ class _CouncilState(msgspec.Struct):
             if heard.stopped:
                 raise _SessionStopped
             read = [_parse_result(turn, said) for turn, said in zip(turns, heard.said, strict=True)]
-            said = [one.better for one in read if isinstance(one, Preference)]
-            if said == [FIRST, SECOND]:
-                ground = Ground.JUDGE
-            elif said == [SECOND, FIRST]:
-                best, ground = rival, Ground.JUDGE
+            said = [one.better for one in read if isinstance(one, council_prompts.Preference)]
+            if said == [council_prompts.FIRST, council_prompts.SECOND]:
+                ground = council_kinds.Ground.JUDGE
+            elif said == [council_prompts.SECOND, council_prompts.FIRST]:
+                best, ground = rival, council_kinds.Ground.JUDGE
         return best, ground
 
     def _comparison(self, name: str, first: str, second: str) -> AgentTurn:
-        prompt = judge_prompt(self.question, first, second)
+        prompt = council_prompts.judge_prompt(self.question, first, second)
         agent = self.council.judge or ""
-        return AgentTurn(name, agent, prompt, judge_schema(), read_preference)
+        return AgentTurn(
+            name, agent, prompt, council_prompts.judge_schema(), council_prompts.read_preference
+        )
 
     def _blockers(self) -> list[tuple[int, str]]:
         stated = self.stated or self.weighed
@@ -392,26 +395,32 @@ class _CouncilState(msgspec.Struct):
         """Return whether all seats agree, including seats whose last ballot does not count."""
         return len({*self._tally().seats, *self.stands.values()}) == 1
 
-    def _accord(self, end: End, stand: str) -> Accord:
+    def _accord(self, end: council_kinds.End, stand: str) -> council_kinds.Accord:
         if self._blockers():
-            return Accord.BLOCKED
+            return council_kinds.Accord.BLOCKED
         # A seat that was asked and cast no ballot agrees with nobody.
         asked = len(self.council.seats)
-        if end is End.GATE:
+        if end is council_kinds.End.GATE:
             asked = min(asked, self.council.baseline)
         if self._is_unanimous() and len(self.weighed) == asked:
-            return Accord.AGREED
-        return Accord.MAJORITY if 2 * self._tally().seats[stand] > asked else Accord.SPLIT
+            return council_kinds.Accord.AGREED
+        return (
+            council_kinds.Accord.MAJORITY
+            if 2 * self._tally().seats[stand] > asked
+            else council_kinds.Accord.SPLIT
+        )
 
-    def _close(self, end: End, stand: str, ground: Ground) -> ProtocolSteps:
+    def _close(
+        self, end: council_kinds.End, stand: str, ground: council_kinds.Ground
+    ) -> ProtocolSteps:
         """Record the close with its report and return the result of the session."""
-        answer = best_wording(self.casts, stand) if self.casts else ""
+        answer = tally.best_wording(self.casts, stand) if self.casts else ""
         conformed = sum(1 for change in self.changes if not change.reasoned)
         usd, tokens, _ = self.spent
-        facts = CouncilCloseFacts(
+        facts = council_kinds.CouncilCloseFacts(
             end,
-            ground if answer else Ground.NONE,
-            self._accord(end, stand) if answer else Accord.SPLIT,
+            ground if answer else council_kinds.Ground.NONE,
+            self._accord(end, stand) if answer else council_kinds.Accord.SPLIT,
             self.round,
             len(self.casts),
             len(self.changes),
@@ -435,8 +444,11 @@ class _CouncilState(msgspec.Struct):
         latest = [cast for cast in self.casts if cast.round == self.round]
         yield SessionNote("council.close", facts, (body,), _entries(latest))
         # If a tool checks answers, an answer that did not pass is not a success.
-        unheld = self.council.check and ground in (Ground.VOTE, Ground.JUDGE)
-        good = answer and end is not End.STOPPED and not unheld
+        unheld = self.council.check and ground in (
+            council_kinds.Ground.VOTE,
+            council_kinds.Ground.JUDGE,
+        )
+        good = answer and end is not council_kinds.End.STOPPED and not unheld
         ended = Outcome.OK if good else Outcome.FAILED
         return SessionResult(ended, answer, _entries(latest))
 
@@ -456,5 +468,5 @@ def _parse_result(turn: AgentTurn, said: TurnResult) -> object:
     return None
 
 
-def _entries(casts: Iterable[CastBallot]) -> tuple[Hash, ...]:
+def _entries(casts: Iterable[tally.CastBallot]) -> tuple[Hash, ...]:
     return tuple(cast.said.entry for cast in casts if cast.said.entry is not None)

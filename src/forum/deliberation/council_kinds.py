@@ -5,7 +5,8 @@ Contents of the vote are in bodies, which can be erased; its counts and outcome 
 
 from enum import StrEnum
 
-from forum.ledger import Count, Facts, Kind, Kinds
+from forum.ledger.entry import Count, Facts
+from forum.ledger.kinds import Kind, Kinds
 
 
 class CouncilFacts(Facts, frozen=True):

@@ -10,7 +10,8 @@ import msgspec
 
 from forum.deliberation.ballots import MAX_CLAIMS, Ballot
 from forum.deliberation.claims import ShownClaim
-from forum.work import Quotation, build_schema, compose_prompt, parse_structured, text_schema
+from forum.work import reply_schemas
+from forum.work.prompt import Quotation
 
 MAX_SHOWN_CLAIMS = 24
 """Maximum number of claims shown to a seat."""
@@ -56,7 +57,7 @@ FIRST, SECOND, SAME = "first", "second", "same"
 
 def ballot_prompt(question: Quotation, options: Sequence[str]) -> bytes:
     """Return the prompt for the first ballot, given without sight of others."""
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Answer the question below on your own. Others answer it too, and nobody sees another's "
         f"answer before all are in. First state up to {MAX_CLAIMS} claims on which your answer "
         "rests, each with where to look to check it.",
@@ -80,7 +81,7 @@ def exchange_prompt(question: Quotation, options: Sequence[str], view: SeatView)
     if view.asked:
         answers = msgspec.json.encode(view.asked)
         quoted.append(Quotation("replies to your question", answers, len(answers)))
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "You have answered the question below, and so have others, whose ballots you now see. "
         "Weigh what they say; how many they are is no reason. Keep your answer unless a claim or "
         "evidence shows that another is better: then name that claim in `because`, or the evidence "
@@ -97,7 +98,7 @@ def exchange_prompt(question: Quotation, options: Sequence[str], view: SeatView)
 
 def judge_prompt(question: Quotation, first: str, second: str) -> bytes:
     """Return the prompt to compare two answers."""
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Two answers to the question below are given. Judge which is better: right, complete, and "
         "borne out by what it says. Their order means nothing.",
         'Reply with JSON: {"better": "first", "second" or "same", "reason": "..."}',
@@ -107,14 +108,17 @@ def judge_prompt(question: Quotation, first: str, second: str) -> bytes:
 
 def judge_schema() -> bytes:
     """Return the JSON schema of a preference."""
-    return build_schema(
-        {"better": {"enum": [FIRST, SECOND, SAME]}, "reason": text_schema(_MAX_REASON_LENGTH)}
+    return reply_schemas.build_schema(
+        {
+            "better": {"enum": [FIRST, SECOND, SAME]},
+            "reason": reply_schemas.text_schema(_MAX_REASON_LENGTH),
+        }
     )
 
 
 def read_preference(said: bytes) -> Preference:
     """Parse a judge's reply. Raises `ValueError`."""
-    preference = parse_structured(said, _preference)
+    preference = reply_schemas.parse_structured(said, _preference)
     if preference.better not in (FIRST, SECOND, SAME):
         raise ValueError(f"better: one of {FIRST}, {SECOND}, {SAME}")
     return preference

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from forum.deliberation import council_kinds
 from forum.deliberation.ballots import Ballot
 from forum.deliberation.claims import ClaimStatus, CouncilClaim
-from forum.deliberation.council_kinds import Accord, BaselineFacts, CouncilCloseFacts, End, Ground
 from forum.deliberation.tally import CastBallot, Tally
-from forum.work import Council, normalize_answer
+from forum.work.panel import Council, normalize_answer
 
 NO_CHECKED_ANSWER_WARNING = "The tool that checks answers has found none of them to hold."
 SINGLE_AGENT_WARNING = (
@@ -37,8 +37,8 @@ class ReportInput(msgspec.Struct, frozen=True):
     """The data that a report is built from."""
 
     answer: str
-    concluded: CouncilCloseFacts
-    baseline: BaselineFacts | None
+    concluded: council_kinds.CouncilCloseFacts
+    baseline: council_kinds.BaselineFacts | None
     baseline_answer: str
     casts: tuple[CastBallot, ...]
     changes: tuple[AnswerChange, ...]
@@ -134,9 +134,9 @@ class CouncilReport(_ReportPart, frozen=True):
     """All that a reader should know of a council."""
 
     answer: str
-    end: End
-    ground: Ground
-    accord: Accord
+    end: council_kinds.End
+    ground: council_kinds.Ground
+    accord: council_kinds.Accord
     rounds: int
     spent: ReportedCost
     baseline: BaselineReport
@@ -167,7 +167,7 @@ def _build_report(outline: ReportInput, council: Council) -> CouncilReport:
     facts = outline.concluded
     numbers = range(1, len(council.seats) + 1)
     present = {cast.seat for cast in outline.casts}
-    asked = numbers if facts.end is not End.GATE else numbers[: council.baseline]
+    asked = numbers if facts.end is not council_kinds.End.GATE else numbers[: council.baseline]
     claims = {claim.name: claim for claim in outline.claims}
     return CouncilReport(
         outline.answer,
@@ -188,10 +188,14 @@ def _build_report(outline: ReportInput, council: Council) -> CouncilReport:
     )
 
 
-def _warnings(facts: CouncilCloseFacts, council: Council) -> tuple[str, ...]:
+def _warnings(facts: council_kinds.CouncilCloseFacts, council: Council) -> tuple[str, ...]:
     alone = len({seat.agent for seat in council.seats}) == 1 and len(council.seats) > 1
-    over = facts.end is not End.STOPPED
-    unchecked = council.check and over and facts.ground in (Ground.VOTE, Ground.JUDGE)
+    over = facts.end is not council_kinds.End.STOPPED
+    unchecked = (
+        council.check
+        and over
+        and facts.ground in (council_kinds.Ground.VOTE, council_kinds.Ground.JUDGE)
+    )
     told = ((SINGLE_AGENT_WARNING, alone), (NO_CHECKED_ANSWER_WARNING, unchecked))
     return tuple(words for words, holds in told if holds)
 

@@ -10,16 +10,9 @@ from forum.deliberation.symposium.decoders import read_persona
 from forum.deliberation.symposium.schemas import Persona
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import Malformed
-from forum.work import (
-    Quotation,
-    Task,
-    array_schema,
-    build_schema,
-    compose_prompt,
-    object_schema,
-    parse_structured,
-    text_schema,
-)
+from forum.work import reply_schemas
+from forum.work.plan import Task
+from forum.work.prompt import Quotation
 
 MAX_PERSONAS = 9
 """Maximum number of personas per request."""
@@ -76,7 +69,7 @@ def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str =
         if kind is PersonaClass.DOMAIN
         else "Each is a way of thinking that serves any subject, and no expert on this one."
     )
-    words = compose_prompt(
+    words = reply_schemas.compose_prompt(
         f"Make up {number} {'persona' if number == 1 else 'personas'} for a panel that is to "
         "deliberate on the question below. Do not answer the question. They should look at it "
         "from sides that differ as much as possible, and not all want the same.",
@@ -94,7 +87,7 @@ def build_persona_task(about: str, kind: PersonaClass, number: int, agent: str =
 def parse_personas(said: bytes, kind: PersonaClass) -> tuple[Persona, ...]:
     """Return the personas that a model generated. Raises `Malformed`."""
     try:
-        invented = parse_structured(said, _invention).personas
+        invented = reply_schemas.parse_structured(said, _invention).personas
     except ValueError as error:
         raise Malformed("personas", str(error)) from None
     if not invented:
@@ -126,24 +119,30 @@ def _normalize_name(said: str) -> str:
 
 
 def _personas_schema(kind: PersonaClass, number: int) -> bytes:
-    line = text_schema(_MAX_LINE_LENGTH, 1)
-    lines = array_schema(line, _MAX_LISTED, 1)
+    line = reply_schemas.text_schema(_MAX_LINE_LENGTH, 1)
+    lines = reply_schemas.array_schema(line, _MAX_LISTED, 1)
     persona = {
-        "id": text_schema(_MAX_WORD_LENGTH, 1),
+        "id": reply_schemas.text_schema(_MAX_WORD_LENGTH, 1),
         "reasoning_scope": line,
         "reasoning_style": line,
         "behavioral_constraints": lines,
         "failure_modes": lines,
-        "output_requirements": array_schema(line, _MAX_LISTED),
+        "output_requirements": reply_schemas.array_schema(line, _MAX_LISTED),
     }
     if kind is PersonaClass.DOMAIN:
-        deferral = object_schema({"subject": line, "to": line})
+        deferral = reply_schemas.object_schema({"subject": line, "to": line})
         persona |= {
             "domain_scope": lines,
-            "forbidden_domains": array_schema(line, _MAX_LISTED),
-            "must_delegate": array_schema(deferral, _MAX_LISTED),
+            "forbidden_domains": reply_schemas.array_schema(line, _MAX_LISTED),
+            "must_delegate": reply_schemas.array_schema(deferral, _MAX_LISTED),
         }
-    return build_schema({"personas": array_schema(object_schema(persona), number, number)})
+    return reply_schemas.build_schema(
+        {
+            "personas": reply_schemas.array_schema(
+                reply_schemas.object_schema(persona), number, number
+            )
+        }
+    )
 
 
 _invention = msgspec.json.Decoder(_GeneratedPersonas)

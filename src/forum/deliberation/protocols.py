@@ -5,7 +5,7 @@ from typing import assert_never
 from forum.deliberation.council import run_council
 from forum.deliberation.steps import ProtocolSteps, Session
 from forum.deliberation.symposium.protocol import run_symposium
-from forum.work import Council, Symposium
+from forum.work.panel import Council, Symposium
 
 
 def start_protocol(session: Session) -> ProtocolSteps:

@@ -8,32 +8,25 @@ from typing import Any
 import msgspec
 
 from forum.deliberation.steps import SessionNote
-from forum.ledger import Entry, Facts, RunCloseFacts, StoredBody
+from forum.ledger.body import StoredBody
+from forum.ledger.entry import Entry, Facts
+from forum.ledger.kinds import RunCloseFacts
 from forum.tlog import Hash
-from forum.work import (
-    MAX_READ_BYTES,
-    AcceptedFacts,
-    AnswerFacts,
-    CallFacts,
-    IntentFacts,
-    OutcomeFacts,
-    ReplyFacts,
-    RouteFacts,
-    StopFacts,
-)
+from forum.work import kinds
+from forum.work.judging import MAX_READ_BYTES
 
 WRITER = "engine"
 """The actor of entries that no seat wrote."""
 _TEXT, _JSON, _BYTES = "text/plain", "application/json", "application/octet-stream"
 BODY_MEDIA_TYPES: dict[type[Facts], dict[str, str]] = {
-    AcceptedFacts: {"request": _TEXT, "policy": _JSON},
-    RouteFacts: {"evidence": _JSON},
-    CallFacts: {"prompt": _TEXT, "schema": "application/schema+json"},
-    ReplyFacts: {"output": _BYTES, "uses": _JSON, "error": _BYTES},
-    IntentFacts: {"arguments": _TEXT},
-    OutcomeFacts: {"result": _BYTES, "error": _BYTES},
-    StopFacts: {"spent": _JSON},
-    AnswerFacts: {"answer": _TEXT, "claims": _JSON},
+    kinds.AcceptedFacts: {"request": _TEXT, "policy": _JSON},
+    kinds.RouteFacts: {"evidence": _JSON},
+    kinds.CallFacts: {"prompt": _TEXT, "schema": "application/schema+json"},
+    kinds.ReplyFacts: {"output": _BYTES, "uses": _JSON, "error": _BYTES},
+    kinds.IntentFacts: {"arguments": _TEXT},
+    kinds.OutcomeFacts: {"result": _BYTES, "error": _BYTES},
+    kinds.StopFacts: {"spent": _JSON},
+    kinds.AnswerFacts: {"answer": _TEXT, "claims": _JSON},
     RunCloseFacts: {"strands": _JSON},
 }
 """Expected media types of bodies, for entries that are not notes."""

@@ -10,28 +10,19 @@ from forum.deliberation.cost_audit import is_consistent_spend_table
 from forum.deliberation.record_comparison import Breach, IndexedEntry, RecordComparer
 from forum.deliberation.steps import TurnStatus
 from forum.deliberation.turn_results import turn_status
-from forum.ledger import MAIN_STRAND, Facts, RunCloseFacts, RunOpenFacts
-from forum.work import (
-    CONTROL,
-    AcceptedFacts,
-    AnswerFacts,
-    CancelFacts,
-    ControlCloseFacts,
-    RouteFacts,
-    Run,
-    StopFacts,
-    StopReason,
-    TaskRun,
-)
+from forum.ledger.entry import MAIN_STRAND, Facts
+from forum.ledger.kinds import RunCloseFacts, RunOpenFacts
+from forum.work import kinds
+from forum.work.run_fold import Run, TaskRun
 
 _OPENING_STEPS: dict[type[Facts], str] = {
     RunOpenFacts: "run/open",
-    AcceptedFacts: "accepted",
-    RouteFacts: "route",
+    kinds.AcceptedFacts: "accepted",
+    kinds.RouteFacts: "route",
 }
 _CLOSING_STEPS: dict[type[Facts], str] = {
-    StopFacts: "stop",
-    AnswerFacts: "answer",
+    kinds.StopFacts: "stop",
+    kinds.AnswerFacts: "answer",
     RunCloseFacts: "run/close",
 }
 SINGLE_ENTRY_FACTS = (*_OPENING_STEPS, *_CLOSING_STEPS)
@@ -48,7 +39,7 @@ class RunAuditor:
         self, look: RecordComparer, strands: Mapping[str, Sequence[IndexedEntry]], state: Run
     ) -> None:
         self._comparer, self._state = look, state
-        self._main, self._control = strands.get(MAIN_STRAND, ()), strands.get(CONTROL, ())
+        self._main, self._control = strands.get(MAIN_STRAND, ()), strands.get(kinds.CONTROL, ())
         own = (
             one for one in reversed(self._main) if isinstance(one.entry.facts, SINGLE_ENTRY_FACTS)
         )
@@ -94,13 +85,13 @@ class RunAuditor:
             return
         first = self._control[0]
         match first.entry.facts:
-            case CancelFacts():  # any client may cancel
+            case kinds.CancelFacts():  # any client may cancel
                 self._comparer.compare_step(Breach.COURSE, first, "cancel", first.entry.actor)
-            case ControlCloseFacts():
+            case kinds.ControlCloseFacts():
                 self._comparer.compare_step(Breach.COURSE, first, "close")
             case _:
                 return  # the session audit reports it as surplus, with all that follows
-        self._comparer.compare_parents(first, (self._parts[AcceptedFacts].leaf,))
+        self._comparer.compare_parents(first, (self._parts[kinds.AcceptedFacts].leaf,))
 
     def record_note(self, note: IndexedEntry) -> None:
         """Update the progress with the next note."""
@@ -122,7 +113,7 @@ class RunAuditor:
 
     def check_stop_position(self) -> None:
         """Check that the stop is where turns were cut off, with a possible spending table."""
-        where = self._parts.get(StopFacts)
+        where = self._parts.get(kinds.StopFacts)
         if where is None:
             return
         place = where.entry.n
@@ -139,7 +130,7 @@ class RunAuditor:
 
     def _check_stop(self) -> None:
         """Check that the stop had its reason: a cancellation, or a limit reached."""
-        where = self._parts.get(StopFacts)
+        where = self._parts.get(kinds.StopFacts)
         if where is None:
             return
         if not self._is_due(where):
@@ -149,19 +140,21 @@ class RunAuditor:
         self._comparer.compare_parents(where, (met.last,) if met.stopped and met.last else ())
 
     def _is_due(self, where: IndexedEntry) -> bool:
-        stopped: StopFacts = where.entry.facts
-        accepted, deadline = self._state.accepted or AcceptedFacts(), self._state.deadline
+        stopped: kinds.StopFacts = where.entry.facts
+        accepted, deadline = self._state.accepted or kinds.AcceptedFacts(), self._state.deadline
         met = self._state.task(stopped.by).stopped == stopped
         match stopped.reason:
-            case StopReason.CANCELLED:
-                return self._state.cancelled and stopped == StopFacts(StopReason.CANCELLED)
-            case StopReason.BUDGET:
+            case kinds.StopReason.CANCELLED:
+                return self._state.cancelled and stopped == kinds.StopFacts(
+                    kinds.StopReason.CANCELLED
+                )
+            case kinds.StopReason.BUDGET:
                 # A turn reached the limit; `SpendBounds` checks whether it could.
                 return met
-            case StopReason.DEADLINE:
+            case kinds.StopReason.DEADLINE:
                 most = accepted.milliseconds
                 late = deadline is not None and where.entry.ts + _MAX_CLOCK_SKEW_US >= deadline
-                alone = StopFacts(StopReason.DEADLINE, "milliseconds", 0, most, most)
+                alone = kinds.StopFacts(kinds.StopReason.DEADLINE, "milliseconds", 0, most, most)
                 return late and (met or stopped == alone)
             case _:
                 return False

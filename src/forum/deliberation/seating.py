@@ -6,24 +6,19 @@ from typing import Any
 
 import msgspec
 
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.budget import usd_to_nano
 from forum.deliberation.symposium.decoders import read_config
 from forum.deliberation.symposium.kinds import SelectionStrategy
 from forum.deliberation.symposium.personas import PERSONAS
-from forum.deliberation.symposium.schemas import (
-    RUNTIME,
-    VERSION,
-    AgentConfig,
-    Persona,
-    RuntimeConfig,
-    SelectorConfig,
-    SymposiumConfig,
-)
 from forum.deliberation.symposium.schemas import SymposiumBudget as Caps
 from forum.deliberation.symposium.transcript import to_json_object
 from forum.errors import BadPlan
-from forum.ledger import NO_LIMIT
-from forum.work import NANO_USD, Agent, Chat, Library, RunBudget, Symposium
+from forum.ledger.ports import NO_LIMIT
+from forum.work.panel import Symposium
+from forum.work.plan import RunBudget
+from forum.work.policy import Agent, Chat, Library
+from forum.work.team_settings import NANO_USD
 
 DEFAULT_ROUNDS = 5
 """Default maximum number of rounds of a symposium."""
@@ -36,9 +31,9 @@ DEFAULT_PERSONAS = tuple(persona for name, persona in PERSONAS.items() if name !
 _OURS, _ANYBODY, _UNNAMED = "forum", "any", "default"
 
 
-def resolve_persona(persona: str | Persona) -> Persona:
+def resolve_persona(persona: str | schemas.Persona) -> schemas.Persona:
     """Return the given persona, or the built-in one of this name. Raises `BadPlan`."""
-    if isinstance(persona, Persona):
+    if isinstance(persona, schemas.Persona):
         return persona
     if persona not in PERSONAS:
         raise BadPlan(f"no persona is called {persona[:64]!r}; known: {', '.join(PERSONAS)}")
@@ -48,7 +43,7 @@ def resolve_persona(persona: str | Persona) -> Persona:
 def draft_symposium(
     session: str,
     problem: str,
-    personas: Sequence[Persona] = (),
+    personas: Sequence[schemas.Persona] = (),
     agents: Sequence[str] = (),
     rounds: int = DEFAULT_ROUNDS,
     budget: RunBudget | None = None,
@@ -62,26 +57,28 @@ def draft_symposium(
     names = list(_unique_names(one.id for one in sitting))
     speaking = dict(zip((*names, COORDINATOR), cycle(agents), strict=False)) if agents else {}
 
-    def seat(name: str, persona: Persona) -> AgentConfig:
-        return AgentConfig(name, persona, _OURS, _model(speaking[name]) if agents else _ANYBODY)
+    def seat(name: str, persona: schemas.Persona) -> schemas.AgentConfig:
+        return schemas.AgentConfig(
+            name, persona, _OURS, _model(speaking[name]) if agents else _ANYBODY
+        )
 
-    config = SymposiumConfig(
-        schema_version=VERSION,
+    config = schemas.SymposiumConfig(
+        schema_version=schemas.VERSION,
         session_id=session,
         originator=ORIGINATOR,
         problem_statement=problem,
-        selector=SelectorConfig(SelectionStrategy.FIXED, tuple(names), COORDINATOR),
+        selector=schemas.SelectorConfig(SelectionStrategy.FIXED, tuple(names), COORDINATOR),
         agents=tuple(map(seat, names, sitting)),
         coordinator=seat(COORDINATOR, PERSONAS[COORDINATOR]),
         budget=_session_budget(budget or RunBudget(), rounds),
-        runtime=RuntimeConfig(),
+        runtime=schemas.RuntimeConfig(),
     )
     return Symposium(to_json_object(config), speaking)
 
 
 def _unique_names(names: Iterable[str]) -> Iterator[str]:
     """Yield unique names that also differ from the coordinator, the originator and the runtime."""
-    taken = {COORDINATOR, ORIGINATOR, RUNTIME}
+    taken = {COORDINATOR, ORIGINATOR, schemas.RUNTIME}
     for name in names:
         others = (f"{name}-{number}" for number in count(2))
         free = next(one for one in chain([name], others) if one not in taken)
@@ -131,11 +128,11 @@ def seat_symposium(panel: Symposium, agents: Mapping[str, Agent]) -> Symposium:
     return Symposium(seated, speaking)
 
 
-def _is_unassigned(one: AgentConfig) -> bool:
+def _is_unassigned(one: schemas.AgentConfig) -> bool:
     return (one.provider, one.model) == (_OURS, _ANYBODY)
 
 
-def _assign_model(one: AgentConfig, speaking: Mapping[str, str]) -> AgentConfig:
+def _assign_model(one: schemas.AgentConfig, speaking: Mapping[str, str]) -> schemas.AgentConfig:
     if not _is_unassigned(one):
         return one
     return msgspec.structs.replace(one, model=_model(speaking[one.id]))
@@ -155,7 +152,7 @@ def budget_from_panel(panel: Symposium) -> RunBudget:
     )
 
 
-def _find_agent(wanted: AgentConfig, agents: Mapping[str, Agent]) -> str:
+def _find_agent(wanted: schemas.AgentConfig, agents: Mapping[str, Agent]) -> str:
     """Return the agent for a config entry: by its name, by its model, or by its provider.
 
     Raises `BadPlan` if there is none.

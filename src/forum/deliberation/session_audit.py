@@ -11,20 +11,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from forum.deliberation import record_comparison
 from forum.deliberation.cost_audit import SpendBounds
 from forum.deliberation.council_kinds import COUNCIL_KINDS
 from forum.deliberation.protocols import start_protocol
-from forum.deliberation.record_comparison import (
-    BODY_MEDIA_TYPES,
-    WRITER,
-    AuditFault,
-    BodyMissing,
-    Breach,
-    IndexedEntry,
-    RecordComparer,
-    RecordDiverged,
-    SessionEntries,
-)
 from forum.deliberation.run_audit import SINGLE_ENTRY_FACTS, RunAuditor
 from forum.deliberation.steps import (
     BatchResult,
@@ -41,35 +31,13 @@ from forum.deliberation.steps import (
 from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
 from forum.deliberation.turn_audit import TurnAuditor
 from forum.deliberation.turn_results import build_turn_result
-from forum.ledger import (
-    MAIN_STRAND,
-    MAX_PARENTS,
-    Facts,
-    JoinFacts,
-    Outcome,
-    Position,
-)
+from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS, Facts
+from forum.ledger.kinds import JoinFacts, Outcome
+from forum.ledger.ports import Position
 from forum.tlog import Hash
-from forum.work import (
-    CONTROL,
-    TURN_PREFIX,
-    AcceptedFacts,
-    AnswerFacts,
-    CancelFacts,
-    ControlCloseFacts,
-    InterruptionFacts,
-    Policy,
-    ResumptionFacts,
-    RouteFacts,
-    TaskRun,
-    ToolUseRecord,
-    count_unverified,
-    fold,
-    outcome_of_stop,
-    read_claims,
-    read_policy,
-    task_strand,
-)
+from forum.work import kinds, run_fold
+from forum.work.claims import count_unverified, read_claims
+from forum.work.policy import Policy, read_policy
 
 
 class SessionAudit(msgspec.Struct, frozen=True):
@@ -77,31 +45,33 @@ class SessionAudit(msgspec.Struct, frozen=True):
 
     is_session: bool
     """Whether the run has a panel at all."""
-    faults: tuple[AuditFault, ...]
+    faults: tuple[record_comparison.AuditFault, ...]
     not_checked: tuple[str, ...]
 
 
-def audit_session(minutes: SessionEntries) -> SessionAudit:
+def audit_session(minutes: record_comparison.SessionEntries) -> SessionAudit:
     """Replay a session through its protocol and compare every step with its record.
 
     Raises nothing: a record that cannot be replayed is reported as a fault.
     """
-    look = RecordComparer(minutes)
+    look = record_comparison.RecordComparer(minutes)
     is_session = True
     try:
         is_session = _SessionAuditor(look).check()
-    except RecordDiverged:
+    except record_comparison.RecordDiverged:
         pass  # the fault was reported where it was raised
-    except BodyMissing as gone:
+    except record_comparison.BodyMissing as gone:
         look.report_unchecked(f"from {gone} on, which is not there")
     except Exception as error:  # noqa: BLE001  reported: a forged record may have any form
-        look.report_fault(Breach.COURSE, f"it cannot be played: {type(error).__name__}")
+        look.report_fault(
+            record_comparison.Breach.COURSE, f"it cannot be played: {type(error).__name__}"
+        )
     return SessionAudit(is_session, tuple(look.faults), tuple(look.not_checked))
 
 
 def is_turn_strand(strand: str) -> bool:
     """Return whether a strand belongs to a turn; a run with such a strand is a session."""
-    return strand.startswith(task_strand(TURN_PREFIX))
+    return strand.startswith(kinds.task_strand(kinds.TURN_PREFIX))
 
 
 def is_session_facts(facts: Facts) -> bool:
@@ -124,11 +94,11 @@ _SESSION_FACTS = tuple(kind.facts for kind in COUNCIL_KINDS | SYMPOSIUM_KINDS)
 class _SessionAuditor:
     """The state of one audit."""
 
-    def __init__(self, look: RecordComparer) -> None:
+    def __init__(self, look: record_comparison.RecordComparer) -> None:
         entries = look.minutes.entries
         self._comparer = look
-        self._state = fold((one.leaf, one.entry) for one in entries)
-        self._strands: dict[str, list[IndexedEntry]] = {}
+        self._state = run_fold.fold((one.leaf, one.entry) for one in entries)
+        self._strands: dict[str, list[record_comparison.IndexedEntry]] = {}
         for one in entries:
             self._strands.setdefault(one.entry.strand, []).append(one)
         self._places = {(one.entry.strand, one.entry.n): one for one in entries}
@@ -138,49 +108,57 @@ class _SessionAuditor:
         }
         joins = {one.leaf for one in self._joins.values()}
         self._pauses = [
-            o for o in main if isinstance(o.entry.facts, InterruptionFacts | ResumptionFacts)
+            o
+            for o in main
+            if isinstance(o.entry.facts, kinds.InterruptionFacts | kinds.ResumptionFacts)
         ]
         self._notes = [
             o
             for o in main
             if o.leaf not in joins
             and not isinstance(
-                o.entry.facts, (*SINGLE_ENTRY_FACTS, InterruptionFacts, ResumptionFacts)
+                o.entry.facts, (*SINGLE_ENTRY_FACTS, kinds.InterruptionFacts, kinds.ResumptionFacts)
             )
         ]
         self._frame = RunAuditor(look, self._strands, self._state)
-        self._expected_strands = {MAIN_STRAND, CONTROL}
-        self._accepted = self._state.accepted or AcceptedFacts()
+        self._expected_strands = {MAIN_STRAND, kinds.CONTROL}
+        self._accepted = self._state.accepted or kinds.AcceptedFacts()
         self._spending = SpendBounds(self._accepted.cap)
         self._last_index = -1
         """Index in the log after which all entries of the next step must lie."""
 
     def check(self) -> bool:
         """Run the audit and return whether the run is a session."""
-        requests = [one for one in self._main if isinstance(one.entry.facts, AcceptedFacts)]
+        requests = [one for one in self._main if isinstance(one.entry.facts, kinds.AcceptedFacts)]
         accepted = requests[0] if requests else None
         if accepted is None or not {"policy", "request"} <= accepted.entry.bodies.keys():
             self._comparer.report_fault(
-                Breach.MISSING, "nobody has asked for it, or not said how", accepted
+                record_comparison.Breach.MISSING,
+                "nobody has asked for it, or not said how",
+                accepted,
             )
             return True
         policy = read_policy(self._read_whole(accepted, "policy"))
         if policy.panel is None:
             for one in requests[1:]:  # a reader may use the last one and see a session
                 self._comparer.report_fault(
-                    Breach.SURPLUS, f"{one.entry.step}: it was asked for already", one
+                    record_comparison.Breach.SURPLUS,
+                    f"{one.entry.step}: it was asked for already",
+                    one,
                 )
             self._check_strands(filter(is_turn_strand, self._strands))
             self._check_no_session_facts()
             return False
         policy.check(None)
-        routes = [one for one in self._main if isinstance(one.entry.facts, RouteFacts)]
+        routes = [one for one in self._main if isinstance(one.entry.facts, kinds.RouteFacts)]
         self._cause = [accepted, *routes][-1].leaf
         problem = self._read_whole(accepted, "request").decode(errors="replace")
         session = Session(problem, policy, accepted.entry.ts)
         for one in self._comparer.minutes.entries:
             self._comparer.compare_media_types(
-                Breach.COURSE, one, BODY_MEDIA_TYPES.get(type(one.entry.facts), {})
+                record_comparison.Breach.COURSE,
+                one,
+                record_comparison.BODY_MEDIA_TYPES.get(type(one.entry.facts), {}),
             )
         self._frame.check()
         closing = self._replay_protocol(start_protocol(session), policy)
@@ -193,7 +171,7 @@ class _SessionAuditor:
         self._check_strands(self._strands)
         return True
 
-    def _read_whole(self, where: IndexedEntry, name: str) -> bytes:
+    def _read_whole(self, where: record_comparison.IndexedEntry, name: str) -> bytes:
         return self._comparer.read_body(where, name, where.entry.bodies[name].size)
 
     def _replay_protocol(self, steps: ProtocolSteps, policy: Policy) -> SessionResult | None:
@@ -213,8 +191,8 @@ class _SessionAuditor:
     def _report_missing(self, what: str) -> None:
         """Report a missing entry, unless the run is still open and may yet record it."""
         if self._is_over():
-            self._comparer.report_fault(Breach.MISSING, what, self._main[-1])
-            raise RecordDiverged
+            self._comparer.report_fault(record_comparison.Breach.MISSING, what, self._main[-1])
+            raise record_comparison.RecordDiverged
 
     def _is_over(self) -> bool:
         """Return whether the session has ended: the answer follows from all of it."""
@@ -228,18 +206,22 @@ class _SessionAuditor:
             return None
         for one in self._notes[: steps.index(note.step)]:
             self._comparer.report_fault(
-                Breach.SURPLUS, f"{one.entry.step}: not what comes next", one
+                record_comparison.Breach.SURPLUS, f"{one.entry.step}: not what comes next", one
             )
         taken = self._notes[steps.index(note.step)]
         self._notes = self._notes[steps.index(note.step) + 1 :]
-        self._comparer.compare_note(Breach.COUNTED, taken, note, WRITER)
+        self._comparer.compare_note(
+            record_comparison.Breach.COUNTED, taken, note, record_comparison.WRITER
+        )
         self._compare_causes(taken, note.causes, f"{note.step}/join")
         self._check_order([taken])
         self._cause = taken.leaf
         self._frame.record_note(taken)
         return BatchResult()
 
-    def _compare_causes(self, where: IndexedEntry, causes: Sequence[Hash], place: str) -> None:
+    def _compare_causes(
+        self, where: record_comparison.IndexedEntry, causes: Sequence[Hash], place: str
+    ) -> None:
         """Compare the parents of an entry with its causes, or the joins for them."""
         self._comparer.compare_parents(where, self._take_joins(causes, place))
 
@@ -255,27 +237,29 @@ class _SessionAuditor:
             joined = self._joins.pop(f"{place}/{number}", None)
             if joined is None:
                 break
-            self._comparer.compare_step(Breach.ORDER, joined, joined.entry.step)
+            self._comparer.compare_step(record_comparison.Breach.ORDER, joined, joined.entry.step)
             if joined.entry.n < self._frame.last_note:
                 detail = f"{joined.entry.step}: it is for a later note"
-                self._comparer.report_fault(Breach.ORDER, detail, joined)
+                self._comparer.report_fault(record_comparison.Breach.ORDER, detail, joined)
             self._comparer.compare_parents(joined, left[:MAX_PARENTS])
             left = [*left[MAX_PARENTS:], joined.leaf]
         return left
 
-    def _check_order(self, entries: Sequence[IndexedEntry]) -> None:
+    def _check_order(self, entries: Sequence[record_comparison.IndexedEntry]) -> None:
         """Check that entries come later in the log than everything that they follow from."""
         early = [one for one in entries if one.index <= self._last_index]
         if early:
             detail = f"{early[0].entry.step}: it came before what it follows from was there"
-            self._comparer.report_fault(Breach.ORDER, detail, early[0])
+            self._comparer.report_fault(record_comparison.Breach.ORDER, detail, early[0])
         self._last_index = max([self._last_index, *(one.index for one in entries)])
 
     def _check_turns(self, step: TurnBatch, policy: Policy) -> BatchResult | None:
-        strands = {turn.name: task_strand(TURN_PREFIX + turn.name) for turn in step.turns}
+        strands = {
+            turn.name: kinds.task_strand(kinds.TURN_PREFIX + turn.name) for turn in step.turns
+        }
         self._expected_strands.update(strands.values())
         self._check_order([o for name in strands.values() for o in self._strands.get(name, ())])
-        taken = [self._state.task(TURN_PREFIX + turn.name) for turn in step.turns]
+        taken = [self._state.task(kinds.TURN_PREFIX + turn.name) for turn in step.turns]
         self._frame.record_turns(taken)
         over = []
         for turn in step.turns:
@@ -292,53 +276,57 @@ class _SessionAuditor:
         cut = [said.turn for said in over if said.fate is TurnStatus.CUT]
         if cut and self._state.stopped is None and self._is_over():
             detail = f"turn {cut[0]}: it was cut off, and nothing has stopped the run"
-            self._comparer.report_fault(Breach.COURSE, detail, self._main[-1])
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, self._main[-1])
         return collect_results(over, self._state.stopped.reason if self._state.stopped else None)
 
-    def _check_spending(self, turns: Sequence[TaskRun]) -> None:
+    def _check_spending(self, turns: Sequence[run_fold.TaskRun]) -> None:
         """Check that no turn was refused budget that was available, and that the cap held."""
         for turn in self._spending.find_wrong_refusals(turns):
-            where = self._strands[task_strand(turn.id)][-1]
+            where = self._strands[kinds.task_strand(turn.id)][-1]
             self._comparer.report_fault(
-                Breach.COURSE, f"turn {turn.id}: the budget was not used up", where
+                record_comparison.Breach.COURSE,
+                f"turn {turn.id}: the budget was not used up",
+                where,
             )
         self._spending.add_turns(turns)
         if self._spending.is_exceeded():
             self._comparer.report_fault(
-                Breach.COURSE, "more was used than there was", self._main[-1]
+                record_comparison.Breach.COURSE, "more was used than there was", self._main[-1]
             )
 
     def _read_turn_result(self, turn: str) -> TurnResult | None:
         def read(at: Position, name: str) -> bytes:
             return self._comparer.read_body(self._places[at.strand, at.n], name)
 
-        return build_turn_result(self._state.task(TURN_PREFIX + turn), read)
+        return build_turn_result(self._state.task(kinds.TURN_PREFIX + turn), read)
 
     def _check_answer(self, closing: SessionResult) -> None:
         """Compare the recorded answer with the result of the session."""
-        answers = [one for one in self._main if isinstance(one.entry.facts, AnswerFacts)]
+        answers = [one for one in self._main if isinstance(one.entry.facts, kinds.AnswerFacts)]
         if not answers:
             self._report_missing("there is no answer")
             self._take_joins(closing.causes, "join")
             return
         given, stopped = answers[0], self._state.stopped
         self._frame.record_answer(given)
-        outcome = outcome_of_stop(stopped) if stopped else closing.outcome
-        facts: AnswerFacts = given.entry.facts
+        outcome = run_fold.outcome_of_stop(stopped) if stopped else closing.outcome
+        facts: kinds.AnswerFacts = given.entry.facts
         if (facts.outcome, facts.parts) != (outcome, len(closing.causes)):
             detail = f"it ended {facts.outcome.value}, and comes to {outcome.value}"
-            self._comparer.report_fault(Breach.ANSWER, detail, given)
+            self._comparer.report_fault(record_comparison.Breach.ANSWER, detail, given)
         answer = closing.answer.encode(errors="replace")
-        self._comparer.compare_body(Breach.ANSWER, given, "answer", answer)
+        self._comparer.compare_body(record_comparison.Breach.ANSWER, given, "answer", answer)
         self._compare_causes(given, closing.causes, "join")
         self._check_claims(given)
         self._check_order([given])
         if self._state.outcome not in (None, outcome):
             self._comparer.report_fault(
-                Breach.ANSWER, f"the run does not end {outcome.value}", self._main[-1]
+                record_comparison.Breach.ANSWER,
+                f"the run does not end {outcome.value}",
+                self._main[-1],
             )
 
-    def _check_claims(self, given: IndexedEntry) -> None:
+    def _check_claims(self, given: record_comparison.IndexedEntry) -> None:
         """Check the answer's claims: each receipt must be a successful effect of this run."""
         listed = self._comparer.read_body_or_skip(given, "claims")
         if listed is None:
@@ -346,30 +334,34 @@ class _SessionAuditor:
         claims = read_claims(listed)
         uses = [use for task in self._state.tasks.values() for use in task.uses]
         done = {u.outcome.hex() for u in uses if u.outcome and _has_succeeded(u)}
-        facts: AnswerFacts = given.entry.facts
+        facts: kinds.AnswerFacts = given.entry.facts
         told = facts.claims, facts.unverified, "claims" in given.entry.bodies
         counted = len(claims), count_unverified(claims), bool(claims)
         if told != counted or {c.receipt for c in claims} - {"", *done}:
-            self._comparer.report_fault(Breach.ANSWER, "what it claims is shown by nothing", given)
+            self._comparer.report_fault(
+                record_comparison.Breach.ANSWER, "what it claims is shown by nothing", given
+            )
 
     def _check_main(self) -> None:
         """Report leftover and duplicate entries in the main strand and the control strand."""
         plumbing = [one for one in self._main if isinstance(one.entry.facts, SINGLE_ENTRY_FACTS)]
         first = {type(one.entry.facts): one for one in reversed(plumbing)}
         again = (one for one in plumbing if first[type(one.entry.facts)] is not one)
-        control = self._strands.get(CONTROL, [])
-        wishes = (CancelFacts, ControlCloseFacts)
+        control = self._strands.get(kinds.CONTROL, [])
+        wishes = (kinds.CancelFacts, kinds.ControlCloseFacts)
         # Only the first entry of the control strand may be a cancellation or a close.
         beside = [o for n, o in enumerate(control) if n or not isinstance(o.entry.facts, wishes)]
         # Interruptions and resumptions must alternate, beginning with an interruption.
         pauses = [
             one
             for n, one in enumerate(self._pauses)
-            if isinstance(one.entry.facts, ResumptionFacts if n % 2 == 0 else InterruptionFacts)
+            if isinstance(
+                one.entry.facts, kinds.ResumptionFacts if n % 2 == 0 else kinds.InterruptionFacts
+            )
         ]
         for one in [*self._notes, *self._joins.values(), *again, *beside, *pauses]:
             self._comparer.report_fault(
-                Breach.SURPLUS, f"{one.entry.step}: nothing leads to it", one
+                record_comparison.Breach.SURPLUS, f"{one.entry.step}: nothing leads to it", one
             )
 
     def _check_no_session_facts(self) -> None:
@@ -377,16 +369,20 @@ class _SessionAuditor:
         for one in self._comparer.minutes.entries:
             if is_session_facts(one.entry.facts) and not is_turn_strand(one.entry.strand):
                 self._comparer.report_fault(
-                    Breach.SURPLUS, f"{one.entry.step}: nobody has deliberated", one
+                    record_comparison.Breach.SURPLUS,
+                    f"{one.entry.step}: nobody has deliberated",
+                    one,
                 )
 
     def _check_strands(self, strands: Iterable[str]) -> None:
         """Report strands that no step of the protocol asked for."""
         for name in sorted(set(strands) - self._expected_strands):
             self._comparer.report_fault(
-                Breach.SURPLUS, f"{name}: nothing leads to it", self._strands[name][0]
+                record_comparison.Breach.SURPLUS,
+                f"{name}: nothing leads to it",
+                self._strands[name][0],
             )
 
 
-def _has_succeeded(use: ToolUseRecord) -> bool:
+def _has_succeeded(use: run_fold.ToolUseRecord) -> bool:
     return use.happened is not None and use.happened.outcome is Outcome.OK

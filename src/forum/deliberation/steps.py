@@ -12,9 +12,12 @@ from typing import TypeVar
 
 import msgspec
 
-from forum.ledger import UNLIMITED, Amount, Facts, Outcome
+from forum.ledger.entry import Facts
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import UNLIMITED, Amount
 from forum.tlog import Hash
-from forum.work import Policy, StopReason, Why
+from forum.work.kinds import StopReason, Why
+from forum.work.policy import Policy
 
 JSON = "application/json"
 ZERO_AMOUNT = Amount()

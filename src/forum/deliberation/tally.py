@@ -7,7 +7,7 @@ import msgspec
 
 from forum.deliberation.ballots import Ballot
 from forum.deliberation.steps import TurnResult
-from forum.work import normalize_answer
+from forum.work.panel import normalize_answer
 
 
 class CastBallot(msgspec.Struct, frozen=True):

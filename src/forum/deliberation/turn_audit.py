@@ -4,36 +4,19 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from forum.deliberation.record_comparison import (
-    WRITER,
-    Breach,
-    IndexedEntry,
-    RecordComparer,
-    RecordDiverged,
-)
-from forum.deliberation.steps import (
-    CUT_OFF_REASONS,
-    ZERO_AMOUNT,
-    AgentTurn,
-    ToolProbe,
-    TurnResult,
-    TurnStatus,
-)
-from forum.ledger import Amount, Facts, Outcome
+from forum.deliberation import record_comparison, steps
+from forum.ledger.entry import Facts
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.tlog import Hash
-from forum.work import (
-    MAX_CHECK_ATTEMPTS,
-    MAX_LOST_CALLS,
-    MAX_THROTTLED_CALLS,
-    STOP_CAUSE,
+from forum.work import schedule
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import (
     AcceptedFacts,
     CallFacts,
-    Check,
     IntentFacts,
     Next,
     OutcomeFacts,
-    Policy,
-    Quotation,
     ReplyFacts,
     ReplyOrigin,
     SkipFacts,
@@ -41,11 +24,11 @@ from forum.work import (
     StopReason,
     VerdictFacts,
     Why,
-    build_prompt,
-    find_loop,
-    repair_prompt,
     task_of_strand,
 )
+from forum.work.policy import Policy
+from forum.work.prompt import Quotation, build_prompt
+from forum.work.role_prompts import repair_prompt
 
 _VERDICT = "attempt/1/verdict"
 _END_FACTS = (StopFacts, SkipFacts)
@@ -57,8 +40,8 @@ class TurnAuditor:
 
     def __init__(
         self,
-        look: RecordComparer,
-        entries: Sequence[IndexedEntry],
+        look: record_comparison.RecordComparer,
+        entries: Sequence[record_comparison.IndexedEntry],
         policy: Policy,
         accepted: AcceptedFacts,
         cause: Hash,
@@ -70,24 +53,24 @@ class TurnAuditor:
         """Parents that the next call must name."""
         self._failed = 0
         """Number of calls that ended without a valid reply."""
-        self._spent = ZERO_AMOUNT
+        self._spent = steps.ZERO_AMOUNT
         self._lost = self._throttled = 0
         """Consecutive calls that were lost, or throttled by the provider."""
         self._calls = 0
         self._rejected_replies: list[tuple[str, bytes]] = []
         """(agent, output) of replies that failed validation."""
 
-    def check(self, turn: AgentTurn | ToolProbe) -> None:
+    def check(self, turn: steps.AgentTurn | steps.ToolProbe) -> None:
         """Check the turn as far as it is recorded."""
-        if isinstance(turn, ToolProbe):
+        if isinstance(turn, steps.ToolProbe):
             self._check_probe(turn)
         else:
             self._check_agent_turn(turn)
         for one in self._remaining:
             detail = f"{one.entry.step}: it is not what comes next in turn {turn.name}"
-            self._comparer.report_fault(Breach.COURSE, detail, one)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, one)
 
-    def _take_next(self, *kinds: type[Facts]) -> IndexedEntry | None:
+    def _take_next(self, *kinds: type[Facts]) -> record_comparison.IndexedEntry | None:
         """Take the next entry if its facts have one of these types, else return None."""
         if self._remaining and isinstance(self._remaining[0].entry.facts, kinds):
             return self._remaining.pop(0)
@@ -105,23 +88,27 @@ class TurnAuditor:
         begun, stops = end.entry.n > 0, isinstance(end.entry.facts, StopFacts)
         self._check_step(end, "stop" if stops else "skip", "")
         self._comparer.compare_parents(end, () if begun else self._causes)
-        self._comparer.compare_bodies(Breach.COURSE, end, ())
+        self._comparer.compare_bodies(record_comparison.Breach.COURSE, end, ())
         if stops:
             self._check_stopped(end)
         elif begun:
-            self._comparer.report_fault(Breach.COURSE, f"{end.entry.step}: it had begun", end)
+            self._comparer.report_fault(
+                record_comparison.Breach.COURSE, f"{end.entry.step}: it had begun", end
+            )
         else:
-            self._comparer.compare_facts(Breach.COURSE, end, SkipFacts(STOP_CAUSE))
+            self._comparer.compare_facts(
+                record_comparison.Breach.COURSE, end, SkipFacts(schedule.STOP_CAUSE)
+            )
         return True
 
-    def _check_stopped(self, end: IndexedEntry) -> None:
+    def _check_stopped(self, end: record_comparison.IndexedEntry) -> None:
         """Check that the turn reached the limit that stopped it."""
         expected = self._expected_stop(end.entry.facts, task_of_strand(end.entry.strand) or "")
         if expected is None:
             detail = f"{end.entry.step}: it has met no limit of its own"
-            self._comparer.report_fault(Breach.COURSE, detail, end)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, end)
         else:
-            self._comparer.compare_facts(Breach.COURSE, end, expected)
+            self._comparer.compare_facts(record_comparison.Breach.COURSE, end, expected)
 
     def _expected_stop(self, stopped: StopFacts, by: str) -> StopFacts | None:
         """Return the facts that the stop must have, or None if no stop was possible."""
@@ -142,18 +129,18 @@ class TurnAuditor:
     def _expected_limit_stop(self, by: str) -> StopFacts | None:
         """Return the stop for the turn's own limit that was reached, or None."""
         turns, repeats = self._policy.turns, self._policy.repeats
-        if self._lost > MAX_LOST_CALLS:
-            return StopFacts(StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, by)
+        if self._lost > schedule.MAX_LOST_CALLS:
+            return StopFacts(StopReason.LOST, "calls", 1, self._lost, schedule.MAX_LOST_CALLS, by)
         if self._calls >= turns:
             return StopFacts(StopReason.TURNS, "turns", 1, turns, turns, by)
-        if loop := find_loop(self._rejected_replies, repeats):
+        if loop := schedule.find_loop(self._rejected_replies, repeats):
             return StopFacts(loop, "repeats", 1, repeats, repeats, by)
         return None
 
     def _is_end_next(self) -> bool:
         return isinstance(self._remaining[0].entry.facts, _END_FACTS)
 
-    def _check_agent_turn(self, turn: AgentTurn) -> None:
+    def _check_agent_turn(self, turn: steps.AgentTurn) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt).text
         while not self._has_stopped():
             self._calls += 1
@@ -171,7 +158,9 @@ class TurnAuditor:
                 self._causes = ()
             self._next_causes = self._causes
 
-    def _check_exchange(self, turn: AgentTurn, prompt: bytes) -> IndexedEntry | None:
+    def _check_exchange(
+        self, turn: steps.AgentTurn, prompt: bytes
+    ) -> record_comparison.IndexedEntry | None:
         """Check a call and return its reply."""
         call = self._take_next(CallFacts)
         if call is None:
@@ -197,51 +186,59 @@ class TurnAuditor:
         facts = end.entry.facts
         if not isinstance(facts, StopFacts) or facts.reason is not StopReason.ERROR:
             detail = f"{end.entry.step}: what came of the last call was never recorded"
-            self._comparer.report_fault(Breach.COURSE, detail, end)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, end)
 
-    def _check_lost(self, call: IndexedEntry, reply: IndexedEntry) -> None:
+    def _check_lost(
+        self, call: record_comparison.IndexedEntry, reply: record_comparison.IndexedEntry
+    ) -> None:
         """Check a lost call: its whole reservation counts as spent, and it has no output."""
         called: CallFacts = call.entry.facts
         if reply.entry.facts.why is Why.LOST:
             lost = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
-            self._comparer.compare_facts(Breach.COURSE, reply, lost)
-            self._comparer.compare_bodies(Breach.COURSE, reply, ())
+            self._comparer.compare_facts(record_comparison.Breach.COURSE, reply, lost)
+            self._comparer.compare_bodies(record_comparison.Breach.COURSE, reply, ())
 
-    def _check_bill(self, call: IndexedEntry, reply: IndexedEntry) -> None:
+    def _check_bill(
+        self, call: record_comparison.IndexedEntry, reply: record_comparison.IndexedEntry
+    ) -> None:
         """Check that overruns are recorded, and that only a fork has replies for free."""
         called: CallFacts = call.entry.facts
         facts: ReplyFacts = reply.entry.facts
         over = max(0, facts.usd - called.usd), max(0, facts.tokens - called.tokens)
         if (facts.overrun_usd, facts.overrun_tokens) != over:
             detail = f"{reply.entry.step}: it has passed what was reserved by {over}"
-            self._comparer.report_fault(Breach.COURSE, detail, reply)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, reply)
         cost = (called.usd, called.tokens, facts.usd, facts.tokens)
         # Only a fork takes over replies, and then reserves and pays nothing.
         if facts.source is ReplyOrigin.RECORDED and (any(cost) or not self._accepted.fork_run):
             detail = f"{reply.entry.step}: no other run has paid for it"
-            self._comparer.report_fault(Breach.COURSE, detail, reply)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, reply)
 
-    def _is_made_again(self, turn: AgentTurn, reply: IndexedEntry) -> bool:
+    def _is_made_again(self, turn: steps.AgentTurn, reply: record_comparison.IndexedEntry) -> bool:
         """Return whether the same call is repeated because it was lost or throttled."""
         facts: ReplyFacts = reply.entry.facts
         if self._spent.exceeds(turn.allowance):
             return False
         if facts.why is Why.LOST:
             self._lost += 1
-            if self._lost > MAX_LOST_CALLS and self._remaining and not self._is_end_next():
+            if self._lost > schedule.MAX_LOST_CALLS and self._remaining and not self._is_end_next():
                 self._diverge("it was lost too often to be made again")
             return True
-        if facts.why is not Why.THROTTLED or self._throttled == MAX_THROTTLED_CALLS:
+        if facts.why is not Why.THROTTLED or self._throttled == schedule.MAX_THROTTLED_CALLS:
             return False
         if facts.outcome is Outcome.OK:
             # Otherwise a writer could discard an unwelcome reply by calling it throttled.
             self._comparer.report_fault(
-                Breach.COURSE, f"{reply.entry.step}: it was not turned away", reply
+                record_comparison.Breach.COURSE,
+                f"{reply.entry.step}: it was not turned away",
+                reply,
             )
         self._throttled += 1
         return True
 
-    def _check_reply(self, turn: AgentTurn, reply: IndexedEntry) -> str | None:
+    def _check_reply(
+        self, turn: steps.AgentTurn, reply: record_comparison.IndexedEntry
+    ) -> str | None:
         """Return the fault for which the agent is asked again, or None if the turn ends here.
 
         The fault is empty if the call itself failed: then the same prompt is sent again.
@@ -260,18 +257,20 @@ class TurnAuditor:
             else:
                 self._check_accepted_reply(turn, output)
                 return None
-        failed = TurnResult("", TurnStatus.FAILED, output, facts.outcome, facts.why, facts.code)
+        failed = steps.TurnResult(
+            "", steps.TurnStatus.FAILED, output, facts.outcome, facts.why, facts.code
+        )
         denied, dear = facts.outcome is Outcome.DENIED, self._spent.exceeds(turn.allowance)
         if self._failed > turn.retries or denied or dear or turn.hopeless(failed):
             # A call cut off by the end of the session is not a failure of the turn.
-            if facts.why not in CUT_OFF_REASONS or not self._take_end():
+            if facts.why not in steps.CUT_OFF_REASONS or not self._take_end():
                 self._check_failed(facts.outcome)
             return None
         if self._is_verdict_next():
             self._diverge(f"turn {turn.name}: it was given up too early")
         return fault
 
-    def _quoted(self, reply: IndexedEntry) -> Quotation:
+    def _quoted(self, reply: record_comparison.IndexedEntry) -> Quotation:
         output = self._comparer.read_body(reply, "output")[: self._policy.input_bytes]
         committed = reply.entry.bodies.get("output")
         return Quotation("you", output, committed.size if committed else 0)
@@ -279,33 +278,42 @@ class TurnAuditor:
     def _is_verdict_next(self) -> bool:
         return bool(self._remaining) and isinstance(self._remaining[0].entry.facts, VerdictFacts)
 
-    def _check_call(self, call: IndexedEntry, turn: AgentTurn, prompt: bytes) -> None:
+    def _check_call(
+        self, call: record_comparison.IndexedEntry, turn: steps.AgentTurn, prompt: bytes
+    ) -> None:
         facts: CallFacts = call.entry.facts
         number = self._calls
         self._check_step(call, f"attempt/1/call/{number}", turn.agent)
         if (facts.agent, facts.role, facts.attempt, facts.turn) != (turn.agent, "", 1, number):
             detail = f"{call.entry.step}: {facts.agent!r} was asked and not {turn.agent!r}"
-            self._comparer.report_fault(Breach.ASKED, detail, call)
+            self._comparer.report_fault(record_comparison.Breach.ASKED, detail, call)
         longest = min(self._policy.call_milliseconds, self._accepted.milliseconds)
         if facts.milliseconds != longest:
             detail = f"{call.entry.step}: it may take {longest} milliseconds"
-            self._comparer.report_fault(Breach.COURSE, detail, call)
+            self._comparer.report_fault(record_comparison.Breach.COURSE, detail, call)
         told = [("prompt", prompt), *([("schema", turn.schema)] if turn.schema else [])]
-        self._comparer.compare_bodies(Breach.ASKED, call, told)
+        self._comparer.compare_bodies(record_comparison.Breach.ASKED, call, told)
         self._comparer.compare_parents(call, self._next_causes)
         self._next_causes = ()  # a repeated call follows its predecessor in the strand
 
-    def _check_step(self, where: IndexedEntry, step: str, agent: str) -> None:
-        self._comparer.compare_step(Breach.COURSE, where, step, agent or WRITER)
+    def _check_step(self, where: record_comparison.IndexedEntry, step: str, agent: str) -> None:
+        self._comparer.compare_step(
+            record_comparison.Breach.COURSE, where, step, agent or record_comparison.WRITER
+        )
 
-    def _check_accepted_reply(self, turn: AgentTurn, output: bytes) -> None:
+    def _check_accepted_reply(self, turn: steps.AgentTurn, output: bytes) -> None:
         """Check the note and the verdict that follow a valid reply."""
         note = turn.note(output) if turn.note else None
         if note is not None and self._remaining:
             if not isinstance(self._remaining[0].entry.facts, type(note.facts)):
                 self._diverge(f"turn {turn.name}: nothing is recorded of what was said")
             taken = self._remaining.pop(0)
-            self._comparer.compare_note(Breach.RECORDED, taken, note, turn.agent or WRITER)
+            self._comparer.compare_note(
+                record_comparison.Breach.RECORDED,
+                taken,
+                note,
+                turn.agent or record_comparison.WRITER,
+            )
             self._comparer.compare_parents(taken, ())
         self._check_verdict(VerdictFacts(1, Outcome.OK, Check.FORM, Next.ACCEPT))
 
@@ -330,35 +338,39 @@ class TurnAuditor:
             return
         self._check_step(verdict, _VERDICT, "")
         self._comparer.compare_parents(verdict, ())
-        self._comparer.compare_facts(Breach.COURSE, verdict, expected)
-        self._comparer.compare_bodies(Breach.COURSE, verdict, ())
+        self._comparer.compare_facts(record_comparison.Breach.COURSE, verdict, expected)
+        self._comparer.compare_bodies(record_comparison.Breach.COURSE, verdict, ())
         if verdict.entry.facts.next is not expected.next:
-            raise RecordDiverged
+            raise record_comparison.RecordDiverged
 
     def _diverge(self, detail: str) -> None:
         """Report the next entry as impossible under the protocol. Raises `RecordDiverged`."""
-        self._comparer.report_fault(Breach.COURSE, detail, self._remaining[0])
-        raise RecordDiverged
+        self._comparer.report_fault(record_comparison.Breach.COURSE, detail, self._remaining[0])
+        raise record_comparison.RecordDiverged
 
-    def _check_probe(self, probe: ToolProbe) -> None:
-        for number in range(1, MAX_CHECK_ATTEMPTS + 1):
+    def _check_probe(self, probe: steps.ToolProbe) -> None:
+        for number in range(1, schedule.MAX_CHECK_ATTEMPTS + 1):
             if self._has_stopped():
                 return
             facts = self._check_probe_call(probe, "check" if number == 1 else f"check/{number}")
             if facts is None:
                 return
-            if facts.why is not Why.LOST or number == MAX_CHECK_ATTEMPTS:
+            if facts.why is not Why.LOST or number == schedule.MAX_CHECK_ATTEMPTS:
                 self._check_probe_result(facts)
                 return
 
-    def _check_probe_call(self, probe: ToolProbe, step: str) -> OutcomeFacts | None:
+    def _check_probe_call(self, probe: steps.ToolProbe, step: str) -> OutcomeFacts | None:
         """Check one call of the tool and return its outcome, or None if there is none."""
         intent = self._take_next(IntentFacts)
         if intent is None:
             return None
         self._check_step(intent, step, "")
-        self._comparer.compare_facts(Breach.ASKED, intent, IntentFacts(probe.tool))
-        self._comparer.compare_bodies(Breach.ASKED, intent, [("arguments", probe.given)])
+        self._comparer.compare_facts(
+            record_comparison.Breach.ASKED, intent, IntentFacts(probe.tool)
+        )
+        self._comparer.compare_bodies(
+            record_comparison.Breach.ASKED, intent, [("arguments", probe.given)]
+        )
         self._comparer.compare_parents(intent, self._next_causes)
         self._next_causes = ()
         happened = self._take_next(OutcomeFacts)
@@ -370,12 +382,12 @@ class TurnAuditor:
         facts: OutcomeFacts = happened.entry.facts
         if facts.known:
             self._comparer.report_fault(
-                Breach.COURSE, f"{step}: it is looked at anew each time", happened
+                record_comparison.Breach.COURSE, f"{step}: it is looked at anew each time", happened
             )
         if facts.why is Why.LOST:
             lost = OutcomeFacts(Outcome.INDETERMINATE, Why.LOST)
-            self._comparer.compare_facts(Breach.COURSE, happened, lost)
-            self._comparer.compare_bodies(Breach.COURSE, happened, ())
+            self._comparer.compare_facts(record_comparison.Breach.COURSE, happened, lost)
+            self._comparer.compare_bodies(record_comparison.Breach.COURSE, happened, ())
         return facts
 
     def _check_probe_result(self, facts: OutcomeFacts) -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 from forum.deliberation.steps import TurnResult, TurnStatus
-from forum.ledger import Outcome, Position
-from forum.work import TURN_PREFIX, StopReason, TaskRun, TaskState
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Position
+from forum.work.kinds import TURN_PREFIX, StopReason
+from forum.work.run_fold import TaskRun, TaskState
 
 ReadBody = Callable[[Position, str], bytes]
 """Returns the beginning of a body, or b"" if the body is missing."""

@@ -7,41 +7,18 @@ the timer does the rest.
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from forum import errors
 from forum.engine.interruption import resume_run
-from forum.errors import ConcurrentUpdate, IdempotencyKeyUsed, NoSuchRun, RunAlreadyEnded
-from forum.ledger import (
-    MAIN_STRAND,
-    Attachment,
-    BudgetSliceCharge,
-    BytesContent,
-    Draft,
-    Effect,
-    IdempotencyRecord,
-    Ledger,
-    OpenBudgetAccount,
-    RunCloseFacts,
-    due_now,
-    read_strand_entries,
-    text_content,
-)
+from forum.ledger import ports
+from forum.ledger.body import BytesContent, text_content
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.log import Ledger, read_strand_entries
+from forum.ledger.strand import Attachment, Draft
 from forum.tlog import Checkpoint, Hash
-from forum.work import (
-    CONTROL,
-    AcceptedFacts,
-    CancelFacts,
-    ControlCloseFacts,
-    Plan,
-    PlanFacts,
-    Policy,
-    Role,
-    RouteFacts,
-    RunBudget,
-    read_plan,
-    read_policy,
-    single_task_plan,
-    write_plan,
-    write_policy,
-)
+from forum.work import kinds
+from forum.work.plan import Plan, RunBudget, read_plan, single_task_plan, write_plan
+from forum.work.policy import Policy, Role, read_policy, write_policy
 
 PLAN_STEP = "plan"
 """The step of a plan that was submitted with the request."""
@@ -51,7 +28,7 @@ PLAN_STEP = "plan"
 class RouteDecision:
     """The lane chosen for a request at acceptance, and the evidence for the choice."""
 
-    facts: RouteFacts
+    facts: kinds.RouteFacts
     evidence: bytes = b""
 
 
@@ -87,10 +64,10 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     run: str,
     order: RunRequest,
     actor: str,
-    origin: AcceptedFacts | None = None,
+    origin: kinds.AcceptedFacts | None = None,
     ticket: IdempotencyKey | None = None,
     *,
-    charges: tuple[BudgetSliceCharge, ...] = (),
+    charges: tuple[ports.BudgetSliceCharge, ...] = (),
 ) -> str:
     """Accept a request and return the id of its run, which will be driven even after a crash.
 
@@ -99,10 +76,12 @@ def accept_run(  # noqa: PLR0913  the last three have a default
     or `IdempotencyKeyUsed` raised if that was another request.  Raises `BudgetSliceExhausted` where
     a charge is refused.
     """
-    drafts = _opening_drafts(ledger, run, order, actor, origin or AcceptedFacts(), ticket, charges)
+    drafts = _opening_drafts(
+        ledger, run, order, actor, origin or kinds.AcceptedFacts(), ticket, charges
+    )
     try:
         ledger.open_run(run, actor, *drafts, new=True)
-    except IdempotencyKeyUsed as asked:
+    except errors.IdempotencyKeyUsed as asked:
         return _existing_run(ledger, asked, ticket)
     return run
 
@@ -115,21 +94,23 @@ async def accept_run_async(  # noqa: PLR0913  the last two have a default
     past: Checkpoint | None,
     ticket: IdempotencyKey | None = None,
     *,
-    charges: tuple[BudgetSliceCharge, ...] = (),
+    charges: tuple[ports.BudgetSliceCharge, ...] = (),
 ) -> str:
     """Accept a request like `accept_run`, without blocking the event loop.
 
     The caller passes the checkpoint that the run's opening names, so that the store is not read.
     """
-    drafts = _opening_drafts(ledger, run, order, actor, AcceptedFacts(), ticket, charges)
+    drafts = _opening_drafts(ledger, run, order, actor, kinds.AcceptedFacts(), ticket, charges)
     try:
         await ledger.open_new_run_async(run, actor, past, *drafts)
-    except IdempotencyKeyUsed as asked:
+    except errors.IdempotencyKeyUsed as asked:
         return _existing_run(ledger, asked, ticket)
     return run
 
 
-def _existing_run(ledger: Ledger, asked: IdempotencyKeyUsed, ticket: IdempotencyKey | None) -> str:
+def _existing_run(
+    ledger: Ledger, asked: errors.IdempotencyKeyUsed, ticket: IdempotencyKey | None
+) -> str:
     """Return the run that the key was used for; raise `asked` if that was another request."""
     if ticket is None or asked.digest != ticket.digest:
         raise asked
@@ -143,16 +124,16 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     run: str,
     order: RunRequest,
     actor: str,
-    origin: AcceptedFacts,
+    origin: kinds.AcceptedFacts,
     ticket: IdempotencyKey | None,
-    charges: tuple[BudgetSliceCharge, ...],
+    charges: tuple[ports.BudgetSliceCharge, ...],
 ) -> list[Draft]:
     """Return the drafts of a run's first commit.  Raises `BadPlan`."""
     # The check is of the masked request, because that is what the engine will read.
     order = _mask_request(ledger, order)
     order.policy.check(order.plan or _default_plan(order))
     budget = order.budget
-    facts = AcceptedFacts(
+    facts = kinds.AcceptedFacts(
         budget.usd,
         budget.tokens,
         budget.calls,
@@ -167,13 +148,13 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
     policy = Attachment("policy", BytesContent(write_policy(order.policy)), "application/json")
     # Effects are part of the commit: a crash leaves either no run, or one with an account and a
     # timer by which a worker finds it.
-    effects: tuple[Effect, ...] = (
-        OpenBudgetAccount(run, budget.cap),
-        due_now(run, MAIN_STRAND, ledger.now()),
+    effects: tuple[ports.Effect, ...] = (
+        ports.OpenBudgetAccount(run, budget.cap),
+        ports.due_now(run, MAIN_STRAND, ledger.now()),
         *charges,
     )
     if ticket is not None:
-        effects += (IdempotencyRecord(ticket.name, run, ticket.digest),)
+        effects += (ports.IdempotencyRecord(ticket.name, run, ticket.digest),)
     drafts = [Draft("accepted", actor, facts, (), (request, policy), effects)]
     if order.route is not None:
         evidence = Attachment("evidence", BytesContent(order.route.evidence), "application/json")
@@ -181,7 +162,7 @@ def _opening_drafts(  # noqa: PLR0913, PLR0917  all that the first commit of a r
         drafts.append(Draft("route", actor, order.route.facts, (), bodies))
     if order.plan is not None:
         plan = Attachment("plan", BytesContent(write_plan(order.plan)), "application/json")
-        drafts.append(Draft(PLAN_STEP, actor, PlanFacts(len(order.plan.tasks)), (), (plan,)))
+        drafts.append(Draft(PLAN_STEP, actor, kinds.PlanFacts(len(order.plan.tasks)), (), (plan,)))
     return drafts
 
 
@@ -213,28 +194,28 @@ def cancel_run(ledger: Ledger, run: str, actor: str) -> None:
 
     Does nothing if the run is cancelled already.  Raises `RunAlreadyEnded` if it has ended.
     """
-    control = ledger.open_strand_at_end(run, CONTROL)
+    control = ledger.open_strand_at_end(run, kinds.CONTROL)
     cause = _find_accepted_entry(ledger, run)
-    effects = (due_now(run, MAIN_STRAND, ledger.now()),)
-    draft = Draft("cancel", actor, CancelFacts(), (cause,), effects=effects)
+    effects = (ports.due_now(run, MAIN_STRAND, ledger.now()),)
+    draft = Draft("cancel", actor, kinds.CancelFacts(), (cause,), effects=effects)
     if control.length == 0:
-        with suppress(ConcurrentUpdate):
+        with suppress(errors.ConcurrentUpdate):
             control.append_exclusive(draft)
             # No driver would bring an interrupted run to its end.
             resume_run(ledger, run, actor)
             return
     # `control` is taken: by an earlier cancellation, or by the close of the run.
-    ends = (ledger.store.last_entry(run, strand) for strand in (CONTROL, MAIN_STRAND))
+    ends = (ledger.store.last_entry(run, strand) for strand in (kinds.CONTROL, MAIN_STRAND))
     if any(
-        isinstance(ledger.kinds.read(end).facts, ControlCloseFacts | RunCloseFacts)
+        isinstance(ledger.kinds.read(end).facts, kinds.ControlCloseFacts | RunCloseFacts)
         for end in ends
         if end
     ):
-        raise RunAlreadyEnded(run)
+        raise errors.RunAlreadyEnded(run)
 
 
 def _find_accepted_entry(ledger: Ledger, run: str) -> Hash:
     for leaf, entry in read_strand_entries(ledger, run, MAIN_STRAND):
-        if isinstance(entry.facts, AcceptedFacts):
+        if isinstance(entry.facts, kinds.AcceptedFacts):
             return leaf
-    raise NoSuchRun(run)
+    raise errors.NoSuchRun(run)

@@ -9,39 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from forum.engine.context import (
-    JoinedContent,
-    RunContext,
-    open_body,
-    read_body,
-    read_prefix,
-    read_request,
-)
+from forum.engine import context
 from forum.engine.ports import TaskHalted
 from forum.engine.structured_output import independence
 from forum.errors import BodyGone
-from forum.ledger import Content, Ledger, Outcome, text_content
+from forum.ledger.body import Content, text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
 from forum.tlog import Hash
-from forum.work import (
-    MAX_READ_BYTES,
-    MIN_COVERAGE,
-    Check,
-    CheckFacts,
-    Quotation,
-    Role,
-    Run,
-    StopFacts,
-    StopReason,
-    TaskState,
-    find_lost_facts,
-    is_long,
-    outcome_of_stop,
-    read_opinion,
-    read_parts,
-    read_revision,
-    task_of_role,
-    term_coverage,
-)
+from forum.work import answer_checks, role_prompts
+from forum.work.acceptance_criteria import Check
+from forum.work.judging import MAX_READ_BYTES
+from forum.work.kinds import CheckFacts, StopFacts, StopReason
+from forum.work.policy import Role
+from forum.work.prompt import Quotation
+from forum.work.run_fold import Run, TaskState, outcome_of_stop
 
 INTENT, DELIVERY = "intent", "delivery"
 _DECISIVE = frozenset({Check.MODEL, Check.COMMAND})
@@ -88,7 +70,7 @@ class Conclusion:
 class AnswerAssembler:
     """Derives the next role needed for the answer, or the answer, from the state of a run."""
 
-    def __init__(self, ledger: Ledger, case: RunContext, state: Run) -> None:
+    def __init__(self, ledger: Ledger, case: context.RunContext, state: Run) -> None:
         self._ledger, self._case, self._state = ledger, case, state
         self._roles = case.policy.roles
 
@@ -125,7 +107,7 @@ class AnswerAssembler:
             if call is None or call.reply_at is None or call.replied is None:
                 continue
             try:
-                content = open_body(self._ledger, call.reply_at, "output")
+                content = context.open_body(self._ledger, call.reply_at, "output")
             except BodyGone:
                 continue  # erased meanwhile: the run ends without this result
             model = call.replied.model or call.called.model
@@ -136,14 +118,14 @@ class AnswerAssembler:
         """Return the request as a quotation, cut to the policy's input limit."""
         whole = b""
         with suppress(BodyGone):
-            whole = read_request(self._ledger, self._case.run)
+            whole = context.read_request(self._ledger, self._case.run)
         return Quotation("the request", whole[: self._case.policy.input_bytes], len(whole))
 
     def quoted_results(self) -> list[Quotation]:
         """Return the results as quotations, each cut to the policy's input limit."""
         limit, found = self._case.policy.input_bytes, []
         for result in self.results():
-            head = read_prefix(result.content.chunks(), limit)
+            head = context.read_prefix(result.content.chunks(), limit)
             found.append(Quotation(f"task {result.task}", head, result.content.size))
         return found
 
@@ -163,7 +145,7 @@ class AnswerAssembler:
         rounds = (1, 2) if self._needs_synthesis(results) else (1,)
         for number in rounds:
             if self._needs_synthesis(results):
-                task = task_of_role(Role.SYNTHESIZER, number)
+                task = role_prompts.task_of_role(Role.SYNTHESIZER, number)
                 yield RoleNeed(task, missing=missing)
                 said = self._role_output(task)
                 if said is None and missing:
@@ -173,7 +155,7 @@ class AnswerAssembler:
                     return Conclusion(Outcome.FAILED, content, causes, [], stopped)
                 # Allow the names of all tasks: a result that the answer quotes may have been erased
                 # since, and is missing from `results` then.
-                answer = read_parts(said, [task.id for task in self._case.plan.tasks])
+                answer = role_prompts.read_parts(said, [task.id for task in self._case.plan.tasks])
                 draft = _AnswerDraft(
                     text_content(answer), answer, [self._last_entry(task)], self._model(task)
                 )
@@ -200,15 +182,15 @@ class AnswerAssembler:
         if Role.INTENT not in self._roles:
             return None, ""
         request = self.request().text.decode(errors="replace")
-        if term_coverage(request, draft.words) >= MIN_COVERAGE:
+        if answer_checks.term_coverage(request, draft.words) >= answer_checks.MIN_COVERAGE:
             return CheckFacts(INTENT, Outcome.OK, Check.COVERAGE), ""
-        task, judge = task_of_role(Role.INTENT, number), self._roles[Role.INTENT]
+        task, judge = role_prompts.task_of_role(Role.INTENT, number), self._roles[Role.INTENT]
         yield RoleNeed(task, draft.words)
         said = self._role_output(task)
         if said is None:
             unjudged = CheckFacts(INTENT, Outcome.INDETERMINATE, Check.MODEL, "unjudged", judge)
             return unjudged, ""
-        opinion = read_opinion(said)
+        opinion = role_prompts.read_opinion(said)
         outcome = Outcome.OK if opinion.passed else Outcome.FAILED
         reason = "" if opinion.passed else "not-answered"
         who = independence(self._model(task), draft.models)
@@ -221,17 +203,17 @@ class AnswerAssembler:
         """Return a shortened answer, or the draft if that is not shorter or has lost facts."""
         # The reviser sees at most `input_bytes`, and must not shorten an answer it sees in part.
         whole = draft.content.size <= self._case.policy.input_bytes
-        if Role.REVISER not in self._roles or not whole or not is_long(draft.words):
+        if Role.REVISER not in self._roles or not whole or not answer_checks.is_long(draft.words):
             return draft
-        task, judge = task_of_role(Role.REVISER), self._roles[Role.REVISER]
+        task, judge = role_prompts.task_of_role(Role.REVISER), self._roles[Role.REVISER]
         yield RoleNeed(task, draft.words)
         said = self._role_output(task)
         if said is None:
             checks.append((CheckFacts(DELIVERY, Outcome.FAILED, Check.FORM, "unusable", judge), ""))
             return draft
-        shorter = read_revision(said)
+        shorter = role_prompts.read_revision(said)
         request = self.request().text.decode(errors="replace")
-        lost = find_lost_facts(request, draft.words, shorter)
+        lost = answer_checks.find_lost_facts(request, draft.words, shorter)
         if lost or len(shorter) >= len(draft.words):
             reason, detail = "lost" if lost else "longer", ", ".join(lost)[:2000]
             checks.append((CheckFacts(DELIVERY, Outcome.FAILED, Check.KEPT, reason, judge), detail))
@@ -261,7 +243,7 @@ class AnswerAssembler:
         if call is None or call.reply_at is None:
             return None
         with suppress(BodyGone):  # erased meanwhile: treat the role as failed
-            return read_body(self._ledger, call.reply_at, "output", MAX_READ_BYTES)
+            return context.read_body(self._ledger, call.reply_at, "output", MAX_READ_BYTES)
         return None
 
     def _model(self, task: str) -> str:
@@ -294,7 +276,7 @@ class _AnswerDraft:
         """The answer as text, cut to `MAX_READ_BYTES`."""
         if self.text is not None:
             return self.text
-        return read_prefix(self.content.chunks(), MAX_READ_BYTES).decode(errors="replace")
+        return context.read_prefix(self.content.chunks(), MAX_READ_BYTES).decode(errors="replace")
 
 
 def _concatenate_results(results: list[TaskResult]) -> Content:
@@ -303,6 +285,6 @@ def _concatenate_results(results: list[TaskResult]) -> Content:
         return results[0].content
     heads = [f"{_PART_SEPARATOR if n else ''}## {one.task}\n\n" for n, one in enumerate(results)]
     together = zip(heads, results, strict=True)
-    return JoinedContent(
+    return context.JoinedContent(
         tuple(c for head, one in together for c in (text_content(head), one.content))
     )

@@ -13,24 +13,18 @@ from forum.engine.accept import RunRequest, accept_run
 from forum.engine.context import RunContext, open_body, read_run
 from forum.engine.ports import EMPTY_CONTENT, NO_COST, CallReply
 from forum.errors import BodyGone
-from forum.ledger import NO_LIMIT, Amount, BudgetAccount, BytesContent, Content, Ledger, Outcome
-from forum.work import (
-    AcceptedFacts,
-    DelegationFacts,
-    Plan,
-    Policy,
-    Run,
-    RunBudget,
-    StopReason,
-    Task,
-    Why,
-    inner_stop_reason,
-    stop_reason,
-)
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import NO_LIMIT, Amount, BudgetAccount
+from forum.work import kinds
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import Policy
+from forum.work.run_fold import Run, inner_stop_reason, stop_reason
 
-_WHYS: dict[StopReason | None, Why] = {
-    StopReason.DEADLINE: Why.DEADLINE,
-    StopReason.CANCELLED: Why.CANCELLED,
+_WHYS: dict[kinds.StopReason | None, kinds.Why] = {
+    kinds.StopReason.DEADLINE: kinds.Why.DEADLINE,
+    kinds.StopReason.CANCELLED: kinds.Why.CANCELLED,
 }
 CHILD_RUN = "run"
 """The agent and model name in the recorded call of a child run, and the actor that accepts it."""
@@ -38,7 +32,7 @@ CHILD_RUN = "run"
 
 def allot_budget(
     run: str, task: Task, account: BudgetAccount | None, sharers: int
-) -> DelegationFacts:
+) -> kinds.DelegationFacts:
     """Return the id and the allotment of the child run of a task.
 
     A task without a budget of its own gets an equal share of what is left in the parent's account,
@@ -49,20 +43,20 @@ def allot_budget(
         wish if whole == NO_LIMIT else _share_of(wish, max(0, whole - spent), sharers)
         for wish, whole, spent in zip(task.budget.cap, cap, used, strict=True)
     )
-    return DelegationFacts(_child_run_id(run, task.id), *members)
+    return kinds.DelegationFacts(_child_run_id(run, task.id), *members)
 
 
 def _share_of(wish: int, left: int, sharers: int) -> int:
     return min(wish, left) if wish != NO_LIMIT else left // max(1, sharers)
 
 
-def reservation_of(delegated: DelegationFacts) -> Amount:
+def reservation_of(delegated: kinds.DelegationFacts) -> Amount:
     """Return the amount that the parent reserves; an unlimited member is charged when settled."""
     return Amount(*(0 if most == NO_LIMIT else most for most in delegated.allotment))
 
 
 def start_child_run(
-    ledger: Ledger, case: RunContext, task: Task, delegated: DelegationFacts, prompt: str
+    ledger: Ledger, case: RunContext, task: Task, delegated: kinds.DelegationFacts, prompt: str
 ) -> None:
     """Accept the child run that carries out a task's plan or panel, unless it exists already."""
     if ledger.store.strands(delegated.run):
@@ -74,12 +68,12 @@ def start_child_run(
     budget = RunBudget(
         *delegated.allotment, min(left, task.budget.milliseconds), case.accepted.depth - 1
     )
-    origin = AcceptedFacts(parent_run=case.run, parent_task=task.id)
+    origin = kinds.AcceptedFacts(parent_run=case.run, parent_task=task.id)
     order = RunRequest(prompt, plan, _child_policy(case.policy, task, prompt), budget)
     accept_run(ledger, delegated.run, order, CHILD_RUN, origin)
 
 
-def read_child_reply(ledger: Ledger, delegated: DelegationFacts) -> CallReply | None:
+def read_child_reply(ledger: Ledger, delegated: kinds.DelegationFacts) -> CallReply | None:
     """Return the answer of a child run as a reply, or None while it has not ended."""
     state = read_run(ledger, delegated.run)
     if state.outcome is None:
@@ -88,7 +82,7 @@ def read_child_reply(ledger: Ledger, delegated: DelegationFacts) -> CallReply | 
     output = open_body(ledger, state.answer_at, "answer") if state.answer_at else EMPTY_CONTENT
     # The parent's client must learn that a cap was reached, however deeply runs are nested.
     reason = None if state.outcome is Outcome.OK else stop_reason(state)
-    why = Why.NONE if state.outcome is Outcome.OK else _WHYS.get(reason, Why.ERROR)
+    why = kinds.Why.NONE if state.outcome is Outcome.OK else _WHYS.get(reason, kinds.Why.ERROR)
     return CallReply(
         state.outcome,
         output,

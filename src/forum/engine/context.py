@@ -7,34 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from forum.errors import BodyGone, NoSuchEntry
-from forum.ledger import (
-    MAIN_STRAND,
-    MAX_PARENTS,
-    BytesContent,
-    Content,
-    Draft,
-    Facts,
-    JoinFacts,
-    Ledger,
-    Position,
-    RecordedEntry,
-    StoredBody,
-    Strand,
-    read_strand_entries,
-    stored_body,
-)
+from forum.ledger.body import BytesContent, Content, StoredBody
+from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS, Facts
+from forum.ledger.kinds import JoinFacts
+from forum.ledger.log import Ledger, read_strand_entries, stored_body
+from forum.ledger.ports import Position
+from forum.ledger.strand import Draft, RecordedEntry, Strand
 from forum.tlog import Hash
-from forum.work import (
-    AcceptedFacts,
-    Plan,
-    PlanFacts,
-    Policy,
-    RouteFacts,
-    Run,
-    fold,
-    read_plan,
-    read_policy,
-)
+from forum.work.kinds import AcceptedFacts, PlanFacts, RouteFacts
+from forum.work.plan import Plan, read_plan
+from forum.work.policy import Policy, read_policy
+from forum.work.run_fold import Run, fold
 
 ENGINE = "engine"
 """The actor of entries that the engine itself writes."""

@@ -12,17 +12,9 @@ from threading import Lock
 from typing import NoReturn
 
 from forum.config import WorkerCapacity
-from forum.engine.context import (
-    RunContext,
-    RunInput,
-    fold_new_entries,
-    read_last_facts,
-    read_run_context,
-    read_run_input,
-)
+from forum.engine import context, ports
 from forum.engine.local_runner import LocalRunner
 from forum.engine.model_calls import Services
-from forum.engine.ports import DeltaSink, ModelFactory, ReplySource, Runner, ToolFactory
 from forum.engine.recorded_runs import ForkSource
 from forum.engine.role_driver import RoleDriver
 from forum.engine.run_driver import RunDriver
@@ -32,17 +24,12 @@ from forum.engine.signals import CancelToken, RunSignals
 from forum.engine.task_driver import TaskDriver
 from forum.engine.worker_slots import WorkerSlot
 from forum.errors import ConcurrentUpdate
-from forum.ledger import MAIN_STRAND, Facts, Ledger, Timer, TimerClaim, due_now_limit
-from forum.work import (
-    CONTROL,
-    ROLE_PREFIX,
-    TURN_PREFIX,
-    GateRule,
-    InterruptionFacts,
-    ResumptionFacts,
-    Run,
-    StopFacts,
-)
+from forum.ledger.entry import MAIN_STRAND, Facts
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Timer, TimerClaim, due_now_limit
+from forum.work import kinds
+from forum.work.gate_rules import GateRule
+from forum.work.run_fold import Run
 
 _MAX_CACHED_CONTEXTS = 1000
 """The number of run contexts kept in memory; the oldest is dropped first and read again."""
@@ -65,12 +52,12 @@ class Engine:
     def __init__(  # noqa: PLR0913  what it works with, and the operator's rules
         self,
         ledger: Ledger,
-        models: ModelFactory,
-        tools: ToolFactory,
-        prior: Callable[[RunInput], ReplySource | None] | None = None,
+        models: ports.ModelFactory,
+        tools: ports.ToolFactory,
+        prior: Callable[[context.RunInput], ports.ReplySource | None] | None = None,
         *,
         unhurried: bool = True,
-        whispers: DeltaSink | None = None,
+        whispers: ports.DeltaSink | None = None,
         gate_rules: tuple[GateRule, ...] = (),
         budgets: SharedBudgets | None = None,
     ) -> None:
@@ -86,7 +73,7 @@ class Engine:
             budgets=budgets,
         )
         self._signals, self._pending_turns = RunSignals(), TurnRegistry()
-        self._contexts: OrderedDict[str, RunContext] = OrderedDict()
+        self._contexts: OrderedDict[str, context.RunContext] = OrderedDict()
         self._lock = Lock()
         self.limit_tasks(WorkerCapacity().tasks)
         self._is_draining, self._active_tasks = False, 0
@@ -96,14 +83,14 @@ class Engine:
         # Tasks that already wait would keep the old semaphore.
         self._slots = asyncio.Semaphore(most)
 
-    def _fork_source(self, intake: RunInput) -> ReplySource | None:
+    def _fork_source(self, intake: context.RunInput) -> ports.ReplySource | None:
         """Return the replies that a fork reuses, or None if the run is not a fork."""
         origin = intake.accepted
         if not origin.fork_run:
             return None
         return ForkSource(self._ledger, origin.fork_run, origin.fork_index)
 
-    async def drive_run(self, run: str, runner: Runner) -> None:
+    async def drive_run(self, run: str, runner: ports.Runner) -> None:
         """Drive a run until it has ended or waits for a decision, a child run or its deadline."""
         missed = True
         while missed:
@@ -134,7 +121,9 @@ class Engine:
         with self._signals.register_task(run, self._slots) as stop:
             # A queued task of an interrupted run does nothing: after the resumption, the driver of
             # the run starts it again.
-            if isinstance(await asyncio.to_thread(self._check_for_stop, run), InterruptionFacts):
+            if isinstance(
+                await asyncio.to_thread(self._check_for_stop, run), kinds.InterruptionFacts
+            ):
                 return False
             left = False
             async with self._hold_slot(stop.slot):
@@ -171,10 +160,10 @@ class Engine:
         self, run: str, task: str, stop: CancelToken
     ) -> TaskDriver | RoleDriver | TurnDriver:
         """Return the driver for a task, a role or a turn, chosen by the prefix of its name."""
-        if task.startswith(TURN_PREFIX):
+        if task.startswith(kinds.TURN_PREFIX):
             return TurnDriver(self._services, self._pending_turns.find(run, task), task, stop)
-        if task.startswith(ROLE_PREFIX):
-            return RoleDriver(self._services, read_run_input(self._ledger, run), task, stop)
+        if task.startswith(kinds.ROLE_PREFIX):
+            return RoleDriver(self._services, context.read_run_input(self._ledger, run), task, stop)
         return TaskDriver(self._services, self._run_context(run), task, stop)
 
     @property
@@ -207,14 +196,14 @@ class Engine:
         Nothing new is started for an interrupted run.  Its calls and effects under way are finished
         and recorded: they are paid for, and need not be made again.
         """
-        last = read_last_facts(self._ledger, run)
-        if self._ledger.store.last_entry(run, CONTROL) is not None:
+        last = context.read_last_facts(self._ledger, run)
+        if self._ledger.store.last_entry(run, kinds.CONTROL) is not None:
             # The first entry of `control` asks for an end or closes the run: abort open calls too.
             self._signals.stop_run(run, cut=True)
-        elif isinstance(last, InterruptionFacts):
+        elif isinstance(last, kinds.InterruptionFacts):
             self._signals.interrupt(run)
-        elif isinstance(last, StopFacts) or (
-            isinstance(last, ResumptionFacts) and self._is_stopped(run)
+        elif isinstance(last, kinds.StopFacts) or (
+            isinstance(last, kinds.ResumptionFacts) and self._is_stopped(run)
         ):
             self._signals.stop_run(run, cut=False)
         return last
@@ -224,14 +213,14 @@ class Engine:
 
         Its last entry is the resumption then, so the stop is found only by folding `main`.
         """
-        return fold_new_entries(self._ledger, run, Run(), [MAIN_STRAND]).stopped is not None
+        return context.fold_new_entries(self._ledger, run, Run(), [MAIN_STRAND]).stopped is not None
 
-    def _run_context(self, run: str) -> RunContext:
+    def _run_context(self, run: str) -> context.RunContext:
         """Return the context of a run, cached: no task starts before the plan is final."""
         with self._lock:
             known = self._contexts.get(run)
         if known is None:
-            known = read_run_context(self._ledger, run)
+            known = context.read_run_context(self._ledger, run)
             with self._lock:
                 # Two threads may both have read the context: both read the same entries.
                 self._contexts[run] = known
@@ -239,7 +228,7 @@ class Engine:
                     self._contexts.popitem(last=False)
         return known
 
-    async def dispatch_due_runs(self, runner: Runner) -> bool:
+    async def dispatch_due_runs(self, runner: ports.Runner) -> bool:
         """Dispatch one batch of due timers, and return whether more may be due."""
         claimed = await asyncio.to_thread(self.claim_due)
         await self.dispatch_timers(claimed, runner)
@@ -263,7 +252,7 @@ class Engine:
         )
         return self._ledger.store.claim_due_timers(claim)
 
-    async def dispatch_timers(self, claimed: Sequence[Timer], runner: Runner) -> None:
+    async def dispatch_timers(self, claimed: Sequence[Timer], runner: ports.Runner) -> None:
         """Notify the drivers of runs driven here, and hand all other runs to the runner.
 
         The runner ignores a run that is already being driven elsewhere.

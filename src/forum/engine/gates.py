@@ -10,37 +10,19 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forum.engine.context import ENGINE, read_body, read_last_facts, read_run_context
-from forum.errors import ConcurrentUpdate, GateAlreadyDecided, GateChanged, Malformed, NoSuchGate
-from forum.ledger import (
-    MAIN_STRAND,
-    Attachment,
-    BytesContent,
-    Draft,
-    Ledger,
-    Strand,
-    Timer,
-    due_now,
-    read_strand_entries,
-)
+from forum import errors
+from forum.engine import context
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.log import Ledger, read_strand_entries
+from forum.ledger.ports import Timer, due_now
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
-from forum.work import (
-    IDENTITY,
-    Answer,
-    Decider,
-    Gate,
-    GateDecision,
-    GateDecisionFacts,
-    GateEditFacts,
-    GateOpenFacts,
-    GateRule,
-    InterruptionFacts,
-    Policy,
-    fold,
-    gate_strand,
-    read_new_plan,
-    single_task_plan,
-)
+from forum.work import kinds
+from forum.work.gate_rules import GateRule
+from forum.work.plan import read_new_plan, single_task_plan
+from forum.work.policy import Answer, Policy
+from forum.work.run_fold import Gate, fold
 
 _DEADLINE_MARGIN_US = 10_000
 """Microseconds within which an entry is expected to be committed after its draft was made."""
@@ -66,10 +48,10 @@ def with_operator_rules(policy: Policy, rules: Iterable[GateRule]) -> Policy:
 
 def find_gate(ledger: Ledger, run: str, subject: str) -> Gate:
     """Return the state of a gate.  Raises `NoSuchGate`."""
-    strand = gate_strand(subject)
+    strand = kinds.gate_strand(subject)
     gate = fold(read_strand_entries(ledger, run, strand)).gates.get(strand)
     if gate is None:
-        raise NoSuchGate(run, subject)
+        raise errors.NoSuchGate(run, subject)
     return gate
 
 
@@ -82,10 +64,10 @@ async def pass_gate(
     *causes: Hash,
 ) -> Decision | None:
     """Return the decision at a gate, or None while it is pending.  Open the gate if it is new."""
-    strand = await asyncio.to_thread(ledger.open_strand_at_end, run, gate_strand(subject))
+    strand = await asyncio.to_thread(ledger.open_strand_at_end, run, kinds.gate_strand(subject))
     if strand.length == 0:
         now = ledger.now()
-        facts = GateOpenFacts(subject, policy.gate_milliseconds, policy.gate_default)
+        facts = kinds.GateOpenFacts(subject, policy.gate_milliseconds, policy.gate_default)
         body = Attachment("shown", BytesContent(shown), "application/octet-stream")
         alarms = (
             # The deadline counts from the entry's own time, slightly after `now`.  A timer that is
@@ -93,7 +75,9 @@ async def pass_gate(
             Timer(run, strand.name, now + 1000 * policy.gate_milliseconds + _DEADLINE_MARGIN_US),
             due_now(run, MAIN_STRAND, now),
         )
-        await strand.append_exclusive_async(Draft("open", ENGINE, facts, causes, (body,), alarms))
+        await strand.append_exclusive_async(
+            Draft("open", context.ENGINE, facts, causes, (body,), alarms)
+        )
         return None
     return await asyncio.to_thread(_read_decision, ledger, run, subject)
 
@@ -102,7 +86,7 @@ def _read_decision(ledger: Ledger, run: str, subject: str) -> Decision | None:
     gate = find_gate(ledger, run, subject)
     if gate.decided is None:
         return None
-    shown = read_body(ledger, gate.shown_at, "shown")
+    shown = context.read_body(ledger, gate.shown_at, "shown")
     return Decision(gate.decided.answer, shown, gate.entry)
 
 
@@ -110,7 +94,7 @@ def decide_gate(
     ledger: Ledger,
     run: str,
     subject: str,
-    decided: GateDecision,
+    decided: kinds.GateDecision,
     actor: str,
     identity: bytes | None = None,
 ) -> None:
@@ -119,14 +103,16 @@ def decide_gate(
     Raises `GateAlreadyDecided`, or `GateChanged` if the content has another digest.  A decision by
     a person is refused after the gate's deadline: the default is recorded first.
     """
-    if decided.by not in (Decider.DEADLINE, Decider.END):
+    if decided.by not in (kinds.Decider.DEADLINE, kinds.Decider.END):
         expire_gate(ledger, run, find_gate(ledger, run, subject))
     strand = _open_undecided_gate(ledger, run, subject, decided.digest)
     effects = [Timer(run, strand.name, None)]
     # An interrupted run has no timers; its resumption sets them.
-    if not isinstance(read_last_facts(ledger, run), InterruptionFacts):
+    if not isinstance(context.read_last_facts(ledger, run), kinds.InterruptionFacts):
         effects.append(due_now(run, MAIN_STRAND, ledger.now()))
-    bodies = [Attachment(IDENTITY, BytesContent(identity), "application/json")] if identity else []
+    bodies = (
+        [Attachment(kinds.IDENTITY, BytesContent(identity), "application/json")] if identity else []
+    )
     draft = Draft("decision", actor, decided, bodies=tuple(bodies), effects=tuple(effects))
     _append_to_gate(ledger, strand, subject, decided.digest, draft)
 
@@ -142,7 +128,7 @@ def edit_gate(ledger: Ledger, run: str, subject: str, digest: str, shown: bytes,
     shown = b"".join(ledger.mask.mask_content(BytesContent(shown)).chunks())
     _check_edit(ledger, run, subject, shown)
     body = Attachment("shown", BytesContent(shown), "application/octet-stream")
-    draft = Draft(f"edit/{strand.length}", actor, GateEditFacts(digest), bodies=(body,))
+    draft = Draft(f"edit/{strand.length}", actor, kinds.GateEditFacts(digest), bodies=(body,))
     _append_to_gate(ledger, strand, subject, digest, draft)
     return find_gate(ledger, run, subject).digest
 
@@ -151,15 +137,17 @@ def expire_gate(ledger: Ledger, run: str, gate: Gate) -> None:
     """Decide a gate by its default if its deadline has passed by the clock of the database."""
     if gate.decided is not None or ledger.store.now() < gate.deadline:
         return
-    decided = GateDecisionFacts(gate.opened.default, gate.digest, Decider.DEADLINE)
-    with suppress(GateAlreadyDecided, GateChanged):  # another decision or an edit came first
-        decide_gate(ledger, run, gate.opened.subject, decided, ENGINE)
+    decided = kinds.GateDecisionFacts(gate.opened.default, gate.digest, kinds.Decider.DEADLINE)
+    with suppress(
+        errors.GateAlreadyDecided, errors.GateChanged
+    ):  # another decision or an edit came first
+        decide_gate(ledger, run, gate.opened.subject, decided, context.ENGINE)
 
 
 def _open_undecided_gate(ledger: Ledger, run: str, subject: str, digest: str) -> Strand:
     # Open the end before reading the gate: an entry that is recorded after this takes our position,
     # and the append is refused.
-    strand = ledger.open_strand_at_end(run, gate_strand(subject))
+    strand = ledger.open_strand_at_end(run, kinds.gate_strand(subject))
     _check_undecided(find_gate(ledger, run, subject), run, digest)
     return strand
 
@@ -167,26 +155,28 @@ def _open_undecided_gate(ledger: Ledger, run: str, subject: str, digest: str) ->
 def _check_undecided(gate: Gate, run: str, digest: str) -> None:
     subject = gate.opened.subject
     if gate.decided is not None:
-        raise GateAlreadyDecided(run, subject, gate.decided.answer.value, gate.decided.by.value)
+        raise errors.GateAlreadyDecided(
+            run, subject, gate.decided.answer.value, gate.decided.by.value
+        )
     if gate.digest != digest:
-        raise GateChanged(run, subject, gate.digest)
+        raise errors.GateChanged(run, subject, gate.digest)
 
 
 def _check_edit(ledger: Ledger, run: str, subject: str, shown: bytes) -> None:
     """Raise `BadPlan` or `Malformed` for content that could not be carried out once approved."""
     if subject == "plan":
-        read_run_context(ledger, run).policy.check(read_new_plan(shown))
+        context.read_run_context(ledger, run).policy.check(read_new_plan(shown))
     elif subject.startswith("use/"):
-        raise Malformed(
+        raise errors.Malformed(
             "edit", "the arguments of a tool cannot be edited; reject them, and the agent is told"
         )
     elif not subject.startswith("task/"):
-        raise Malformed("edit", "what was done, or not done, cannot be edited")
+        raise errors.Malformed("edit", "what was done, or not done, cannot be edited")
     else:
         try:
             single_task_plan(shown.decode())
         except UnicodeDecodeError as error:
-            raise Malformed("instruction", str(error)) from None
+            raise errors.Malformed("instruction", str(error)) from None
 
 
 def _append_to_gate(
@@ -194,7 +184,7 @@ def _append_to_gate(
 ) -> None:
     try:
         strand.append_exclusive(draft)
-    except ConcurrentUpdate:
+    except errors.ConcurrentUpdate:
         # Report what the other writer did, if that explains the conflict.
         _check_undecided(find_gate(ledger, strand.run, subject), strand.run, digest)
         raise

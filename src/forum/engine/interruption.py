@@ -9,8 +9,12 @@ from contextlib import suppress
 
 from forum.engine.context import ENGINE, read_last_facts, read_run
 from forum.errors import ConcurrentUpdate, NoSuchRun, RunAlreadyEnded
-from forum.ledger import MAIN_STRAND, Draft, Effect, InterruptedRun, Ledger, Timer, due_now
-from forum.work import InterruptionFacts, ResumptionFacts, Run
+from forum.ledger import ports
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.log import Ledger
+from forum.ledger.strand import Draft
+from forum.work.kinds import InterruptionFacts, ResumptionFacts
+from forum.work.run_fold import Run
 
 
 def interrupt_run(ledger: Ledger, run: str, actor: str) -> bool:
@@ -28,10 +32,10 @@ def interrupt_run(ledger: Ledger, run: str, actor: str) -> bool:
             return False
         if not state.interrupted:
             step = f"interrupt/{state.interruptions + 1}"
-            timers = [Timer(run, gate.strand, None) for gate in state.open_gates]
-            effects: list[Effect] = [Timer(run, MAIN_STRAND, None), *timers]
+            timers = [ports.Timer(run, gate.strand, None) for gate in state.open_gates]
+            effects: list[ports.Effect] = [ports.Timer(run, MAIN_STRAND, None), *timers]
             if _is_outermost(state):
-                effects.append(InterruptedRun(run, listed=True))
+                effects.append(ports.InterruptedRun(run, listed=True))
             try:
                 main.append_exclusive(
                     Draft(step, actor, InterruptionFacts(), effects=tuple(effects))
@@ -64,10 +68,10 @@ def resume_run(ledger: Ledger, run: str, actor: str) -> bool:
         for child in _open_children(ledger, state):
             with suppress(RunAlreadyEnded):
                 resume_run(ledger, child, actor)
-        timers = [Timer(run, gate.strand, gate.deadline) for gate in state.open_gates]
-        effects: list[Effect] = [due_now(run, MAIN_STRAND, ledger.now()), *timers]
+        timers = [ports.Timer(run, gate.strand, gate.deadline) for gate in state.open_gates]
+        effects: list[ports.Effect] = [ports.due_now(run, MAIN_STRAND, ledger.now()), *timers]
         if _is_outermost(state):
-            effects.append(InterruptedRun(run, listed=False))
+            effects.append(ports.InterruptedRun(run, listed=False))
         step = f"resume/{state.interruptions}"
         # If another resumption was first, the next round finds the run no longer interrupted.
         with suppress(ConcurrentUpdate):

@@ -14,87 +14,38 @@ from typing import Any
 
 import msgspec
 
+from forum import errors
+from forum.engine import context, ports
 from forum.engine.child_runs import CHILD_RUN
-from forum.engine.context import (
-    ENGINE,
-    RunContext,
-    RunInput,
-    position_of,
-    read_body,
-    read_prefix,
-    read_run,
-    submitter_of,
-)
 from forum.engine.gates import with_operator_rules
-from forum.engine.ports import (
-    MAX_TOOL_CALLS,
-    CallReply,
-    DeltaSink,
-    Model,
-    ModelCall,
-    ModelFactory,
-    RecordedReply,
-    ReplySource,
-    TaskHalted,
-    ToolFactory,
-    ToolOffer,
-)
 from forum.engine.shared_budgets import SharedBudgets, settle_charges
 from forum.engine.signals import CancelToken
 from forum.engine.streaming import stream_reply
-from forum.errors import (
-    BacklogFull,
-    BodyGone,
-    BudgetExceeded,
-    CapReached,
-    ConcurrentUpdate,
-    ForumError,
-    Malformed,
-    StoreFailed,
-)
-from forum.ledger import (
-    MAIN_STRAND,
+from forum.ledger import strand
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import MAIN_STRAND, Facts
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import (
     NO_LIMIT,
     UNLIMITED,
     Amount,
-    Attachment,
     BudgetCharge,
     BudgetSliceCharge,
-    BytesContent,
-    Draft,
     Effect,
-    Facts,
-    Ledger,
-    Outcome,
-    RecordedEntry,
     Spend,
-    Strand,
     Timer,
     due_now,
 )
 from forum.tlog import Hash
-from forum.work import (
-    MAX_LOST_CALLS,
-    MAX_READ_BYTES,
-    MAX_THROTTLED_CALLS,
-    CallFacts,
-    GateRule,
-    Limit,
-    Prompt,
-    Quotation,
-    ReplyFacts,
-    ReplyOrigin,
-    SkipFacts,
-    StopFacts,
-    StopReason,
-    ToolCall,
-    Why,
-    find_loop,
-    fold,
-    limit_name,
-    sanitize_name,
-    task_strand,
-)
+from forum.work import kinds
+from forum.work.gate_rules import GateRule
+from forum.work.judging import MAX_READ_BYTES
+from forum.work.policy import ToolCall
+from forum.work.prompt import Prompt, Quotation
+from forum.work.run_fold import fold
+from forum.work.schedule import MAX_LOST_CALLS, MAX_THROTTLED_CALLS, find_loop
+from forum.work.shared_caps import Limit, limit_name
 
 _RETRY_DELAY_S = 0.5
 _CANCEL_GRACE_S = 0.3
@@ -116,13 +67,13 @@ class Services:
     """The ledger, the factories and the operator's settings that task drivers share."""
 
     ledger: Ledger
-    models: ModelFactory
-    tools: ToolFactory
-    prior: Callable[[RunInput], "ReplySource | None"]
+    models: ports.ModelFactory
+    tools: ports.ToolFactory
+    prior: Callable[[context.RunInput], "ports.ReplySource | None"]
     """Returns the recorded replies that a fork or a replay reuses, or None."""
     unhurried: bool = True
     """Whether pauses and deadlines take real time; a replay ignores both."""
-    whispers: DeltaSink | None = None
+    whispers: ports.DeltaSink | None = None
     """Receives the output of calls while it is produced."""
     gate_rules: tuple[GateRule, ...] = ()
     """The operator's current approval rules; they apply in addition to a run's own policy."""
@@ -145,7 +96,7 @@ class CallSpec:
     """
     role: str = ""
     schema: bytes = b""
-    offers: tuple[ToolOffer, ...] = ()
+    offers: tuple[ports.ToolOffer, ...] = ()
     allowance: Amount = UNLIMITED
     """The limit for all calls of the task; once it is exceeded, no call is retried."""
 
@@ -157,13 +108,13 @@ class CallResult:
     agent: str
     model: str
     """The model that answered, or the one that was asked if the reply does not name it."""
-    replied: ReplyFacts
+    replied: kinds.ReplyFacts
     output: bytes
     """The output, cut to `MAX_READ_BYTES`."""
     size: int
     """The size of the whole output in bytes."""
     uses: tuple[ToolCall, ...]
-    unrecorded: tuple[Draft, ...] = ()
+    unrecorded: tuple[strand.Draft, ...] = ()
     """The drafts that record the reply; empty if it is recorded."""
 
     def quote_output(self, most: int) -> Quotation:
@@ -200,11 +151,15 @@ class StepNames:
 class ModelCaller:
     """Makes the model calls of one task, role or turn, and is the writer of its strand."""
 
-    def __init__(self, world: Services, intake: RunInput, task: str, stop: CancelToken) -> None:
+    def __init__(
+        self, world: Services, intake: context.RunInput, task: str, stop: CancelToken
+    ) -> None:
         self.services, self.ledger, self.run_input, self.task = world, world.ledger, intake, task
         self.policy = with_operator_rules(intake.policy, world.gate_rules)
         self.cancel_token, self.prior = stop, world.prior(intake)
-        self.allowed_by = intake.plan_entry if isinstance(intake, RunContext) else intake.cause
+        self.allowed_by = (
+            intake.plan_entry if isinstance(intake, context.RunContext) else intake.cause
+        )
         self._reply_digests: list[tuple[str, bytes]] = []
         self._answered_counts: dict[str, int] = {}
         self._lost = self._throttled = 0
@@ -219,8 +174,8 @@ class ModelCaller:
 
         A halt, an erased body or a malformed record ends the task with a stop entry.
         """
-        name = task_strand(self.task)
-        self.strand: Strand = await asyncio.to_thread(
+        name = kinds.task_strand(self.task)
+        self.strand: strand.Strand = await asyncio.to_thread(
             self.ledger.open_strand, self.run_input.run, name
         )
         state = fold((r.leaf, r.entry) for r in self.strand.loaded_entries).task(self.task)
@@ -230,11 +185,11 @@ class ModelCaller:
             await work()
         except TaskSuspended:
             return
-        except TaskHalted as halt:
+        except ports.TaskHalted as halt:
             await self._record_end(halt.facts)
-        except (BodyGone, Malformed) as error:
+        except (errors.BodyGone, errors.Malformed) as error:
             why = type(error).__name__
-            await self._record_end(StopFacts(StopReason.ERROR, why, by=self.task))
+            await self._record_end(kinds.StopFacts(kinds.StopReason.ERROR, why, by=self.task))
 
     async def _record_end(self, facts: Facts) -> None:
         """Record the end of the task, even if its recorded steps could not all be replayed."""
@@ -244,11 +199,11 @@ class ModelCaller:
             self.ledger.open_strand_at_end, self.run_input.run, self.strand.name
         )
         if end.length != self.strand.length:
-            raise ConcurrentUpdate(f"strand {end.run}/{end.name}")
-        step = "skip" if isinstance(facts, SkipFacts) else "stop"
+            raise errors.ConcurrentUpdate(f"strand {end.run}/{end.name}")
+        step = "skip" if isinstance(facts, kinds.SkipFacts) else "stop"
         causes = () if end.length else (self.allowed_by,)
         await end.append_exclusive_async(
-            Draft(step, ENGINE, facts, causes, effects=self.wake_run_effects())
+            strand.Draft(step, context.ENGINE, facts, causes, effects=self.wake_run_effects())
         )
 
     def wake_run_effects(self) -> tuple[Timer, ...]:
@@ -277,7 +232,7 @@ class ModelCaller:
             replied = exchange.replied
             self.spent = self.spent.plus(Amount(replied.usd, replied.tokens, 1))
             may_go_on = not self.spent.exceeds(ask.allowance)
-            if replied.why is Why.LOST and may_go_on:
+            if replied.why is kinds.Why.LOST and may_go_on:
                 self._lost += 1
             elif self._is_throttled(replied) and may_go_on:
                 # Recorded before the pause: a worker that takes over waits only for the rest of it.
@@ -287,10 +242,10 @@ class ModelCaller:
                 self._count_reply(ask, exchange)
                 return exchange
 
-    def _is_throttled(self, replied: ReplyFacts) -> bool:
-        return replied.why is Why.THROTTLED and self._throttled < MAX_THROTTLED_CALLS
+    def _is_throttled(self, replied: kinds.ReplyFacts) -> bool:
+        return replied.why is kinds.Why.THROTTLED and self._throttled < MAX_THROTTLED_CALLS
 
-    async def _wait_for_provider(self, exchange: CallResult, reply: RecordedEntry) -> None:
+    async def _wait_for_provider(self, exchange: CallResult, reply: strand.RecordedEntry) -> None:
         """Wait as long as the provider asks for, plus up to half of that as jitter.
 
         The jitter differs between calls, so that throttled calls do not all return at once.  It is
@@ -311,31 +266,39 @@ class ModelCaller:
             digests = b"".join(sha256(part).digest() for part in said)
             self._reply_digests.append((f"{ask.agent} {ask.role}", digests))
 
-    def read_recorded_call(self, call: RecordedEntry, reply: RecordedEntry) -> CallResult:
+    def read_recorded_call(
+        self, call: strand.RecordedEntry, reply: strand.RecordedEntry
+    ) -> CallResult:
         """Return the result of a recorded call and its recorded reply."""
-        called: CallFacts = call.entry.facts
-        facts: ReplyFacts = reply.entry.facts
-        at, bodies = position_of(reply), reply.entry.bodies
-        output = read_body(self.ledger, at, "output", MAX_READ_BYTES) if "output" in bodies else b""
+        called: kinds.CallFacts = call.entry.facts
+        facts: kinds.ReplyFacts = reply.entry.facts
+        at, bodies = context.position_of(reply), reply.entry.bodies
+        output = (
+            context.read_body(self.ledger, at, "output", MAX_READ_BYTES)
+            if "output" in bodies
+            else b""
+        )
         size = bodies["output"].size if "output" in bodies else 0
         uses = (
-            _tool_calls_decoder.decode(read_body(self.ledger, at, "uses"))
+            _tool_calls_decoder.decode(context.read_body(self.ledger, at, "uses"))
             if "uses" in bodies
             else ()
         )
         return CallResult(called.agent, facts.model or called.model, facts, output, size, uses)
 
-    async def _close_lost_call(self, step: str, called: CallFacts) -> CallResult:
+    async def _close_lost_call(self, step: str, called: kinds.CallFacts) -> CallResult:
         """Close a call whose worker died, at its full reserved price: it may have been billed."""
-        facts = ReplyFacts(Outcome.INDETERMINATE, Why.LOST, called.usd, called.tokens)
-        await self.strand.append_exclusive_async(Draft(step, called.agent or ENGINE, facts))
+        facts = kinds.ReplyFacts(Outcome.INDETERMINATE, kinds.Why.LOST, called.usd, called.tokens)
+        await self.strand.append_exclusive_async(
+            strand.Draft(step, called.agent or context.ENGINE, facts)
+        )
         return CallResult(called.agent, called.model, facts, b"", 0, ())
 
     async def _record_and_call(
         self, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
     ) -> CallResult:
         ask = replace(ask, prompt=self._mask_prompt(ask.prompt))
-        call = ModelCall(
+        call = ports.ModelCall(
             self.run_input.run,
             self.task,
             reply_step,
@@ -363,7 +326,12 @@ class ModelCaller:
         )
 
     async def _record_replayed_call(
-        self, known: RecordedReply, call_step: str, reply_step: str, turns: StepNames, ask: CallSpec
+        self,
+        known: ports.RecordedReply,
+        call_step: str,
+        reply_step: str,
+        turns: StepNames,
+        ask: CallSpec,
     ) -> CallResult:
         """Record a call and the reply taken from an earlier record; no model is called."""
         facts = self._call_facts(known.model, known.bound, turns, ask)
@@ -371,24 +339,28 @@ class ModelCaller:
         # record, and a call that was allowed there must not be refused here.
         charge = BudgetCharge(self.run_input.run, known.bound, guarded=False)
         await self.reserve_and_record(call_step, facts, ask, charge)
-        if known.reply.why is Why.LOST:
+        if known.reply.why is kinds.Why.LOST:
             return await self._close_lost_call(reply_step, facts)
         # A secret may have been configured since.  The judge must see what this run records.
         reply = await self._mask_reply(known.reply)
         return self.settle_reply(reply_step, facts, known.bound, reply, known.source)
 
-    def _call_facts(self, model: str, bound: Amount, turns: StepNames, ask: CallSpec) -> CallFacts:
+    def _call_facts(
+        self, model: str, bound: Amount, turns: StepNames, ask: CallSpec
+    ) -> kinds.CallFacts:
         longest = min(self.policy.call_milliseconds, self.run_input.accepted.milliseconds)
         amounts = (bound.usd, bound.tokens, longest)
-        return CallFacts(ask.agent, model, turns.attempt, turns.calls, *amounts, ask.role)
+        return kinds.CallFacts(ask.agent, model, turns.attempt, turns.calls, *amounts, ask.role)
 
-    def _model(self, agent: str) -> Model:
+    def _model(self, agent: str) -> ports.Model:
         """Return the model of an agent.  Raises `TaskHalted` if it is unusable on this worker."""
         try:
             return self.services.models(self.policy.agents[agent])
-        except ForumError as error:
+        except errors.ForumError as error:
             why = type(error).__name__
-            raise TaskHalted(StopFacts(StopReason.ERROR, why, by=self.task)) from None
+            raise ports.TaskHalted(
+                kinds.StopFacts(kinds.StopReason.ERROR, why, by=self.task)
+            ) from None
 
     def _mask_prompt(self, prompt: Prompt) -> Prompt:
         """Return a prompt with secrets masked, as it is recorded.
@@ -405,14 +377,21 @@ class ModelCaller:
         return Prompt(b"".join(mask.mask_chunks([prompt.text])), tuple(turns))
 
     async def reserve_and_record(
-        self, step: str, facts: CallFacts, ask: CallSpec, charge: BudgetCharge, *before: Draft
-    ) -> tuple[RecordedEntry, ...]:
+        self,
+        step: str,
+        facts: kinds.CallFacts,
+        ask: CallSpec,
+        charge: BudgetCharge,
+        *before: strand.Draft,
+    ) -> tuple[strand.RecordedEntry, ...]:
         """Record a call before it is made, and reserve its maximum cost in the same commit.
 
         Raises `TaskHalted` when the run's budget or a shared cap does not cover it.
         """
         charges = (charge,) if any(charge.amount) else ()
-        draft = Draft(step, ask.agent or ENGINE, facts, ask.causes, _call_bodies(ask), charges)
+        draft = strand.Draft(
+            step, ask.agent or context.ENGINE, facts, ask.causes, _call_bodies(ask), charges
+        )
         # An allotment is not charged to shared caps: the calls of the child run are.
         within = ask.agent == CHILD_RUN == facts.model
         limits = () if within else await self._find_limits()
@@ -420,11 +399,11 @@ class ModelCaller:
         while True:
             try:
                 return await self._append_charged(limits, charge.amount, *before, draft)
-            except CapReached as refused:
-                raise TaskHalted(_cap_reached(refused, self.task)) from None
-            except BudgetExceeded as refused:
+            except errors.CapReached as refused:
+                raise ports.TaskHalted(_cap_reached(refused, self.task)) from None
+            except errors.BudgetExceeded as refused:
                 if not others:
-                    raise TaskHalted(_over_budget(refused, self.task)) from None
+                    raise ports.TaskHalted(_over_budget(refused, self.task)) from None
             # Other tasks reserve more than they spend, so some budget may come back.  The task that
             # has just returned it has no open call any more: look for open calls first, and try the
             # reservation once more even if there are none.
@@ -433,14 +412,14 @@ class ModelCaller:
                 await self._wait_for_budget()
 
     async def _append_charged(
-        self, limits: tuple[Limit, ...], amount: Amount, *drafts: Draft
-    ) -> tuple[RecordedEntry, ...]:
+        self, limits: tuple[Limit, ...], amount: Amount, *drafts: strand.Draft
+    ) -> tuple[strand.RecordedEntry, ...]:
         """Append these drafts, charging the maximum cost to shared caps in the same commit."""
         budgets = self.services.budgets
         if budgets is None or not limits:
             return await self.strand.append_exclusive_async(*drafts)
 
-        async def claim(charges: tuple[BudgetSliceCharge, ...]) -> tuple[RecordedEntry, ...]:
+        async def claim(charges: tuple[BudgetSliceCharge, ...]) -> tuple[strand.RecordedEntry, ...]:
             *before, last = drafts
             last = msgspec.structs.replace(last, effects=(*last.effects, *charges))
             recorded = await self.strand.append_exclusive_async(*before, last)
@@ -455,12 +434,12 @@ class ModelCaller:
         if self.services.budgets is None:
             return ()
         if self._limits is None:
-            actor = await asyncio.to_thread(submitter_of, self.ledger, self.run_input.run)
+            actor = await asyncio.to_thread(context.submitter_of, self.ledger, self.run_input.run)
             self._limits = self.services.budgets.limits(actor, [self._lane()])
         return self._limits
 
     def _lane(self) -> str:
-        tasks = self.run_input.plan.by_id if isinstance(self.run_input, RunContext) else {}
+        tasks = self.run_input.plan.by_id if isinstance(self.run_input, context.RunContext) else {}
         return (tasks[self.task].lane if self.task in tasks else "") or self.run_input.lane
 
     async def _wait_for_budget(self) -> None:
@@ -474,7 +453,7 @@ class ModelCaller:
         self.check_time()
 
     def _has_other_open_calls(self) -> bool:
-        tasks = read_run(self.ledger, self.run_input.run).tasks.values()
+        tasks = context.read_run(self.ledger, self.run_input.run).tasks.values()
         # An open call of a task that has ended is never closed, so it returns no budget.
         others = (task for task in tasks if task.id != self.task and not task.state.is_end)
         return any(call.replied is None for task in others for call in task.calls)
@@ -482,10 +461,10 @@ class ModelCaller:
     def settle_reply(
         self,
         step: str,
-        called: CallFacts,
+        called: kinds.CallFacts,
         bound: Amount,
-        reply: CallReply,
-        source: ReplyOrigin = ReplyOrigin.LIVE,
+        reply: ports.CallReply,
+        source: kinds.ReplyOrigin = kinds.ReplyOrigin.LIVE,
     ) -> CallResult:
         """Return the result of a call, with a draft that records the reply and settles its cost.
 
@@ -495,29 +474,29 @@ class ModelCaller:
         spent, agent = reply.spent, called.agent
         # An unlimited allotment of a child run reserves 0, so spending from it is no overrun.
         within = (agent, called.model) == (CHILD_RUN, CHILD_RUN)
-        facts = ReplyFacts(
+        facts = kinds.ReplyFacts(
             reply.outcome,
             reply.why,
             spent.usd,
             spent.tokens,
             reply.milliseconds,
-            sanitize_name(reply.code),
+            kinds.sanitize_name(reply.code),
             0 if within else max(0, spent.usd - bound.usd),
             0 if within else max(0, spent.tokens - bound.tokens),
             source,
             reply.input_tokens,
-            sanitize_name(reply.model),
-            sanitize_name(reply.prices),
+            kinds.sanitize_name(reply.model),
+            kinds.sanitize_name(reply.prices),
             reply.retry_milliseconds,
         )
         settled = spent.minus(bound)
         charge = BudgetCharge(self.run_input.run, settled, guarded=False)
-        bodies = [Attachment("output", reply.output, "application/octet-stream")]
+        bodies = [strand.Attachment("output", reply.output, "application/octet-stream")]
         if reply.uses:
             encoded = BytesContent(msgspec.json.encode(reply.uses))
-            bodies.append(Attachment("uses", encoded, "application/json"))
+            bodies.append(strand.Attachment("uses", encoded, "application/json"))
         if reply.error.size:
-            bodies.append(Attachment("error", reply.error, "application/octet-stream"))
+            bodies.append(strand.Attachment("error", reply.error, "application/octet-stream"))
         effects: tuple[Effect, ...] = ()
         if any(settled):
             effects = (
@@ -525,12 +504,14 @@ class ModelCaller:
                 *settle_charges(self._open_charges, Spend(settled.usd, settled.tokens)),
             )
         self._open_charges = ()
-        draft = Draft(step, agent or ENGINE, facts, (), tuple(bodies), effects)
+        draft = strand.Draft(step, agent or context.ENGINE, facts, (), tuple(bodies), effects)
         model = facts.model or called.model
-        head, size = read_prefix(reply.output.chunks(), MAX_READ_BYTES), reply.output.size
+        head, size = context.read_prefix(reply.output.chunks(), MAX_READ_BYTES), reply.output.size
         return CallResult(agent, model, facts, head, size, reply.uses, (draft,))
 
-    async def _call_model(self, model: Model, call: ModelCall, bound: Amount) -> CallReply:
+    async def _call_model(
+        self, model: ports.Model, call: ports.ModelCall, bound: Amount
+    ) -> ports.CallReply:
         """Make the call, and return its reply; a deadline or an abort cancels the call.
 
         A call that raises or is cancelled costs its full reservation: it may have been billed.
@@ -548,8 +529,8 @@ class ModelCaller:
         return replace(error_reply(fault), spent=bound) if fault else reply
 
     async def run_until(
-        self, work: Coroutine[Any, Any, CallReply], seconds: float
-    ) -> CallReply | None:
+        self, work: Coroutine[Any, Any, ports.CallReply], seconds: float
+    ) -> ports.CallReply | None:
         """Run `work` until it ends, and return its reply with secrets masked.
 
         Return None, after cancelling the work, when the time is up or an abort is requested.
@@ -567,7 +548,7 @@ class ModelCaller:
             # Wait for the end of the call, so that it has stopped before its outcome is recorded.
             await asyncio.gather(working, stopping, return_exceptions=True)
 
-    async def _mask_reply(self, reply: CallReply) -> CallReply:
+    async def _mask_reply(self, reply: ports.CallReply) -> ports.CallReply:
         """Return a reply with secrets masked, as it is recorded.
 
         This worker continues with the masked text, because a worker that takes over has only that.
@@ -586,15 +567,15 @@ class ModelCaller:
             output, error = mask.mask_content(reply.output), mask.mask_content(reply.error)
         return replace(reply, output=output, error=error, uses=uses)
 
-    def cancelled_reply(self) -> CallReply:
+    def cancelled_reply(self) -> ports.CallReply:
         """Return the reply of a call that an abort request or the time limit has cancelled."""
         if self.cancel_token.abort_requested.is_set():
-            return CallReply(Outcome.CANCELLED, why=Why.CANCELLED)
-        return CallReply(Outcome.TIMEOUT, why=Why.DEADLINE)
+            return ports.CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
+        return ports.CallReply(Outcome.TIMEOUT, why=kinds.Why.DEADLINE)
 
     # Recording
 
-    async def record_reply(self, exchange: CallResult) -> RecordedEntry | None:
+    async def record_reply(self, exchange: CallResult) -> strand.RecordedEntry | None:
         """Record a reply and return its entry, or None if it is recorded already."""
         return (
             (await self.append_with_retry(*exchange.unrecorded))[-1]
@@ -602,7 +583,7 @@ class ModelCaller:
             else None
         )
 
-    async def append_with_retry(self, *drafts: Draft) -> tuple[RecordedEntry, ...]:
+    async def append_with_retry(self, *drafts: strand.Draft) -> tuple[strand.RecordedEntry, ...]:
         """Append entries about paid or finished work, retrying until the database is available.
 
         Only the commit is retried, never the call.  Large bodies are hashed in a thread.
@@ -615,7 +596,7 @@ class ModelCaller:
                 if large:
                     return await asyncio.to_thread(self.strand.append_exclusive, *drafts)
                 return await self.strand.append_exclusive_async(*drafts)
-            except (StoreFailed, BacklogFull):
+            except (errors.StoreFailed, errors.BacklogFull):
                 await asyncio.sleep(_RETRY_DELAY_S)
 
     # Limits
@@ -625,16 +606,20 @@ class ModelCaller:
         self.check_time()
         # A lost call is charged in full and made again: a call that kills every worker must end.
         if self._lost > MAX_LOST_CALLS:
-            raise TaskHalted(
-                StopFacts(StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, self.task)
+            raise ports.TaskHalted(
+                kinds.StopFacts(
+                    kinds.StopReason.LOST, "calls", 1, self._lost, MAX_LOST_CALLS, self.task
+                )
             )
         if calls > self.policy.turns:
             most = self.policy.turns
-            raise TaskHalted(StopFacts(StopReason.TURNS, "turns", 1, most, most, self.task))
+            raise ports.TaskHalted(
+                kinds.StopFacts(kinds.StopReason.TURNS, "turns", 1, most, most, self.task)
+            )
         loop = find_loop(self._reply_digests, self.policy.repeats)
         if loop is not None:
             most = self.policy.repeats
-            raise TaskHalted(StopFacts(loop, "repeats", 1, most, most, self.task))
+            raise ports.TaskHalted(kinds.StopFacts(loop, "repeats", 1, most, most, self.task))
 
     def check_time(self) -> None:
         """Raise `TaskHalted` once the run is stopped or past its deadline.
@@ -645,17 +630,19 @@ class ModelCaller:
         deadline = self.run_input.deadline
         self.check_left()
         if self.cancel_token.stop_requested.is_set():
-            raise TaskHalted(StopFacts(StopReason.CANCELLED, by=self.task))
+            raise ports.TaskHalted(kinds.StopFacts(kinds.StopReason.CANCELLED, by=self.task))
         if deadline is None or not self.services.unhurried:
             return  # a replay ends where its record ends, however long it takes
         if self.ledger.now() >= deadline:
             cap = self.run_input.accepted.milliseconds
-            raise TaskHalted(StopFacts(StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task))
+            raise ports.TaskHalted(
+                kinds.StopFacts(kinds.StopReason.DEADLINE, "milliseconds", 0, cap, cap, self.task)
+            )
 
     def check_left(self) -> None:
         """Raise `ConcurrentUpdate` if the task is to be left without an end."""
         if self.cancel_token.left:
-            raise ConcurrentUpdate(f"task {self.run_input.run}/{self.task}")
+            raise errors.ConcurrentUpdate(f"task {self.run_input.run}/{self.task}")
 
     def seconds_left(self, most: float) -> float:
         """Return `most`, or the seconds left before the run's deadline if that is less."""
@@ -679,13 +666,15 @@ class ModelCaller:
                     await self.cancel_token.stop_requested.wait()
 
 
-def error_reply(error: Exception) -> CallReply:
+def error_reply(error: Exception) -> ports.CallReply:
     """Return the failed reply of an agent or a tool that raised this exception."""
     said = BytesContent(str(error).encode(errors="replace"))
-    return CallReply(Outcome.FAILED, why=Why.ERROR, code=type(error).__name__, error=said)
+    return ports.CallReply(
+        Outcome.FAILED, why=kinds.Why.ERROR, code=type(error).__name__, error=said
+    )
 
 
-def _find_reply_fault(reply: CallReply) -> Malformed | None:
+def _find_reply_fault(reply: ports.CallReply) -> errors.Malformed | None:
     """Return why a reply cannot be recorded, or None.
 
     Models are not trusted, and adapters need not check: numbers may be out of range, tool calls too
@@ -693,35 +682,43 @@ def _find_reply_fault(reply: CallReply) -> Malformed | None:
     """
     numbers = (*reply.spent, reply.milliseconds, reply.input_tokens, reply.retry_milliseconds)
     if not all(0 <= number < NO_LIMIT for number in numbers):
-        return Malformed("reply", f"its numbers are {numbers}")
-    if len(reply.uses) > MAX_TOOL_CALLS:
-        return Malformed("reply", f"{len(reply.uses)} uses; the most is {MAX_TOOL_CALLS}")
+        return errors.Malformed("reply", f"its numbers are {numbers}")
+    if len(reply.uses) > ports.MAX_TOOL_CALLS:
+        return errors.Malformed(
+            "reply", f"{len(reply.uses)} uses; the most is {ports.MAX_TOOL_CALLS}"
+        )
     try:
         msgspec.json.encode(reply.uses)
     except UnicodeError as error:
-        return Malformed("reply", str(error))
+        return errors.Malformed("reply", str(error))
     return None
 
 
-def _call_bodies(ask: CallSpec) -> tuple[Attachment, ...]:
+def _call_bodies(ask: CallSpec) -> tuple[strand.Attachment, ...]:
     """Return the bodies of a call: the prompt, the output schema and the offered tools."""
-    bodies = [Attachment("prompt", BytesContent(ask.prompt.text))]
+    bodies = [strand.Attachment("prompt", BytesContent(ask.prompt.text))]
     if ask.schema:
-        bodies.append(Attachment("schema", BytesContent(ask.schema), "application/schema+json"))
+        bodies.append(
+            strand.Attachment("schema", BytesContent(ask.schema), "application/schema+json")
+        )
     if ask.offers:
         listed = [(o.name, o.description, o.schema.decode()) for o in ask.offers]
         bodies.append(
-            Attachment("offers", BytesContent(msgspec.json.encode(listed)), "application/json")
+            strand.Attachment(
+                "offers", BytesContent(msgspec.json.encode(listed)), "application/json"
+            )
         )
     return tuple(bodies)
 
 
-def _over_budget(refused: BudgetExceeded, task: str) -> StopFacts:
+def _over_budget(refused: errors.BudgetExceeded, task: str) -> kinds.StopFacts:
     used = min(refused.used, NO_LIMIT)  # overruns billed by a provider may exceed the range
-    return StopFacts(StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task)
+    return kinds.StopFacts(
+        kinds.StopReason.BUDGET, refused.limit, refused.asked, used, refused.cap, task
+    )
 
 
-def _cap_reached(refused: CapReached, task: str) -> StopFacts:
-    limit = sanitize_name(limit_name(refused.limit, refused.per, refused.scope))
+def _cap_reached(refused: errors.CapReached, task: str) -> kinds.StopFacts:
+    limit = kinds.sanitize_name(limit_name(refused.limit, refused.per, refused.scope))
     used = min(refused.used, NO_LIMIT)
-    return StopFacts(StopReason.BUDGET, limit, refused.asked, used, refused.cap, task)
+    return kinds.StopFacts(kinds.StopReason.BUDGET, limit, refused.asked, used, refused.cap, task)

@@ -4,18 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from forum.ledger import Amount, BytesContent, Content, Outcome
-from forum.work import (
-    Agent,
-    DelegationFacts,
-    PromptMessage,
-    ReplyOrigin,
-    SkipFacts,
-    StopFacts,
-    ToolCall,
-    ToolSpec,
-    Why,
-)
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work import kinds
+from forum.work.policy import Agent, ToolCall, ToolSpec
+from forum.work.prompt import PromptMessage
 
 EMPTY_CONTENT = BytesContent(b"")
 NO_COST = Amount()
@@ -72,7 +66,7 @@ class CallReply:
     spent: Amount = NO_COST
     milliseconds: int = 0
     uses: tuple[ToolCall, ...] = ()
-    why: Why = Why.NONE
+    why: kinds.Why = kinds.Why.NONE
     code: str = ""
     error: Content = EMPTY_CONTENT
     """The error text of the model, its provider or the tool."""
@@ -89,7 +83,7 @@ class CallReply:
 class TaskHalted(Exception):
     """Raised to end a task; `facts` is recorded as its stop or skip entry."""
 
-    def __init__(self, facts: StopFacts | SkipFacts) -> None:
+    def __init__(self, facts: kinds.StopFacts | kinds.SkipFacts) -> None:
         super().__init__(facts)
         self.facts = facts
 
@@ -149,7 +143,7 @@ class RecordedReply:
 
     reply: CallReply
     bound: Amount
-    source: ReplyOrigin
+    source: kinds.ReplyOrigin
     model: str
     """The model that was called."""
 
@@ -161,11 +155,11 @@ class RecordedEnd:
     Cancellations and deadlines depend on people and clocks, so a replay takes them from here.
     """
 
-    stopped: StopFacts | None
+    stopped: kinds.StopFacts | None
     spent: bytes
     cancelled_by: str
     """The actor that cancelled the run, or an empty string."""
-    skipped: Mapping[str, SkipFacts]
+    skipped: Mapping[str, kinds.SkipFacts]
     roles: frozenset[str]
     """The names of the role tasks that have entries."""
     steps: frozenset[str]
@@ -185,7 +179,7 @@ class ReplySource(Protocol):
         """Return the recorded reply to a call, or None.  Raises `TaskHalted`, `ReplayMiss`."""
         ...
 
-    def allotment(self, task: str) -> DelegationFacts | None:
+    def allotment(self, task: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None if it is to be computed."""
         ...
 

@@ -7,74 +7,36 @@ from typing import Any
 
 import msgspec
 
+from forum.engine import context, ports
 from forum.engine.accept import PLAN_STEP, RouteDecision, RunRequest
-from forum.engine.context import open_body, read_body, read_run, read_run_input
-from forum.engine.ports import (
-    EMPTY_CONTENT,
-    NO_COST,
-    CallReply,
-    ModelCall,
-    RecordedEnd,
-    RecordedReply,
-    TaskHalted,
-    ToolInvocation,
-)
 from forum.errors import BodyGone, NoSuchRun, ReplayMiss
-from forum.ledger import (
-    MAIN_STRAND,
-    Amount,
-    Content,
-    Entry,
-    Facts,
-    JoinFacts,
-    Ledger,
-    Position,
-    RunCloseFacts,
-    RunOpenFacts,
-    is_before,
-    read_strand_entries,
-    stored_body,
-)
+from forum.ledger import log
+from forum.ledger.body import Content
+from forum.ledger.entry import MAIN_STRAND, Entry, Facts
+from forum.ledger.kinds import JoinFacts, RunCloseFacts, RunOpenFacts
+from forum.ledger.ports import Amount, Position
 from forum.tlog import Hash
-from forum.work import (
-    CONTROL,
-    IDENTITY,
-    ROLE_PREFIX,
-    AcceptedFacts,
-    Basis,
-    CallFacts,
-    CancelFacts,
-    DelegationFacts,
-    IntentFacts,
-    InterruptionFacts,
-    OutcomeFacts,
-    PlanFacts,
-    ReplyFacts,
-    ReplyOrigin,
-    ResumptionFacts,
-    RouteFacts,
-    RunBudget,
-    RunStep,
-    SkipFacts,
-    StopFacts,
-    ToolCall,
-    Why,
-    comparable_facts,
-    gate_strand,
-    read_claims,
-    read_plan,
-    task_strand,
-)
+from forum.work import kinds
+from forum.work.claims import read_claims
+from forum.work.plan import RunBudget, read_plan
+from forum.work.policy import ToolCall
+from forum.work.run_comparison import RunStep, comparable_facts
 
 _tool_calls_decoder = msgspec.json.Decoder(tuple[ToolCall, ...])
-_FRAME_KINDS = (RunOpenFacts, RunCloseFacts, JoinFacts, InterruptionFacts, ResumptionFacts)
+_FRAME_KINDS = (
+    RunOpenFacts,
+    RunCloseFacts,
+    JoinFacts,
+    kinds.InterruptionFacts,
+    kinds.ResumptionFacts,
+)
 """Kinds that are left out of comparisons: they frame the work, and differ between any two runs."""
 
 
 class RecordedRun:
     """The recorded steps of one run, read once per task."""
 
-    def __init__(self, ledger: Ledger, run: str) -> None:
+    def __init__(self, ledger: log.Ledger, run: str) -> None:
         self._ledger, self._run = ledger, run
         self._strands: dict[str, dict[str, tuple[Hash, Entry[Any]]]] = {}
 
@@ -90,13 +52,15 @@ class RecordedRun:
     def last_reply_at(self, task: str) -> int:
         """Return the time of a task's last reply, or 0 without one."""
         told = (entry for _, entry in self._steps(task).values())
-        return max((entry.ts for entry in told if isinstance(entry.facts, ReplyFacts)), default=0)
+        return max(
+            (entry.ts for entry in told if isinstance(entry.facts, kinds.ReplyFacts)), default=0
+        )
 
-    def reply(self, entry: Entry[Any]) -> CallReply:
+    def reply(self, entry: Entry[Any]) -> ports.CallReply:
         """Return a recorded reply as the model returned it."""
-        facts: ReplyFacts = entry.facts
+        facts: kinds.ReplyFacts = entry.facts
         uses = self._body(entry, "uses")
-        return CallReply(
+        return ports.CallReply(
             facts.outcome,
             self.content(entry, "output"),
             Amount(facts.usd, facts.tokens, 1),
@@ -111,15 +75,15 @@ class RecordedRun:
             facts.prices,
         )
 
-    def outcome(self, entry: Entry[Any]) -> CallReply:
+    def outcome(self, entry: Entry[Any]) -> ports.CallReply:
         """Return a recorded outcome of an effect as the tool returned it."""
-        facts: OutcomeFacts = entry.facts
+        facts: kinds.OutcomeFacts = entry.facts
         result, error = self.content(entry, "result"), self.content(entry, "error")
-        return CallReply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
+        return ports.CallReply(facts.outcome, result, why=facts.why, code=facts.code, error=error)
 
     def arguments(self, entry: Entry[Any]) -> tuple[str, bytes]:
         """Return the tool and the arguments of a recorded intent."""
-        intended: IntentFacts = entry.facts
+        intended: kinds.IntentFacts = entry.facts
         return intended.tool, self._body(entry, "arguments")
 
     def prompt(self, entry: Entry[Any]) -> bytes:
@@ -129,15 +93,15 @@ class RecordedRun:
     def content(self, entry: Entry[Any], name: str) -> Content:
         """Return a recorded body, empty if the entry has none.  Raises `BodyGone` if erased."""
         if name not in entry.bodies:
-            return EMPTY_CONTENT
-        return open_body(self._ledger, _position_of(entry), name)
+            return ports.EMPTY_CONTENT
+        return context.open_body(self._ledger, _position_of(entry), name)
 
     def _body(self, entry: Entry[Any], name: str) -> bytes:
         return b"".join(self.content(entry, name).chunks())
 
     def _steps(self, task: str) -> dict[str, tuple[Hash, Entry[Any]]]:
         if task not in self._strands:
-            told = read_strand_entries(self._ledger, self._run, task_strand(task))
+            told = log.read_strand_entries(self._ledger, self._run, kinds.task_strand(task))
             self._strands[task] = {entry.step: (leaf, entry) for leaf, entry in told}
         return self._strands[task]
 
@@ -161,10 +125,10 @@ class ForkSource:
     task.
     """
 
-    def __init__(self, ledger: Ledger, run: str, most: int) -> None:
+    def __init__(self, ledger: log.Ledger, run: str, most: int) -> None:
         self._ledger, self._past, self._most = ledger, RecordedRun(ledger, run), most
 
-    def find_reply(self, call: ModelCall) -> RecordedReply | None:
+    def find_reply(self, call: ports.ModelCall) -> ports.RecordedReply | None:
         """Return the forked run's reply to the same prompt up to the fork index, or None."""
         reply = self._past.step(call.task, call.step)
         made = self._past.step(call.task, call.step.removesuffix("/reply"))
@@ -172,12 +136,14 @@ class ForkSource:
             return None
         if self._past.prompt(made[1]) != b"".join(call.prompt.chunks()):
             return None
-        if reply[1].facts.why is Why.CANCELLED:
+        if reply[1].facts.why is kinds.Why.CANCELLED:
             return None  # the forked run was cancelled, this one is not
-        paid_there = replace(self._past.reply(reply[1]), spent=NO_COST)
-        return RecordedReply(paid_there, NO_COST, ReplyOrigin.RECORDED, made[1].facts.model)
+        paid_there = replace(self._past.reply(reply[1]), spent=ports.NO_COST)
+        return ports.RecordedReply(
+            paid_there, ports.NO_COST, kinds.ReplyOrigin.RECORDED, made[1].facts.model
+        )
 
-    def find_outcome(self, deed: ToolInvocation) -> CallReply | None:
+    def find_outcome(self, deed: ports.ToolInvocation) -> ports.CallReply | None:
         """Return the outcome of the same effect in the forked run, or None.
 
         A fork does not repeat an effect of the forked run.
@@ -194,14 +160,14 @@ class ForkSource:
         """Return False: only the policy decides, and approvals are not inherited by a fork."""
         return False
 
-    def allotment(self, task: str) -> DelegationFacts | None:  # noqa: ARG002
+    def allotment(self, task: str) -> kinds.DelegationFacts | None:  # noqa: ARG002
         """Return None: a fork computes the allotments of its child runs."""
         return None
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
         """Do nothing: a fork does not inherit stops."""
 
-    def recorded_end(self) -> RecordedEnd | None:
+    def recorded_end(self) -> ports.RecordedEnd | None:
         """Return None: a fork comes to its own end."""
         return None
 
@@ -214,55 +180,55 @@ class ForkSource:
         return None
 
     def _is_before_fork(self, leaf: Hash) -> bool:
-        return is_before(self._ledger.store, leaf, self._most)
+        return log.is_before(self._ledger.store, leaf, self._most)
 
 
 class ReplaySource:
     """Takes every reply, outcome and stop from the record; `ReplayMiss` if one is missing."""
 
-    def __init__(self, ledger: Ledger, run: str) -> None:
+    def __init__(self, ledger: log.Ledger, run: str) -> None:
         self._ledger, self._run, self._past = ledger, run, _ReplayedRun(ledger, run)
         self.is_played_out = False
         """Whether everything that was recorded before the end has been replayed."""
 
     def accepted_at(self) -> int:
         """Return when the recorded run was accepted, in microseconds since 1970."""
-        return read_run_input(self._ledger, self._run).begun
+        return context.read_run_input(self._ledger, self._run).begun
 
     def last_reply_at(self, task: str) -> int:
         """Return the recorded time of a task's last reply, or 0 without one."""
         return self._past.last_reply_at(task)
 
-    def allotment(self, task: str) -> DelegationFacts | None:
+    def allotment(self, task: str) -> kinds.DelegationFacts | None:
         """Return the recorded allotment of a child run, or None."""
         found = self._past.step(task, "delegate")
         return found[1].facts if found else None
 
-    def recorded_end(self) -> RecordedEnd:
+    def recorded_end(self) -> ports.RecordedEnd:
         """Return the end of the recorded run."""
         stopped, spent, asked, steps = None, b"", "", set()
-        for _, entry in read_strand_entries(self._ledger, self._run, MAIN_STRAND):
+        for _, entry in log.read_strand_entries(self._ledger, self._run, MAIN_STRAND):
             steps.add(entry.step)
-            if isinstance(entry.facts, StopFacts):
+            if isinstance(entry.facts, kinds.StopFacts):
                 stopped = entry.facts
-                spent = read_body(self._ledger, _position_of(entry), "spent")
-        for _, entry in read_strand_entries(self._ledger, self._run, CONTROL):
-            asked = entry.actor if isinstance(entry.facts, CancelFacts) else asked
-        tasks = read_run(self._ledger, self._run).tasks
+                spent = context.read_body(self._ledger, _position_of(entry), "spent")
+        for _, entry in log.read_strand_entries(self._ledger, self._run, kinds.CONTROL):
+            asked = entry.actor if isinstance(entry.facts, kinds.CancelFacts) else asked
+        tasks = context.read_run(self._ledger, self._run).tasks
         skipped = {task.id: task.skipped for task in tasks.values() if task.skipped}
-        roles = frozenset(name for name in tasks if name.startswith(ROLE_PREFIX))
-        return RecordedEnd(
+        roles = frozenset(name for name in tasks if name.startswith(kinds.ROLE_PREFIX))
+        return ports.RecordedEnd(
             stopped, spent, asked, skipped, roles, frozenset(steps), self.is_played_out
         )
 
     def raise_if_stopped_before(self, task: str, step: str) -> None:
         """Raise `TaskHalted` if the recorded task was stopped before it reached this step."""
         last = self._past.last(task)
-        stopped = last is not None and isinstance(last.facts, StopFacts | SkipFacts)
+        stopped = last is not None and isinstance(last.facts, kinds.StopFacts | kinds.SkipFacts)
         if last is not None and stopped and self._past.step(task, step) is None:
-            raise TaskHalted(last.facts)
+            raise ports.TaskHalted(last.facts)
 
-    def find_reply(self, call: ModelCall) -> RecordedReply:
+    def find_reply(self, call: ports.ModelCall) -> ports.RecordedReply:
         """Return the recorded reply.  Raises `TaskHalted` if the record was stopped instead."""
         step = call.step.removesuffix("/reply")
         self.raise_if_stopped_before(call.task, step)
@@ -271,18 +237,20 @@ class ReplaySource:
             raise ReplayMiss(call.task, step)
         if reply is None:
             raise ReplayMiss(call.task, call.step)
-        called: CallFacts = made[1].facts
+        called: kinds.CallFacts = made[1].facts
         source = reply[1].facts.source
-        return RecordedReply(self._past.reply(reply[1]), called.reserved, source, called.model)
+        return ports.RecordedReply(
+            self._past.reply(reply[1]), called.reserved, source, called.model
+        )
 
     def has_gate(self, subject: str) -> bool:
         """Return whether the record has this gate.
 
         A rule of the operator may have required it, and such rules are not in the policy.
         """
-        return self._ledger.store.last_entry(self._run, gate_strand(subject)) is not None
+        return self._ledger.store.last_entry(self._run, kinds.gate_strand(subject)) is not None
 
-    def find_outcome(self, deed: ToolInvocation) -> CallReply:
+    def find_outcome(self, deed: ports.ToolInvocation) -> ports.CallReply:
         """Return the recorded outcome of an effect.  Raises `ReplayMiss`."""
         found = self._past.step(deed.task, deed.step)
         if found is None:
@@ -291,47 +259,49 @@ class ReplaySource:
 
 
 _FORKED_BODIES: dict[type[Facts], frozenset[str]] = {
-    CallFacts: frozenset({"prompt"}),
-    ReplyFacts: frozenset({"output", "uses", "error"}),
-    IntentFacts: frozenset({"arguments"}),
-    OutcomeFacts: frozenset({"result", "error"}),
+    kinds.CallFacts: frozenset({"prompt"}),
+    kinds.ReplyFacts: frozenset({"output", "uses", "error"}),
+    kinds.IntentFacts: frozenset({"arguments"}),
+    kinds.OutcomeFacts: frozenset({"result", "error"}),
 }
 """The bodies that a fork reads from the run that it forks, by kind of entry."""
 
 
-def check_forkable(ledger: Ledger, run: str, most: int) -> None:
+def check_forkable(ledger: log.Ledger, run: str, most: int) -> None:
     """Raise `BodyGone` if a fork up to this index would need a body that was erased.
 
     Such a fork could not continue: the reply can neither be read nor be made again.
     """
     there = {(position, name) for position, name, _ in ledger.store.bodies_of_run(run)}
     for strand in ledger.store.strands(run):
-        for leaf, entry in read_strand_entries(ledger, run, strand):
+        for leaf, entry in log.read_strand_entries(ledger, run, strand):
             needed = _FORKED_BODIES.get(type(entry.facts), frozenset()) & entry.bodies.keys()
             for name in sorted(needed):
-                if (_position_of(entry), name) not in there and is_before(ledger.store, leaf, most):
+                if (_position_of(entry), name) not in there and log.is_before(
+                    ledger.store, leaf, most
+                ):
                     raise BodyGone(str(_position_of(entry)), name)
 
 
-def read_run_request(ledger: Ledger, run: str) -> RunRequest:
+def read_run_request(ledger: log.Ledger, run: str) -> RunRequest:
     """Return the request of a run as it was submitted, before any edit of its plan.
 
     Raises `NoSuchRun`.
     """
     if not ledger.store.strands(run):
         raise NoSuchRun(run)
-    intake, request, plan, route = read_run_input(ledger, run), "", None, None
-    for _, entry in read_strand_entries(ledger, run, MAIN_STRAND):
+    intake, request, plan, route = context.read_run_input(ledger, run), "", None, None
+    for _, entry in log.read_strand_entries(ledger, run, MAIN_STRAND):
         at = _position_of(entry)
         # A plan that the engine made and a classifier's route are no part of the request: the new
         # run makes its own.
         match entry.facts:
-            case AcceptedFacts():
-                request = read_body(ledger, at, "request").decode()
-            case PlanFacts() if entry.step == PLAN_STEP:
-                plan = read_plan(read_body(ledger, at, "plan"))
-            case RouteFacts() as facts if facts.basis is not Basis.CLASSIFIER:
-                evidence = read_body(ledger, at, "evidence") if entry.bodies else b""
+            case kinds.AcceptedFacts():
+                request = context.read_body(ledger, at, "request").decode()
+            case kinds.PlanFacts() if entry.step == PLAN_STEP:
+                plan = read_plan(context.read_body(ledger, at, "plan"))
+            case kinds.RouteFacts() as facts if facts.basis is not kinds.Basis.CLASSIFIER:
+                evidence = context.read_body(ledger, at, "evidence") if entry.bodies else b""
                 route = RouteDecision(facts, evidence)
             case _:
                 pass
@@ -341,7 +311,11 @@ def read_run_request(ledger: Ledger, run: str) -> RunRequest:
 
 
 def read_steps(
-    ledger: Ledger, run: str, *, until: int | None = None, ignoring: frozenset[str] = frozenset()
+    ledger: log.Ledger,
+    run: str,
+    *,
+    until: int | None = None,
+    ignoring: frozenset[str] = frozenset(),
 ) -> list[RunStep]:
     """Return the comparable steps of a run, ordered by recorded time, strand and position.
 
@@ -350,33 +324,33 @@ def read_steps(
     told = [
         (entry.ts, entry.strand, entry.n, leaf, entry)
         for strand in ledger.store.strands(run)
-        for leaf, entry in read_strand_entries(ledger, run, strand)
+        for leaf, entry in log.read_strand_entries(ledger, run, strand)
         if not isinstance(entry.facts, _FRAME_KINDS)
     ]
     if until is not None:
-        told = [each for each in told if is_before(ledger.store, each[3], until)]
+        told = [each for each in told if log.is_before(ledger.store, each[3], until)]
     names = {leaf.hex(): f"{strand}/{entry.step}" for _, strand, _, leaf, entry in told}
     inorder = sorted(told, key=lambda each: each[:3])
     return [_step(ledger, each[4], ignoring, names) for each in inorder]
 
 
 def _step(
-    ledger: Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
+    ledger: log.Ledger, entry: Entry[Any], ignoring: frozenset[str], names: Mapping[str, str]
 ) -> RunStep:
     # The identity of the person who decided is no result of the run, and may be erased.
-    said = (name for name in entry.bodies if name != IDENTITY)
+    said = (name for name in entry.bodies if name != kinds.IDENTITY)
     bodies = tuple((name, _digest(ledger, entry, name, names)) for name in said)
     facts = comparable_facts(entry.facts, ignoring=ignoring)
     return RunStep(entry.strand, entry.step, entry.kind, facts, bodies)
 
 
-def _digest(ledger: Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
+def _digest(ledger: log.Ledger, entry: Entry[Any], name: str, names: Mapping[str, str]) -> str:
     """Return a digest for comparing a body; for an erased body, its commitment.
 
     Claims name entries by leaf hashes, which no two runs share.  Their digest uses the steps of the
     entries instead.
     """
-    body = stored_body(ledger.store, entry, name)
+    body = log.stored_body(ledger.store, entry, name)
     if body is None:
         return f"erased {entry.bodies[name].h}"
     digest = sha256()

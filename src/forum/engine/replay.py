@@ -15,15 +15,11 @@ from forum.engine.local_runner import LocalRunner
 from forum.engine.ports import ModelFactory, ToolFactory
 from forum.engine.recorded_runs import ReplaySource, read_run_request, read_steps
 from forum.errors import NoSuchRun
-from forum.ledger import MAIN_STRAND, Ledger, Position, read_strand_entries
-from forum.work import (
-    AcceptedFacts,
-    Decider,
-    Divergence,
-    GateDecision,
-    GateEditFacts,
-    compare_steps,
-)
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.log import Ledger, read_strand_entries
+from forum.ledger.ports import Position
+from forum.work import kinds
+from forum.work.run_comparison import Divergence, compare_steps
 
 
 async def replay_run(
@@ -45,9 +41,9 @@ async def replay_run(
     return list(compare_steps(read_steps(record, run), read_steps(scratch, run)))
 
 
-def _origin(record: Ledger, run: str) -> tuple[AcceptedFacts, str]:
+def _origin(record: Ledger, run: str) -> tuple[kinds.AcceptedFacts, str]:
     for _, entry in read_strand_entries(record, run, MAIN_STRAND):
-        if isinstance(entry.facts, AcceptedFacts):
+        if isinstance(entry.facts, kinds.AcceptedFacts):
             return entry.facts, entry.actor
     raise NoSuchRun(run)
 
@@ -62,10 +58,13 @@ def _replay_decisions(record: Ledger, run: str, scratch: Ledger) -> bool:
         digest = gate.digest
         for _, entry in read_strand_entries(record, run, gate.strand):
             at, subject = Position(run, gate.strand, entry.n), gate.opened.subject
-            if isinstance(entry.facts, GateEditFacts):
+            if isinstance(entry.facts, kinds.GateEditFacts):
                 shown = read_body(record, at, "shown")
                 digest = edit_gate(scratch, run, subject, digest, shown, entry.actor)
-            elif isinstance(entry.facts, GateDecision) and entry.facts.by is not Decider.END:
+            elif (
+                isinstance(entry.facts, kinds.GateDecision)
+                and entry.facts.by is not kinds.Decider.END
+            ):
                 again = replace(entry.facts, digest=digest)
                 decide_gate(scratch, run, subject, again, entry.actor)
                 decided = True

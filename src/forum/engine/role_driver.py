@@ -11,36 +11,16 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
+from forum.engine import context, model_calls
 from forum.engine.answer_assembly import VERIFIER, AnswerAssembler
-from forum.engine.context import RunContext, RunInput, read_request, read_run
-from forum.engine.model_calls import CallSpec, ModelCaller, Services, StepNames
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import ask_structured, record_check_verdict, record_form_verdict
 from forum.engine.tools import ToolRunner
 from forum.tlog import Hash
-from forum.work import (
-    Plan,
-    Quotation,
-    Role,
-    ToolCall,
-    build_prompt,
-    classifier_prompt,
-    classifier_schema,
-    coordinator_prompt,
-    coordinator_schema,
-    intent_prompt,
-    opinion_schema,
-    read_drafted_plan,
-    read_lane_choice,
-    read_opinion,
-    read_parts,
-    read_revision,
-    reviser_prompt,
-    reviser_schema,
-    synthesizer_prompt,
-    synthesizer_schema,
-    write_plan,
-)
+from forum.work import role_prompts
+from forum.work.plan import Plan, write_plan
+from forum.work.policy import Role, ToolCall
+from forum.work.prompt import Quotation, build_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +43,11 @@ class VerifierInput(msgspec.Struct, frozen=True):
 class RoleDriver:
     """Drives one role, or one external verifier, of one run."""
 
-    def __init__(self, world: Services, intake: RunInput, task: str, stop: CancelToken) -> None:
+    def __init__(
+        self, world: model_calls.Services, intake: context.RunInput, task: str, stop: CancelToken
+    ) -> None:
         self._intake, self._policy, self._ledger = intake, intake.policy, world.ledger
-        self._task, self._caller = task, ModelCaller(world, intake, task, stop)
+        self._task, self._caller = task, model_calls.ModelCaller(world, intake, task, stop)
         self._tools = ToolRunner(self._caller, ())
 
     async def drive(self) -> None:
@@ -80,30 +62,34 @@ class RoleDriver:
         causes: tuple[Hash, ...] = (self._caller.allowed_by,)
         background: list[Quotation] = []
         if role is Role.COORDINATOR:
-            request = await asyncio.to_thread(read_request, self._ledger, self._intake.run)
+            request = await asyncio.to_thread(context.read_request, self._ledger, self._intake.run)
             asked = request.decode(errors="replace")
             background, causes = await self._tools.gather_context(asked, causes)
         part = await asyncio.to_thread(self._role_question, role, background)
         prompt = build_prompt("", part.prompt)
-        ask = CallSpec(self._policy.roles[role], prompt, causes, role=role, schema=part.schema)
-        said, exchange = await ask_structured(self._caller, StepNames(1), ask, part.read)
+        ask = model_calls.CallSpec(
+            self._policy.roles[role], prompt, causes, role=role, schema=part.schema
+        )
+        said, exchange = await ask_structured(
+            self._caller, model_calls.StepNames(1), ask, part.read
+        )
         await record_form_verdict(self._caller, said, exchange)
 
     def _role_question(self, role: Role, background: list[Quotation]) -> RoleQuestion:
         policy, limit = self._policy, self._policy.input_bytes
-        if role is Role.CLASSIFIER or not isinstance(self._intake, RunContext):
-            whole = read_request(self._ledger, self._intake.run)
+        if role is Role.CLASSIFIER or not isinstance(self._intake, context.RunContext):
+            whole = context.read_request(self._ledger, self._intake.run)
             request = Quotation("the request", whole[:limit], len(whole))
             if role is Role.CLASSIFIER:
                 return RoleQuestion(
-                    classifier_prompt(request, policy.lanes),
-                    classifier_schema(policy.lanes),
-                    lambda said: read_lane_choice(said, policy.lanes) or "none",
+                    role_prompts.classifier_prompt(request, policy.lanes),
+                    role_prompts.classifier_schema(policy.lanes),
+                    lambda said: role_prompts.read_lane_choice(said, policy.lanes) or "none",
                 )
             room = policy.max_reply_chars(policy.roles[role])
             return RoleQuestion(
-                coordinator_prompt(request, policy.lanes, background),
-                coordinator_schema(policy.lanes, room),
+                role_prompts.coordinator_prompt(request, policy.lanes, background),
+                role_prompts.coordinator_schema(policy.lanes, room),
                 self._read_plan,
             )
         return self._closing_question(role, self._answering(self._intake))
@@ -113,15 +99,15 @@ class RoleDriver:
 
         Secrets are masked in the record, so another plan would be read from there.
         """
-        plan = read_drafted_plan(said, self._policy)
+        plan = role_prompts.read_drafted_plan(said, self._policy)
         if self._ledger.mask.has_secret(write_plan(plan)):
             raise ValueError("it holds a secret")
         return plan
 
-    def _answering(self, case: RunContext) -> AnswerAssembler:
+    def _answering(self, case: context.RunContext) -> AnswerAssembler:
         # Ignore a stop of the run: it would make the assembler need no role, but a role that has
         # begun still needs its question to close its open call.
-        state = replace(read_run(self._ledger, case.run), stopped=None)
+        state = replace(context.read_run(self._ledger, case.run), stopped=None)
         return AnswerAssembler(self._ledger, case, state)
 
     def _closing_question(self, role: Role, answering: AnswerAssembler) -> RoleQuestion:
@@ -132,15 +118,23 @@ class RoleDriver:
             case Role.SYNTHESIZER:
                 tasks = [result.task for result in answering.results()]
                 return RoleQuestion(
-                    synthesizer_prompt(request, answering.quoted_results(), need.missing),
-                    synthesizer_schema(tasks, room),
-                    lambda said: read_parts(said, tasks),
+                    role_prompts.synthesizer_prompt(
+                        request, answering.quoted_results(), need.missing
+                    ),
+                    role_prompts.synthesizer_schema(tasks, room),
+                    lambda said: role_prompts.read_parts(said, tasks),
                 )
             case Role.INTENT:
-                return RoleQuestion(intent_prompt(request, answer), opinion_schema(), read_opinion)
+                return RoleQuestion(
+                    role_prompts.intent_prompt(request, answer),
+                    role_prompts.opinion_schema(),
+                    role_prompts.read_opinion,
+                )
             case Role.REVISER:
                 return RoleQuestion(
-                    reviser_prompt(request, answer), reviser_schema(room), read_revision
+                    role_prompts.reviser_prompt(request, answer),
+                    role_prompts.reviser_schema(room),
+                    role_prompts.read_revision,
                 )
             case Role.CLASSIFIER | Role.COORDINATOR | Role.VALIDATOR:
                 raise AssertionError(role)
@@ -148,10 +142,10 @@ class RoleDriver:
     async def _run_verifier(self, number: int) -> None:
         """Check the answer with an external tool, independent of the agents that wrote it."""
         case = self._intake
-        assert isinstance(case, RunContext)  # noqa: S101  answers come after plans
+        assert isinstance(case, context.RunContext)  # noqa: S101  answers come after plans
         answering = await asyncio.to_thread(self._answering, case)
         need = await asyncio.to_thread(answering.need_of, self._task)
-        whole = await asyncio.to_thread(read_request, self._ledger, case.run)
+        whole = await asyncio.to_thread(context.read_request, self._ledger, case.run)
         given = VerifierInput(whole.decode(errors="replace"), need.answer)
         use = ToolCall(self._policy.verifiers[number - 1], msgspec.json.encode(given).decode())
         outcome, _ = await self._tools.run_check("check", use, (self._caller.allowed_by,))

@@ -11,95 +11,33 @@ from contextlib import suppress
 
 import msgspec
 
-from forum.deliberation import TurnStatus, turn_status
+from forum import errors
+from forum.deliberation.steps import TurnStatus
+from forum.deliberation.turn_results import turn_status
+from forum.engine import context, gates
 from forum.engine.accept import cancel_run
 from forum.engine.answer_assembly import AnswerAssembler, Conclusion
-from forum.engine.context import (
-    ENGINE,
-    RunContext,
-    RunInput,
-    fold_new_entries,
-    join_causes,
-    leaves_by_step,
-    read_body,
-    read_last_facts,
-    read_prefix,
-    read_request,
-    read_run,
-    read_run_context,
-    read_run_input,
-)
-from forum.engine.gates import decide_gate, expire_gate, pass_gate, with_operator_rules
 from forum.engine.local_runner import LocalRunner
 from forum.engine.model_calls import Services
 from forum.engine.ports import RecordedEnd, Runner
 from forum.engine.session import SessionRunner, TurnRegistry
 from forum.engine.signals import RunListener, RunSignals
 from forum.engine.tools import receipts_of
-from forum.errors import (
-    BodyGone,
-    ConcurrentUpdate,
-    GateAlreadyDecided,
-    GateChanged,
-    NoSuchRun,
-    RunAlreadyEnded,
-)
-from forum.ledger import (
-    MAIN_STRAND,
-    MAX_PARENTS,
-    Attachment,
-    BytesContent,
-    Draft,
-    RunCloseFacts,
-    Strand,
-    Timer,
-    due_now,
-    text_content,
-)
+from forum.ledger.body import BytesContent, text_content
+from forum.ledger.entry import MAIN_STRAND, MAX_PARENTS
+from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.ports import Timer, due_now
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
-from forum.work import (
-    CONTROL,
-    MAX_READ_BYTES,
-    ROLE_PREFIX,
-    UNNAMED_AGENT,
-    ActionClaim,
-    Answer,
-    AnswerFacts,
-    Basis,
-    CancelFacts,
-    ControlCloseFacts,
-    Decider,
-    GateDecisionFacts,
-    InterruptionFacts,
-    Plan,
-    PlanFacts,
-    Role,
-    RolePlan,
-    RouteFacts,
-    Run,
-    SkipFacts,
-    StopFacts,
-    StopReason,
-    Task,
-    TaskRun,
-    TaskState,
-    count_unverified,
-    find_claims,
-    gate_strand,
-    is_finished,
-    next_steps,
-    outcome_of_stop,
-    read_drafted_plan,
-    read_lane_choice,
-    read_plan,
-    single_task_plan,
-    task_of_role,
-    task_strand,
-    tool_gate_subject,
-    write_plan,
-)
+from forum.work import kinds, run_fold
+from forum.work.claims import ActionClaim, count_unverified, find_claims
+from forum.work.judging import MAX_READ_BYTES
+from forum.work.plan import Plan, RolePlan, Task, read_plan, single_task_plan, write_plan
+from forum.work.policy import Answer, Role
+from forum.work.role_prompts import read_drafted_plan, read_lane_choice, task_of_role
+from forum.work.schedule import is_finished, next_steps
 
-_RUN_LIMITS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
+_RUN_LIMITS = frozenset({kinds.StopReason.BUDGET, kinds.StopReason.DEADLINE})
 """Limits of the whole run: a task that reaches one stops the run."""
 
 _MIN_POLL_INTERVAL_S = 1.0
@@ -135,8 +73,8 @@ class RunDriver:
             self._main: Strand = await asyncio.to_thread(
                 self._ledger.open_strand_at_end, run, MAIN_STRAND
             )
-            last = await asyncio.to_thread(read_last_facts, self._ledger, run)
-            if isinstance(last, RunCloseFacts | InterruptionFacts):
+            last = await asyncio.to_thread(context.read_last_facts, self._ledger, run)
+            if isinstance(last, RunCloseFacts | kinds.InterruptionFacts):
                 await asyncio.to_thread(self._clear_stale_timers, run)
                 return
             self._state = await asyncio.to_thread(self._fold_run, run)
@@ -170,23 +108,25 @@ class RunDriver:
         alarms = [alarm for strand in strands if (alarm := store.timer(run, strand))]
         # Check again after reading the timers: a resumption in between has set them, and clearing
         # those would leave a resumed run that nothing wakes.
-        if isinstance(read_last_facts(self._ledger, run), RunCloseFacts | InterruptionFacts):
+        if isinstance(
+            context.read_last_facts(self._ledger, run), RunCloseFacts | kinds.InterruptionFacts
+        ):
             store.reschedule(alarms, None)
 
-    def _fold_run(self, run: str) -> Run:
+    def _fold_run(self, run: str) -> run_fold.Run:
         """Fold the run, after deciding expired gates by their default."""
-        state = read_run(self._ledger, run)
-        return fold_new_entries(self._ledger, run, state, self._expire_gates(run, state))
+        state = context.read_run(self._ledger, run)
+        return context.fold_new_entries(self._ledger, run, state, self._expire_gates(run, state))
 
-    def _expire_gates(self, run: str, state: Run) -> list[str]:
+    def _expire_gates(self, run: str, state: run_fold.Run) -> list[str]:
         """Decide expired gates by their default, and return the strands of all open gates."""
         for gate in state.open_gates:
-            expire_gate(self._ledger, run, gate)
+            gates.expire_gate(self._ledger, run, gate)
         return [gate.strand for gate in state.open_gates]
 
     async def _advance(self, run: str) -> bool:
         """Drive the run as far as possible, and return whether it was closed."""
-        intake = await asyncio.to_thread(read_run_input, self._ledger, run)
+        intake = await asyncio.to_thread(context.read_run_input, self._ledger, run)
         if intake.policy.panel is not None:
             # Turns of a session are taken in this process: the pending turns are known only here,
             # and a trip through the queue would take longer than many a turn.
@@ -205,13 +145,13 @@ class RunDriver:
 
     # From the request to the plan
 
-    async def _make_plan(self, intake: RunInput) -> RunContext:
+    async def _make_plan(self, intake: context.RunInput) -> context.RunContext:
         """Return the run's context with its plan.
 
         While a role has yet to finish, or after the run was stopped, return a context whose plan is
         that role's task alone.
         """
-        while not isinstance(intake, RunContext):
+        while not isinstance(intake, context.RunContext):
             role = self._next_role(intake)
             if role is None:
                 await self._plan_one_task(intake)
@@ -227,17 +167,19 @@ class RunDriver:
                 if not is_finished(case.plan, self._state) or self._state.stopped is not None:
                     return case
                 await self._record_role_result(role, intake)
-            intake = await asyncio.to_thread(read_run_input, self._ledger, intake.run)
+            intake = await asyncio.to_thread(context.read_run_input, self._ledger, intake.run)
         return intake
 
-    def _next_role(self, intake: RunInput) -> Role | None:
+    def _next_role(self, intake: context.RunInput) -> Role | None:
         """Return the next role needed before there is a plan, or None."""
         roles = intake.policy.roles
         if intake.routed is None and Role.CLASSIFIER in roles and intake.policy.lanes:
             return Role.CLASSIFIER
         return Role.COORDINATOR if Role.COORDINATOR in roles else None
 
-    async def _run_role_stage(self, intake: RunInput, cause: Hash, task: str) -> RunContext:
+    async def _run_role_stage(
+        self, intake: context.RunInput, cause: Hash, task: str
+    ) -> context.RunContext:
         """Run the task of one role as if it were the whole plan, and return that context."""
         stage = _stage_context(intake, cause, task)
         self._find_ending(intake)
@@ -249,41 +191,41 @@ class RunDriver:
         await self._check_for_stops(stage)
         return stage
 
-    async def _check_for_stops(self, stage: RunContext) -> None:
+    async def _check_for_stops(self, stage: context.RunContext) -> None:
         """Check for a due stop if a task did not pass: a cancellation may not be folded yet."""
         states = (self._task(task.id).state for task in stage.plan.tasks)
-        if any(state is not TaskState.PASSED for state in states):
+        if any(state is not run_fold.TaskState.PASSED for state in states):
             await self._fold_tasks(stage, ())
             await self._stop_if_due(stage)
 
-    async def _record_role_result(self, role: Role, intake: RunInput) -> None:
+    async def _record_role_result(self, role: Role, intake: context.RunInput) -> None:
         """Record what follows from a role's result: a route, a plan, or the stop of the run."""
         task = task_of_role(role)
         done = self._task(task)
         causes = (done.last or intake.cause,)
-        call = done.calls[-1] if done.state is TaskState.PASSED else None
+        call = done.calls[-1] if done.state is run_fold.TaskState.PASSED else None
         said = b""
         if call is not None and call.reply_at is not None:
             try:
                 said = await asyncio.to_thread(
-                    read_body, self._ledger, call.reply_at, "output", MAX_READ_BYTES
+                    context.read_body, self._ledger, call.reply_at, "output", MAX_READ_BYTES
                 )
-            except BodyGone:
+            except errors.BodyGone:
                 call = None  # erased meanwhile: treat the role as failed
         if role is Role.CLASSIFIER:
             # A classifier that fails chooses no lane; the run continues without one.
             lane = read_lane_choice(said, intake.policy.lanes) if call else ""
-            facts = RouteFacts(lane, Basis.CLASSIFIER)
-            await self._main.append_exclusive_async(Draft("route", ENGINE, facts, causes))
+            facts = kinds.RouteFacts(lane, kinds.Basis.CLASSIFIER)
+            await self._main.append_exclusive_async(Draft("route", context.ENGINE, facts, causes))
         elif call is None:
             stage = _stage_context(intake, intake.cause, task)
-            await self._stop(stage, StopFacts(StopReason.ROLE, by=task))
+            await self._stop(stage, kinds.StopFacts(kinds.StopReason.ROLE, by=task))
         else:
             await self._record_plan(read_drafted_plan(said, intake.policy), causes)
         await self._fold_main(intake.run)
 
-    async def _plan_one_task(self, intake: RunInput) -> None:
-        request = await asyncio.to_thread(read_request, self._ledger, intake.run)
+    async def _plan_one_task(self, intake: context.RunInput) -> None:
+        request = await asyncio.to_thread(context.read_request, self._ledger, intake.run)
         plan = single_task_plan(request.decode(errors="replace"), intake.lane)
         await self._record_plan(plan, (intake.cause,))
         await self._fold_main(intake.run)
@@ -293,15 +235,15 @@ class RunDriver:
     ) -> None:
         body = Attachment("plan", BytesContent(write_plan(plan)), "application/json")
         await self._main.append_exclusive_async(
-            Draft(step, ENGINE, PlanFacts(len(plan.tasks)), causes, (body,))
+            Draft(step, context.ENGINE, kinds.PlanFacts(len(plan.tasks)), causes, (body,))
         )
 
     async def _fold_main(self, run: str) -> None:
         self._state = await asyncio.to_thread(
-            fold_new_entries, self._ledger, run, self._state, [MAIN_STRAND]
+            context.fold_new_entries, self._ledger, run, self._state, [MAIN_STRAND]
         )
 
-    async def _approve_plan(self, case: RunContext) -> RunContext | None:
+    async def _approve_plan(self, case: context.RunContext) -> context.RunContext | None:
         """Return the context once its plan may be carried out, or None while approval is pending.
 
         An edited plan is recorded as a plan of its own, caused by the decision.
@@ -309,27 +251,27 @@ class RunDriver:
         run = case.run
         if "plan" not in case.policy.gates:
             return case
-        decision = await pass_gate(
+        decision = await gates.pass_gate(
             self._ledger, run, "plan", write_plan(case.plan), case.policy, case.plan_entry
         )
         if decision is None:
             # A run that is to end does not wait for approval: its tasks are skipped.
             return case if self._state.cancelled or self._is_past_deadline(case) else None
         if decision.answer is Answer.REJECT:
-            await self._stop(case, StopFacts(StopReason.REJECTED, by="plan"))
+            await self._stop(case, kinds.StopFacts(kinds.StopReason.REJECTED, by="plan"))
         elif read_plan(decision.shown) != case.plan and self._state.stopped is None:
             plan = read_plan(decision.shown)
             await self._record_plan(plan, (decision.entry,), "plan/approved")
-            case = await asyncio.to_thread(read_run_context, self._ledger, run)
+            case = await asyncio.to_thread(context.read_run_context, self._ledger, run)
         return case
 
     # The work
 
-    def _find_ending(self, intake: RunInput) -> None:
+    def _find_ending(self, intake: context.RunInput) -> None:
         prior = self._find_prior(intake)
         self._recorded_end = prior.recorded_end() if prior else None
 
-    async def _run_tasks(self, case: RunContext) -> None:
+    async def _run_tasks(self, case: context.RunContext) -> None:
         """Start tasks as they become ready, and return when none is running or ready."""
         look = _MIN_POLL_INTERVAL_S
         self._find_ending(case)
@@ -352,7 +294,7 @@ class RunDriver:
             elif not await self._replay_stop(case):
                 return
 
-    async def _wait_for_progress(self, case: RunContext, look: float) -> float:
+    async def _wait_for_progress(self, case: context.RunContext, look: float) -> float:
         """Wait for a signal or the poll interval, fold the news, and return the next interval."""
         heard = await self._listener.wait_for_signal(self._poll_timeout_s(case, look))
         self._local_runner.raise_failures()
@@ -370,7 +312,7 @@ class RunDriver:
         await self._runner.enqueue_tasks(case.run, tuple(sorted(self._started)))
         return min(2 * look, _MAX_POLL_INTERVAL_S)
 
-    def _poll_timeout_s(self, case: RunContext, look: float) -> float:
+    def _poll_timeout_s(self, case: context.RunContext, look: float) -> float:
         if case.deadline is None:
             return look
         left = (case.deadline - self._ledger.now()) / 1e6
@@ -378,7 +320,7 @@ class RunDriver:
         return max(0.05, min(look, left + 0.01)) if left > 0 else look
 
     async def _fold_tasks(
-        self, case: RunContext, tasks: Iterable[str], *, others: bool = True
+        self, case: context.RunContext, tasks: Iterable[str], *, others: bool = True
     ) -> None:
         """Fold new entries of these tasks and, with `others`, of `control` and expired gates.
 
@@ -388,28 +330,32 @@ class RunDriver:
         self._state = await asyncio.to_thread(self._fold_strands, case, names, others=others)
         for name in names:
             state = self._task(name).state
-            if state.is_end or state is TaskState.WAITING:
+            if state.is_end or state is run_fold.TaskState.WAITING:
                 self._started.discard(name)
 
     def _has_passed_gate(self, task: str) -> bool:
         """Return whether a task that stopped at a gate may continue but has not."""
         left = self._task(task)
-        if left.state not in (TaskState.PENDING, TaskState.RUNNING):
+        if left.state not in (run_fold.TaskState.PENDING, run_fold.TaskState.RUNNING):
             return False
-        subjects = [tool_gate_subject(task, len(left.uses) + 1)]
-        if left.state is TaskState.PENDING:
-            subjects.append(task_strand(task))
-        return any(self._state.decision(gate_strand(subject)) is not None for subject in subjects)
+        subjects = [kinds.tool_gate_subject(task, len(left.uses) + 1)]
+        if left.state is run_fold.TaskState.PENDING:
+            subjects.append(kinds.task_strand(task))
+        return any(
+            self._state.decision(kinds.gate_strand(subject)) is not None for subject in subjects
+        )
 
-    def _fold_strands(self, case: RunContext, tasks: tuple[str, ...], *, others: bool) -> Run:
-        strands = [task_strand(name) for name in tasks]
+    def _fold_strands(
+        self, case: context.RunContext, tasks: tuple[str, ...], *, others: bool
+    ) -> run_fold.Run:
+        strands = [kinds.task_strand(name) for name in tasks]
         if others:
-            strands.append(CONTROL)
+            strands.append(kinds.CONTROL)
             self._expire_gates(case.run, self._state)
-        policy = with_operator_rules(case.policy, self._gate_rules)
+        policy = gates.with_operator_rules(case.policy, self._gate_rules)
         if policy.gates or policy.tools or policy.gate_rules:
             strands += self._gate_strands(case.run)
-        return fold_new_entries(self._ledger, case.run, self._state, strands)
+        return context.fold_new_entries(self._ledger, case.run, self._state, strands)
 
     def _returned_children(self) -> tuple[str, ...]:
         """Return the waiting tasks whose child runs have ended or were never started.
@@ -424,18 +370,18 @@ class RunDriver:
         return tuple(
             name
             for name, child in waiting
-            if self._task(name).state is TaskState.WAITING
-            if isinstance(read_last_facts(self._ledger, child), RunCloseFacts | None)
+            if self._task(name).state is run_fold.TaskState.WAITING
+            if isinstance(context.read_last_facts(self._ledger, child), RunCloseFacts | None)
         )
 
     def _gate_strands(self, run: str) -> list[str]:
         """Return the strands of the run's gates."""
         strands = self._ledger.store.strands(run)
-        return [name for name in strands if name.startswith(gate_strand(""))]
+        return [name for name in strands if name.startswith(kinds.gate_strand(""))]
 
     # Stopping
 
-    async def _stop_if_due(self, case: RunContext) -> None:
+    async def _stop_if_due(self, case: context.RunContext) -> None:
         """Stop the run if it was cancelled, is past its deadline, or a task hit a limit of the run.
 
         A replay stops as its record did, never by itself.
@@ -448,7 +394,7 @@ class RunDriver:
             return
         if self._state.cancelled:
             self._signals.stop_run(case.run, cut=True)
-            await self._stop(case, StopFacts(StopReason.CANCELLED))
+            await self._stop(case, kinds.StopFacts(kinds.StopReason.CANCELLED))
             return
         for task in self._state.tasks.values():
             if task.stopped is not None and task.stopped.reason in _RUN_LIMITS:
@@ -456,12 +402,14 @@ class RunDriver:
                 return
         if self._is_past_deadline(case) and not is_finished(case.plan, self._state):
             cap = case.accepted.milliseconds
-            await self._stop(case, StopFacts(StopReason.DEADLINE, "milliseconds", 0, cap, cap))
+            await self._stop(
+                case, kinds.StopFacts(kinds.StopReason.DEADLINE, "milliseconds", 0, cap, cap)
+            )
 
-    def _is_past_deadline(self, case: RunContext) -> bool:
+    def _is_past_deadline(self, case: context.RunContext) -> bool:
         return case.deadline is not None and self._ledger.now() >= case.deadline
 
-    async def _replay_stop(self, case: RunContext) -> bool:
+    async def _replay_stop(self, case: context.RunContext) -> bool:
         """Stop a replay once everything recorded before the stop was replayed.
 
         Return whether the run was stopped here.
@@ -474,14 +422,19 @@ class RunDriver:
         await self._stop(case, ending.stopped, ending.spent)
         return True
 
-    async def _stop(self, case: RunContext, stopped: StopFacts, spent: bytes | None = None) -> None:
+    async def _stop(
+        self, case: context.RunContext, stopped: kinds.StopFacts, spent: bytes | None = None
+    ) -> None:
         """Record the stop of the run, with the amounts spent by each agent, unless it is stopped.
 
         Running calls are not aborted, but no task starts anything new.
         """
         self._signals.stop_run(case.run, cut=False)
         if self._state.stopped is None:
-            table = {agent or UNNAMED_AGENT: spent for agent, spent in self._state.spent_by.items()}
+            table = {
+                agent or run_fold.UNNAMED_AGENT: spent
+                for agent, spent in self._state.spent_by.items()
+            }
             known = spent or msgspec.json.encode(table)
             body = Attachment("spent", BytesContent(known), "application/json")
             causes = [
@@ -490,10 +443,10 @@ class RunDriver:
                 if task.last and task.stopped and task.id == stopped.by
             ]
             await self._main.append_exclusive_async(
-                Draft("stop", ENGINE, stopped, tuple(causes), (body,))
+                Draft("stop", context.ENGINE, stopped, tuple(causes), (body,))
             )
             self._state = await asyncio.to_thread(
-                fold_new_entries, self._ledger, case.run, self._state, [MAIN_STRAND]
+                context.fold_new_entries, self._ledger, case.run, self._state, [MAIN_STRAND]
             )
 
     def _cancel_children(self) -> None:
@@ -501,42 +454,46 @@ class RunDriver:
         for task in self._state.tasks.values():
             if task.delegated is not None and not task.state.is_end:
                 # NoSuchRun: the delegation is recorded, but the child run was never opened.
-                with suppress(RunAlreadyEnded, NoSuchRun):
-                    cancel_run(self._ledger, task.delegated.run, ENGINE)
+                with suppress(errors.RunAlreadyEnded, errors.NoSuchRun):
+                    cancel_run(self._ledger, task.delegated.run, context.ENGINE)
 
-    async def _skip(self, case: RunContext, task: str, skipped: SkipFacts) -> None:
+    async def _skip(self, case: context.RunContext, task: str, skipped: kinds.SkipFacts) -> None:
         """Record that a task is skipped, with the entry that caused it."""
         skipped = self._recorded_end.skipped.get(task, skipped) if self._recorded_end else skipped
         cause = (
             self._state.tasks[skipped.cause].last if skipped.cause in self._state.tasks else None
         )
-        strand = await asyncio.to_thread(self._ledger.open_strand, case.run, task_strand(task))
-        draft = Draft("skip", ENGINE, skipped, (cause or case.plan_entry,))
+        strand = await asyncio.to_thread(
+            self._ledger.open_strand, case.run, kinds.task_strand(task)
+        )
+        draft = Draft("skip", context.ENGINE, skipped, (cause or case.plan_entry,))
         if strand.length == 0:
-            with suppress(ConcurrentUpdate):  # another driver has recorded something else there
+            with suppress(
+                errors.ConcurrentUpdate
+            ):  # another driver has recorded something else there
                 await self._block_gate(case, task)
                 await strand.append_exclusive_async(draft)
 
-    async def _block_gate(self, case: RunContext, task: str) -> None:
+    async def _block_gate(self, case: context.RunContext, task: str) -> None:
         """Occupy the first position of a skipped task's gate.
 
         A worker that was wrongly thought dead could otherwise still open the gate.
         """
         subject, prior = f"task/{task}", self._find_prior(case)
-        policy = with_operator_rules(case.policy, self._gate_rules)
+        policy = gates.with_operator_rules(case.policy, self._gate_rules)
         if policy.is_gated(case.plan.by_id[task]) or (prior and prior.has_gate(subject)):
             gate = await asyncio.to_thread(
-                self._ledger.open_strand_at_end, case.run, gate_strand(subject)
+                self._ledger.open_strand_at_end, case.run, kinds.gate_strand(subject)
             )
             if gate.length == 0:
-                moot = GateDecisionFacts(Answer.REJECT, "", Decider.END)
+                moot = kinds.GateDecisionFacts(Answer.REJECT, "", kinds.Decider.END)
                 await gate.append_exclusive_async(
-                    Draft("decision", ENGINE, moot, (case.plan_entry,))
+                    Draft("decision", context.ENGINE, moot, (case.plan_entry,))
                 )
 
     # Ending
 
-    async def _finish(self, case: RunContext) -> bool:
+    async def _finish(self, case: context.RunContext) -> bool:
         """Record the answer and close the run; return False while a role still has to finish."""
         conclusion = await self._assemble_conclusion(case)
         if conclusion is None:
@@ -544,7 +501,7 @@ class RunDriver:
         # First take the next position of every strand that clients can append to.  The close lists
         # the last positions of all strands, and an entry after it would fail verification.
         await asyncio.to_thread(self._close_gates, case.run)
-        control = await asyncio.to_thread(self._ledger.open_strand, case.run, CONTROL)
+        control = await asyncio.to_thread(self._ledger.open_strand, case.run, kinds.CONTROL)
         if control.length == 0:
             await control.append_exclusive_async(self._control_draft(case))
         elif not self._state.cancelled:  # the run was cancelled at the last moment: honor it
@@ -560,11 +517,11 @@ class RunDriver:
         if case.accepted.parent_run:
             alarms.append(due_now(case.accepted.parent_run, MAIN_STRAND, self._ledger.now()))
         await asyncio.to_thread(
-            self._ledger.close_run, self._main, ENGINE, conclusion.outcome, tuple(alarms)
+            self._ledger.close_run, self._main, context.ENGINE, conclusion.outcome, tuple(alarms)
         )
         return True
 
-    async def _assemble_conclusion(self, case: RunContext) -> Conclusion | None:
+    async def _assemble_conclusion(self, case: context.RunContext) -> Conclusion | None:
         """Run the roles that contribute to the answer; return None while one of them waits."""
         if case.policy.panel is not None:
             return await self._deliberate(case)
@@ -583,7 +540,7 @@ class RunDriver:
             else:
                 return step
 
-    async def _deliberate(self, case: RunContext) -> Conclusion:
+    async def _deliberate(self, case: context.RunContext) -> Conclusion:
         """Run the panel's session until it closes, and return its conclusion."""
         prior = self._find_prior(case)
         sitting = SessionRunner(self._ledger, case, self._main, prior, self._pending_turns)
@@ -591,10 +548,16 @@ class RunDriver:
             lambda names, cause: self._run_turns(case, names, cause)
         )
         await self._stop_as_recorded(case)
-        outcome = outcome_of_stop(self._state.stopped) if self._state.stopped else closing.outcome
+        outcome = (
+            run_fold.outcome_of_stop(self._state.stopped)
+            if self._state.stopped
+            else closing.outcome
+        )
         return Conclusion(outcome, text_content(closing.answer), list(closing.causes))
 
-    async def _run_turns(self, case: RunContext, names: Sequence[str], cause: Hash) -> Run:
+    async def _run_turns(
+        self, case: context.RunContext, names: Sequence[str], cause: Hash
+    ) -> run_fold.Run:
         """Run these turns concurrently, and return the state of the run afterwards."""
         stage = _stage_context(case, cause, *names)
         await self._run_tasks(stage)
@@ -603,19 +566,19 @@ class RunDriver:
             await self._stop_as_recorded(stage)
         return self._state
 
-    async def _stop_as_recorded(self, case: RunContext) -> None:
+    async def _stop_as_recorded(self, case: context.RunContext) -> None:
         """Stop a replay if its record was stopped."""
         ending = self._recorded_end
         if ending and ending.stopped and self._state.stopped is None:
             await self._stop(case, ending.stopped, ending.spent)
 
-    async def _finish_open_roles(self, case: RunContext) -> None:
+    async def _finish_open_roles(self, case: context.RunContext) -> None:
         """Drive roles that have begun to their end, because their calls may still be open."""
-        for name in [name for name in self._state.tasks if name.startswith(ROLE_PREFIX)]:
+        for name in [name for name in self._state.tasks if name.startswith(kinds.ROLE_PREFIX)]:
             if not self._task(name).state.is_end:
                 await self._run_role_stage(case, case.plan_entry, name)
 
-    async def _replay_stop_before_role(self, case: RunContext) -> None:
+    async def _replay_stop_before_role(self, case: context.RunContext) -> None:
         """Stop a replay whose record was stopped, unless the next role had begun by then."""
         ending = self._recorded_end
         if ending and ending.stopped and self._state.stopped is None:
@@ -632,27 +595,29 @@ class RunDriver:
             detail = Attachment("detail", BytesContent(said.encode(errors="replace")))
             causes, bodies = tuple(conclusion.causes[:1]), (detail,) if said else ()
             if number > known:
-                draft = Draft(f"check/{number}", ENGINE, checked, causes, bodies)
+                draft = Draft(f"check/{number}", context.ENGINE, checked, causes, bodies)
                 await self._main.append_exclusive_async(draft)
 
     async def _record_answer(self, conclusion: Conclusion) -> None:
         """Record the answer, with the actions it claims and the entries that prove them."""
-        head = await asyncio.to_thread(read_prefix, conclusion.answer.chunks(), MAX_READ_BYTES)
+        head = await asyncio.to_thread(
+            context.read_prefix, conclusion.answer.chunks(), MAX_READ_BYTES
+        )
         claims = await asyncio.to_thread(self._find_claims, head)
         bodies = [Attachment("answer", conclusion.answer, "text/plain")]
         if claims:
             listed = BytesContent(msgspec.json.encode(claims))
             bodies.append(Attachment("claims", listed, "application/json"))
         parts = len(conclusion.causes)
-        facts = AnswerFacts(conclusion.outcome, parts, len(claims), count_unverified(claims))
+        facts = kinds.AnswerFacts(conclusion.outcome, parts, len(claims), count_unverified(claims))
         known: dict[str, Hash] = {}
         if parts > MAX_PARENTS:  # a driver that died here may have recorded some of the joins
             known = await asyncio.to_thread(
-                leaves_by_step, self._ledger, self._main.run, MAIN_STRAND
+                context.leaves_by_step, self._ledger, self._main.run, MAIN_STRAND
             )
-        named = await join_causes(self._main, conclusion.causes, known=known)
+        named = await context.join_causes(self._main, conclusion.causes, known=known)
         await self._main.append_exclusive_async(
-            Draft("answer", ENGINE, facts, named, tuple(bodies))
+            Draft("answer", context.ENGINE, facts, named, tuple(bodies))
         )
 
     def _find_claims(self, answer: bytes) -> tuple[ActionClaim, ...]:
@@ -661,23 +626,25 @@ class RunDriver:
         claims = find_claims(answer, ())
         return find_claims(answer, receipts_of(self._ledger, self._state)) if claims else ()
 
-    def _control_draft(self, case: RunContext) -> Draft:
+    def _control_draft(self, case: context.RunContext) -> Draft:
         """Return the entry that closes `control` to cancellations, or replays the recorded one."""
         cause = (case.accepted_entry,)
         if self._recorded_end and self._recorded_end.cancelled_by:
-            return Draft("cancel", self._recorded_end.cancelled_by, CancelFacts(), cause)
-        return Draft("close", ENGINE, ControlCloseFacts(), cause)
+            return Draft("cancel", self._recorded_end.cancelled_by, kinds.CancelFacts(), cause)
+        return Draft("close", context.ENGINE, kinds.ControlCloseFacts(), cause)
 
     def _close_gates(self, run: str) -> None:
-        for gate in fold_new_entries(self._ledger, run, Run(), self._gate_strands(run)).open_gates:
-            moot = GateDecisionFacts(Answer.REJECT, gate.digest, Decider.END)
-            with suppress(GateAlreadyDecided, GateChanged):
-                decide_gate(self._ledger, run, gate.opened.subject, moot, ENGINE)
+        for gate in context.fold_new_entries(
+            self._ledger, run, run_fold.Run(), self._gate_strands(run)
+        ).open_gates:
+            moot = kinds.GateDecisionFacts(Answer.REJECT, gate.digest, kinds.Decider.END)
+            with suppress(errors.GateAlreadyDecided, errors.GateChanged):
+                gates.decide_gate(self._ledger, run, gate.opened.subject, moot, context.ENGINE)
 
-    def _task(self, name: str) -> TaskRun:
+    def _task(self, name: str) -> run_fold.TaskRun:
         return self._state.task(name)
 
 
-def _stage_context(intake: RunInput, cause: Hash, *tasks: str) -> RunContext:
+def _stage_context(intake: context.RunInput, cause: Hash, *tasks: str) -> context.RunContext:
     """Return a context whose whole plan is these tasks of roles or seats."""
     return intake.with_plan(RolePlan(tuple(Task(task, task) for task in tasks)), cause)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from forum.deliberation import (
+from forum.deliberation.protocols import start_protocol
+from forum.deliberation.steps import (
     CUT_OFF_REASONS,
     AgentTurn,
     BatchResult,
@@ -23,65 +24,42 @@ from forum.deliberation import (
     TurnResult,
     TurnStatus,
     advance_protocol,
-    build_turn_result,
     collect_results,
-    start_protocol,
 )
-from forum.engine.context import (
-    ENGINE,
-    RunInput,
-    join_causes,
-    leaves_by_step,
-    read_body,
-    read_request,
-    read_run,
-)
-from forum.engine.model_calls import CallResult, CallSpec, ModelCaller, Services
+from forum.deliberation.turn_results import build_turn_result
+from forum.engine import context, model_calls, structured_output
 from forum.engine.model_calls import StepNames as Calls
 from forum.engine.ports import ReplySource, TaskHalted
 from forum.engine.signals import CancelToken
-from forum.engine.structured_output import (
-    VERDICT_STEP,
-    RepairPolicy,
-    ask_structured,
-    record_check_verdict,
-    record_form_verdict,
-)
 from forum.engine.tools import ToolRunner
 from forum.errors import BodyGone, ConcurrentUpdate
-from forum.ledger import (
-    MAIN_STRAND,
-    Attachment,
-    BytesContent,
-    Draft,
-    Ledger,
-    Outcome,
-    Position,
-    Strand,
-)
+from forum.ledger.body import BytesContent
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
+from forum.ledger.strand import Attachment, Draft, Strand
 from forum.tlog import Hash
-from forum.work import (
-    MAX_READ_BYTES,
-    TURN_PREFIX,
-    Run,
-    StopReason,
-    TaskRun,
-    ToolCall,
-    build_prompt,
-)
+from forum.work.judging import MAX_READ_BYTES
+from forum.work.kinds import TURN_PREFIX, StopReason
+from forum.work.policy import ToolCall
+from forum.work.prompt import build_prompt
+from forum.work.run_fold import Run, TaskRun
 
 
-def read_session(ledger: Ledger, intake: RunInput, prior: ReplySource | None = None) -> Session:
+def read_session(
+    ledger: Ledger, intake: context.RunInput, prior: ReplySource | None = None
+) -> Session:
     """Return the session of a run: its problem, policy and start.
 
     A replay takes the start from the record, so that the protocol computes with the same times.
     """
-    problem = read_request(ledger, intake.run).decode(errors="replace")
+    problem = context.read_request(ledger, intake.run).decode(errors="replace")
     begun = prior.accepted_at() if prior else None
     return Session(problem, intake.policy, intake.begun if begun is None else begun)
 
 
-def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = ENGINE) -> Draft:
+def note_draft(note: SessionNote, causes: tuple[Hash, ...], actor: str = context.ENGINE) -> Draft:
     """Return the draft that records a note."""
     bodies = (Attachment(body.name, BytesContent(body.data), body.media) for body in note.bodies)
     return Draft(note.step, actor, note.facts, causes, tuple(bodies))
@@ -92,7 +70,7 @@ def read_turn_result(ledger: Ledger, task: TaskRun) -> TurnResult | None:
 
     def read(at: Position, name: str) -> bytes:
         try:
-            return read_body(ledger, at, name, MAX_READ_BYTES)
+            return context.read_body(ledger, at, name, MAX_READ_BYTES)
         except BodyGone:
             return b""  # erased meanwhile: treat the output as empty
 
@@ -138,7 +116,10 @@ def read_session_record(
 ) -> SessionRecord:
     """Read the recorded turns and notes of a session."""
     return SessionRecord(
-        ledger, read_run(ledger, run), leaves_by_step(ledger, run, MAIN_STRAND), prior
+        ledger,
+        context.read_run(ledger, run),
+        context.leaves_by_step(ledger, run, MAIN_STRAND),
+        prior,
     )
 
 
@@ -147,7 +128,7 @@ class PendingTurn:
     """A turn that is due, as the protocol described it."""
 
     turn: AgentTurn | ToolProbe
-    intake: RunInput
+    intake: context.RunInput
     cause: Hash
     """The last note before the turn."""
 
@@ -193,7 +174,7 @@ class SessionRunner:
     def __init__(
         self,
         ledger: Ledger,
-        intake: RunInput,
+        intake: context.RunInput,
         main: Strand,
         prior: ReplySource | None,
         agenda: TurnRegistry,
@@ -220,7 +201,7 @@ class SessionRunner:
     async def _record_note(self, note: SessionNote) -> BatchResult:
         if not self._record.has_note(note):
             place, known = f"{note.step}/join", self._record.notes
-            causes = await join_causes(self._main, note.causes, place, known)
+            causes = await context.join_causes(self._main, note.causes, place, known)
             (taken,) = await self._main.append_exclusive_async(note_draft(note, causes))
             self._record.last = taken.leaf
         return BatchResult()
@@ -240,8 +221,10 @@ class SessionRunner:
 class TurnDriver:
     """Drives one turn of one session."""
 
-    def __init__(self, world: Services, due: PendingTurn, task: str, stop: CancelToken) -> None:
-        self._due, self._caller = due, ModelCaller(world, due.intake, task, stop)
+    def __init__(
+        self, world: model_calls.Services, due: PendingTurn, task: str, stop: CancelToken
+    ) -> None:
+        self._due, self._caller = due, model_calls.ModelCaller(world, due.intake, task, stop)
         self._caller.allowed_by = due.cause
 
     async def drive(self) -> None:
@@ -257,14 +240,18 @@ class TurnDriver:
 
     async def _ask_agent(self, turn: AgentTurn, cause: Hash) -> None:
         prompt = build_prompt(turn.briefing, turn.prompt)
-        ask = CallSpec(turn.agent, prompt, (cause,), schema=turn.schema, allowance=turn.allowance)
+        ask = model_calls.CallSpec(
+            turn.agent, prompt, (cause,), schema=turn.schema, allowance=turn.allowance
+        )
         most, caller = turn.retries, self._caller
 
-        def is_hopeless(exchange: CallResult) -> bool:
+        def is_hopeless(exchange: model_calls.CallResult) -> bool:
             return turn.hopeless(_failed_turn(exchange)) or caller.spent.exceeds(turn.allowance)
 
-        patience = RepairPolicy(most, most, most, is_hopeless)
-        said, exchange = await ask_structured(caller, Calls(1), ask, turn.read, patience)
+        patience = structured_output.RepairPolicy(most, most, most, is_hopeless)
+        said, exchange = await structured_output.ask_structured(
+            caller, Calls(1), ask, turn.read, patience
+        )
         # A call that was cut off because the run ends is no failure of the seat.
         if exchange.replied.why in CUT_OFF_REASONS:
             await self._halt_if_run_stopped(exchange)
@@ -272,10 +259,10 @@ class TurnDriver:
         if said is not None and turn.note is not None:
             note = await asyncio.to_thread(turn.note, exchange.output)  # see `ask_structured`
             if self._caller.strand.replay_step(note.step) is None:
-                drafts.append(note_draft(note, (), turn.agent or ENGINE))
-        await record_form_verdict(self._caller, said, exchange, *drafts)
+                drafts.append(note_draft(note, (), turn.agent or context.ENGINE))
+        await structured_output.record_form_verdict(self._caller, said, exchange, *drafts)
 
-    async def _halt_if_run_stopped(self, exchange: CallResult | None = None) -> None:
+    async def _halt_if_run_stopped(self, exchange: model_calls.CallResult | None = None) -> None:
         """Halt the turn without a verdict if its call was cut off because the whole run ends.
 
         The reply is recorded first, so that its cost is settled.  Raises `TaskHalted` or
@@ -285,7 +272,9 @@ class TurnDriver:
         try:
             if caller.prior is not None:
                 await asyncio.to_thread(
-                    caller.prior.raise_if_stopped_before, caller.task, VERDICT_STEP
+                    caller.prior.raise_if_stopped_before,
+                    caller.task,
+                    structured_output.VERDICT_STEP,
                 )
             caller.check_time()
         except (TaskHalted, ConcurrentUpdate):
@@ -300,10 +289,10 @@ class TurnDriver:
         outcome, _ = await hands.run_check("check", use, (cause,))
         if outcome is Outcome.INDETERMINATE:
             await self._halt_if_run_stopped()
-        await record_check_verdict(self._caller, outcome)
+        await structured_output.record_check_verdict(self._caller, outcome)
 
 
-def _failed_turn(exchange: CallResult) -> TurnResult:
+def _failed_turn(exchange: model_calls.CallResult) -> TurnResult:
     replied = exchange.replied
     return TurnResult(
         "", TurnStatus.FAILED, exchange.output, replied.outcome, replied.why, replied.code

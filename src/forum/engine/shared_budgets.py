@@ -12,8 +12,8 @@ from hashlib import sha256
 from typing import TypeVar
 
 from forum.errors import BudgetSliceExhausted, StoreFailed
-from forum.ledger import BudgetSlice, BudgetSliceCharge, Spend, Store
-from forum.work import Limit, Period, SharedCap, limits_for
+from forum.ledger import ports
+from forum.work import shared_caps
 
 T = TypeVar("T")
 
@@ -28,19 +28,21 @@ _MAX_PAUSE_S = 0.05
 class SharedBudgets:
     """The shared caps, and the slices of them that this process holds."""
 
-    def __init__(self, store: Store, caps: tuple[SharedCap, ...], owner: str) -> None:
+    def __init__(
+        self, store: ports.Store, caps: tuple[shared_caps.SharedCap, ...], owner: str
+    ) -> None:
         self._store, self._caps, self._owner = store, caps, owner
-        self._slices: dict[tuple[str, Period], BudgetSlice] = {}
+        self._slices: dict[tuple[str, shared_caps.Period], ports.BudgetSlice] = {}
 
-    def limits(self, actor: str, lanes: Iterable[str]) -> tuple[Limit, ...]:
+    def limits(self, actor: str, lanes: Iterable[str]) -> tuple[shared_caps.Limit, ...]:
         """Return the limits that apply to a run or a task of this actor in these lanes."""
-        return limits_for(self._caps, actor, lanes) if self._caps else ()
+        return shared_caps.limits_for(self._caps, actor, lanes) if self._caps else ()
 
     def spend(
         self,
-        limits: tuple[Limit, ...],
-        amount: Spend,
-        commit: Callable[[tuple[BudgetSliceCharge, ...]], T],
+        limits: tuple[shared_caps.Limit, ...],
+        amount: ports.Spend,
+        commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], T],
     ) -> T:
         """Call `commit` with the charges for an amount, taking slices as needed.
 
@@ -56,9 +58,9 @@ class SharedBudgets:
 
     async def spend_async(
         self,
-        limits: tuple[Limit, ...],
-        amount: Spend,
-        commit: Callable[[tuple[BudgetSliceCharge, ...]], Awaitable[T]],
+        limits: tuple[shared_caps.Limit, ...],
+        amount: ports.Spend,
+        commit: Callable[[tuple[ports.BudgetSliceCharge, ...]], Awaitable[T]],
     ) -> T:
         """Do the same as `spend` without blocking the event loop."""
         for attempt in range(_MAX_ATTEMPTS):
@@ -83,24 +85,29 @@ class SharedBudgets:
         spread = sha256(f"{self._owner}/{attempt}".encode()).digest()[0] / 255
         return spread * _MAX_PAUSE_S if attempt > 1 else 0.0
 
-    def _charges(self, limits: tuple[Limit, ...], amount: Spend) -> tuple[BudgetSliceCharge, ...]:
+    def _charges(
+        self, limits: tuple[shared_caps.Limit, ...], amount: ports.Spend
+    ) -> tuple[ports.BudgetSliceCharge, ...]:
         """Return the charges of a commit; without a slice, a charge that the store refuses.
 
         So no slice is taken for a commit that is refused for another reason, such as an idempotency
         key that was used.
         """
         return tuple(
-            BudgetSliceCharge(self._slice_of(limit), amount)
+            ports.BudgetSliceCharge(self._slice_of(limit), amount)
             for limit in limits
             if limit.counts(amount)
         )
 
-    def _slice_of(self, limit: Limit) -> BudgetSlice:
+    def _slice_of(self, limit: shared_caps.Limit) -> ports.BudgetSlice:
         taken = self._slices.get((limit.scope, limit.per))
-        return taken or BudgetSlice(limit.scope, limit.per.value, self._owner)
+        return taken or ports.BudgetSlice(limit.scope, limit.per.value, self._owner)
 
     def _take_slice(
-        self, limits: tuple[Limit, ...], amount: Spend, spent: BudgetSliceExhausted
+        self,
+        limits: tuple[shared_caps.Limit, ...],
+        amount: ports.Spend,
+        spent: BudgetSliceExhausted,
     ) -> None:
         for limit in limits:
             old = self._slice_of(limit)
@@ -113,8 +120,8 @@ class SharedBudgets:
 
 
 def settle_charges(
-    charges: tuple[BudgetSliceCharge, ...], more: Spend
-) -> tuple[BudgetSliceCharge, ...]:
+    charges: tuple[ports.BudgetSliceCharge, ...], more: ports.Spend
+) -> tuple[ports.BudgetSliceCharge, ...]:
     """Return the charges that settle these by the difference to the amount actually spent."""
     # Unguarded: the cost has occurred, so the correction must be recorded even above the cap.
-    return tuple(BudgetSliceCharge(charge.slice, more, guarded=False) for charge in charges)
+    return tuple(ports.BudgetSliceCharge(charge.slice, more, guarded=False) for charge in charges)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from forum.engine.ports import DeltaCallback, DeltaSink, ModelCall
-from forum.ledger import SecretMask
+from forum.ledger.secret_mask import SecretMask
 
 MAX_STREAMED_BYTES_PER_S = 1 << 16
 """The number of bytes per second streamed from one call; the rest is in its reply only."""

@@ -5,25 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from forum.engine import model_calls
 from forum.engine.context import ENGINE
-from forum.engine.model_calls import CallResult, CallSpec, ModelCaller, StepNames
-from forum.ledger import Draft, Outcome
-from forum.work import (
-    MAX_REPAIRS,
-    Check,
-    Independence,
-    Next,
-    Opinion,
-    Prompt,
-    Quotation,
-    Role,
-    VerdictFacts,
-    build_prompt,
-    opinion_schema,
-    read_opinion,
-    repair_prompt,
-    validator_prompt,
-)
+from forum.ledger.kinds import Outcome
+from forum.ledger.strand import Draft
+from forum.work import role_prompts
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import Independence, Next, VerdictFacts
+from forum.work.policy import Role
+from forum.work.prompt import Prompt, Quotation, build_prompt
 
 T = TypeVar("T")
 
@@ -38,8 +28,8 @@ class IndependentVerdict:
 
 
 async def judge_independently(
-    caller: ModelCaller,
-    turns: StepNames,
+    caller: model_calls.ModelCaller,
+    turns: model_calls.StepNames,
     reader: str,
     instruction: str,
     demand: str,
@@ -47,15 +37,19 @@ async def judge_independently(
 ) -> IndependentVerdict:
     """Return a model's verdict on a result; a judge that gives no usable verdict rejects it."""
     asked = Quotation("the instruction", instruction.encode(), len(instruction.encode()))
-    prompt = build_prompt("", validator_prompt(asked, demand, result))
+    prompt = build_prompt("", role_prompts.validator_prompt(asked, demand, result))
     said, exchange = await ask_structured(
         caller,
         turns,
-        CallSpec(reader, prompt, role=Role.VALIDATOR, schema=opinion_schema()),
-        read_opinion,
+        model_calls.CallSpec(
+            reader, prompt, role=Role.VALIDATOR, schema=role_prompts.opinion_schema()
+        ),
+        role_prompts.read_opinion,
     )
     await caller.record_reply(exchange)
-    opinion = said or Opinion(passed=False, reason="the validator gave no usable verdict")
+    opinion = said or role_prompts.Opinion(
+        passed=False, reason="the validator gave no usable verdict"
+    )
     return IndependentVerdict(opinion.passed, opinion.reason, exchange.model)
 
 
@@ -69,10 +63,10 @@ class RepairPolicy:
     """The maximum number of retries after errors."""
     together: int = 1 << 30
     """The maximum number of repairs and retries together."""
-    hopeless: Callable[[CallResult], bool] = lambda _: False
+    hopeless: Callable[[model_calls.CallResult], bool] = lambda _: False
     """Returns whether asking again after this result is pointless."""
 
-    def is_exhausted(self, exchange: CallResult, malformed: int, failed: int) -> bool:
+    def is_exhausted(self, exchange: model_calls.CallResult, malformed: int, failed: int) -> bool:
         """Return whether to stop asking; a denied call is never repeated."""
         return (
             malformed > self.repairs
@@ -84,18 +78,18 @@ class RepairPolicy:
 
 
 async def ask_structured(
-    caller: ModelCaller,
-    turns: StepNames,
-    ask: CallSpec,
+    caller: model_calls.ModelCaller,
+    turns: model_calls.StepNames,
+    ask: model_calls.CallSpec,
     read: Callable[[bytes], T],
     patience: RepairPolicy | None = None,
-) -> tuple[T | None, CallResult]:
+) -> tuple[T | None, model_calls.CallResult]:
     """Ask until the reply can be read, or the repair policy is exhausted.
 
     Return what `read` makes of the reply, or None, and the last call.  The caller records the last
     reply, so that reply and verdict can be one commit.
     """
-    patience = patience or RepairPolicy(MAX_REPAIRS, caller.policy.retries)
+    patience = patience or RepairPolicy(role_prompts.MAX_REPAIRS, caller.policy.retries)
     failed = malformed = 0
     while True:
         exchange = await caller.make_call(turns, ask)
@@ -125,7 +119,7 @@ VERDICT_STEP = "attempt/1/verdict"
 
 
 async def record_form_verdict(
-    caller: ModelCaller, said: object, exchange: CallResult, *notes: Draft
+    caller: model_calls.ModelCaller, said: object, exchange: model_calls.CallResult, *notes: Draft
 ) -> None:
     """Record the last reply, the notes, and a verdict on whether the reply was well-formed."""
     outcome = exchange.replied.outcome
@@ -138,7 +132,7 @@ async def record_form_verdict(
     await _record_verdict(caller, *exchange.unrecorded, *notes, verdict=verdict)
 
 
-async def record_check_verdict(caller: ModelCaller, outcome: Outcome) -> None:
+async def record_check_verdict(caller: model_calls.ModelCaller, outcome: Outcome) -> None:
     """Record the verdict of a check by a tool: accepted if the tool's outcome is `ok`."""
     holds = outcome is Outcome.OK
     following, reason = (Next.ACCEPT, "") if holds else (Next.GIVE_UP, outcome.value)
@@ -147,7 +141,9 @@ async def record_check_verdict(caller: ModelCaller, outcome: Outcome) -> None:
     )
 
 
-async def _record_verdict(caller: ModelCaller, *drafts: Draft, verdict: VerdictFacts) -> None:
+async def _record_verdict(
+    caller: model_calls.ModelCaller, *drafts: Draft, verdict: VerdictFacts
+) -> None:
     if caller.strand.replay_step(VERDICT_STEP) is None:
         await caller.append_with_retry(
             *drafts, Draft(VERDICT_STEP, ENGINE, verdict, effects=caller.wake_run_effects())
@@ -156,7 +152,7 @@ async def _record_verdict(caller: ModelCaller, *drafts: Draft, verdict: VerdictF
 
 def add_repair_request(prompt: Prompt, said: Quotation, fault: str) -> Prompt:
     """Return a prompt that quotes a malformed reply and says what was wrong with it."""
-    return build_prompt("", repair_prompt(prompt.text, said, fault[:500]))
+    return build_prompt("", role_prompts.repair_prompt(prompt.text, said, fault[:500]))
 
 
 def independence(judge: str, producer: str) -> Independence:

@@ -9,75 +9,26 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from forum.engine.child_runs import (
-    CHILD_RUN,
-    allot_budget,
-    read_child_reply,
-    reservation_of,
-    start_child_run,
-)
-from forum.engine.context import ENGINE, RunContext, join_causes, read_body, read_run
+from forum.engine import child_runs, context, model_calls
 from forum.engine.gates import pass_gate
 from forum.engine.interruption import follow_parent
-from forum.engine.model_calls import (
-    CallResult,
-    CallSpec,
-    ModelCaller,
-    Services,
-    StepNames,
-    TaskSuspended,
-)
 from forum.engine.ports import CallReply, ModelCall, TaskHalted
 from forum.engine.signals import CancelToken
 from forum.engine.structured_output import independence, judge_independently
 from forum.engine.tools import DIGEST_TOOL, ToolRunner, receipts_of
-from forum.ledger import (
-    Attachment,
-    BudgetAccount,
-    BudgetCharge,
-    BytesContent,
-    Draft,
-    Outcome,
-    RecordedEntry,
-    read_strand_entries,
-)
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import read_strand_entries
+from forum.ledger.ports import BudgetAccount, BudgetCharge
+from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
-from forum.work import (
-    TOOL_CHECKS,
-    ActionClaim,
-    Answer,
-    CallFacts,
-    Check,
-    Criterion,
-    DelegationFacts,
-    Independence,
-    Judgement,
-    Next,
-    Policy,
-    Prompt,
-    Quotation,
-    Role,
-    StopFacts,
-    StopReason,
-    ToolCall,
-    VerdictFacts,
-    Why,
-    build_prompt,
-    count_unverified,
-    decide_verdict,
-    escalation_level,
-    find_claims,
-    fold,
-    judge_output,
-    judge_tool_result,
-    parse_criteria,
-    parse_file_criterion,
-    quote,
-    result_schema,
-    task_prompt,
-    task_strand,
-    unfinished_tasks,
-)
+from forum.work import acceptance_criteria, kinds
+from forum.work.claims import ActionClaim, count_unverified, find_claims
+from forum.work.judging import Judgement, judge_output, judge_tool_result
+from forum.work.policy import Answer, Policy, Role, ToolCall
+from forum.work.prompt import Prompt, Quotation, build_prompt, quote, task_prompt
+from forum.work.run_fold import fold
+from forum.work.schedule import decide_verdict, escalation_level, unfinished_tasks
 
 _SHORT_OUTPUT_BYTES = 10_000
 """Outputs shorter than this are scanned for claims on the event loop, longer ones in a thread."""
@@ -89,7 +40,7 @@ class AttributedJudgement:
 
     judgement: Judgement
     judge: str = ""
-    independence: Independence = Independence.NONE
+    independence: kinds.Independence = kinds.Independence.NONE
     words: str = ""
     """The judge's reason for a rejection; it is added to the prompt of the next attempt."""
 
@@ -97,14 +48,16 @@ class AttributedJudgement:
 class TaskDriver:
     """Drives one task of one run."""
 
-    def __init__(self, world: Services, case: RunContext, task: str, stop: CancelToken) -> None:
+    def __init__(
+        self, world: model_calls.Services, case: context.RunContext, task: str, stop: CancelToken
+    ) -> None:
         self._case, self._task = case, case.plan.by_id[task]
-        self._caller = ModelCaller(world, case, task, stop)
+        self._caller = model_calls.ModelCaller(world, case, task, stop)
         self._policy = self._caller.policy
         self._ledger, self._prior = world.ledger, self._caller.prior
         self._tools = ToolRunner(self._caller, case.policy.tools_of(self._task), self._task.lane)
         self._agent = case.policy.worker_of(self._task)
-        self._verdicts: tuple[VerdictFacts, ...] = ()
+        self._verdicts: tuple[kinds.VerdictFacts, ...] = ()
 
     async def drive(self) -> None:
         """Drive the task until it has ended or waits for a decision or a child run."""
@@ -117,7 +70,7 @@ class TaskDriver:
         upstream = _UpstreamInputs([], [])
         if self._task.upstream:
             upstream = await asyncio.to_thread(self._read_upstream)
-        causes = await join_causes(self._caller.strand, [cause, *upstream.causes])
+        causes = await context.join_causes(self._caller.strand, [cause, *upstream.causes])
         background, causes = await self._tools.gather_context(instruction, causes)
         inputs = [*background, *upstream.inputs]
         lane = self._policy.lanes.get(self._task.lane)
@@ -129,7 +82,7 @@ class TaskDriver:
         while True:
             verdict, prompt = await self._run_attempt(instruction, prompt, causes)
             self._verdicts = (*self._verdicts, verdict)
-            if verdict.next in (Next.ACCEPT, Next.GIVE_UP):
+            if verdict.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP):
                 return
             causes = ()
 
@@ -149,10 +102,10 @@ class TaskDriver:
         policy = self._policy.with_reject_default() if ruled else self._policy
         decision = await pass_gate(self._ledger, case.run, subject, shown, policy, case.plan_entry)
         if decision is None:
-            raise TaskSuspended
+            raise model_calls.TaskSuspended
         self._caller.allowed_by = decision.entry
         if decision.answer is Answer.REJECT:
-            raise TaskHalted(StopFacts(StopReason.REJECTED, by=self._task.id))
+            raise TaskHalted(kinds.StopFacts(kinds.StopReason.REJECTED, by=self._task.id))
         return decision.shown.decode(), decision.entry
 
     def _is_guarded(self, subject: str) -> bool:
@@ -161,15 +114,22 @@ class TaskDriver:
 
     async def _run_attempt(
         self, instruction: str, first: Prompt, causes: tuple[Hash, ...]
-    ) -> tuple[VerdictFacts, Prompt]:
+    ) -> tuple[kinds.VerdictFacts, Prompt]:
         """Make one attempt; return its verdict, and the prompt of the next attempt."""
         number = len(self._verdicts) + 1
         agent = self._policy.ladder_of(self._agent)[escalation_level(self._verdicts)]
-        prompt, turns, question, offers = first, StepNames(number), b"", self._tools.offers()
+        prompt, turns, question, offers = (
+            first,
+            model_calls.StepNames(number),
+            b"",
+            self._tools.offers(),
+        )
         # A required output schema would leave the agent no way to ask for tools.
-        schema = b"" if offers else result_schema(self._task.done_when)
+        schema = b"" if offers else acceptance_criteria.result_schema(self._task.done_when)
         while True:
-            ask = CallSpec(agent, prompt, causes, question, schema=schema, offers=offers)
+            ask = model_calls.CallSpec(
+                agent, prompt, causes, question, schema=schema, offers=offers
+            )
             exchange = await self._caller.make_call(turns, ask)
             causes = ()
             if exchange.replied.outcome is not Outcome.OK or not exchange.uses:
@@ -178,7 +138,7 @@ class TaskDriver:
             # finds the same tool calls in it, with their recorded intents.
             await self._caller.record_reply(exchange)
             results = [
-                await self._tools.use_tool(turns, use, self._agent or ENGINE)
+                await self._tools.use_tool(turns, use, self._agent or context.ENGINE)
                 for use in exchange.uses
             ]
             question = b"".join(quote(result) for result in results)
@@ -195,17 +155,22 @@ class TaskDriver:
     # Verdicts
 
     async def _judge_result(
-        self, instruction: str, turns: StepNames, exchange: CallResult
-    ) -> tuple[AttributedJudgement, CallResult]:
+        self, instruction: str, turns: model_calls.StepNames, exchange: model_calls.CallResult
+    ) -> tuple[AttributedJudgement, model_calls.CallResult]:
         """Judge a result by code, then by tools, then by a model for criteria that need one.
 
         Return the judgement, and the call with its reply, which is recorded by then if a tool or a
         model was asked.
         """
-        outcome, demands = exchange.replied.outcome, parse_criteria(self._task.done_when)
+        outcome, demands = (
+            exchange.replied.outcome,
+            acceptance_criteria.parse_criteria(self._task.done_when),
+        )
         judgement = await self._judge_by_code(outcome, exchange.output)
-        checks = [demand for demand in demands if demand.check in TOOL_CHECKS]
-        words = [demand.what for demand in demands if demand.check is Check.MODEL]
+        checks = [demand for demand in demands if demand.check in acceptance_criteria.TOOL_CHECKS]
+        words = [
+            demand.what for demand in demands if demand.check is acceptance_criteria.Check.MODEL
+        ]
         reader = self._policy.roles.get(Role.VALIDATOR) if words or not demands else None
         if judgement.passed and (checks or reader is not None):
             # The entries of the checks follow the reply in the strand.  Without such checks, reply
@@ -222,7 +187,9 @@ class TaskDriver:
             self._caller, turns, reader, instruction, "\n".join(words), result
         )
         reason = "" if opinion.passed else "not-accepted"
-        judgement = Judgement(passed=opinion.passed, check=Check.MODEL, reason=reason)
+        judgement = Judgement(
+            passed=opinion.passed, check=acceptance_criteria.Check.MODEL, reason=reason
+        )
         told = "" if opinion.passed else opinion.reason
         who = independence(opinion.model, exchange.model)
         return AttributedJudgement(judgement, reader, who, told), exchange
@@ -235,12 +202,16 @@ class TaskDriver:
         return await asyncio.to_thread(judge_output, demanded, outcome, output)
 
     async def _check_by_tool(
-        self, turns: StepNames, number: int, demand: Criterion, exchange: CallResult
+        self,
+        turns: model_calls.StepNames,
+        number: int,
+        demand: acceptance_criteria.Criterion,
+        exchange: model_calls.CallResult,
     ) -> Judgement:
         """Check one criterion with a tool that is given the result."""
         step = f"attempt/{turns.attempt}/check/{number}"
-        if demand.check is Check.FILE:
-            use = ToolCall(DIGEST_TOOL, parse_file_criterion(demand.what)[0])
+        if demand.check is acceptance_criteria.Check.FILE:
+            use = ToolCall(DIGEST_TOOL, acceptance_criteria.parse_file_criterion(demand.what)[0])
         else:
             use = ToolCall(demand.what, exchange.output.decode(errors="replace"))
         outcome, said = await self._tools.run_check(step, use)
@@ -249,22 +220,26 @@ class TaskDriver:
     async def _record_verdict(
         self,
         number: int,
-        exchange: CallResult,
+        exchange: model_calls.CallResult,
         opined: AttributedJudgement,
         policy: Policy | None = None,
-    ) -> VerdictFacts:
+    ) -> kinds.VerdictFacts:
         step = f"attempt/{number}/verdict"
         found = self._caller.strand.replay_step(step)
         if found is None:
             draft = await self._verdict_draft(step, exchange, opined, policy or self._policy)
             found = (await self._caller.append_with_retry(*exchange.unrecorded, draft))[-1]
-        judged: VerdictFacts = found.entry.facts
+        judged: kinds.VerdictFacts = found.entry.facts
         # Counted from the recorded time, so that a restart does not begin the pause again.
         await self._caller.wait_before_retry(found.entry.ts, 1000 * judged.pause)
         return judged
 
     async def _verdict_draft(
-        self, step: str, exchange: CallResult, opined: AttributedJudgement, policy: Policy
+        self,
+        step: str,
+        exchange: model_calls.CallResult,
+        opined: AttributedJudgement,
+        policy: Policy,
     ) -> Draft:
         outcome = exchange.replied.outcome
         verdict = decide_verdict(opined.judgement, outcome, self._verdicts, policy, self._agent)
@@ -281,9 +256,9 @@ class TaskDriver:
             listed = BytesContent(msgspec.json.encode(claims))
             bodies = (Attachment("claims", listed, "application/json"),)
         # In the commit of the verdict: a crash after it cannot lose the wake-up of the run.
-        ends = verdict.next in (Next.ACCEPT, Next.GIVE_UP)
+        ends = verdict.next in (kinds.Next.ACCEPT, kinds.Next.GIVE_UP)
         effects = self._caller.wake_run_effects() if ends else ()
-        return Draft(step, ENGINE, verdict, (), bodies, effects)
+        return Draft(step, context.ENGINE, verdict, (), bodies, effects)
 
     async def _find_claims(self, output: bytes) -> tuple[ActionClaim, ...]:
         """Return the actions that a result claims, with this task's effects that prove them."""
@@ -292,7 +267,9 @@ class TaskDriver:
         return await asyncio.to_thread(self._find_backed_claims, output)
 
     def _find_backed_claims(self, output: bytes) -> tuple[ActionClaim, ...]:
-        task = fold(read_strand_entries(self._ledger, self._case.run, task_strand(self._task.id)))
+        task = fold(
+            read_strand_entries(self._ledger, self._case.run, kinds.task_strand(self._task.id))
+        )
         return find_claims(output, receipts_of(self._ledger, task))
 
     # Child runs
@@ -303,7 +280,7 @@ class TaskDriver:
         The child run is recorded like a call: its allotment is the reservation, its answer the
         reply.  Raises `TaskSuspended` until it has ended.
         """
-        strand, turns = self._caller.strand, StepNames(1)
+        strand, turns = self._caller.strand, model_calls.StepNames(1)
         call_step, reply_step = turns.next_call()
         found, call = strand.replay_step("delegate"), None
         if found is None:
@@ -314,10 +291,12 @@ class TaskDriver:
         if recorded is not None and call is not None:
             exchange = self._caller.read_recorded_call(call, recorded)
         else:
-            delegated: DelegationFacts = found.entry.facts
-            amount = reservation_of(delegated)
+            delegated: kinds.DelegationFacts = found.entry.facts
+            amount = child_runs.reservation_of(delegated)
             reply = await asyncio.to_thread(self._child_reply, delegated, prompt.text, reply_step)
-            facts = CallFacts(CHILD_RUN, CHILD_RUN, 1, 1, amount.usd, amount.tokens)
+            facts = kinds.CallFacts(
+                child_runs.CHILD_RUN, child_runs.CHILD_RUN, 1, 1, amount.usd, amount.tokens
+            )
             exchange = self._caller.settle_reply(reply_step, facts, amount, reply)
         opined, exchange = await self._judge_result(instruction, turns, exchange)
         await self._record_verdict(1, exchange, opined, self._policy.without_retries())
@@ -334,17 +313,23 @@ class TaskDriver:
         if known is None:
             self._caller.check_limits(1)
         if self._case.accepted.depth == 0:
-            raise TaskHalted(StopFacts(StopReason.DEPTH, "depth", 1, 0, 0, self._task.id))
+            raise TaskHalted(
+                kinds.StopFacts(kinds.StopReason.DEPTH, "depth", 1, 0, 0, self._task.id)
+            )
         while True:
             account, sharers = await asyncio.to_thread(self._remaining_budget)
-            delegated = known or allot_budget(self._case.run, self._task, account, sharers)
-            amount = reservation_of(delegated)
-            facts = CallFacts(CHILD_RUN, CHILD_RUN, 1, 1, amount.usd, amount.tokens)
-            naming = Draft("delegate", ENGINE, delegated, causes)
+            delegated = known or child_runs.allot_budget(
+                self._case.run, self._task, account, sharers
+            )
+            amount = child_runs.reservation_of(delegated)
+            facts = kinds.CallFacts(
+                child_runs.CHILD_RUN, child_runs.CHILD_RUN, 1, 1, amount.usd, amount.tokens
+            )
+            naming = Draft("delegate", context.ENGINE, delegated, causes)
             charge = BudgetCharge(self._case.run, amount, guarded=known is None)
             try:
                 named, call = await self._caller.reserve_and_record(
-                    step, facts, CallSpec(CHILD_RUN, prompt), charge, naming
+                    step, facts, model_calls.CallSpec(child_runs.CHILD_RUN, prompt), charge, naming
                 )
             except TaskHalted:
                 # Other tasks spend meanwhile: the remaining budget may have shrunk since we read
@@ -356,11 +341,11 @@ class TaskDriver:
 
     def _remaining_budget(self) -> tuple[BudgetAccount | None, int]:
         """Return the run's account, and the number of tasks that share what is left of it."""
-        state = read_run(self._ledger, self._case.run)
+        state = context.read_run(self._ledger, self._case.run)
         sharers = sum(1 for _ in unfinished_tasks(self._case.plan, state))
         return self._ledger.store.account(self._case.run), sharers
 
-    def _child_reply(self, delegated: DelegationFacts, prompt: bytes, step: str) -> CallReply:
+    def _child_reply(self, delegated: kinds.DelegationFacts, prompt: bytes, step: str) -> CallReply:
         """Return the child run's answer as a reply, opening the run first if needed.
 
         Raises `TaskSuspended` while the child run is open, and `ConcurrentUpdate` where the parent
@@ -375,15 +360,15 @@ class TaskDriver:
         stopped = self._caller.cancel_token.stop_requested.is_set()
         # A stopped run opens no new child run; one that is already open is waited for.
         if stopped and not self._ledger.store.strands(delegated.run):
-            return CallReply(Outcome.CANCELLED, why=Why.CANCELLED)
+            return CallReply(Outcome.CANCELLED, why=kinds.Why.CANCELLED)
         request = prompt.decode(errors="replace")  # quoted results may be binary or cut mid-char
         case = replace(self._case, policy=self._policy)
-        start_child_run(self._ledger, case, self._task, delegated, request)
+        child_runs.start_child_run(self._ledger, case, self._task, delegated, request)
         # The parent may have been interrupted while the child run was opened.
         follow_parent(self._ledger, self._case.run, delegated.run)
-        reply = read_child_reply(self._ledger, delegated)
+        reply = child_runs.read_child_reply(self._ledger, delegated)
         if reply is None:
-            raise TaskSuspended
+            raise model_calls.TaskSuspended
         return reply
 
     # Causes
@@ -395,16 +380,16 @@ class TaskDriver:
         """
         inputs, causes = [], []
         for name in self._task.upstream:
-            task = fold(read_strand_entries(self._ledger, self._case.run, task_strand(name))).task(
-                name
-            )
+            task = fold(
+                read_strand_entries(self._ledger, self._case.run, kinds.task_strand(name))
+            ).task(name)
             if task.last is not None:
                 causes.append(task.last)
             if name in self._task.needs and task.result and task.result.reply_at:
                 limit, at = self._policy.input_bytes, task.result.reply_at
                 entry = next(read_strand_entries(self._ledger, at.run, at.strand, at.n))[1]
                 size = entry.bodies["output"].size if "output" in entry.bodies else 0
-                head = read_body(self._ledger, at, "output", limit) if size else b""
+                head = context.read_body(self._ledger, at, "output", limit) if size else b""
                 inputs.append(Quotation(f"task {name}", head, size))
         return _UpstreamInputs(inputs, causes)
 

@@ -10,39 +10,21 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from forum.engine.context import ENGINE, open_body, position_of, read_body
+from forum.engine import context, model_calls, ports
 from forum.engine.gates import pass_gate
-from forum.engine.model_calls import CallSpec, ModelCaller, StepNames, TaskSuspended, error_reply
-from forum.engine.ports import EMPTY_CONTENT, CallReply, ToolInvocation, ToolOffer
 from forum.errors import BodyGone
-from forum.ledger import (
-    Attachment,
-    BytesContent,
-    Content,
-    Draft,
-    Ledger,
-    Outcome,
-    Position,
-    RecordedEntry,
-)
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
+from forum.ledger.strand import Attachment, Draft, RecordedEntry
 from forum.tlog import Hash
-from forum.work import (
-    ASK_TOOL,
-    MAX_CHECK_ATTEMPTS,
-    Answer,
-    IntentFacts,
-    OutcomeFacts,
-    Quotation,
-    Receipt,
-    Run,
-    ToolCall,
-    ToolSpec,
-    Why,
-    build_prompt,
-    rule_for_use,
-    sanitize_name,
-    tool_gate_subject,
-)
+from forum.work import kinds, policy
+from forum.work.claims import Receipt
+from forum.work.gate_rules import rule_for_use
+from forum.work.prompt import Quotation, build_prompt
+from forum.work.run_fold import Run
+from forum.work.schedule import MAX_CHECK_ATTEMPTS
 
 DIGEST_TOOL = "forum:digest"
 """The built-in tool that returns the digest of a file."""
@@ -62,9 +44,9 @@ class _ToolRequest:
     """A requested tool call, and the step and actor under which it is recorded."""
 
     step: str
-    use: ToolCall
-    tool: ToolSpec | None
-    actor: str = ENGINE
+    use: policy.ToolCall
+    tool: policy.ToolSpec | None
+    actor: str = context.ENGINE
     number: int = 0
     """The ordinal of this effect among identical ones of the same attempt."""
     causes: tuple[Hash, ...] = ()
@@ -94,7 +76,7 @@ class ToolRunner:
 
     def __init__(
         self,
-        caller: ModelCaller,
+        caller: model_calls.ModelCaller,
         allowed: tuple[str, ...],
         lane: str = "",
         *,
@@ -106,23 +88,25 @@ class ToolRunner:
         """
         self._caller, self._policy, self._ledger = caller, caller.policy, caller.ledger
         self._allowed, self._lane, self._may_wait = allowed, lane, may_wait
-        self._first_intents: dict[tuple[ToolCall, int], Hash] = {}
+        self._first_intents: dict[tuple[policy.ToolCall, int], Hash] = {}
         self._known_outcomes: dict[str, RecordedEntry] = {}
         self._used = 0
 
-    def offers(self) -> tuple[ToolOffer, ...]:
+    def offers(self) -> tuple[ports.ToolOffer, ...]:
         """Return the descriptions of the allowed tools, as offered to an agent."""
         tools = ((name, self._policy.tools[name]) for name in self._allowed)
         return tuple(
-            ToolOffer(
+            ports.ToolOffer(
                 name, tool.description, msgspec.json.encode(tool.schema) if tool.schema else b""
             )
             for name, tool in tools
         )
 
-    async def use_tool(self, turns: StepNames, use: ToolCall, actor: str) -> Quotation:
+    async def use_tool(
+        self, turns: model_calls.StepNames, use: policy.ToolCall, actor: str
+    ) -> Quotation:
         """Run a tool call that an agent requested, and return its result as a quotation."""
-        if use.tool == ASK_TOOL:
+        if use.tool == policy.ASK_TOOL:
             return await self._ask_agent(turns, use)
         step, number = turns.next_tool_call(use)
         tool = self._policy.tools.get(use.tool) if use.tool in self._allowed else None
@@ -131,18 +115,18 @@ class ToolRunner:
         )
 
     async def run_check(
-        self, step: str, use: ToolCall, causes: tuple[Hash, ...] = ()
+        self, step: str, use: policy.ToolCall, causes: tuple[Hash, ...] = ()
     ) -> tuple[Outcome, bytes]:
         """Run a check with a read-only tool; return its outcome and the beginning of its result."""
         tool = (
-            ToolSpec((DIGEST_TOOL,))
+            policy.ToolSpec((DIGEST_TOOL,))
             if use.tool == DIGEST_TOOL
             else self._policy.tools.get(use.tool)
         )
         recorded = await self._run_read_only(
             _ToolRequest(step, use, tool, causes=causes, is_look=True)
         )
-        facts: OutcomeFacts = recorded.entry.facts
+        facts: kinds.OutcomeFacts = recorded.entry.facts
         return facts.outcome, self._result_prefix(recorded)
 
     async def gather_context(
@@ -154,7 +138,7 @@ class ToolRunner:
         """
         found = []
         for number, name in enumerate(self._policy.context, 1):
-            use, tool = ToolCall(name, question), self._policy.tools.get(name)
+            use, tool = policy.ToolCall(name, question), self._policy.tools.get(name)
             wish = _ToolRequest(f"context/{number}", use, tool, causes=causes, is_look=True)
             found.append(self._quote_result(use, await self._run_read_only(wish)))
             causes = ()
@@ -163,7 +147,7 @@ class ToolRunner:
     async def _run_read_only(self, wish: "_ToolRequest") -> RecordedEntry:
         """Run a read-only tool, again if its worker died, up to `MAX_CHECK_ATTEMPTS` times."""
         recorded, number = await self._run_once(wish), 1
-        while recorded.entry.facts.why is Why.LOST and number < MAX_CHECK_ATTEMPTS:
+        while recorded.entry.facts.why is kinds.Why.LOST and number < MAX_CHECK_ATTEMPTS:
             number += 1
             step = f"{wish.step}/{number}"
             recorded = await self._run_once(replace(wish, step=step, number=number, causes=()))
@@ -193,14 +177,14 @@ class ToolRunner:
             # Facts are part of the leaf, which cannot be erased.  So a tool name that an agent made
             # up is not recorded there.
             name = use.tool if wish.tool or use.tool in self._policy.tools else "unknown"
-            facts = IntentFacts(name, first.hex() if first else "")
+            facts = kinds.IntentFacts(name, first.hex() if first else "")
             causes = gate.causes or wish.causes
             drafts = [Draft(step, wish.actor, facts, causes, (body,))]
             if gate.refusal:
                 # In the commit of the intent: a crash cannot leave a denied intent without an
                 # outcome, for which a person would be asked whether it happened.
-                denied = OutcomeFacts(Outcome.DENIED, Why.ERROR, gate.refusal)
-                drafts.append(Draft(f"{step}/outcome", ENGINE, denied))
+                denied = kinds.OutcomeFacts(Outcome.DENIED, kinds.Why.ERROR, gate.refusal)
+                drafts.append(Draft(f"{step}/outcome", context.ENGINE, denied))
             intent, *denials = await strand.append_exclusive_async(*drafts)
         own = intent.leaf
         # The leaf of the first intent identifies the effect across attempts.  Tools get it as an
@@ -229,7 +213,7 @@ class ToolRunner:
         caller, use = self._caller, wish.use
         if wish.tool is None or use.tool == DIGEST_TOOL or not is_new:
             return _ToolGateResult()
-        subject = tool_gate_subject(caller.task, self._used)
+        subject = kinds.tool_gate_subject(caller.task, self._used)
         rule = rule_for_use(self._policy.gate_rules, use.tool, self._lane, use.arguments)
         if rule is None and not (caller.prior and caller.prior.has_gate(subject)):
             return _ToolGateResult()
@@ -247,33 +231,35 @@ class ToolRunner:
             *causes,
         )
         if decision is None:
-            raise TaskSuspended
-        refusal = "" if decision.answer is Answer.APPROVE else "rejected"
+            raise model_calls.TaskSuspended
+        refusal = "" if decision.answer is policy.Answer.APPROVE else "rejected"
         return _ToolGateResult((decision.entry,), refusal)
 
     async def _run_or_reuse(self, wish: "_ToolRequest", key: str) -> RecordedEntry:
         """Invoke the tool, or reuse a known outcome of the same effect, and record the outcome."""
         before, caller, step = self._known_outcomes.get(key), self._caller, wish.step
         if before is not None:
-            facts = OutcomeFacts(Outcome.OK, known=before.leaf.hex())
-            reply = CallReply(Outcome.OK, self._stored_result(before))
+            facts = kinds.OutcomeFacts(Outcome.OK, known=before.leaf.hex())
+            reply = ports.CallReply(Outcome.OK, self._stored_result(before))
             return await self._record_outcome(step, facts, reply, wish.actor)
         if wish.tool is None:
-            reply = CallReply(Outcome.DENIED, why=Why.ERROR, code="no-such-tool")
+            reply = ports.CallReply(Outcome.DENIED, why=kinds.Why.ERROR, code="no-such-tool")
         else:
             arguments = BytesContent(wish.use.arguments.encode(errors="replace"))
             run, task, name = caller.run_input.run, caller.task, wish.use.tool
-            deed = ToolInvocation(run, task, f"{step}/outcome", name, arguments, key)
+            deed = ports.ToolInvocation(run, task, f"{step}/outcome", name, arguments, key)
             known = (
                 await asyncio.to_thread(caller.prior.find_outcome, deed) if caller.prior else None
             )
-            if known is not None and known.why is Why.LOST:
+            if known is not None and known.why is kinds.Why.LOST:
                 return await self._record_lost(step)
             reply = known or await self._invoke_tool(wish.tool, deed)
-        facts = OutcomeFacts(reply.outcome, reply.why, sanitize_name(reply.code))
+        facts = kinds.OutcomeFacts(reply.outcome, reply.why, kinds.sanitize_name(reply.code))
         return await self._record_outcome(step, facts, reply, wish.actor)
 
-    async def _invoke_tool(self, tool: ToolSpec, deed: ToolInvocation) -> CallReply:
+    async def _invoke_tool(
+        self, tool: policy.ToolSpec, deed: ports.ToolInvocation
+    ) -> ports.CallReply:
         """Invoke a tool, and return its reply.
 
         The outcome is indeterminate if the tool timed out, was cancelled or raised: its effect may
@@ -285,19 +271,20 @@ class ToolRunner:
             reply = await caller.run_until(caller.services.tools(tool).invoke(deed), seconds)
             reply = reply or caller.cancelled_reply()
         except Exception as error:  # noqa: BLE001  recorded, and a person is asked
-            return replace(error_reply(error), outcome=Outcome.INDETERMINATE)
+            return replace(model_calls.error_reply(error), outcome=Outcome.INDETERMINATE)
         unknown = reply.outcome in (Outcome.TIMEOUT, Outcome.CANCELLED) or (
-            reply.why is Why.OVERSIZE and not tool.server  # the program was killed while it wrote
+            reply.why is kinds.Why.OVERSIZE
+            and not tool.server  # the program was killed while it wrote
         )
         return replace(reply, outcome=Outcome.INDETERMINATE) if unknown else reply
 
     def _stored_result(self, outcome: RecordedEntry) -> Content:
         if "result" not in outcome.entry.bodies:
-            return EMPTY_CONTENT
-        return open_body(self._ledger, position_of(outcome), "result")
+            return ports.EMPTY_CONTENT
+        return context.open_body(self._ledger, context.position_of(outcome), "result")
 
     async def _record_outcome(
-        self, step: str, facts: OutcomeFacts, reply: CallReply, actor: str
+        self, step: str, facts: kinds.OutcomeFacts, reply: ports.CallReply, actor: str
     ) -> RecordedEntry:
         bodies = [Attachment("result", reply.output, "application/octet-stream")]
         if reply.error.size:
@@ -307,8 +294,8 @@ class ToolRunner:
 
     async def _record_lost(self, step: str) -> RecordedEntry:
         """Record an indeterminate outcome for an effect whose worker died."""
-        facts = OutcomeFacts(Outcome.INDETERMINATE, Why.LOST)
-        draft = Draft(f"{step}/outcome", ENGINE, facts)
+        facts = kinds.OutcomeFacts(Outcome.INDETERMINATE, kinds.Why.LOST)
+        draft = Draft(f"{step}/outcome", context.ENGINE, facts)
         return (await self._caller.strand.append_exclusive_async(draft))[0]
 
     async def _resolve_indeterminate(
@@ -322,20 +309,20 @@ class ToolRunner:
         found = caller.strand.replay_step(f"{step}/settled")
         if found is not None:
             return found
-        shown = read_body(self._ledger, position_of(intent), "arguments")
+        shown = context.read_body(self._ledger, context.position_of(intent), "arguments")
         subject = f"effect/{caller.task}/{self._used}"
         decision = await pass_gate(
             self._ledger, caller.run_input.run, subject, shown, self._policy, outcome.leaf
         )
         if decision is None:
-            raise TaskSuspended
-        happened = Outcome.OK if decision.answer is Answer.APPROVE else Outcome.FAILED
-        facts = OutcomeFacts(happened, Why.LOST, "by-decision")
-        draft = Draft(f"{step}/settled", ENGINE, facts, (decision.entry,))
+            raise model_calls.TaskSuspended
+        happened = Outcome.OK if decision.answer is policy.Answer.APPROVE else Outcome.FAILED
+        facts = kinds.OutcomeFacts(happened, kinds.Why.LOST, "by-decision")
+        draft = Draft(f"{step}/settled", context.ENGINE, facts, (decision.entry,))
         return (await caller.strand.append_exclusive_async(draft))[0]
 
-    def _quote_result(self, use: ToolCall, outcome: RecordedEntry) -> Quotation:
-        facts: OutcomeFacts = outcome.entry.facts
+    def _quote_result(self, use: policy.ToolCall, outcome: RecordedEntry) -> Quotation:
+        facts: kinds.OutcomeFacts = outcome.entry.facts
         source = f"{use.tool}, {facts.outcome.value}"
         if "result" not in outcome.entry.bodies:
             return Quotation(source, b"", 0)
@@ -345,18 +332,20 @@ class ToolRunner:
         if "result" not in outcome.entry.bodies:
             return b""
         limit = self._policy.input_bytes
-        return read_body(self._ledger, position_of(outcome), "result", limit)
+        return context.read_body(self._ledger, context.position_of(outcome), "result", limit)
 
-    async def _ask_agent(self, turns: StepNames, use: ToolCall) -> Quotation:
+    async def _ask_agent(self, turns: model_calls.StepNames, use: policy.ToolCall) -> Quotation:
         """Ask another agent, with an ordinary model call that is charged to the same run."""
         try:
             asked = msgspec.json.decode(use.arguments, type=AskToolArguments)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            return _quote(f"{ASK_TOOL}, failed", str(error).encode())
+            return _quote(f"{policy.ASK_TOOL}, failed", str(error).encode())
         if asked.agent not in self._policy.agents:
-            return _quote(f"{ASK_TOOL}, denied", f"there is no agent {asked.agent!r}".encode())
+            return _quote(
+                f"{policy.ASK_TOOL}, denied", f"there is no agent {asked.agent!r}".encode()
+            )
         question = asked.text.encode()
-        ask = CallSpec(asked.agent, build_prompt("", question), question=question)
+        ask = model_calls.CallSpec(asked.agent, build_prompt("", question), question=question)
         exchange = await self._caller.make_call(turns, ask)
         await self._caller.record_reply(exchange)
         said = exchange.output[: self._policy.input_bytes]
@@ -388,6 +377,6 @@ def _read_shown(ledger: Ledger, at: Position, name: str) -> str:
     An outcome that a person decided has no result body.
     """
     try:
-        return read_body(ledger, at, name, _MAX_SHOWN_BYTES).decode(errors="replace")
+        return context.read_body(ledger, at, name, _MAX_SHOWN_BYTES).decode(errors="replace")
     except BodyGone:
         return ""

@@ -13,15 +13,8 @@ from typing import Any
 
 import msgspec
 
+from forum.ledger import kinds
 from forum.ledger.entry import Entry
-from forum.ledger.kinds import (
-    AccessGrantFacts,
-    AccessGrantV2Facts,
-    AccessRevocationFacts,
-    DenialReason,
-    GrantScope,
-    Scope,
-)
 
 ACCESS_STRAND = "access"
 """The strand of grants and revocations."""
@@ -64,26 +57,26 @@ class Grant(msgspec.Struct, frozen=True):
 
     key: str
     name: str
-    scopes: tuple[Scope, ...]
+    scopes: tuple[kinds.Scope, ...]
     digest: str
     expires: int = 0
     """Expiry in microseconds since 1970; zero means never."""
 
-    def to_facts(self) -> AccessGrantFacts | AccessGrantV2Facts:
+    def to_facts(self) -> kinds.AccessGrantFacts | kinds.AccessGrantV2Facts:
         """Return the facts to record, of the oldest kind that can hold these scopes.
 
         Release 0.1.0 cannot read the newer kind.
         """
         values = (self.digest, self.expires)
-        if set(self.scopes).issubset(GrantScope):
-            scopes = tuple(map(GrantScope, self.scopes))
-            return AccessGrantFacts(self.key, self.name, scopes, *values)
-        return AccessGrantV2Facts(self.key, self.name, self.scopes, *values)
+        if set(self.scopes).issubset(kinds.GrantScope):
+            scopes = tuple(map(kinds.GrantScope, self.scopes))
+            return kinds.AccessGrantFacts(self.key, self.name, scopes, *values)
+        return kinds.AccessGrantV2Facts(self.key, self.name, self.scopes, *values)
 
     @classmethod
-    def from_facts(cls, facts: AccessGrantFacts | AccessGrantV2Facts) -> "Grant":
+    def from_facts(cls, facts: kinds.AccessGrantFacts | kinds.AccessGrantV2Facts) -> "Grant":
         """Return the grant that these facts record."""
-        scopes = tuple(map(Scope, facts.scopes))
+        scopes = tuple(map(kinds.Scope, facts.scopes))
         return cls(facts.key, facts.name, scopes, facts.digest, facts.expires)
 
 
@@ -102,7 +95,7 @@ class AccessState(msgspec.Struct, frozen=True):
     length: int = 0
     """The number of entries of the access strand folded so far."""
 
-    def check_key(self, key: ApiKey, now: int) -> Grant | DenialReason:
+    def check_key(self, key: ApiKey, now: int) -> Grant | kinds.DenialReason:
         """Return the grant of a key, or the reason why the key is refused."""
         grant = self.granted.get(key.id)
         # A digest is compared for unknown keys too, so that the response time does not reveal
@@ -110,14 +103,14 @@ class AccessState(msgspec.Struct, frozen=True):
         expected = grant.digest if grant else sha256(b"").hexdigest()
         same = compare_digest(expected, key.digest)
         if grant is None or not same:
-            return DenialReason.UNKNOWN
+            return kinds.DenialReason.UNKNOWN
         return self.check_grant(grant, now) or grant
 
-    def check_grant(self, grant: Grant, now: int) -> DenialReason | None:
+    def check_grant(self, grant: Grant, now: int) -> kinds.DenialReason | None:
         """Return why a granted key is no longer valid, or None if it is valid."""
         if grant.key in self.revoked:
-            return DenialReason.REVOKED
-        return DenialReason.EXPIRED if grant.expires and grant.expires <= now else None
+            return kinds.DenialReason.REVOKED
+        return kinds.DenialReason.EXPIRED if grant.expires and grant.expires <= now else None
 
 
 def fold_access(entries: Iterable[Entry[Any]], access: AccessState) -> AccessState:
@@ -129,14 +122,14 @@ def fold_access(entries: Iterable[Entry[Any]], access: AccessState) -> AccessSta
     revoked, length = set(access.revoked), access.length
     for entry in entries:
         facts, length = entry.facts, entry.n + 1
-        if isinstance(facts, AccessGrantFacts | AccessGrantV2Facts):
+        if isinstance(facts, kinds.AccessGrantFacts | kinds.AccessGrantV2Facts):
             granted[facts.key], made[facts.key] = Grant.from_facts(facts), entry.ts
-        elif isinstance(facts, AccessRevocationFacts):
+        elif isinstance(facts, kinds.AccessRevocationFacts):
             revoked.add(facts.key)
     return AccessState(granted, frozenset(revoked), made, length)
 
 
-def has_scope(scopes: Iterable[Scope], wanted: Iterable[Scope]) -> bool:
+def has_scope(scopes: Iterable[kinds.Scope], wanted: Iterable[kinds.Scope]) -> bool:
     """Return whether any of the scopes is one of those wanted; `admin` includes every scope."""
     held = set(scopes)
-    return Scope.ADMIN in held or not held.isdisjoint(wanted)
+    return kinds.Scope.ADMIN in held or not held.isdisjoint(wanted)

@@ -15,27 +15,13 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from forum.errors import Malformed, NoSuchEntry, NotYetSigned, ProofRejected, TamperDetected
+from forum import errors, tlog
+from forum.ledger import log, zip_archive
 from forum.ledger.body import StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of, peek_kind
 from forum.ledger.key_rotation import find_key_rotations, find_rotation_checkpoints
 from forum.ledger.kinds import Kinds, RedactionFacts, RunOpenFacts
-from forum.ledger.log import LocatedEntry, check_body, find_entry, locate_run
 from forum.ledger.ports import Reader
-from forum.ledger.zip_archive import NOT_A_BUNDLE, Archive, ByteSource, is_wide, pack_archive
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    Note,
-    TlogProof,
-    TreeView,
-    WitnessPolicy,
-    check_inclusion,
-    is_witnessed,
-    parse_checkpoint,
-    prove_consistency,
-    prove_inclusion,
-)
 
 FORMAT: Literal["forum/bundle/1"] = "forum/bundle/1"
 WIDE_FORMAT: Literal["forum/bundle/2"] = "forum/bundle/2"
@@ -92,7 +78,7 @@ class PastCheckpoint(msgspec.Struct, frozen=True):
     """An earlier checkpoint, and the proof that the bundle's checkpoint continues it."""
 
     note: bytes
-    proof: tuple[Hash, ...]
+    proof: tuple[tlog.Hash, ...]
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -102,7 +88,7 @@ class Bundle(msgspec.Struct, frozen=True):
     run: str
     checkpoint: bytes
     entries: Mapping[int, bytes]
-    proofs: Mapping[int, TlogProof]
+    proofs: Mapping[int, tlog.TlogProof]
     bodies: Mapping[tuple[int, str], tuple[bytes, bytes]]
     """Salt and content, by the index of the entry and the name of the body."""
     past: tuple[PastCheckpoint, ...] = ()
@@ -115,9 +101,9 @@ class Bundle(msgspec.Struct, frozen=True):
         manifest = BundleManifest(FORMAT, self.origin, self.run, _listing(files))
         line = msgspec.json.encode(manifest)
         sizes = [(name, len(data)) for name, data in files.items()]
-        if is_wide([*sizes, (_MANIFEST, len(line))]):
+        if zip_archive.is_wide([*sizes, (_MANIFEST, len(line))]):
             line = msgspec.json.encode(replace(manifest, v=WIDE_FORMAT))
-        return pack_archive({**files, _MANIFEST: line})
+        return zip_archive.pack_archive({**files, _MANIFEST: line})
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         yield "checkpoint", self.checkpoint
@@ -128,7 +114,7 @@ class Bundle(msgspec.Struct, frozen=True):
             yield f"bodies/{index:016}/{name}", content
             yield f"salts/{index:016}/{name}", salt
         for earlier in self.past:
-            size = parse_checkpoint(earlier.note).size
+            size = tlog.parse_checkpoint(earlier.note).size
             yield f"past/{size:016}.note", earlier.note
             lines = "".join(f"{node.base64()}\n" for node in earlier.proof)
             yield f"past/{size:016}.consistency", lines.encode()
@@ -148,8 +134,8 @@ class BundleReader:
     Raises `Malformed` for anything not in its canonical form, on opening or when a file is read.
     """
 
-    def __init__(self, source: ByteSource) -> None:
-        self._archive = Archive(source)
+    def __init__(self, source: zip_archive.ByteSource) -> None:
+        self._archive = zip_archive.Archive(source)
         manifest = self._read_manifest()
         self.origin, self.run = manifest.origin, manifest.run
         names = [name for name in self._archive.members if name != _MANIFEST]
@@ -166,12 +152,12 @@ class BundleReader:
         """Return the bytes of an entry."""
         return self._archive.read(f"entries/{index:016}.json")
 
-    def proof(self, index: int) -> TlogProof:
+    def proof(self, index: int) -> tlog.TlogProof:
         """Return the inclusion proof of an entry."""
         data = self._archive.read(_proof_name(index))
-        proof = TlogProof.parse(data)
+        proof = tlog.TlogProof.parse(data)
         if proof.encode() != data:
-            raise Malformed("bundle", f"the proof of entry {index} is not in its only form")
+            raise errors.Malformed("bundle", f"the proof of entry {index} is not in its only form")
         return proof
 
     def body(self, index: int, name: str) -> StoredBody:
@@ -184,16 +170,18 @@ class BundleReader:
         """Return the manifest.  Raises `Malformed` unless it lists exactly the other files."""
         members = self._archive.members
         if _MANIFEST not in members and not any(map(_ENTRY, members)):
-            raise Malformed("bundle", NOT_A_BUNDLE)
+            raise errors.Malformed("bundle", zip_archive.NOT_A_BUNDLE)
         data = self._archive.read(_MANIFEST) if _MANIFEST in members else b""
         try:
             manifest = msgspec.json.decode(data, type=_ManifestHead)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise Malformed("bundle", f"no readable manifest: {error}") from None
+            raise errors.Malformed("bundle", f"no readable manifest: {error}") from None
         wide = manifest.v == WIDE_FORMAT
         same = wide == self._archive.is_wide and msgspec.json.encode(manifest) == data
         if not same or not self._is_listing(bytes(manifest.files)):
-            raise Malformed("bundle", "altered: its files are not those that its manifest lists")
+            raise errors.Malformed(
+                "bundle", "altered: its files are not those that its manifest lists"
+            )
         return manifest
 
     def _is_listing(self, listed: bytes) -> bool:
@@ -215,21 +203,21 @@ class BundleReader:
         """Raise `Malformed` for a file of no known kind, or if one file of a pair is missing."""
         members = self._archive.members
         if "checkpoint" not in members:
-            raise Malformed("bundle", "checkpoint is missing")
+            raise errors.Malformed("bundle", "checkpoint is missing")
         for name in members:
             other = _paired_file(name)
             if other not in members:
-                raise Malformed("bundle", f"{other} is missing")
+                raise errors.Malformed("bundle", f"{other} is missing")
             if other == name and not _EXTRA(name):
-                raise Malformed("bundle", "a file of no known kind")
+                raise errors.Malformed("bundle", "a file of no known kind")
 
     def _read_past(self, size: str) -> PastCheckpoint:
         note = self._archive.read(f"past/{size}.note")
         data = self._archive.read(f"past/{size}.consistency")
         hashes = _read_hashes(data)
         lines = "".join(f"{node.base64()}\n" for node in hashes)
-        if lines.encode() != data or f"{parse_checkpoint(note).size:016}" != size:
-            raise Malformed("bundle", "an earlier checkpoint that is not in its only form")
+        if lines.encode() != data or f"{tlog.parse_checkpoint(note).size:016}" != size:
+            raise errors.Malformed("bundle", "an earlier checkpoint that is not in its only form")
         return PastCheckpoint(note, hashes)
 
 
@@ -256,28 +244,32 @@ def _proof_name(index: int) -> str:
     return f"proofs/{index:016}.tlog-proof"
 
 
-def _read_hashes(data: bytes) -> tuple[Hash, ...]:
+def _read_hashes(data: bytes) -> tuple[tlog.Hash, ...]:
     try:
-        return tuple(Hash.from_base64(line) for line in data.decode("ascii").splitlines())
+        return tuple(tlog.Hash.from_base64(line) for line in data.decode("ascii").splitlines())
     except UnicodeDecodeError:
-        raise Malformed("consistency proof", "not ASCII") from None
+        raise errors.Malformed("consistency proof", "not ASCII") from None
 
 
 def gather_bundle(
-    reader: Reader, kinds: Kinds, run: str, policy: WitnessPolicy, verifier: bytes
+    reader: Reader, kinds: Kinds, run: str, policy: tlog.WitnessPolicy, verifier: bytes
 ) -> Bundle:
     """Return the evidence of one run, as far as it is signed; `reader` must be a snapshot.
 
     Raises `NotYetSigned`, `NoSuchEntry`, `TamperDetected`.
     """
     newest = reader.checkpoint()
-    size = parse_checkpoint(newest).size if newest else 0
+    size = tlog.parse_checkpoint(newest).size if newest else 0
     own = list(_signed_entries(reader, kinds, run, size))
     if not own or newest is None:
-        raise NotYetSigned(run) if reader.strands(run) else NoSuchEntry(f"the log has no run {run}")
+        raise (
+            errors.NotYetSigned(run)
+            if reader.strands(run)
+            else errors.NoSuchEntry(f"the log has no run {run}")
+        )
     data = _find_witnessed_checkpoint(reader, policy, max(index for index, _ in own)) or newest
-    note = Note.parse(data)
-    view = TreeView(Checkpoint.parse(note.text).size, reader.read_tile)
+    note = tlog.Note.parse(data)
+    view = tlog.TreeView(tlog.Checkpoint.parse(note.text).size, reader.read_tile)
     run_entries = [entry for _, entry in own]
     # A reader whose policy pins an earlier or later key of this log needs the key rotations.
     handed_over = [e for e in find_key_rotations(reader, kinds) if (e.index or 0) < view.size]
@@ -311,26 +303,26 @@ def gather_bundle(
     )
 
 
-def _proof(view: TreeView, index: int, data: bytes, note: Note) -> TlogProof:
+def _proof(view: tlog.TreeView, index: int, data: bytes, note: tlog.Note) -> tlog.TlogProof:
     """Return the proof of an entry, checked against the checkpoint.  Raises `TamperDetected`.
 
     An export never contains a proof that a reader would reject.
     """
-    hashes = tuple(prove_inclusion(view, index))
+    hashes = tuple(tlog.prove_inclusion(view, index))
     try:
-        root = Checkpoint.parse(note.text).root
-        check_inclusion(hashes, leaf_of(data), index, view.size, root)
-    except ProofRejected as error:
-        raise TamperDetected(f"entry {index}", str(error)) from None
-    return TlogProof(index, hashes, note)
+        root = tlog.Checkpoint.parse(note.text).root
+        tlog.check_inclusion(hashes, leaf_of(data), index, view.size, root)
+    except errors.ProofRejected as error:
+        raise errors.TamperDetected(f"entry {index}", str(error)) from None
+    return tlog.TlogProof(index, hashes, note)
 
 
 def _signed_entries(
     reader: Reader, kinds: Kinds, run: str, size: int
-) -> Iterator[tuple[int, LocatedEntry]]:
+) -> Iterator[tuple[int, log.LocatedEntry]]:
     """Yield the entries of a run in the tree of this size, without gaps within a strand."""
     ended: set[str] = set()
-    for located in locate_run(reader, kinds, run):
+    for located in log.locate_run(reader, kinds, run):
         strand = located.entry.strand
         if located.index is None and strand not in ended:
             _check_unsequenced(reader, located)
@@ -340,65 +332,67 @@ def _signed_entries(
             yield located.index, located
 
 
-def _check_unsequenced(reader: Reader, located: LocatedEntry) -> None:
+def _check_unsequenced(reader: Reader, located: log.LocatedEntry) -> None:
     """Raise `TamperDetected` if an entry without an index is not among the pending rows.
 
     Such an entry has an index that a lookup by its id does not find, because the database was
     edited.  To leave it out would export an incomplete run.
     """
     if all(row is None or row.data != located.data for row in reader.unsequenced_rows()):
-        raise TamperDetected(f"entry {located.position}", "it is not found by its id")
+        raise errors.TamperDetected(f"entry {located.position}", "it is not found by its id")
 
 
-def _find_witnessed_checkpoint(reader: Reader, policy: WitnessPolicy, last: int) -> bytes | None:
+def _find_witnessed_checkpoint(
+    reader: Reader, policy: tlog.WitnessPolicy, last: int
+) -> bytes | None:
     """Return the newest checkpoint that includes index `last` and that the policy accepts."""
     data = reader.checkpoint()
     while data is not None:
-        note = Note.parse(data)
-        size = Checkpoint.parse(note.text).size
+        note = tlog.Note.parse(data)
+        size = tlog.Checkpoint.parse(note.text).size
         if size <= last:
             return None
-        if is_witnessed(note, policy):
+        if tlog.is_witnessed(note, policy):
             return data
         data = reader.checkpoint(size - 1)
     return None
 
 
 def _external_causes(
-    reader: Reader, kinds: Kinds, own: Iterable[LocatedEntry]
-) -> Iterator[LocatedEntry]:
+    reader: Reader, kinds: Kinds, own: Iterable[log.LocatedEntry]
+) -> Iterator[log.LocatedEntry]:
     """Yield the parents outside the run, so that the existence of every parent is proven."""
     parents = {parent for entry in own for parent in entry.entry.parents}
     for parent in sorted(parents - {entry.leaf.hex() for entry in own}):
-        yield find_entry(reader, kinds, parent)
+        yield log.find_entry(reader, kinds, parent)
 
 
 def _redactions(
-    reader: Reader, kinds: Kinds, own: Iterable[LocatedEntry]
-) -> Iterator[LocatedEntry]:
+    reader: Reader, kinds: Kinds, own: Iterable[log.LocatedEntry]
+) -> Iterator[log.LocatedEntry]:
     ids = {entry.leaf.hex() for entry in own if entry.entry.bodies}
     for data in reader.read_strand(LOG_RUN, MAIN_STRAND) if ids else ():
         if peek_kind(data) != _REDACT:
             continue  # most entries are exports: skip them without parsing
         entry = kinds.read(data)
         if isinstance(entry.facts, RedactionFacts) and entry.facts.entry in ids:
-            with suppress(NoSuchEntry):  # not sequenced yet, so the body is not erased yet
-                yield find_entry(reader, kinds, leaf_of(data).hex())
+            with suppress(errors.NoSuchEntry):  # not sequenced yet, so the body is not erased yet
+                yield log.find_entry(reader, kinds, leaf_of(data).hex())
 
 
 def _bodies(
-    reader: Reader, run: str, own: Iterable[LocatedEntry]
+    reader: Reader, run: str, own: Iterable[log.LocatedEntry]
 ) -> Iterator[tuple[tuple[int, str], tuple[bytes, bytes]]]:
     named = {e.position: e for e in own if e.entry.bodies}
     for position, name, body in reader.bodies_of_run(run) if named else ():
         located = named.get(position)
         if located is not None and located.index is not None and name in located.entry.bodies:
-            check_body(located.entry, name, body)
+            log.check_body(located.entry, name, body)
             yield (located.index, name), (body.salt, b"".join(body.read()))
 
 
 def _past_checkpoints(
-    reader: Reader, view: TreeView, own: list[LocatedEntry], signed: Iterable[bytes]
+    reader: Reader, view: tlog.TreeView, own: list[log.LocatedEntry], signed: Iterable[bytes]
 ) -> Iterator[PastCheckpoint]:
     """Yield the checkpoints that bound the run in time, with their consistency proofs.
 
@@ -410,6 +404,6 @@ def _past_checkpoints(
     notes = [reader.checkpoint(size) for size in (*named, min(indexes))]
     notes += [next(reader.checkpoints(max(indexes) + 1), None), *signed]
     for note in dict.fromkeys(note for note in notes if note is not None):
-        size = parse_checkpoint(note).size
+        size = tlog.parse_checkpoint(note).size
         if 0 < size < view.size:
-            yield PastCheckpoint(note, tuple(prove_consistency(view, size)))
+            yield PastCheckpoint(note, tuple(tlog.prove_consistency(view, size)))

@@ -12,17 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from forum.errors import (
-    AmbiguousEntry,
-    ConcurrentUpdate,
-    IdempotencyKeyUsed,
-    Malformed,
-    NoSuchEntry,
-    NotYetSigned,
-    StepMismatch,
-    TamperDetected,
-    WrongWriteKey,
-)
+from forum import errors, tlog
+from forum.ledger import ports
 from forum.ledger.body import BytesContent, StoredBody
 from forum.ledger.entry import LOG_RUN, MAIN_STRAND, MAX_PARENTS, Count, Entry, leaf_of
 from forum.ledger.kinds import (
@@ -38,18 +29,6 @@ from forum.ledger.kinds import (
     RunOpenFacts,
     TagEnforcementFacts,
 )
-from forum.ledger.ports import (
-    Append,
-    AppendAsync,
-    Clock,
-    Effect,
-    EntryWrite,
-    Position,
-    Reader,
-    Salts,
-    Store,
-    TaggedHead,
-)
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.strand import (
     TAGS_STRAND,
@@ -61,16 +40,6 @@ from forum.ledger.strand import (
     WriterContext,
 )
 from forum.ledger.write_tags import WriteKeys
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    Note,
-    TlogProof,
-    TreeView,
-    VerifierKey,
-    parse_checkpoint,
-    prove_inclusion,
-)
 
 SYSTEM_ACTOR = "system"
 _PAGE_ENTRIES = 1000
@@ -95,14 +64,14 @@ class LocatedEntry(msgspec.Struct, frozen=True):
     entry: Entry[Any]
 
     @property
-    def leaf(self) -> Hash:
+    def leaf(self) -> tlog.Hash:
         """The id of the entry."""
         return leaf_of(self.data)
 
     @property
-    def position(self) -> Position:
+    def position(self) -> ports.Position:
         """The position of the entry: run, strand and n."""
-        return Position(self.entry.run, self.entry.strand, self.entry.n)
+        return ports.Position(self.entry.run, self.entry.strand, self.entry.n)
 
 
 _NO_SECRETS = SecretMask()
@@ -113,12 +82,12 @@ class Ledger:
 
     def __init__(  # noqa: PLR0913  each is a port, and the last three have a default
         self,
-        store: Store,
+        store: ports.Store,
         kinds: Kinds,
-        clock: Clock,
-        salts: Salts,
-        append: Append | None = None,
-        append_async: AppendAsync | None = None,
+        clock: ports.Clock,
+        salts: ports.Salts,
+        append: ports.Append | None = None,
+        append_async: ports.AppendAsync | None = None,
         *,
         mask: SecretMask = _NO_SECRETS,
         tags: WriteKeys | None = None,
@@ -148,8 +117,8 @@ class Ledger:
     def initialize(
         self,
         program: str,
-        key: VerifierKey,
-        left: Checkpoint | None = None,
+        key: tlog.VerifierKey,
+        left: tlog.Checkpoint | None = None,
         epoch: Draft | None = None,
     ) -> None:
         """Write the first entries of a log, unless they are recorded already.
@@ -181,9 +150,9 @@ class Ledger:
     def mark_write_key(self) -> None:
         """Store a mark tagged with the current write key, so that `check_write_key` can compare."""
         keys = self._keys()
-        mark = Hash(bytes(32))
+        mark = tlog.Hash(bytes(32))
         self.store.save_strand_head(
-            TaggedHead(WRITE_KEY_MARK, 0, mark, keys.tag_head(WRITE_KEY_MARK, 0, mark))
+            ports.TaggedHead(WRITE_KEY_MARK, 0, mark, keys.tag_head(WRITE_KEY_MARK, 0, mark))
         )
 
     def check_write_key(self) -> None:
@@ -194,20 +163,22 @@ class Ledger:
         mark = self.store.strand_head(WRITE_KEY_MARK)
         if mark is not None and not self._keys().accepts_head(*mark):
             key_id = self._keys().current.id.hex()
-            raise WrongWriteKey(self.origin, key_id, "the writers of the log use another one")
+            raise errors.WrongWriteKey(
+                self.origin, key_id, "the writers of the log use another one"
+            )
 
     def _keys(self) -> WriteKeys:
         if self.tags is None:
-            raise WrongWriteKey(self.origin, "-", "it has none")
+            raise errors.WrongWriteKey(self.origin, "-", "it has none")
         return self.tags
 
-    def check_idempotency_row(self, name: str, asked: IdempotencyKeyUsed) -> None:
+    def check_idempotency_row(self, name: str, asked: errors.IdempotencyKeyUsed) -> None:
         """Check the tag of the stored record of an idempotency key.  Raises `TamperDetected`."""
         keys = self.tags
         if keys is None or not keys.is_enforced or not asked.digest:
             return  # an erased record has no digest, and the caller's digest comparison refuses it
         if not keys.accepts_idempotency(name, asked.run, asked.digest, asked.tag):
-            raise TamperDetected(
+            raise errors.TamperDetected(
                 f"idempotency key {name!r}", "no writer of this log tied it to that run"
             )
 
@@ -221,12 +192,12 @@ class Ledger:
         strand = Strand(self._pen, run, MAIN_STRAND, new=new)
         if strand.replay_step("run/open") is None:
             newest = self.store.checkpoint()
-            past = parse_checkpoint(newest) if newest else None
+            past = tlog.parse_checkpoint(newest) if newest else None
             strand.append(_opening_draft(actor, past), *first)
         return strand
 
     async def open_new_run_async(
-        self, run: str, actor: str, past: Checkpoint | None, *first: Draft
+        self, run: str, actor: str, past: tlog.Checkpoint | None, *first: Draft
     ) -> None:
         """Open a run with a newly generated name after a given checkpoint, without any read."""
         _check_name(run)
@@ -234,7 +205,7 @@ class Ledger:
         await strand.append_async(_opening_draft(actor, past), *first)
 
     def close_run(
-        self, main: Strand, actor: str, outcome: Outcome, effects: tuple[Effect, ...] = ()
+        self, main: Strand, actor: str, outcome: Outcome, effects: tuple[ports.Effect, ...] = ()
     ) -> RecordedEntry:
         """Close a run; nothing may be appended to any of its strands afterwards.
 
@@ -256,11 +227,11 @@ class Ledger:
         while True:
             try:
                 return self.open_strand_at_end(LOG_RUN, strand).append(draft)[0]
-            except (ConcurrentUpdate, StepMismatch):
+            except (errors.ConcurrentUpdate, errors.StepMismatch):
                 continue  # another writer took the position: append after its entry
 
     @cached_property
-    def _opening(self) -> Hash:
+    def _opening(self) -> tlog.Hash:
         """The first entry of the log: the parent of entries that name no other cause."""
         return leaf_of(next(self.store.read_strand(LOG_RUN, MAIN_STRAND)))
 
@@ -273,16 +244,16 @@ class Ledger:
         exports of the run as causes, because an exported bundle may still hold the body.
         """
         if body not in target.entry.bodies:
-            raise NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
+            raise errors.NoSuchEntry(f"{target.leaf.hex()} has no body {body!r}")
         exports = self._join_causes([r.leaf for r in self._exports(target.entry.run)])
         step = f"redact/{target.leaf.hex()}/{body}"
         facts = RedactionFacts(target.leaf.hex(), body, reason)
         return self.append_log_entry(Draft(step, actor, facts, (target.leaf, *exports)))
 
-    def erase_redacted(self) -> list[Position]:
+    def erase_redacted(self) -> list[ports.Position]:
         """Erase every body whose redaction is in a signed checkpoint; return their positions."""
         note = self.store.checkpoint()
-        size = parse_checkpoint(note).size if note else 0
+        size = tlog.parse_checkpoint(note).size if note else 0
         erased = []
         for recorded in self._log_entries():
             if not isinstance(recorded.entry.facts, RedactionFacts):
@@ -309,7 +280,7 @@ class Ledger:
         """Return the entry with this index, id (or its first digits), or position."""
         return find_entry(self.store, self.kinds, what)
 
-    def prove_entry(self, index: int) -> TlogProof:
+    def prove_entry(self, index: int) -> tlog.TlogProof:
         """Return the proof that an entry is in the newest signed tree.  Raises `NotYetSigned`."""
         return prove_entry(self.store, index)
 
@@ -319,7 +290,7 @@ class Ledger:
             if name != MAIN_STRAND and last is not None:
                 yield StrandEnd(name, self.kinds.read(last).n, leaf_of(last).hex())
 
-    def _join_causes(self, causes: list[Hash]) -> list[Hash]:
+    def _join_causes(self, causes: list[tlog.Hash]) -> list[tlog.Hash]:
         """Return fewer than `MAX_PARENTS` causes, recording `join/1` entries for the rest.
 
         One place is left for the entry's other parent.
@@ -346,29 +317,29 @@ class Ledger:
 
 def _check_name(run: str) -> None:
     if "/" in run or len(run) > MAX_RUN_NAME_LENGTH:
-        raise Malformed(
+        raise errors.Malformed(
             "run", f"its name has a slash, or more than {MAX_RUN_NAME_LENGTH} characters"
         )
 
 
-def _opening_draft(actor: str, past: Checkpoint | None) -> Draft:
+def _opening_draft(actor: str, past: tlog.Checkpoint | None) -> Draft:
     facts = RunOpenFacts(past.size, past.root.hex()) if past else RunOpenFacts()
     return Draft("run/open", actor, facts)
 
 
 def _closing_draft(
-    actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[Effect, ...] = ()
+    actor: str, outcome: Outcome, ends: list[StrandEnd], effects: tuple[ports.Effect, ...] = ()
 ) -> Draft:
     # An entry has at most 16 parents; the body lists the ends of all strands.
-    parents = tuple(Hash.from_hex(end.head) for end in ends[:16])
+    parents = tuple(tlog.Hash.from_hex(end.head) for end in ends[:16])
     body = Attachment("strands", BytesContent(msgspec.json.encode(ends)), "application/json")
     return Draft("run/close", actor, RunCloseFacts(outcome, len(ends)), parents, (body,), effects)
 
 
-def _append_inline(append: Append) -> AppendAsync:
+def _append_inline(append: ports.Append) -> ports.AppendAsync:
     """Return an async append without group commit: each commit blocks the event loop."""
 
-    async def append_async(records: Sequence[EntryWrite]) -> None:
+    async def append_async(records: Sequence[ports.EntryWrite]) -> None:
         append(records)
 
     return append_async
@@ -376,13 +347,13 @@ def _append_inline(append: Append) -> AppendAsync:
 
 def read_strand_entries(
     ledger: Ledger, run: str, strand: str, start: int = 0
-) -> Iterator[tuple[Hash, Entry[Any]]]:
+) -> Iterator[tuple[tlog.Hash, Entry[Any]]]:
     """Yield the entries of a strand from position `start`, each with its id."""
     for data in ledger.store.read_strand(run, strand, start):
         yield leaf_of(data), ledger.kinds.read(data)
 
 
-def find_entry(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
+def find_entry(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     """Return the entry with this index, id (or its first digits), or position run/strand/n.
 
     Raises `NoSuchEntry`, `AmbiguousEntry`, `Malformed`.
@@ -394,20 +365,20 @@ def find_entry(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
     return _find_by_id(reader, kinds, what)
 
 
-def stored_body(reader: Reader, entry: Entry[Any], name: str) -> StoredBody | None:
+def stored_body(reader: ports.Reader, entry: Entry[Any], name: str) -> StoredBody | None:
     """Return a body that matches the commitment in its entry, or None if it is not stored.
 
     Raises `TamperDetected`.  The body is read here for the comparison, and again by the caller.
     """
-    body = reader.body(Position(entry.run, entry.strand, entry.n), name)
+    body = reader.body(ports.Position(entry.run, entry.strand, entry.n), name)
     if body is not None:
         check_body(entry, name, body)
     return body
 
 
-def read_body(reader: Reader, entry: Entry[Any], name: str) -> bytes | None:
+def read_body(reader: ports.Reader, entry: Entry[Any], name: str) -> bytes | None:
     """Return the content of a body, or None if it is not stored.  Raises `TamperDetected`."""
-    body = reader.body(Position(entry.run, entry.strand, entry.n), name)
+    body = reader.body(ports.Position(entry.run, entry.strand, entry.n), name)
     if body is None:
         return None
     content = b"".join(body.read())
@@ -420,11 +391,11 @@ def check_body(entry: Entry[Any], name: str, body: StoredBody) -> None:
     commitment = entry.bodies.get(name)
     if commitment is None or not body.matches(commitment):
         what = f"body {name!r} of entry {entry.run}/{entry.strand}/{entry.n}"
-        raise TamperDetected(what, "it is not the one that was recorded")
+        raise errors.TamperDetected(what, "it is not the one that was recorded")
 
 
 def check_strand_head(
-    reader: Reader, keys: WriteKeys | None, strand: str, remembered: tuple[int, str] | None
+    reader: ports.Reader, keys: WriteKeys | None, strand: str, remembered: tuple[int, str] | None
 ) -> None:
     """Raise `TamperDetected` if a strand of the log's own run was truncated or replaced.
 
@@ -436,20 +407,20 @@ def check_strand_head(
     stored = reader.strand_head(strand)
     if stored is not None:
         if keys is not None and not keys.accepts_head(*stored):
-            raise TamperDetected(
+            raise errors.TamperDetected(
                 f"the head of {LOG_RUN}/{strand}", "no writer of this log tagged it"
             )
         heads.append((stored.n, stored.leaf.hex()))
     elif keys is not None and keys.is_enforced and reader.last_entry(LOG_RUN, strand) is not None:
-        raise TamperDetected(f"the head of {LOG_RUN}/{strand}", "it was removed")
+        raise errors.TamperDetected(f"the head of {LOG_RUN}/{strand}", "it was removed")
     for n, leaf in heads:
         data = next(reader.read_strand(LOG_RUN, strand, n), None)
         if data is None or leaf_of(data).hex() != leaf:
             why = f"its entry {n} was {leaf[:16]} and is not there any more"
-            raise TamperDetected(f"{LOG_RUN}/{strand}", why)
+            raise errors.TamperDetected(f"{LOG_RUN}/{strand}", why)
 
 
-def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]:
+def locate_run(reader: ports.Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]:
     """Yield all entries of a run, strand by strand, with their indexes.
 
     Raises `TamperDetected` if the tree has another entry at an index.
@@ -457,17 +428,19 @@ def locate_run(reader: Reader, kinds: Kinds, run: str) -> Iterator[LocatedEntry]
     entries = reader.entries_of_run(run)
     # Comparing the entry with the leaf in the tree detects an altered index.  This is no proof:
     # tiles can be altered too, and only an inclusion proof leads to a signed root.
-    view = TreeView(reader.head().size, reader.read_tile)
+    view = tlog.TreeView(reader.head().size, reader.read_tile)
     while page := [data for _, data in islice(entries, _PAGE_ENTRIES)]:
         indexes = reader.indexes([leaf_of(data) for data in page])
         for index, data in zip(indexes, page, strict=True):
             if index is not None and index < view.size and view.leaf(index) != leaf_of(data):
-                raise TamperDetected(f"entry {index}", "the tree has another entry at this index")
+                raise errors.TamperDetected(
+                    f"entry {index}", "the tree has another entry at this index"
+                )
             yield LocatedEntry(index, data, kinds.read(data))
 
 
 def walk_causes(
-    reader: Reader, kinds: Kinds, entry: LocatedEntry, limit: int
+    reader: ports.Reader, kinds: Kinds, entry: LocatedEntry, limit: int
 ) -> Iterator[tuple[int, LocatedEntry]]:
     """Yield an entry and its causes, breadth first, each once, with the distance in steps.
 
@@ -485,67 +458,69 @@ def walk_causes(
         level, depth = [find_entry(reader, kinds, name) for name in fresh], depth + 1
 
 
-def prove_entry(reader: Reader, index: int) -> TlogProof:
+def prove_entry(reader: ports.Reader, index: int) -> tlog.TlogProof:
     """Return the proof that an entry is in the newest signed tree.  Raises `NotYetSigned`."""
     data = reader.checkpoint()
-    note = Note.parse(data) if data else None
-    size = Checkpoint.parse(note.text).size if note else 0
+    note = tlog.Note.parse(data) if data else None
+    size = tlog.Checkpoint.parse(note.text).size if note else 0
     if note is None or index >= size:
-        raise NotYetSigned(str(index))
-    hashes = prove_inclusion(TreeView(size, reader.read_tile), index, size)
-    return TlogProof(index, tuple(hashes), note)
+        raise errors.NotYetSigned(str(index))
+    hashes = tlog.prove_inclusion(tlog.TreeView(size, reader.read_tile), index, size)
+    return tlog.TlogProof(index, tuple(hashes), note)
 
 
-def _find_by_index(reader: Reader, kinds: Kinds, index: int) -> LocatedEntry:
+def _find_by_index(reader: ports.Reader, kinds: Kinds, index: int) -> LocatedEntry:
     data = next(reader.entries(index, index + 1))
     if data is not None:
         reader.check.check_index(index, leaf_of(data))
         return LocatedEntry(index, data, kinds.read(data))
-    raise NoSuchEntry(f"the log has {reader.head().size} entries, and none with index {index}")
+    raise errors.NoSuchEntry(
+        f"the log has {reader.head().size} entries, and none with index {index}"
+    )
 
 
-def _find_by_position(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
+def _find_by_position(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     run, _, rest = what.partition("/")
     strand, _, n = rest.rpartition("/")
     if not n.isdecimal() or len(n) > 15:
-        raise NoSuchEntry(f"{what} (a position is run/strand/n)")
+        raise errors.NoSuchEntry(f"{what} (a position is run/strand/n)")
     for data in reader.read_strand(run, strand, int(n)):
         entry = kinds.read(data)
         if entry.n == int(n):
             return LocatedEntry(find_index(reader, leaf_of(data)), data, entry)
         break
-    raise NoSuchEntry(what)
+    raise errors.NoSuchEntry(what)
 
 
-def _find_by_id(reader: Reader, kinds: Kinds, what: str) -> LocatedEntry:
+def _find_by_id(reader: ports.Reader, kinds: Kinds, what: str) -> LocatedEntry:
     found = _match_id(reader, what)
     if not found:
-        raise NoSuchEntry(what)
+        raise errors.NoSuchEntry(what)
     if len(found) > 1:
-        raise AmbiguousEntry(what, len(found))
+        raise errors.AmbiguousEntry(what, len(found))
     return _find_by_index(reader, kinds, found[0])
 
 
-def _match_id(reader: Reader, digits: str) -> Sequence[int]:
+def _match_id(reader: ports.Reader, digits: str) -> Sequence[int]:
     even = digits[: len(digits) & ~1]
     try:
         prefix = bytes.fromhex(even)
     except ValueError:
-        raise Malformed("entry id", f"{digits!r} is not hexadecimal") from None
+        raise errors.Malformed("entry id", f"{digits!r} is not hexadecimal") from None
     if len(prefix) < 2:
-        raise Malformed("entry id", "give at least four digits")
+        raise errors.Malformed("entry id", "give at least four digits")
     # The store indexes the first eight bytes of each leaf; the remaining digits are compared here.
     found = ((i, next(reader.entries(i, i + 1))) for i in reader.find_by_prefix(prefix[:8]))
     return [i for i, data in found if data and leaf_of(data).hex().startswith(digits)]
 
 
-def find_index(reader: Reader, leaf: Hash) -> int | None:
+def find_index(reader: ports.Reader, leaf: tlog.Hash) -> int | None:
     """Return the index of the entry with this leaf hash, or None if it has none yet."""
     found = _match_id(reader, leaf.hex())
     return found[0] if found else None
 
 
-def is_before(reader: Reader, leaf: Hash, until: int) -> bool:
+def is_before(reader: ports.Reader, leaf: tlog.Hash, until: int) -> bool:
     """Return whether an entry has an index that is not greater than `until`."""
     index = find_index(reader, leaf)
     return index is not None and index <= until

@@ -8,19 +8,10 @@ contains them.
 
 from collections.abc import Iterable
 
-from forum.errors import Malformed, ProofRejected, SignatureRejected, TamperDetected
+from forum import errors, tlog
 from forum.ledger.entry import leaf_of, strand_prefix
 from forum.ledger.ports import EntryRow, Reader
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    TreeView,
-    VerifierKey,
-    check_inclusion,
-    open_checkpoint,
-    prove_inclusion,
-)
 
 _MAX_PROOFS = 2_000
 """Number of proofs after which the tree view is replaced, because it caches every tile it reads."""
@@ -45,9 +36,11 @@ class PositionCheck:
     def check_row(self, row: EntryRow) -> None:
         """Check a row found by its position or index.  Raises `TamperDetected`."""
         if not has_matching_columns(self._origin, row):
-            raise TamperDetected(f"entry {row.position}", "its bytes are those of another position")
+            raise errors.TamperDetected(
+                f"entry {row.position}", "its bytes are those of another position"
+            )
 
-    def check_index(self, index: int, leaf: Hash) -> None:
+    def check_index(self, index: int, leaf: tlog.Hash) -> None:
         """Accept any index: without a key there is no trusted tree to compare with."""
 
 
@@ -57,25 +50,25 @@ class NoRowCheck:
     def check_row(self, row: EntryRow) -> None:
         """Accept any row."""
 
-    def check_index(self, index: int, leaf: Hash) -> None:
+    def check_index(self, index: int, leaf: tlog.Hash) -> None:
         """Accept any index."""
 
 
 class SignedTree:
     """The newest tree signed by a key of the log, read through the stored, untrusted tiles."""
 
-    def __init__(self, reader: Reader, keys: Iterable[VerifierKey]) -> None:
+    def __init__(self, reader: Reader, keys: Iterable[tlog.VerifierKey]) -> None:
         self._reader, self._keys = reader, tuple(keys)
-        self._checkpoint: Checkpoint | None = None
-        self._view = TreeView(0, reader.read_tile)
+        self._checkpoint: tlog.Checkpoint | None = None
+        self._view = tlog.TreeView(0, reader.read_tile)
         self._proofs = 0
 
-    def has_leaf(self, leaf: Hash) -> bool:
+    def has_leaf(self, leaf: tlog.Hash) -> bool:
         """Return whether the signed tree has this leaf at any index."""
         candidates = self._reader.find_by_prefix(leaf[:8])
         return any(self.has_leaf_at(index, leaf) for index in candidates)
 
-    def has_leaf_at(self, index: int, leaf: Hash) -> bool | None:
+    def has_leaf_at(self, index: int, leaf: tlog.Hash) -> bool | None:
         """Return whether the signed tree has this leaf at this index; None if it is too small.
 
         An inclusion proof is made from the stored tiles and checked against the signed root.  Tiles
@@ -88,9 +81,9 @@ class SignedTree:
             self._use_checkpoint(checkpoint)
         self._proofs += 1
         try:
-            proof = prove_inclusion(self._view, index, checkpoint.size)
-            check_inclusion(proof, leaf, index, checkpoint.size, checkpoint.root)
-        except (Malformed, ProofRejected):
+            proof = tlog.prove_inclusion(self._view, index, checkpoint.size)
+            tlog.check_inclusion(proof, leaf, index, checkpoint.size, checkpoint.root)
+        except (errors.Malformed, errors.ProofRejected):
             return False
         return True
 
@@ -104,7 +97,7 @@ class SignedTree:
         checkpoint = self._newest_checkpoint()
         return checkpoint.size if checkpoint else 0
 
-    def _checkpoint_covering(self, index: int) -> Checkpoint | None:
+    def _checkpoint_covering(self, index: int) -> tlog.Checkpoint | None:
         """Return a signed checkpoint that covers an index, or None if the newest does not."""
         known = self._checkpoint
         if known is not None and index < known.size:
@@ -115,18 +108,18 @@ class SignedTree:
         self._use_checkpoint(newest)
         return newest
 
-    def _newest_checkpoint(self) -> Checkpoint | None:
+    def _newest_checkpoint(self) -> tlog.Checkpoint | None:
         """Return the newest checkpoint in the store, or None if no key of this log signed it."""
         note = self._reader.checkpoint()
         try:
-            newest = open_checkpoint(note, self._keys)[0] if note else None
-        except (Malformed, SignatureRejected):
+            newest = tlog.open_checkpoint(note, self._keys)[0] if note else None
+        except (errors.Malformed, errors.SignatureRejected):
             return None
         return newest if newest and newest.origin == self._reader.origin else None
 
-    def _use_checkpoint(self, checkpoint: Checkpoint) -> None:
+    def _use_checkpoint(self, checkpoint: tlog.Checkpoint) -> None:
         self._checkpoint, self._proofs = checkpoint, 0
-        self._view = TreeView(checkpoint.size, self._reader.read_tile)
+        self._view = tlog.TreeView(checkpoint.size, self._reader.read_tile)
 
 
 class WriterCheck:
@@ -136,7 +129,7 @@ class WriterCheck:
         self,
         reader: Reader,
         write_keys: WriteKeys | None,
-        log_keys: Iterable[VerifierKey],
+        log_keys: Iterable[tlog.VerifierKey],
         reload: ReloadKeys = lambda: None,
     ) -> None:
         self._position = PositionCheck(reader.origin)
@@ -157,7 +150,7 @@ class WriterCheck:
         if self._keys is None and self._tree.is_newer_than_tree(row):
             return
         why = "no writer of this log wrote it, and no signed tree holds it"
-        raise TamperDetected(f"entry {row.position}", why)
+        raise errors.TamperDetected(f"entry {row.position}", why)
 
     def _is_tagged(self, row: EntryRow) -> bool:
         if self._keys is None:
@@ -171,9 +164,9 @@ class WriterCheck:
         self._keys = keys
         return keys.accepts_entry(row.data, row.tag)
 
-    def check_index(self, index: int, leaf: Hash) -> None:
+    def check_index(self, index: int, leaf: tlog.Hash) -> None:
         """Check that the entry with this leaf hash has this index.  Raises `TamperDetected`."""
         if self._tree.has_leaf_at(index, leaf) is False:
-            raise TamperDetected(
+            raise errors.TamperDetected(
                 f"entry {index}", "the signed tree has another entry at this index"
             )

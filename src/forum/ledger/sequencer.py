@@ -11,48 +11,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from forum.errors import (
-    ConcurrentUpdate,
-    CosignatureRefused,
-    GuardMissing,
-    LogKeyRetired,
-    Malformed,
-    ProofRejected,
-    RollbackDetected,
-    SignatureRejected,
-    TamperDetected,
-    WitnessRefused,
-    WitnessUnreachable,
-)
-from forum.ledger.ports import (
-    CheckpointStore,
-    Clock,
-    Cosigner,
-    EntryRow,
-    PendingEntries,
-    Store,
-    TreeHead,
-)
+from forum import errors, tlog
+from forum.ledger import ports
 from forum.ledger.row_checks import has_matching_columns
 from forum.ledger.write_tags import ReloadKeys, WriteKeys
-from forum.tlog import (
-    Checkpoint,
-    Cosignature,
-    Hash,
-    Note,
-    SigningKey,
-    Tree,
-    TreeView,
-    VerifierKey,
-    WitnessPolicy,
-    check_consistency,
-    is_witnessed,
-    parse_checkpoint,
-    prove_consistency,
-    quorum_time,
-    sign_checkpoint,
-    verify_cosignatures,
-)
 
 MAX_BATCH_ENTRIES = 10_000
 """The largest number of entries that get their indexes in one transaction."""
@@ -68,11 +30,11 @@ class Sequencer:
     """Assigns indexes to the entries of one log."""
 
     def __init__(
-        self, store: Store, keys: WriteKeys | None = None, reload: ReloadKeys = lambda: None
+        self, store: ports.Store, keys: WriteKeys | None = None, reload: ReloadKeys = lambda: None
     ) -> None:
         self._store, self._keys, self._reload = store, keys, reload
-        self._tree: Tree | None = None
-        self._head: TreeHead | None = None
+        self._tree: tlog.Tree | None = None
+        self._head: ports.TreeHead | None = None
 
     def sequence_batch(self, limit: int = MAX_BATCH_ENTRIES) -> int:
         """Assign indexes to up to `limit` pending entries, and return how many got one.
@@ -92,7 +54,7 @@ class Sequencer:
         # that after a failed swap the next call loads the tree from the store.
         self._tree = self._head = None
         tiles = tree.extend(leaves)
-        new = TreeHead(tree.size, tree.root())
+        new = ports.TreeHead(tree.size, tree.root())
         # A crash before the commit changes nothing.  After the commit, even if the acknowledgement
         # is lost in a crash, the entries have their indexes and are no longer pending, and the next
         # sequencer starts from the new head.
@@ -100,7 +62,7 @@ class Sequencer:
         self._tree, self._head = tree, new
         return len(leaves)
 
-    def _quarantine_foreign(self, batch: PendingEntries) -> PendingEntries:
+    def _quarantine_foreign(self, batch: ports.PendingEntries) -> ports.PendingEntries:
         """Return the rows that writers of this log wrote, after moving all others to quarantine.
 
         A foreign row, inserted into the database by an attacker, must not stop the log: the other
@@ -119,7 +81,7 @@ class Sequencer:
         return batch.select(own)
 
     def _check_no_second_index(
-        self, batch: PendingEntries, leaves: Sequence[bytes], limit: int
+        self, batch: ports.PendingEntries, leaves: Sequence[bytes], limit: int
     ) -> None:
         """Raise if a pending entry has an index already: the tree would hold it twice for ever.
 
@@ -127,7 +89,7 @@ class Sequencer:
         queue in one transaction; an edit of the database does.  Raises `TamperDetected`, or
         `ConcurrentUpdate` if another sequencer assigned the indexes meanwhile.
         """
-        indexes = self._store.indexes([Hash(leaf) for leaf in leaves])
+        indexes = self._store.indexes([tlog.Hash(leaf) for leaf in leaves])
         twice = [at for at, index in enumerate(indexes) if index is not None]
         if not twice:
             return
@@ -136,10 +98,10 @@ class Sequencer:
         for at in twice:
             if batch.keys[at] in waiting:
                 why = f"it waits for an index, and has index {indexes[at]} already"
-                raise TamperDetected(f"entry {batch.rows[at].position}", why)
-        raise ConcurrentUpdate(f"the waiting entries of {self._store.origin}")
+                raise errors.TamperDetected(f"entry {batch.rows[at].position}", why)
+        raise errors.ConcurrentUpdate(f"the waiting entries of {self._store.origin}")
 
-    def _is_from_writer(self, row: EntryRow) -> bool:
+    def _is_from_writer(self, row: ports.EntryRow) -> bool:
         if not has_matching_columns(self._store.origin, row):
             return False
         if self._keys is None:
@@ -161,16 +123,16 @@ class Sequencer:
             before: tuple[int, int] | None = span
             try:
                 done += self.sequence_batch()
-            except ConcurrentUpdate:
+            except errors.ConcurrentUpdate:
                 before = None  # another sequencer made progress, so the comparison below must fail
             span = self._store.pending_span()
             if span == before:
                 break  # no progress: in a tampered database a pending row may lack its entry
         return done
 
-    def _load(self, head: TreeHead) -> Tree:
+    def _load(self, head: ports.TreeHead) -> tlog.Tree:
         if self._tree is None or head != self._head:
-            return Tree.load(head.size, self._store.read_tile)
+            return tlog.Tree.load(head.size, self._store.read_tile)
         return self._tree
 
 
@@ -178,10 +140,10 @@ class Publication(msgspec.Struct, frozen=True):
     """A checkpoint as it stands now, and what was heard from the witnesses."""
 
     note: bytes
-    checkpoint: Checkpoint
+    checkpoint: tlog.Checkpoint
     witnessed: bool
-    refused: tuple[WitnessRefused, ...] = ()
-    unreachable: tuple[WitnessUnreachable, ...] = ()
+    refused: tuple[errors.WitnessRefused, ...] = ()
+    unreachable: tuple[errors.WitnessUnreachable, ...] = ()
     clock_warnings: tuple[str, ...] = ()
     """Warnings that the clock of this machine disagrees with other clocks."""
 
@@ -195,14 +157,14 @@ class Publisher:
 
     def __init__(  # noqa: PLR0913  the last three have a default
         self,
-        store: Store,
-        key: SigningKey,
-        guard: CheckpointStore,
-        policy: WitnessPolicy,
-        cosigners: Sequence[Cosigner] = (),
+        store: ports.Store,
+        key: tlog.SigningKey,
+        guard: ports.CheckpointStore,
+        policy: tlog.WitnessPolicy,
+        cosigners: Sequence[ports.Cosigner] = (),
         *,
-        follows: Collection[VerifierKey] = (),
-        clock: Clock | None = None,
+        follows: Collection[tlog.VerifierKey] = (),
+        clock: ports.Clock | None = None,
     ) -> None:
         """Use `key` to sign; `follows` are the keys that signed for the log before it."""
         self._store, self._key, self._guard = store, key, guard
@@ -217,7 +179,7 @@ class Publisher:
         while True:
             try:
                 return self._sign()
-            except ConcurrentUpdate:
+            except errors.ConcurrentUpdate:
                 continue  # another signer advanced the guard: read again what it signed
 
     def publish(self) -> Publication:
@@ -237,25 +199,25 @@ class Publisher:
         for cosigner in self._cosigners:
             try:
                 note = self._ask_witness(cosigner, note)
-            except WitnessRefused as error:
+            except errors.WitnessRefused as error:
                 refused.append(error)
-            except WitnessUnreachable as error:
+            except errors.WitnessUnreachable as error:
                 unreachable.append(error)
-        parsed = Note.parse(note)
-        checkpoint = Checkpoint.parse(parsed.text)
+        parsed = tlog.Note.parse(note)
+        checkpoint = tlog.Checkpoint.parse(parsed.text)
         # After a crash before this line, the next publication asks the witnesses again.
         self._store.save_checkpoint(checkpoint.size, note)
-        witnessed = is_witnessed(parsed, self._policy)
+        witnessed = tlog.is_witnessed(parsed, self._policy)
         return Publication(
             note,
             checkpoint,
             witnessed,
             tuple(refused),
             tuple(unreachable),
-            tuple(self._check_clock(parsed, Note.parse(signed), checkpoint.size)),
+            tuple(self._check_clock(parsed, tlog.Note.parse(signed), checkpoint.size)),
         )
 
-    def _check_clock(self, note: Note, before: Note, size: int) -> Iterator[str]:
+    def _check_clock(self, note: tlog.Note, before: tlog.Note, size: int) -> Iterator[str]:
         """Yield a warning for each clock that disagrees with the clock of this machine.
 
         Entries get their times from this machine's clock, and a wrong time cannot be corrected.
@@ -266,10 +228,10 @@ class Publisher:
         others = {"the database's": self._store.now() // 1_000_000}
         # Only new cosignatures show the current time; earlier ones show when they were made.
         fresh = tuple(s for s in note.signatures if s not in before.signatures)
-        for seen in self._verify_cosignatures(Note(note.text, fresh)) if fresh else ():
+        for seen in self._verify_cosignatures(tlog.Note(note.text, fresh)) if fresh else ():
             others[f"that of witness {seen.key.name}"] = seen.time
         last = self._store.checkpoint(size - 1)
-        past = quorum_time(self._verify_cosignatures(last), self._policy) if last else 0
+        past = tlog.quorum_time(self._verify_cosignatures(last), self._policy) if last else 0
         if past > now // 1_000_000 + MAX_CLOCK_SKEW_S:
             # Compared only if it is in the future.  A checkpoint that was cosigned long ago does
             # not show a wrong clock: the log may have been idle.
@@ -291,17 +253,17 @@ class Publisher:
         last = self._guard.latest()
         head = self._store.head()
         if last is None and kept is not None:
-            raise GuardMissing(self._store.origin, parse_checkpoint(kept).size)
+            raise errors.GuardMissing(self._store.origin, tlog.parse_checkpoint(kept).size)
         if last is not None and self._continues(last, head):
             # The tree is already signed.  After a crash between guard and store, the note is only
             # in the guard: store it now.
-            if kept is None or parse_checkpoint(kept).size != head.size:
+            if kept is None or tlog.parse_checkpoint(kept).size != head.size:
                 self._store.save_checkpoint(head.size, last)
                 return last
             return kept
         self._check_key(last)
-        checkpoint = Checkpoint(self._store.origin, head.size, head.root)
-        note = sign_checkpoint(checkpoint, self._key).encode()
+        checkpoint = tlog.Checkpoint(self._store.origin, head.size, head.root)
+        note = tlog.sign_checkpoint(checkpoint, self._key).encode()
         # Guard first, store second.  After a crash in between, the next signer finds the note in
         # the guard and stores it, or signs a tree that continues it.  In the other order a note
         # could be published and, after a restore of the database, be contradicted by the next one.
@@ -311,74 +273,78 @@ class Publisher:
 
     def _check_key(self, last: bytes | None) -> None:
         """Raise `LogKeyRetired` if the last note is signed by a successor of this key."""
-        signatures = Note.parse(last).signatures if last else ()
+        signatures = tlog.Note.parse(last).signatures if last else ()
         if last and not any(s.claims_key(key) for s in signatures for key in self._own):
-            raise LogKeyRetired(self._store.origin)
+            raise errors.LogKeyRetired(self._store.origin)
 
-    def _continues(self, last: bytes, head: TreeHead) -> bool:
+    def _continues(self, last: bytes, head: ports.TreeHead) -> bool:
         """Return whether the tree is the one last signed.
 
         Raises `RollbackDetected` if it does not continue the tree last signed.
         """
-        signed = parse_checkpoint(last)
+        signed = tlog.parse_checkpoint(last)
         try:
             if signed.size:
                 proof = self._prove(signed.size, head.size) if signed.size <= head.size else []
-                check_consistency(proof, signed.size, signed.root, head.size, head.root)
-        except ProofRejected:
-            raise RollbackDetected(self._store.origin, signed.size, head.size) from None
+                tlog.check_consistency(proof, signed.size, signed.root, head.size, head.root)
+        except errors.ProofRejected:
+            raise errors.RollbackDetected(self._store.origin, signed.size, head.size) from None
         return signed.size == head.size
 
-    def _prove(self, old: int, new: int) -> Sequence[Hash]:
-        return prove_consistency(TreeView(new, self._store.read_tile), old, new)
+    def _prove(self, old: int, new: int) -> Sequence[tlog.Hash]:
+        return tlog.prove_consistency(tlog.TreeView(new, self._store.read_tile), old, new)
 
-    def _ask_witness(self, cosigner: Cosigner, note: bytes) -> bytes:
+    def _ask_witness(self, cosigner: ports.Cosigner, note: bytes) -> bytes:
         """Return the note with the cosignatures of this witness added.
 
         Raises `WitnessRefused`, `WitnessUnreachable`, `CosignatureRefused`.
         """
-        parsed = Note.parse(note)
+        parsed = tlog.Note.parse(note)
         text, own = parsed.text, parsed.signatures
         if any(signature.name == cosigner.name for signature in own):
             return note  # the first cosignature has the earlier time, so it is better evidence
         try:
             # `_prove` raises Malformed too, for a witness that asks for an impossible proof.
-            answered = Note.parse(note + cosigner.cosign(note, self._prove).encode())
-            verify_cosignatures(answered, self._policy.witness_keys)
-        except (Malformed, SignatureRejected, UnicodeEncodeError) as error:
-            raise WitnessRefused(cosigner.name, f"its answer does not hold: {error}") from None
+            answered = tlog.Note.parse(note + cosigner.cosign(note, self._prove).encode())
+            tlog.verify_cosignatures(answered, self._policy.witness_keys)
+        except (errors.Malformed, errors.SignatureRejected, UnicodeEncodeError) as error:
+            raise errors.WitnessRefused(
+                cosigner.name, f"its answer does not hold: {error}"
+            ) from None
         if answered.text != text:
             # A reply with an empty line would turn everything above that line into signed text.
-            raise WitnessRefused(cosigner.name, "its answer does not belong below this checkpoint")
+            raise errors.WitnessRefused(
+                cosigner.name, "its answer does not belong below this checkpoint"
+            )
         known = {(key.name, key.key_id) for key in self._policy.witness_keys}
         added = [s for s in answered.signatures[len(own) :] if (s.name, s.key_id) in known]
         if not added:
-            raise WitnessRefused(cosigner.name, "it answered without its cosignature")
-        completed = Note(text, (*own, *added))
-        self._check_times(cosigner.name, Note(text, tuple(added)))
+            raise errors.WitnessRefused(cosigner.name, "it answered without its cosignature")
+        completed = tlog.Note(text, (*own, *added))
+        self._check_times(cosigner.name, tlog.Note(text, tuple(added)))
         return completed.encode()
 
-    def _check_times(self, witness: str, added: Note) -> None:
+    def _check_times(self, witness: str, added: tlog.Note) -> None:
         """Raise `CosignatureRefused` for cosignature times that cannot be right.
 
         Stored times bound the times of entries, so a wrong one would refute honest entries.  Times
         must not decrease as the tree grows, neither those of one witness nor those of the quorum.
         """
         now = self._clock() // 1_000_000 if self._clock else None
-        size = Checkpoint.parse(added.text).size
+        size = tlog.Checkpoint.parse(added.text).size
         for cosignature in self._verify_cosignatures(added):
             time = cosignature.time
             if not time:
-                raise CosignatureRefused(witness, "it does not say when it cosigned")
+                raise errors.CosignatureRefused(witness, "it does not say when it cosigned")
             if now is not None and time > now + MAX_CLOCK_SKEW_S:
                 why = f"it cosigned {time - now} s in the future, by the clock of this machine"
-                raise CosignatureRefused(witness, f"{why}; one of the two clocks is wrong")
+                raise errors.CosignatureRefused(witness, f"{why}; one of the two clocks is wrong")
             earlier = self._last_cosigned_time(cosignature.key, size, now)
             if time < earlier - MAX_CLOCK_SKEW_S:
                 why = f"it cosigned {earlier - time} s before an earlier checkpoint was cosigned"
-                raise CosignatureRefused(witness, f"{why}; its clock is wrong")
+                raise errors.CosignatureRefused(witness, f"{why}; its clock is wrong")
 
-    def _last_cosigned_time(self, witness: VerifierKey, size: int, now: int | None) -> int:
+    def _last_cosigned_time(self, witness: tlog.VerifierKey, size: int, now: int | None) -> int:
         """Return when a tree smaller than `size` was last cosigned, by a witness or the quorum.
 
         A time in the future is skipped: the clock that made it was wrong, and refusing every
@@ -391,19 +357,19 @@ class Publisher:
                 return 0
             seen = self._verify_cosignatures(note)
             own = (c.time for c in seen if c.key == witness)
-            latest = max([quorum_time(seen, self._policy), *own])
+            latest = max([tlog.quorum_time(seen, self._policy), *own])
             if latest and (now is None or latest <= now + MAX_CLOCK_SKEW_S):
                 return latest
             try:
-                size = parse_checkpoint(note).size
-            except Malformed:
+                size = tlog.parse_checkpoint(note).size
+            except errors.Malformed:
                 return 0  # the database was edited, which the verifier reports
         return 0
 
-    def _verify_cosignatures(self, note: Note | bytes) -> tuple[Cosignature, ...]:
+    def _verify_cosignatures(self, note: tlog.Note | bytes) -> tuple[tlog.Cosignature, ...]:
         """Return the verified cosignatures of a note, or none if the note is invalid."""
         try:
-            parsed = note if isinstance(note, Note) else Note.parse(note)
-            return verify_cosignatures(parsed, self._policy.witness_keys)
-        except (Malformed, SignatureRejected):
+            parsed = note if isinstance(note, tlog.Note) else tlog.Note.parse(note)
+            return tlog.verify_cosignatures(parsed, self._policy.witness_keys)
+        except (errors.Malformed, errors.SignatureRejected):
             return ()

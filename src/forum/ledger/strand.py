@@ -17,23 +17,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from forum.errors import ConcurrentUpdate, Malformed, PositionTaken, StepMismatch
+from forum import errors
+from forum.ledger import ports
 from forum.ledger.access import ACCESS_STRAND
 from forum.ledger.body import Body, Content
 from forum.ledger.entry import FORMAT, LOG_RUN, Entry, Facts, leaf_of
 from forum.ledger.kinds import Kinds
-from forum.ledger.ports import (
-    Append,
-    AppendAsync,
-    Clock,
-    Effect,
-    EntryWrite,
-    IdempotencyRecord,
-    Position,
-    Reader,
-    Salts,
-    TaggedHead,
-)
 from forum.ledger.secret_mask import SecretMask
 from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Hash
@@ -67,7 +56,7 @@ class Draft(msgspec.Struct, frozen=True):
     facts: Facts
     parents: tuple[Hash, ...] = ()
     bodies: tuple[Attachment, ...] = ()
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[ports.Effect, ...] = ()
 
 
 class RecordedEntry(NamedTuple):
@@ -80,12 +69,12 @@ class RecordedEntry(NamedTuple):
 class WriterContext(msgspec.Struct, frozen=True):
     """The dependencies that all writers of one log share."""
 
-    store: Reader
-    append: Append
-    append_async: AppendAsync
+    store: ports.Reader
+    append: ports.Append
+    append_async: ports.AppendAsync
     kinds: Kinds
-    clock: Clock
-    salts: Salts
+    clock: ports.Clock
+    salts: ports.Salts
     mask: SecretMask
     tags: WriteKeys | None = None
     """Keys for the tags of entries; the sequencer may quarantine entries without a tag."""
@@ -99,7 +88,7 @@ class Strand:
     ) -> None:
         if pen.mask.has_secret(f"{run}/{name}".encode(errors="replace")):
             # A name cannot be masked, because readers find the strand by it.
-            raise Malformed(
+            raise errors.Malformed(
                 "strand", f"a secret in its name: {pen.mask.mask_label(f'{run}/{name}')}"
             )
         self._pen, self.run, self.name = pen, run, name
@@ -136,7 +125,7 @@ class Strand:
             return None
         found, step = self._recorded[self._played], self._pen.mask.mask_label(step)
         if found.entry.step != step:
-            raise StepMismatch(str(self._position(found.entry.n)), found.entry.step, step)
+            raise errors.StepMismatch(str(self._position(found.entry.n)), found.entry.step, step)
         self._played += 1
         return found
 
@@ -151,7 +140,7 @@ class Strand:
             return ()
         try:
             self._pen.append(records)
-        except PositionTaken:
+        except errors.PositionTaken:
             return self._adopt_existing(drafts)
         return self._advance(written)
 
@@ -162,7 +151,7 @@ class Strand:
             return ()
         try:
             await self._pen.append_async(records)
-        except PositionTaken:
+        except errors.PositionTaken:
             return self._adopt_existing(drafts)
         return self._advance(written)
 
@@ -175,7 +164,7 @@ class Strand:
         records, written = self._prepare(drafts)
         try:
             self._pen.append(records)
-        except PositionTaken:
+        except errors.PositionTaken:
             self._check_own_commit(written)
         return self._advance(written)
 
@@ -184,7 +173,7 @@ class Strand:
         records, written = self._prepare(drafts)
         try:
             await self._pen.append_async(records)
-        except PositionTaken:
+        except errors.PositionTaken:
             self._check_own_commit(written)
         return self._advance(written)
 
@@ -196,7 +185,7 @@ class Strand:
         there = self._pen.store.read_strand(self.run, self.name, self._n)
         found = [leaf_of(data) for data in islice(there, len(written))]
         if found != [record.leaf for record in written]:
-            raise ConcurrentUpdate(f"strand {self.run}/{self.name}")
+            raise errors.ConcurrentUpdate(f"strand {self.run}/{self.name}")
 
     def _advance(self, written: tuple[RecordedEntry, ...]) -> tuple[RecordedEntry, ...]:
         self._n, self._head = self._n + len(written), written[-1].leaf.hex()
@@ -204,7 +193,7 @@ class Strand:
 
     def _prepare(
         self, drafts: Sequence[Draft]
-    ) -> tuple[list[EntryWrite], tuple[RecordedEntry, ...]]:
+    ) -> tuple[list[ports.EntryWrite], tuple[RecordedEntry, ...]]:
         """Return the entries of these drafts, each linked to the previous one by its hash.
 
         Raises `StepMismatch` if recorded steps have not been replayed yet.
@@ -214,7 +203,7 @@ class Strand:
             drafts = [_mask_draft(draft, self._pen.mask) for draft in drafts]
         if drafts and self._played < len(self._recorded):
             ahead = self._recorded[self._played].entry
-            raise StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
+            raise errors.StepMismatch(str(self._position(ahead.n)), ahead.step, drafts[0].step)
         prev, records, written = self._head, [], []
         for n, draft in enumerate(drafts, self._n):
             bodies = self._salt_bodies(draft.bodies) if draft.bodies else ()
@@ -223,22 +212,24 @@ class Strand:
             leaf = leaf_of(data)
             effects = self._tag_effects(draft.effects, n, leaf)
             tag = self._pen.tags.tag_entry(data) if self._pen.tags else None
-            records.append(EntryWrite(self._position(n), data, leaf, bodies, effects, tag))
+            records.append(ports.EntryWrite(self._position(n), data, leaf, bodies, effects, tag))
             written.append(RecordedEntry(leaf, entry))
             prev = leaf.hex()
         return records, tuple(written)
 
-    def _tag_effects(self, effects: tuple[Effect, ...], n: int, leaf: Hash) -> tuple[Effect, ...]:
+    def _tag_effects(
+        self, effects: tuple[ports.Effect, ...], n: int, leaf: Hash
+    ) -> tuple[ports.Effect, ...]:
         """Return the effects of an entry with tags, which reveal later edits of the database."""
         keys = self._pen.tags
         if keys is None:
             return effects
         if self.run == LOG_RUN and self.name in TAGGED_STRANDS:
-            head = TaggedHead(self.name, n, leaf, keys.tag_head(self.name, n, leaf))
+            head = ports.TaggedHead(self.name, n, leaf, keys.tag_head(self.name, n, leaf))
             effects = (*effects, head)
         return tuple(
             effect._replace(tag=keys.tag_idempotency(*effect[:3]))
-            if isinstance(effect, IdempotencyRecord)
+            if isinstance(effect, ports.IdempotencyRecord)
             else effect
             for effect in effects
         )
@@ -254,7 +245,7 @@ class Strand:
     def _salt_bodies(self, attachments: Sequence[Attachment]) -> tuple[Body, ...]:
         names = sorted(attachment.name for attachment in attachments)
         if len(set(names)) != len(names):
-            raise Malformed("draft", f"two bodies of one name: {', '.join(names)}")
+            raise errors.Malformed("draft", f"two bodies of one name: {', '.join(names)}")
         bodies = [Body(a.name, a.type, a.content, self._pen.salts()) for a in attachments]
         return tuple(sorted(bodies, key=lambda body: body.name))
 
@@ -270,7 +261,7 @@ class Strand:
             if record is None:
                 # An append is all or none, so these drafts are not stored: the writer that took
                 # the first position recorded fewer steps.
-                raise ConcurrentUpdate(f"strand {self.run}/{self.name}")
+                raise errors.ConcurrentUpdate(f"strand {self.run}/{self.name}")
             found.append(record)
         return tuple(found)
 
@@ -287,8 +278,8 @@ class Strand:
             self._recorded.append(RecordedEntry(leaf_of(data), entry))
             self._n, self._head = entry.n + 1, self._recorded[-1].leaf.hex()
 
-    def _position(self, n: int) -> Position:
-        return Position(self.run, self.name, n)
+    def _position(self, n: int) -> ports.Position:
+        return ports.Position(self.run, self.name, n)
 
 
 def _mask_draft(draft: Draft, mask: SecretMask) -> Draft:

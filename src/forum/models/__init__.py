@@ -14,7 +14,7 @@ from forum.models.file_digest import FileDigestTool
 from forum.models.mcp_tools import McpTool
 from forum.models.sandbox import Sandbox
 from forum.models.scripted_model import ScriptedModel
-from forum.work import Agent, Chat, Command, Library, Scripted, ToolSpec
+from forum.work.policy import Agent, Chat, Command, Library, Scripted, ToolSpec
 
 __all__ = ["make_model", "make_tool"]
 

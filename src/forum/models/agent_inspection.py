@@ -6,36 +6,28 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from forum.engine import CallReply, Model, ModelCall, ModelFactory
-from forum.errors import AgentUnusable, KeyUnreadable, MissingExtra, UnknownPrice
-from forum.ledger import text_content
+from forum import engine, errors
+from forum.ledger.body import text_content
 from forum.models.prices import BilledTokens, price_of
 from forum.models.urls import is_loopback
-from forum.work import (
-    Agent,
-    AgentInspection,
-    Chat,
-    Command,
-    KeyStatus,
-    Library,
-    Scripted,
-    authority_of,
-    model_of,
-)
+from forum.work import policy
+from forum.work.agent_inspection import AgentInspection, KeyStatus
+from forum.work.role_assignment import model_of
+from forum.work.team_settings import authority_of
 
 _PROBE_PROMPT = "Reply with the one word: ready"
 
 
-def describe_agent(agent: Agent) -> AgentInspection:
+def describe_agent(agent: policy.Agent) -> AgentInspection:
     """Return what is known about an agent without calling it."""
     match agent:
-        case Scripted():
+        case policy.Scripted():
             return AgentInspection("scripted", model_of(agent), "here", call_usd=agent.usd)
-        case Command():
+        case policy.Command():
             return _inspect_program(agent)
-        case Chat():
+        case policy.Chat():
             return _add_price(agent, _inspect_chat(agent))
-        case Library():
+        case policy.Library():
             provider = agent.model.partition(":")[0]
             found = AgentInspection("pydantic-ai", agent.model, provider, KeyStatus.PROVIDER)
             return _add_price(agent, replace(found, problem=_missing_library()))
@@ -43,13 +35,13 @@ def describe_agent(agent: Agent) -> AgentInspection:
             assert_never(agent)
 
 
-def _inspect_program(agent: Command) -> AgentInspection:
+def _inspect_program(agent: policy.Command) -> AgentInspection:
     program = agent.argv[0] if agent.argv else ""
     missing = "" if shutil.which(program) else f"there is no program {program!r} on this machine"
     return AgentInspection("command", model_of(agent), program, call_usd=agent.usd, problem=missing)
 
 
-def _inspect_chat(agent: Chat) -> AgentInspection:
+def _inspect_chat(agent: policy.Chat) -> AgentInspection:
     name = agent.key_env or agent.key_file
     found = AgentInspection(
         agent.api.value, agent.model, authority_of(agent.url) or agent.url, key_name=name
@@ -59,11 +51,11 @@ def _inspect_chat(agent: Chat) -> AgentInspection:
     found = replace(found, warning=warning)
     try:
         return replace(found, key=KeyStatus.SET) if _read_key(agent) else found
-    except KeyUnreadable as error:
+    except errors.KeyUnreadable as error:
         return replace(found, key=KeyStatus.MISSING, problem=str(error))
 
 
-def _read_key(agent: Chat) -> str:
+def _read_key(agent: policy.Chat) -> str:
     # Imported only when used: the HTTP client takes as long to load as the rest of a short command.
     from forum.models.http_model import read_key  # noqa: PLC0415
 
@@ -73,34 +65,34 @@ def _read_key(agent: Chat) -> str:
 def _missing_library() -> str:
     if find_spec("pydantic_ai") is not None:
         return ""
-    return str(MissingExtra("agents", "the package pydantic-ai-slim is not installed"))
+    return str(errors.MissingExtra("agents", "the package pydantic-ai-slim is not installed"))
 
 
-def _add_price(agent: Chat | Library, found: AgentInspection) -> AgentInspection:
+def _add_price(agent: policy.Chat | policy.Library, found: AgentInspection) -> AgentInspection:
     try:
         price = price_of(agent)
-    except UnknownPrice as error:
+    except errors.UnknownPrice as error:
         problems = (found.problem, str(error))
         return replace(found, problem="; ".join(filter(None, problems)))
     read, said = price.cost(BilledTokens(1000, 0)), price.cost(BilledTokens(0, 1000))
     return replace(found, prices=price.id, read_usd=read, said_usd=said)
 
 
-def require_agent(name: str, agent: Agent, make: ModelFactory, *, key: bool) -> None:
+def require_agent(name: str, agent: policy.Agent, make: engine.ModelFactory, *, key: bool) -> None:
     """Raise `AgentUnusable` for an agent that could never answer.
 
     The reasons are an unknown price, a missing package or, if `key` is set, a missing key.
     """
     try:
         make(agent)
-        if key and isinstance(agent, Chat):
+        if key and isinstance(agent, policy.Chat):
             _read_key(agent)
-    except (UnknownPrice, MissingExtra, KeyUnreadable) as error:
-        raise AgentUnusable(name, str(error)) from None
+    except (errors.UnknownPrice, errors.MissingExtra, errors.KeyUnreadable) as error:
+        raise errors.AgentUnusable(name, str(error)) from None
 
 
-async def probe_model(model: Model, seconds: float) -> CallReply:
+async def probe_model(model: engine.Model, seconds: float) -> engine.CallReply:
     """Call a model with a tiny prompt, outside of any run."""
     return await model.reply(
-        ModelCall("check", "check", "check", 1, text_content(_PROBE_PROMPT), seconds)
+        engine.ModelCall("check", "check", "check", 1, text_content(_PROBE_PROMPT), seconds)
     )

@@ -9,25 +9,16 @@ from typing import Any
 import msgspec
 
 from forum.engine import DeltaCallback, ModelCall
+from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.provider_http import SseEvent
-from forum.models.wire import (
-    ANSWER_NAME,
-    Finish,
-    ReplyBuilder,
-    ToolCallIds,
-    is_valid_count,
-    merge_options,
-    messages_of,
-    parse_tool_schema,
-    system_of,
-    text_of,
-)
-from forum.work import RESERVED_OPTIONS, Chat, MessageRole
+from forum.work.policy import Chat
+from forum.work.prompt import MessageRole
+from forum.work.team_settings import RESERVED_OPTIONS
 
 VERSION = "2023-06-01"
 
-_FINISHES = {"max_tokens": Finish.LENGTH, "refusal": Finish.REFUSED}
+_FINISHES = {"max_tokens": wire.Finish.LENGTH, "refusal": wire.Finish.REFUSED}
 _OVERLOADED = frozenset({"overloaded_error", "rate_limit_error"})
 
 
@@ -48,7 +39,7 @@ class AnthropicWire:
             "stream": True,
             "max_tokens": spec.max_tokens,
         }
-        if system := system_of(messages_of(call)):
+        if system := wire.system_of(wire.messages_of(call)):
             own["system"] = system
         tools = [_tool(one.name, one.description, one.schema) for one in call.offers]
         if call.schema:
@@ -60,7 +51,7 @@ class AnthropicWire:
             own["tool_choice"] = {"type": "any"} if call.offers else only
         if tools:
             own["tools"] = tools
-        return merge_options(spec.options, own, RESERVED_OPTIONS)
+        return wire.merge_options(spec.options, own, RESERVED_OPTIONS)
 
     def read(self, call: ModelCall) -> "_AnthropicReader":
         """Return the reader for the response."""
@@ -69,30 +60,34 @@ class AnthropicWire:
 
 def _answer_name(call: ModelCall) -> str:
     """Return a name for the output tool that no offered tool has."""
-    name, taken = ANSWER_NAME, {offer.name for offer in call.offers}
+    name, taken = wire.ANSWER_NAME, {offer.name for offer in call.offers}
     while name in taken:
         name += "_"
     return name
 
 
 def _tool(name: str, description: str, schema: bytes) -> dict[str, Any]:
-    return {"name": name, "description": description, "input_schema": parse_tool_schema(schema)}
+    return {
+        "name": name,
+        "description": description,
+        "input_schema": wire.parse_tool_schema(schema),
+    }
 
 
 def _messages(call: ModelCall) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
-    asked = ToolCallIds(call.offers)
-    for number, turn in enumerate(messages_of(call)):
+    asked = wire.ToolCallIds(call.offers)
+    for number, turn in enumerate(wire.messages_of(call)):
         if turn.who is MessageRole.SYSTEM:
             continue
         role = "assistant" if turn.who is MessageRole.AGENT else "user"
         # The API rejects empty text blocks, so a turn may have no text block at all.
         blocks: list[dict[str, Any]] = []
         if turn.who is MessageRole.TOOL and (name := asked.id_of(turn.use)) is not None:
-            result = {"type": "tool_result", "tool_use_id": name, "content": text_of(turn)}
+            result = {"type": "tool_result", "tool_use_id": name, "content": wire.text_of(turn)}
             blocks.append(result)
         elif turn.text:
-            blocks.append({"type": "text", "text": text_of(turn)})
+            blocks.append({"type": "text", "text": wire.text_of(turn)})
         if turn.who is MessageRole.AGENT:
             blocks.extend(
                 {"type": "tool_use", "id": name, "name": use.tool, "input": asked.arguments(use)}
@@ -159,7 +154,7 @@ class _AnthropicReader:
     """A response of the messages API that is being received."""
 
     def __init__(self, answer: str | None, hear: DeltaCallback) -> None:
-        self.said = ReplyBuilder(hear)
+        self.said = wire.ReplyBuilder(hear)
         self._answer = answer
         self._answering: set[int] = set()
         """The indexes of blocks that hold the output, as arguments of the output tool."""
@@ -178,7 +173,7 @@ class _AnthropicReader:
                 self._add_delta(told.index, told.delta)
             case "message_delta":
                 reason = told.delta.stop_reason if told.delta else None
-                self.said.finish = _FINISHES.get(reason or "", Finish.COMPLETE)
+                self.said.finish = _FINISHES.get(reason or "", wire.Finish.COMPLETE)
                 self._add_usage(bytes(told.usage))
             case "message_stop":
                 self.said.tokens = _tokens(self._usage)
@@ -203,14 +198,14 @@ class _AnthropicReader:
             self._start_block(index, block)
             given = bytes(block.input).decode() if block.type == "tool_use" else ""
             self._add_delta(index, _AnthropicDelta(block.text, given))
-        self.said.finish = _FINISHES.get(message.stop_reason or "", Finish.COMPLETE)
+        self.said.finish = _FINISHES.get(message.stop_reason or "", wire.Finish.COMPLETE)
         self._add_usage(bytes(message.usage))
         self.said.tokens = _tokens(self._usage)
         return True
 
     def _set_error(self, error: _Error | None, told: bytes) -> None:
         busy = error is not None and error.type in _OVERLOADED
-        self.said.set_error(Finish.OVERLOADED if busy else Finish.FAILED, told)
+        self.said.set_error(wire.Finish.OVERLOADED if busy else wire.Finish.FAILED, told)
 
     def _start_block(self, index: int, block: _Block) -> None:
         if block.type != "tool_use":
@@ -249,6 +244,6 @@ def _tokens(usage: _AnthropicUsage | None) -> BilledTokens | None:
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     kept, cached = usage.cache_creation_input_tokens or 0, usage.cache_read_input_tokens or 0
-    if not is_valid_count(usage.input_tokens, usage.output_tokens, kept, cached):
+    if not wire.is_valid_count(usage.input_tokens, usage.output_tokens, kept, cached):
         return None
     return BilledTokens(usage.input_tokens + kept + cached, usage.output_tokens, cached, kept)

@@ -4,11 +4,11 @@ import re
 from pathlib import PurePath
 
 from forum.engine import CallReply, ModelCall, ToolInvocation
-from forum.ledger import Amount
+from forum.ledger.ports import Amount
 from forum.models.process_environment import environment_without_secrets, trusted_environment
 from forum.models.program import Program, run_program
 from forum.models.sandbox import Sandbox
-from forum.work import Command, ToolSpec
+from forum.work.policy import Command, ToolSpec
 
 MAX_TOOL_OUTPUT_BYTES = 1 << 30
 """Maximum size of a tool's output that is kept."""

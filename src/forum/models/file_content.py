@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from weakref import finalize
 
-from forum.ledger import CHUNK_SIZE
+from forum.ledger.body import CHUNK_SIZE
 
 
 class FileContent:

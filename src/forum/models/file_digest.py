@@ -8,8 +8,10 @@ from threading import Event
 from typing import Final
 
 from forum.engine import CallReply, ToolInvocation
-from forum.ledger import Content, Outcome, text_content
-from forum.work import ToolSpec, Why
+from forum.ledger.body import Content, text_content
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import Why
+from forum.work.policy import ToolSpec
 
 MAX_FILE_BYTES: Final = 1 << 32
 _CHUNK_BYTES = 1 << 20

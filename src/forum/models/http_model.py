@@ -13,21 +13,19 @@ from typing import Final
 
 import msgspec
 
-from forum.engine import CallReply, ModelCall, RedactingStream, ignore_delta
+from forum import engine
 from forum.errors import KeyUnreadable
-from forum.ledger import Amount, BytesContent, Content, Outcome, SecretMask, text_content
+from forum.ledger.body import BytesContent, Content, text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.ledger.secret_mask import SecretMask
+from forum.models import provider_http, provider_outcome
 from forum.models.prices import Price, bound_of, price_of
-from forum.models.provider_http import HttpEnd, HttpOutcome, HttpRequest, send_request
-from forum.models.provider_outcome import (
-    ProviderOutcome,
-    plain_label,
-    refused_reply,
-    suggest_version,
-)
 from forum.models.rate_limiter import RateLimiter, rate_limiter_for
 from forum.models.urls import server_of
 from forum.models.wire import Finish, ReplyBuilder, Wire
-from forum.work import Chat, ToolCall, Why
+from forum.work.kinds import Why
+from forum.work.policy import Chat, ToolCall
 
 
 class HttpModel:
@@ -43,71 +41,85 @@ class HttpModel:
     @property
     def name(self) -> str:
         """The model's name, reduced to the characters that names in the ledger may have."""
-        return plain_label(self._spec.model)
+        return provider_outcome.plain_label(self._spec.model)
 
-    def bound(self, call: ModelCall) -> Amount:
+    def bound(self, call: engine.ModelCall) -> Amount:
         """Return the upper bound of the cost of a call."""
         return bound_of(self._price, call, self._spec.max_tokens)
 
-    async def reply(self, call: ModelCall) -> CallReply:
+    async def reply(self, call: engine.ModelCall) -> engine.CallReply:
         """Send one request, without retries, and return its outcome."""
         began = self._clock()
         try:
             key = read_key(self._spec)
             request = self._request(call, key)
         except KeyUnreadable as error:
-            reply = CallReply(
+            reply = engine.CallReply(
                 Outcome.DENIED, why=Why.ERROR, code="no-key", error=text_content(str(error))
             )
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             told = text_content(
                 f"this call cannot be written as JSON: {error}; look at its schemas"
             )
-            reply = CallReply(Outcome.FAILED, why=Why.ERROR, code="bad-request", error=told)
+            reply = engine.CallReply(Outcome.FAILED, why=Why.ERROR, code="bad-request", error=told)
         else:
             with _redact_stream(key, call) as heard:
                 reply = _redact_reply(key, await self._send(heard, request, began))
         spent = round(1000 * (self._clock() - began))
         return replace(reply, milliseconds=spent, prices=self._price.id)
 
-    def _request(self, call: ModelCall, key: str) -> HttpRequest:
+    def _request(self, call: engine.ModelCall, key: str) -> provider_http.HttpRequest:
         body = msgspec.json.encode(self._wire.body(self._spec, call))
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
         url = self._spec.url.rstrip("/") + self._wire.path
-        return HttpRequest(url, headers | self._wire.headers(key), body)
+        return provider_http.HttpRequest(url, headers | self._wire.headers(key), body)
 
-    async def _send(self, call: ModelCall, request: HttpRequest, began: float) -> CallReply:
+    async def _send(
+        self, call: engine.ModelCall, request: provider_http.HttpRequest, began: float
+    ) -> engine.CallReply:
         try:
             async with self._rate_limiter.admit(self._spec.at_once, call.seconds) as place:
                 # The time spent waiting for the rate limiter
                 # counts against the call's own deadline.
                 reading = self._wire.read(call)
                 left = call.seconds - (self._clock() - began)
-                answer = await send_request(request, left, reading)
+                answer = await provider_http.send_request(request, left, reading)
                 reply = self._interpret(call, answer, reading.said)
                 if reply.why is Why.THROTTLED:
                     self._rate_limiter.report_throttled(place, reply.retry_milliseconds)
                 # Only a complete response shows that the provider
                 # admits calls; a failed connection does not.
-                elif answer.end is HttpEnd.DONE or reply.outcome is Outcome.OK:
+                elif answer.end is provider_http.HttpEnd.DONE or reply.outcome is Outcome.OK:
                     self._rate_limiter.report_success(place)
                 return reply
         except TimeoutError:
             told = text_content(
                 "the provider wants to be left alone for longer than this call has time"
             )
-            return CallReply(Outcome.TIMEOUT, why=Why.DEADLINE, code="gate", error=told)
+            return engine.CallReply(Outcome.TIMEOUT, why=Why.DEADLINE, code="gate", error=told)
 
-    def _interpret(self, call: ModelCall, answer: HttpOutcome, said: ReplyBuilder) -> CallReply:
-        if answer.end in (HttpEnd.REFUSED, HttpEnd.CONNECT, HttpEnd.TLS):
-            return suggest_version(self._spec.url, refused_reply(answer))
-        told = ProviderOutcome(self._price, self.bound(call), call, said)
+    def _interpret(
+        self, call: engine.ModelCall, answer: provider_http.HttpOutcome, said: ReplyBuilder
+    ) -> engine.CallReply:
+        if answer.end in (
+            provider_http.HttpEnd.REFUSED,
+            provider_http.HttpEnd.CONNECT,
+            provider_http.HttpEnd.TLS,
+        ):
+            return provider_outcome.suggest_version(
+                self._spec.url, provider_outcome.refused_reply(answer)
+            )
+        told = provider_outcome.ProviderOutcome(self._price, self.bound(call), call, said)
         # Some servers omit the final end-of-stream event.  A
         # reply with a finish reason is complete even without it.
-        ended = answer.end is HttpEnd.EARLY and answer.status and said.finish is not Finish.NONE
-        if answer.end is HttpEnd.DONE or ended:
+        ended = (
+            answer.end is provider_http.HttpEnd.EARLY
+            and answer.status
+            and said.finish is not Finish.NONE
+        )
+        if answer.end is provider_http.HttpEnd.DONE or ended:
             return told.complete_reply()
-        return suggest_version(self._spec.url, told.partial_reply(answer))
+        return provider_outcome.suggest_version(self._spec.url, told.partial_reply(answer))
 
 
 # Keys
@@ -155,7 +167,7 @@ def _advice(spec: Chat) -> str:
     return "write the key into this file"
 
 
-def _redact_reply(key: str, reply: CallReply) -> CallReply:
+def _redact_reply(key: str, reply: engine.CallReply) -> engine.CallReply:
     """Remove the key from a reply, in case the provider echoes it."""
     if len(key) < _MIN_SECRET_CHARS:
         return reply
@@ -175,15 +187,15 @@ def _redact_reply(key: str, reply: CallReply) -> CallReply:
 
 
 @contextmanager
-def _redact_stream(key: str, call: ModelCall) -> Iterator[ModelCall]:
+def _redact_stream(key: str, call: engine.ModelCall) -> Iterator[engine.ModelCall]:
     """Remove the key from streamed deltas as well.
 
     A key from a file is known only here, so no other filter can redact it.
     """
-    if len(key) < _MIN_SECRET_CHARS or call.hear is ignore_delta:
+    if len(key) < _MIN_SECRET_CHARS or call.hear is engine.ignore_delta:
         yield call
         return
-    veiled = RedactingStream(SecretMask.from_secrets({"key": key.encode()}), call.hear)
+    veiled = engine.RedactingStream(SecretMask.from_secrets({"key": key.encode()}), call.hear)
     try:
         yield replace(call, hear=veiled)
     finally:

@@ -45,17 +45,14 @@ from pydantic import TypeAdapter
 
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import ServerUnusable
-from forum.ledger import BytesContent, Outcome
-from forum.models.mcp_stdio import (
-    MAX_CONVERSATION_BYTES,
-    MAX_STDERR_BYTES,
-    ServerOutputMeter,
-    open_stdio,
-)
+from forum.ledger.body import BytesContent
+from forum.ledger.kinds import Outcome
+from forum.models import mcp_stdio
 from forum.models.process_environment import allowed_environment
 from forum.models.sandbox import Sandbox
 from forum.models.urls import is_loopback
-from forum.work import McpServer, ToolSpec, Why
+from forum.work.kinds import Why
+from forum.work.policy import McpServer, ToolSpec
 
 IDEMPOTENCY_META_KEY: Final = "forum/key"
 """Name of the effect's idempotency key in the `_meta` of a call."""
@@ -91,7 +88,7 @@ class McpTarget:
 class _Conversation:
     """The state of a session, kept for the case that it fails."""
 
-    heard: ServerOutputMeter = field(default_factory=ServerOutputMeter)
+    heard: mcp_stdio.ServerOutputMeter = field(default_factory=mcp_stdio.ServerOutputMeter)
     asked: bool = False
     """Whether the tool may have been reached."""
     status: int = 0
@@ -125,7 +122,9 @@ async def call_tool(
     reply = failed if talk.answer is None else _answer_reply(talk.answer)
     said = b"\n".join(filter(None, (b"".join(reply.error.chunks()), bytes(talk.heard.errors))))
     milliseconds = (time.monotonic_ns() - began) // 1_000_000
-    return replace(reply, error=BytesContent(said[:MAX_STDERR_BYTES]), milliseconds=milliseconds)
+    return replace(
+        reply, error=BytesContent(said[: mcp_stdio.MAX_STDERR_BYTES]), milliseconds=milliseconds
+    )
 
 
 async def list_server_tools(name: str, peer: McpTarget, seconds: float) -> list[Offered]:
@@ -168,13 +167,15 @@ async def _open_session(
         if server.url:
             http = await stack.enter_async_context(_make_http_client(server, talk))
             streams = streamable_http_client(
-                server.url, http_client=http, max_sse_event_size=MAX_CONVERSATION_BYTES
+                server.url, http_client=http, max_sse_event_size=mcp_stdio.MAX_CONVERSATION_BYTES
             )
             client = Client(streams, cache=None)
         else:
             known = sandbox.environment if sandbox else allowed_environment
             argv = sandbox.command(server.argv) if sandbox else server.argv
-            client = Client(open_stdio(argv, known(server.env, **told), talk.heard), cache=None)
+            client = Client(
+                mcp_stdio.open_stdio(argv, known(server.env, **told), talk.heard), cache=None
+            )
         yield (await stack.enter_async_context(client)).session
 
 
@@ -224,7 +225,7 @@ def _authorization(server: McpServer) -> dict[str, str]:
 class _BoundedStream(httpx2.AsyncByteStream):
     """The body of a response, which raises `ServerOutputTooLarge` beyond the limit."""
 
-    def __init__(self, stream: Any, heard: ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 gives a union
+    def __init__(self, stream: Any, heard: mcp_stdio.ServerOutputMeter) -> None:  # noqa: ANN401  # httpx2 gives a union
         self._stream, self._heard = stream, heard
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

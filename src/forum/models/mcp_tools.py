@@ -21,9 +21,11 @@ import msgspec
 
 from forum.engine import CallReply, ToolInvocation
 from forum.errors import Malformed, MissingExtra, ServerUnusable
-from forum.ledger import BytesContent, Content, Outcome
+from forum.ledger.body import BytesContent, Content
+from forum.ledger.kinds import Outcome
 from forum.models.sandbox import Sandbox
-from forum.work import McpServer, ToolSpec, Why
+from forum.work.kinds import Why
+from forum.work.policy import McpServer, ToolSpec
 
 MAX_ARGUMENT_BYTES: Final = 1 << 24
 LIST_TIMEOUT_S: Final = 30.0

@@ -5,23 +5,13 @@ from typing import Any
 import msgspec
 
 from forum.engine import DeltaCallback, ModelCall
+from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.provider_http import SseEvent
 from forum.models.urls import host_of
-from forum.models.wire import (
-    ANSWER_NAME,
-    Finish,
-    ReplyBuilder,
-    ToolCallIds,
-    bearer_headers,
-    is_strict,
-    is_valid_count,
-    merge_options,
-    messages_of,
-    parse_tool_schema,
-    text_of,
-)
-from forum.work import RESERVED_OPTIONS, Chat, MessageRole
+from forum.work.policy import Chat
+from forum.work.prompt import MessageRole
+from forum.work.team_settings import RESERVED_OPTIONS
 
 _ROLES = {
     MessageRole.SYSTEM: "system",
@@ -30,11 +20,11 @@ _ROLES = {
     MessageRole.TOOL: "user",
 }
 _FINISHES = {
-    "stop": Finish.COMPLETE,
-    "tool_calls": Finish.COMPLETE,
-    "function_call": Finish.COMPLETE,
-    "length": Finish.LENGTH,
-    "content_filter": Finish.REFUSED,
+    "stop": wire.Finish.COMPLETE,
+    "tool_calls": wire.Finish.COMPLETE,
+    "function_call": wire.Finish.COMPLETE,
+    "length": wire.Finish.LENGTH,
+    "content_filter": wire.Finish.REFUSED,
 }
 
 
@@ -45,7 +35,7 @@ class ChatWire:
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers that authenticate a request."""
-        return bearer_headers(key)
+        return wire.bearer_headers(key)
 
     def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
         """Return the request body."""
@@ -63,16 +53,16 @@ class ChatWire:
                     "function": {
                         "name": offer.name,
                         "description": offer.description,
-                        "parameters": parse_tool_schema(offer.schema),
+                        "parameters": wire.parse_tool_schema(offer.schema),
                     },
                 }
                 for offer in call.offers
             ]
         if call.schema:
-            form = parse_tool_schema(call.schema)
-            named = {"name": ANSWER_NAME, "schema": form, "strict": is_strict(form)}
+            form = wire.parse_tool_schema(call.schema)
+            named = {"name": wire.ANSWER_NAME, "schema": form, "strict": wire.is_strict(form)}
             own["response_format"] = {"type": "json_schema", "json_schema": named}
-        return merge_options(spec.options, own, RESERVED_OPTIONS)
+        return wire.merge_options(spec.options, own, RESERVED_OPTIONS)
 
     def read(self, call: ModelCall) -> "_ChatReader":
         """Return the reader for the response."""
@@ -87,9 +77,9 @@ def _limit_parameter(url: str) -> str:
 
 def _messages(call: ModelCall) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
-    asked = ToolCallIds(call.offers)
-    for number, turn in enumerate(messages_of(call)):
-        message: dict[str, Any] = {"role": _ROLES[turn.who], "content": text_of(turn)}
+    asked = wire.ToolCallIds(call.offers)
+    for number, turn in enumerate(wire.messages_of(call)):
+        message: dict[str, Any] = {"role": _ROLES[turn.who], "content": wire.text_of(turn)}
         if turn.who is MessageRole.AGENT and turn.uses:
             message["tool_calls"] = [
                 {
@@ -159,7 +149,7 @@ class _ChatReader:
     """A response of chat completions that is being received."""
 
     def __init__(self, hear: DeltaCallback) -> None:
-        self.said = ReplyBuilder(hear)
+        self.said = wire.ReplyBuilder(hear)
 
     def read_event(self, event: SseEvent) -> bool:
         """Process an event; return whether it was the last one."""
@@ -169,7 +159,7 @@ class _ChatReader:
 
     def _read_chunk(self, chunk: _Chunk) -> bool:
         if bytes(chunk.error) != b"null":
-            self.said.set_error(Finish.FAILED, bytes(chunk.error))
+            self.said.set_error(wire.Finish.FAILED, bytes(chunk.error))
             return True
         self.said.model = chunk.model or self.said.model
         self.said.tokens = _tokens(bytes(chunk.usage)) or self.said.tokens
@@ -199,13 +189,13 @@ class _ChatReader:
             self.said.add_text(delta.content)
         if delta.refusal:
             self.said.add_text(delta.refusal)
-            self.said.finish = Finish.REFUSED
+            self.said.finish = wire.Finish.REFUSED
         for call in delta.tool_calls or ():
             self.said.add_tool_call(
                 call.index, call.function.name or "", call.function.arguments or ""
             )
-        if choice.finish_reason and self.said.finish is not Finish.REFUSED:
-            self.said.finish = _FINISHES.get(choice.finish_reason, Finish.COMPLETE)
+        if choice.finish_reason and self.said.finish is not wire.Finish.REFUSED:
+            self.said.finish = _FINISHES.get(choice.finish_reason, wire.Finish.COMPLETE)
 
 
 def _tokens(usage: bytes) -> BilledTokens | None:
@@ -218,8 +208,8 @@ def _tokens(usage: bytes) -> BilledTokens | None:
     # Some providers (Gemini, Grok) do not count reasoning
     # tokens as completion tokens, but bill them.
     said = max(told.completion_tokens, (told.total_tokens or 0) - told.prompt_tokens)
-    if not is_valid_count(told.prompt_tokens, told.completion_tokens, said) or not is_valid_count(
-        cached
-    ):
+    if not wire.is_valid_count(
+        told.prompt_tokens, told.completion_tokens, said
+    ) or not wire.is_valid_count(cached):
         return None
     return BilledTokens(told.prompt_tokens, said, cached)

@@ -5,27 +5,16 @@ from typing import Any
 import msgspec
 
 from forum.engine import DeltaCallback, ModelCall
+from forum.models import wire
 from forum.models.prices import BilledTokens
 from forum.models.provider_http import SseEvent
-from forum.models.wire import (
-    ANSWER_NAME,
-    Finish,
-    ReplyBuilder,
-    ToolCallIds,
-    bearer_headers,
-    is_strict,
-    is_valid_count,
-    merge_options,
-    messages_of,
-    parse_tool_schema,
-    system_of,
-    text_of,
-)
-from forum.work import RESERVED_OPTIONS, Chat, MessageRole
+from forum.work.policy import Chat
+from forum.work.prompt import MessageRole
+from forum.work.team_settings import RESERVED_OPTIONS
 
 # Providers are asked not to store the conversation, unless the agent's options say otherwise.
 _STORE_OFF = {"store": False}
-_INCOMPLETE = {"max_output_tokens": Finish.LENGTH, "content_filter": Finish.REFUSED}
+_INCOMPLETE = {"max_output_tokens": wire.Finish.LENGTH, "content_filter": wire.Finish.REFUSED}
 
 
 class ResponsesWire:
@@ -35,7 +24,7 @@ class ResponsesWire:
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers that authenticate a request."""
-        return bearer_headers(key)
+        return wire.bearer_headers(key)
 
     def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
         """Return the request body."""
@@ -45,25 +34,25 @@ class ResponsesWire:
             "stream": True,
             "max_output_tokens": spec.max_tokens,
         }
-        if system := system_of(messages_of(call)):
+        if system := wire.system_of(wire.messages_of(call)):
             own["instructions"] = system
         if call.offers:
-            forms = [(offer, parse_tool_schema(offer.schema)) for offer in call.offers]
+            forms = [(offer, wire.parse_tool_schema(offer.schema)) for offer in call.offers]
             own["tools"] = [
                 {
                     "type": "function",
                     "name": offer.name,
                     "description": offer.description,
                     "parameters": form,
-                    "strict": is_strict(form),
+                    "strict": wire.is_strict(form),
                 }
                 for offer, form in forms
             ]
         if call.schema:
-            form = parse_tool_schema(call.schema)
-            named = {"name": ANSWER_NAME, "schema": form, "strict": is_strict(form)}
+            form = wire.parse_tool_schema(call.schema)
+            named = {"name": wire.ANSWER_NAME, "schema": form, "strict": wire.is_strict(form)}
             own["text"] = {"format": {"type": "json_schema", **named}}
-        return merge_options(_STORE_OFF | spec.options, own, RESERVED_OPTIONS)
+        return wire.merge_options(_STORE_OFF | spec.options, own, RESERVED_OPTIONS)
 
     def read(self, call: ModelCall) -> "_ResponsesReader":
         """Return the reader for the response."""
@@ -72,14 +61,14 @@ class ResponsesWire:
 
 def _items(call: ModelCall) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    asked = ToolCallIds(call.offers)
-    for number, turn in enumerate(messages_of(call)):
+    asked = wire.ToolCallIds(call.offers)
+    for number, turn in enumerate(wire.messages_of(call)):
         match turn.who:
             case MessageRole.SYSTEM:
                 continue
             case MessageRole.AGENT:
                 if turn.text:
-                    items.append({"role": "assistant", "content": text_of(turn)})
+                    items.append({"role": "assistant", "content": wire.text_of(turn)})
                 ids = asked.make_ids(number, turn.uses)
                 items.extend(
                     {
@@ -91,10 +80,14 @@ def _items(call: ModelCall) -> list[dict[str, Any]]:
                     for name, use in zip(ids, turn.uses, strict=True)
                 )
             case MessageRole.TOOL if (name := asked.id_of(turn.use)) is not None:
-                output = {"type": "function_call_output", "call_id": name, "output": text_of(turn)}
+                output = {
+                    "type": "function_call_output",
+                    "call_id": name,
+                    "output": wire.text_of(turn),
+                }
                 items.append(output)
             case MessageRole.USER | MessageRole.TOOL:
-                items.append({"role": "user", "content": text_of(turn)})
+                items.append({"role": "user", "content": wire.text_of(turn)})
     return items
 
 
@@ -156,7 +149,7 @@ class _ResponsesReader:
     """A response of the responses API that is being received."""
 
     def __init__(self, hear: DeltaCallback) -> None:
-        self.said = ReplyBuilder(hear)
+        self.said = wire.ReplyBuilder(hear)
         self._refused = False
 
     def read_event(self, event: SseEvent) -> bool:
@@ -171,16 +164,16 @@ class _ResponsesReader:
             case "response.output_item.done" if told.item:
                 self._add_tool_call(told.item)
             case "response.completed":
-                return self._finish(told.response, Finish.COMPLETE)
+                return self._finish(told.response, wire.Finish.COMPLETE)
             case "response.incomplete":
-                return self._finish(told.response, Finish.FAILED)
+                return self._finish(told.response, wire.Finish.FAILED)
             case "response.failed":
                 self.said.set_error(
-                    Finish.FAILED, bytes(told.response.error) if told.response else b""
+                    wire.Finish.FAILED, bytes(told.response.error) if told.response else b""
                 )
                 return True
             case "error":
-                self.said.set_error(Finish.FAILED, event.data)
+                self.said.set_error(wire.Finish.FAILED, event.data)
                 return True
             case _:
                 pass  # starts and ends of parts, and future event types
@@ -190,7 +183,7 @@ class _ResponsesReader:
         """Process a response that was not streamed: a `response`."""
         response = _response.decode(body)
         if bytes(response.error) != b"null":
-            self.said.set_error(Finish.FAILED, bytes(response.error))
+            self.said.set_error(wire.Finish.FAILED, bytes(response.error))
             return True
         if response.object != "response" or response.status not in ("completed", "incomplete"):
             return False
@@ -199,20 +192,20 @@ class _ResponsesReader:
                 self.said.add_text(part.refusal or part.text)
                 self._refused = self._refused or part.type == "refusal"
             self._add_tool_call(item)
-        ended = Finish.COMPLETE if response.status == "completed" else Finish.FAILED
+        ended = wire.Finish.COMPLETE if response.status == "completed" else wire.Finish.FAILED
         return self._finish(response, ended)
 
     def _add_tool_call(self, item: _Item) -> None:
         if item.type == "function_call":
             self.said.add_tool_call(len(self.said.tool_calls), item.name, item.arguments)
 
-    def _finish(self, response: _Response | None, finish: Finish) -> bool:
+    def _finish(self, response: _Response | None, finish: wire.Finish) -> bool:
         if response is not None:
             details = response.incomplete_details
             finish = _INCOMPLETE.get(details.reason or "", finish) if details else finish
             self.said.model = response.model
             self.said.tokens = _tokens(bytes(response.usage))
-        self.said.finish = Finish.REFUSED if self._refused else finish
+        self.said.finish = wire.Finish.REFUSED if self._refused else finish
         return True
 
 
@@ -223,6 +216,8 @@ def _tokens(usage: bytes) -> BilledTokens | None:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     cached = (told.input_tokens_details.cached_tokens or 0) if told.input_tokens_details else 0
-    if not is_valid_count(told.input_tokens, told.output_tokens) or not is_valid_count(cached):
+    if not wire.is_valid_count(told.input_tokens, told.output_tokens) or not wire.is_valid_count(
+        cached
+    ):
         return None
     return BilledTokens(told.input_tokens, told.output_tokens, cached)

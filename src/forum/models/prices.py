@@ -15,9 +15,9 @@ import msgspec
 
 from forum.engine import ModelCall
 from forum.errors import UnknownPrice
-from forum.ledger import Amount
+from forum.ledger.ports import Amount
 from forum.models.urls import is_loopback
-from forum.work import Chat, Library
+from forum.work.policy import Chat, Library
 
 _MAX_NANO_USD: Final = (1 << 53) - 1
 """The largest cost that an entry can represent."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from forum.ledger import is_secret_name
+from forum.ledger.secret_mask import is_secret_name
 
 _FORUM_VARIABLES = frozenset(
     # Secrets of Forum itself, and what an outer Forum has set for its own runs.

@@ -22,12 +22,14 @@ from subprocess import PIPE, Popen
 from threading import Thread
 from typing import IO, NamedTuple
 
-from forum.engine import EMPTY_CONTENT, NO_COST, CallReply, DeltaCallback, ignore_delta
+from forum import engine
 from forum.errors import NotConfined
-from forum.ledger import Amount, BytesContent, Content, Outcome, text_content
+from forum.ledger.body import BytesContent, Content, text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models.file_content import FileContent
 from forum.models.sandbox import Sandbox
-from forum.work import Why
+from forum.work.kinds import Why
 
 EXIT_GRACE_S = 0.3
 """Seconds that a program has to exit after SIGTERM, and its pipes to close after its exit."""
@@ -46,7 +48,7 @@ class Program:
     environment: dict[str, str]
     seconds: float
     output_bytes: int
-    price: Amount = NO_COST
+    price: Amount = engine.NO_COST
     sandbox: Sandbox | None = None
     """The sandbox that confines the program, if any."""
 
@@ -62,8 +64,8 @@ class _ExitVerdict(NamedTuple):
 
 
 async def run_program(
-    program: Program, given: Content, hear: DeltaCallback = ignore_delta
-) -> CallReply:
+    program: Program, given: Content, hear: engine.DeltaCallback = engine.ignore_delta
+) -> engine.CallReply:
     """Run a program with the given input; return its output and how it ended.
 
     Its whole process group has been killed when this returns, raises or is cancelled.
@@ -93,7 +95,7 @@ async def run_program(
     finally:
         await running.kill()
     verdict = running.verdict()
-    return CallReply(
+    return engine.CallReply(
         verdict.outcome,
         output=output,
         spent=program.price,
@@ -177,10 +179,10 @@ class _OutputReader:
 
 
 def _tee_to_listener(
-    keep: Callable[[bytes], object], hear: DeltaCallback
+    keep: Callable[[bytes], object], hear: engine.DeltaCallback
 ) -> Callable[[bytes], object]:
     """Stream to a listener what is kept, split only between whole UTF-8 characters."""
-    if hear is ignore_delta:
+    if hear is engine.ignore_delta:
         return keep
     letters = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
@@ -337,9 +339,9 @@ def _verdict_on_exit(status: int | None) -> _ExitVerdict:
     return _ExitVerdict(Outcome.FAILED, Why.ERROR, code)
 
 
-def _free_reply(verdict: _ExitVerdict) -> CallReply:
-    error = verdict.error or EMPTY_CONTENT
-    return CallReply(verdict.outcome, why=verdict.why, code=verdict.code, error=error)
+def _free_reply(verdict: _ExitVerdict) -> engine.CallReply:
+    error = verdict.error or engine.EMPTY_CONTENT
+    return engine.CallReply(verdict.outcome, why=verdict.why, code=verdict.code, error=error)
 
 
 def _storage_failure(error: OSError) -> _ExitVerdict:

@@ -8,13 +8,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from forum.engine import EMPTY_CONTENT, NO_COST, CallReply, ModelCall
-from forum.ledger import Amount, BytesContent, Outcome, text_content
+from forum import engine
+from forum.ledger.body import BytesContent, text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.models.prices import BilledTokens, Price
 from forum.models.provider_http import HttpEnd, HttpOutcome
 from forum.models.urls import path_of
 from forum.models.wire import Finish, ReplyBuilder, tool_calls_of
-from forum.work import Why, sanitize_name
+from forum.work.kinds import Why, sanitize_name
 
 # 529 is Anthropic's status for an overloaded API.
 _THROTTLED_STATUSES: Final = frozenset({429, 503, 529})
@@ -31,13 +33,13 @@ class ProviderOutcome:
 
     price: Price
     bound: Amount
-    call: ModelCall
+    call: engine.ModelCall
     said: ReplyBuilder
 
-    def partial_reply(self, answer: HttpOutcome) -> CallReply:
+    def partial_reply(self, answer: HttpOutcome) -> engine.CallReply:
         """Return the reply for an incomplete response, charged with the whole reserved amount."""
         reply = self._reply(Outcome.FAILED, Why.CUT)
-        error = BytesContent(answer.error) if answer.error else EMPTY_CONTENT
+        error = BytesContent(answer.error) if answer.error else engine.EMPTY_CONTENT
         reply = replace(reply, uses=(), spent=self.bound, input_tokens=0, error=error)
         match answer.end:
             case HttpEnd.LATE:
@@ -49,7 +51,7 @@ class ProviderOutcome:
             case _:
                 return reply
 
-    def complete_reply(self) -> CallReply:
+    def complete_reply(self) -> engine.CallReply:
         """Return the reply for a complete response."""
         match self.said.finish:
             case Finish.FAILED:
@@ -76,27 +78,29 @@ class ProviderOutcome:
         tokens = self.said.tokens
         return tokens if tokens and (tokens.read or tokens.said) else None
 
-    def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> CallReply:
+    def _reply(self, outcome: Outcome, why: Why = Why.NONE, code: str = "") -> engine.CallReply:
         tokens = self._tokens
         usd = self.price.cost(tokens) if tokens else 0
-        return CallReply(
+        return engine.CallReply(
             outcome,
             text_content(self.said.text),
             Amount(usd, tokens.read + tokens.said, 1) if tokens else self.bound,
             uses=tool_calls_of(self.said, self.call.offers) if outcome is Outcome.OK else (),
             why=why,
             code=code,
-            error=BytesContent(self.said.error) if self.said.error else EMPTY_CONTENT,
+            error=BytesContent(self.said.error) if self.said.error else engine.EMPTY_CONTENT,
             input_tokens=tokens.read if tokens else 0,
             model=sanitize_name(self.said.model),
         )
 
 
-def refused_reply(answer: HttpOutcome) -> CallReply:
+def refused_reply(answer: HttpOutcome) -> engine.CallReply:
     """Return the reply for a request that was not sent or was refused: nothing is charged."""
     code = f"http {answer.status}" if answer.end is HttpEnd.REFUSED else answer.end.value
     error = BytesContent(answer.error)
-    reply = CallReply(Outcome.FAILED, spent=NO_COST, why=Why.ERROR, code=code, error=error)
+    reply = engine.CallReply(
+        Outcome.FAILED, spent=engine.NO_COST, why=Why.ERROR, code=code, error=error
+    )
     if answer.status in _THROTTLED_STATUSES:
         return replace(reply, why=Why.THROTTLED, retry_milliseconds=answer.pause)
     if _is_permanent(answer.status):
@@ -111,7 +115,7 @@ def _is_permanent(status: int) -> bool:
     )
 
 
-def suggest_version(url: str, reply: CallReply) -> CallReply:
+def suggest_version(url: str, reply: engine.CallReply) -> engine.CallReply:
     """Append a hint to an error where the URL probably lacks /v1.
 
     An error that mentions a model comes from the API itself, so its URL is right.

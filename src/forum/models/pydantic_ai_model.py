@@ -13,27 +13,14 @@ import msgspec
 
 from forum.engine import CallReply, ModelCall
 from forum.errors import MissingExtra
-from forum.ledger import Amount, Outcome, text_content
-from forum.models.prices import BilledTokens, Price, bound_of, price_of
-from forum.models.provider_http import (
-    MAX_ERROR_BYTES,
-    MAX_RETRY_AFTER_MS,
-    HttpEnd,
-    HttpOutcome,
-    ReplyTooLarge,
-)
+from forum.ledger.body import text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.models import prices, provider_http, wire
 from forum.models.provider_outcome import ProviderOutcome, plain_label, refused_reply
-from forum.models.wire import (
-    ANSWER_NAME,
-    Finish,
-    ReplyBuilder,
-    ToolCallIds,
-    is_valid_count,
-    messages_of,
-    parse_tool_schema,
-    text_of,
-)
-from forum.work import Library, MessageRole, Why
+from forum.work.kinds import Why
+from forum.work.policy import Library
+from forum.work.prompt import MessageRole
 
 try:
     from pydantic_ai.direct import model_request
@@ -65,9 +52,9 @@ except ImportError:
     raise MissingExtra("agents", "the package pydantic-ai-slim is not installed") from None
 
 _FINISHES: Final = {
-    "length": Finish.LENGTH,
-    "content_filter": Finish.REFUSED,
-    "error": Finish.FAILED,
+    "length": wire.Finish.LENGTH,
+    "content_filter": wire.Finish.REFUSED,
+    "error": wire.Finish.FAILED,
 }
 _NOT_SENT: Final = frozenset({"pool", "connect"})
 
@@ -82,7 +69,7 @@ class PydanticAiModel:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spec, self._infer, self._clock = spec, infer, clock
-        self._price: Price = price_of(spec)
+        self._price: prices.Price = prices.price_of(spec)
 
     @property
     def name(self) -> str:
@@ -91,16 +78,16 @@ class PydanticAiModel:
 
     def bound(self, call: ModelCall) -> Amount:
         """Return the upper bound of the cost of a call."""
-        return bound_of(self._price, call, self._spec.max_tokens)
+        return prices.bound_of(self._price, call, self._spec.max_tokens)
 
     async def reply(self, call: ModelCall) -> CallReply:
         """Make the call once and return its outcome."""
         began = self._clock()
-        told = ProviderOutcome(self._price, self.bound(call), call, ReplyBuilder(call.hear))
+        told = ProviderOutcome(self._price, self.bound(call), call, wire.ReplyBuilder(call.hear))
         try:
             reply = await self._request(call, told)
         except (UserError, ImportError) as error:
-            said = text_content(str(error)[:MAX_ERROR_BYTES])
+            said = text_content(str(error)[: provider_http.MAX_ERROR_BYTES])
             reply = CallReply(Outcome.DENIED, why=Why.ERROR, code="not-configured", error=said)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             said = text_content(
@@ -126,24 +113,26 @@ class PydanticAiModel:
         except AgentRunError as error:
             return _error_reply(error, told)
         except TimeoutError:
-            return told.partial_reply(HttpOutcome(HttpEnd.LATE))
-        except ReplyTooLarge:
-            return told.partial_reply(HttpOutcome(HttpEnd.OVERSIZE))
+            return told.partial_reply(provider_http.HttpOutcome(provider_http.HttpEnd.LATE))
+        except provider_http.ReplyTooLarge:
+            return told.partial_reply(provider_http.HttpOutcome(provider_http.HttpEnd.OVERSIZE))
         return told.complete_reply()
 
 
 def _parameters(call: ModelCall, model: Model) -> ModelRequestParameters:
-    tools = [_tool(one.name, one.description, parse_tool_schema(one.schema)) for one in call.offers]
+    tools = [
+        _tool(one.name, one.description, wire.parse_tool_schema(one.schema)) for one in call.offers
+    ]
     if not call.schema:
         return ModelRequestParameters(function_tools=tools)
-    form = parse_tool_schema(call.schema)
+    form = wire.parse_tool_schema(call.schema)
     # Only the provider's native schema support guarantees the form of the output.
     native = model.profile.get("supports_json_schema_output")
     return ModelRequestParameters(
         function_tools=tools,
         output_mode="native" if native else "tool",
-        output_object=OutputObjectDefinition(form, ANSWER_NAME),
-        output_tools=[_tool(ANSWER_NAME, "Give the final answer.", form, "output")],
+        output_object=OutputObjectDefinition(form, wire.ANSWER_NAME),
+        output_tools=[_tool(wire.ANSWER_NAME, "Give the final answer.", form, "output")],
     )
 
 
@@ -155,22 +144,22 @@ def _tool(
 
 def _messages(call: ModelCall) -> list[ModelMessage]:
     messages: list[ModelMessage] = []
-    asked = ToolCallIds(call.offers)
+    asked = wire.ToolCallIds(call.offers)
     wanted: tuple[str, ...] = ()
-    for number, turn in enumerate(messages_of(call)):
+    for number, turn in enumerate(wire.messages_of(call)):
         if turn.who is MessageRole.AGENT:
             ids = asked.make_ids(number, turn.uses)
             wanted = tuple(use.tool for use in turn.uses)
-            said: list[ModelResponsePart] = [TextPart(text_of(turn))] if turn.text else []
+            said: list[ModelResponsePart] = [TextPart(wire.text_of(turn))] if turn.text else []
             for name, use in zip(ids, turn.uses, strict=True):
                 said.append(ToolCallPart(use.tool, asked.arguments(use), name))
             messages.append(ModelResponse(said))
             continue
-        part: ModelRequestPart = UserPromptPart(text_of(turn))
+        part: ModelRequestPart = UserPromptPart(wire.text_of(turn))
         if turn.who is MessageRole.SYSTEM:
-            part = SystemPromptPart(text_of(turn))
+            part = SystemPromptPart(wire.text_of(turn))
         elif turn.who is MessageRole.TOOL and (asker := asked.id_of(turn.use)) is not None:
-            part = ToolReturnPart(wanted[turn.use], text_of(turn), asker)
+            part = ToolReturnPart(wanted[turn.use], wire.text_of(turn), asker)
         if messages and isinstance(last := messages[-1], ModelRequest):
             last.parts = [*last.parts, part]
         else:
@@ -178,18 +167,20 @@ def _messages(call: ModelCall) -> list[ModelMessage]:
     return messages
 
 
-def _read_response(response: ModelResponse, said: ReplyBuilder) -> None:
+def _read_response(response: ModelResponse, said: wire.ReplyBuilder) -> None:
     said.model = response.model_name or ""
-    said.finish = _FINISHES.get(response.finish_reason or "", Finish.COMPLETE)
+    said.finish = _FINISHES.get(response.finish_reason or "", wire.Finish.COMPLETE)
     usage = response.usage
     read, spoken = usage.input_tokens, usage.output_tokens
-    if is_valid_count(read, spoken):
-        said.tokens = BilledTokens(read, spoken, usage.cache_read_tokens, usage.cache_write_tokens)
+    if wire.is_valid_count(read, spoken):
+        said.tokens = prices.BilledTokens(
+            read, spoken, usage.cache_read_tokens, usage.cache_write_tokens
+        )
     for number, part in enumerate(response.parts):
         match part:
             case TextPart():
                 said.add_text(part.content)
-            case ToolCallPart(tool_name=name) if name == ANSWER_NAME:
+            case ToolCallPart(tool_name=name) if name == wire.ANSWER_NAME:
                 said.add_text(part.args_as_json_str())
             case ToolCallPart(tool_name=name):
                 said.add_tool_call(number, name, part.args_as_json_str())
@@ -198,21 +189,29 @@ def _read_response(response: ModelResponse, said: ReplyBuilder) -> None:
 
 
 def _error_reply(error: AgentRunError, told: ProviderOutcome) -> CallReply:
-    said = str(error).encode(errors="replace")[:MAX_ERROR_BYTES]
+    said = str(error).encode(errors="replace")[: provider_http.MAX_ERROR_BYTES]
     match error:
         case ModelHTTPError() if not error.in_stream:
-            pause = int(min(1000 * (error.retry_after or 0), MAX_RETRY_AFTER_MS))
+            pause = int(min(1000 * (error.retry_after or 0), provider_http.MAX_RETRY_AFTER_MS))
             return refused_reply(
-                HttpOutcome(HttpEnd.REFUSED, error.status_code, max(pause, 0), said)
+                provider_http.HttpOutcome(
+                    provider_http.HttpEnd.REFUSED, error.status_code, max(pause, 0), said
+                )
             )
         case ModelConnectionError() if error.phase in _NOT_SENT:
-            return refused_reply(HttpOutcome(HttpEnd.CONNECT, error=said))
+            return refused_reply(
+                provider_http.HttpOutcome(provider_http.HttpEnd.CONNECT, error=said)
+            )
         case ModelTimeoutError():
-            return told.partial_reply(HttpOutcome(HttpEnd.LATE, error=said))
+            return told.partial_reply(
+                provider_http.HttpOutcome(provider_http.HttpEnd.LATE, error=said)
+            )
         case ModelConnectionError():
-            return told.partial_reply(HttpOutcome(HttpEnd.EARLY, error=said))
+            return told.partial_reply(
+                provider_http.HttpOutcome(provider_http.HttpEnd.EARLY, error=said)
+            )
         case ContentFilterError():
-            told.said.set_error(Finish.REFUSED, said)
+            told.said.set_error(wire.Finish.REFUSED, said)
         case _:
-            told.said.set_error(Finish.FAILED, said)
+            told.said.set_error(wire.Finish.FAILED, said)
     return told.complete_reply()

@@ -30,15 +30,9 @@ from weakref import finalize
 
 from forum.config import Settings
 from forum.errors import NotConfined
-from forum.models import sandbox_relay
+from forum.models import sandbox_relay, secret_paths
 from forum.models.mounts import SecretFilter, trace
 from forum.models.process_environment import allowed_environment
-from forum.models.secret_paths import (
-    find_registered,
-    list_named_secrets,
-    list_secrets,
-    search_projects,
-)
 
 BUBBLEWRAP = "bwrap"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
@@ -182,9 +176,9 @@ class Sandbox:
 
     def _find_other_secrets(self) -> Iterable[Path]:
         """Yield the secrets of all projects, this one included, that programs could see."""
-        registered = find_registered(self.registry) if self.registry else ()
+        registered = secret_paths.find_registered(self.registry) if self.registry else ()
         searched = [path.resolve() for path in (self.folder, *self.read, *self.write) if path]
-        for path in (*registered, *search_projects(searched)):
+        for path in (*registered, *secret_paths.search_projects(searched)):
             if path.exists() and self._is_bound(trace(path)[-1]):
                 yield path
 
@@ -272,10 +266,10 @@ def make_sandbox(settings: Settings) -> Sandbox | None:
     if not rules.confine:
         return None
     kept = (settings.data, settings.state)
-    named = list_named_secrets(settings)
+    named = secret_paths.list_named_secrets(settings)
     return Sandbox(
         folder=settings.file.parent if settings.file else None,
-        hidden=list_secrets(settings),
+        hidden=secret_paths.list_secrets(settings),
         required=tuple(path for path in named if not any(map(path.is_relative_to, kept))),
         registry=settings.state / "projects",
         read=rules.read,

@@ -3,9 +3,12 @@
 import asyncio
 import re
 
-from forum.engine import CallReply, DeltaCallback, ModelCall, ignore_delta
-from forum.ledger import Amount, BytesContent, Content, Outcome, text_content
-from forum.work import Scripted, ScriptStep, Why
+from forum import engine
+from forum.ledger.body import BytesContent, Content, text_content
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work.kinds import Why
+from forum.work.policy import Scripted, ScriptStep
 
 EVERY_TASK = "*"
 """Key of the steps for tasks that have none of their own."""
@@ -26,11 +29,11 @@ class ScriptedModel:
         """The name under which its calls are recorded."""
         return "scripted"
 
-    def bound(self, call: ModelCall) -> Amount:  # noqa: ARG002
+    def bound(self, call: engine.ModelCall) -> Amount:  # noqa: ARG002
         """Return the price that the script declares; a step may bill more."""
         return Amount(self._spec.usd, self._spec.tokens, 1)
 
-    async def reply(self, call: ModelCall) -> CallReply:
+    async def reply(self, call: engine.ModelCall) -> engine.CallReply:
         """Return the reply of the next step.
 
         The recorded duration is the one in the script, so it is the same on every machine.
@@ -42,7 +45,7 @@ class ScriptedModel:
         seconds = move.milliseconds / 1000
         if seconds > call.seconds:
             await asyncio.sleep(call.seconds)
-            return CallReply(
+            return engine.CallReply(
                 Outcome.TIMEOUT, spent=spent, milliseconds=move.milliseconds, why=Why.DEADLINE
             )
         output = (
@@ -50,7 +53,7 @@ class ScriptedModel:
         )
         await _stream_words(output, seconds, call.hear)
         if move.fail:
-            return CallReply(
+            return engine.CallReply(
                 Outcome.FAILED,
                 output=output,
                 spent=spent,
@@ -59,7 +62,7 @@ class ScriptedModel:
                 code=move.fail,
                 input_tokens=move.input_tokens,
             )
-        return CallReply(
+        return engine.CallReply(
             Outcome.OK,
             output=output,
             spent=spent,
@@ -69,9 +72,13 @@ class ScriptedModel:
         )
 
 
-async def _stream_words(output: BytesContent, seconds: float, hear: DeltaCallback) -> None:
+async def _stream_words(output: BytesContent, seconds: float, hear: engine.DeltaCallback) -> None:
     """Wait for the given time, streaming a few words at a time."""
-    words = _WORDS.findall(output.data.decode(errors="replace")) if hear is not ignore_delta else []
+    words = (
+        _WORDS.findall(output.data.decode(errors="replace"))
+        if hear is not engine.ignore_delta
+        else []
+    )
     breaths = max(1, min(len(words), int(seconds / _DELTA_INTERVAL_S)))
     clock = asyncio.get_running_loop().time
     began = clock()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from forum.config import PROJECT_FILE, Settings, list_secret_files, load_settings
+from forum import config
 from forum.errors import BadSettings, NotConfined
 
 SEARCH_DEPTH = 3
@@ -31,7 +31,7 @@ class _ProjectRecord(msgspec.Struct, frozen=True):
     key_file: str
 
 
-def list_secrets(settings: Settings) -> tuple[Path, ...]:
+def list_secrets(settings: config.Settings) -> tuple[Path, ...]:
     """Return the files and folders with secrets of a project."""
     files = (settings.file, settings.user_file)
     return (
@@ -42,9 +42,9 @@ def list_secrets(settings: Settings) -> tuple[Path, ...]:
     )
 
 
-def list_named_secrets(settings: Settings) -> tuple[Path, ...]:
+def list_named_secrets(settings: config.Settings) -> tuple[Path, ...]:
     """Return the files with secrets that settings can name, whether or not they exist."""
-    named = (path for path, _ in list_secret_files(settings))
+    named = (path for path, _ in config.list_secret_files(settings))
     return (settings.key_file, settings.write_key_file, *named)
 
 
@@ -83,11 +83,11 @@ def search_projects(folders: Iterable[Path]) -> Iterator[Path]:
 
 def _list_project(folder: Path) -> Iterator[Path]:
     """Yield the secrets of the project in a folder, and those that its own file names."""
-    yield from (folder / _DATA, folder / PROJECT_FILE)
-    if (folder / PROJECT_FILE).is_file():
+    yield from (folder / _DATA, folder / config.PROJECT_FILE)
+    if (folder / config.PROJECT_FILE).is_file():
         # A file that Forum cannot parse names no key that Forum uses.
         with suppress(BadSettings):
-            yield from list_named_secrets(load_settings(folder, _NO_USER_FILES))
+            yield from list_named_secrets(config.load_settings(folder, _NO_USER_FILES))
 
 
 def _list_folders(folder: Path) -> set[Path]:

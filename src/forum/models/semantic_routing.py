@@ -16,14 +16,14 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from forum.models.embedding import DIMENSIONS, WEIGHTS_SHA256, Floats, MiniLM, find_weights
+from forum.models import embedding
 from forum.models.numpy_arrays import NDArray, np
 from forum.models.user_cache import write_atomically, write_cached
-from forum.work import Roster
+from forum.work.roster import Roster
 
 Bits = NDArray[np.uint8]
 
-_ROW_BYTES = DIMENSIONS // 8
+_ROW_BYTES = embedding.DIMENSIONS // 8
 _NEAREST_EXAMPLES = 5
 """Number of nearest examples that are averaged, because a single one could be near by chance."""
 
@@ -33,7 +33,9 @@ class SemanticStage:
 
     name = "semantic"
 
-    def __init__(self, roster: Roster, signs: Bits, model: Callable[[], MiniLM] = MiniLM) -> None:
+    def __init__(
+        self, roster: Roster, signs: Bits, model: Callable[[], embedding.MiniLM] = embedding.MiniLM
+    ) -> None:
         ends = np.cumsum([len(texts) for texts in texts_of(roster)])[:-1]
         self._lanes = np.split(_unpacked(signs), ends)
         self._load = model
@@ -44,7 +46,7 @@ class SemanticStage:
         return [_nearness(signs @ vector) for signs in self._lanes]
 
     @cached_property
-    def _model(self) -> MiniLM:
+    def _model(self) -> embedding.MiniLM:
         """The sentence model, loaded for the first request because loading is slow."""
         return self._load()
 
@@ -52,7 +54,7 @@ class SemanticStage:
 def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
     """Return the stage for a roster from the package or the cache, or None if it is in neither."""
     # Raises `MissingExtra` now: without the weights no request could be compared later.
-    find_weights()
+    embedding.find_weights()
     shipped = files("forum.models").joinpath(signs_file_name(roster))
     if shipped.is_file():
         return SemanticStage(roster, read_signs(shipped.read_bytes()))
@@ -64,17 +66,17 @@ def open_semantic_stage(roster: Roster, cache: Path) -> SemanticStage | None:
 
 def fit_semantic_stage(roster: Roster, cache: Path) -> SemanticStage:
     """Compute the stage for a roster and cache it; encoding takes about 25 ms per example."""
-    signs = signs_of(roster, MiniLM())
+    signs = signs_of(roster, embedding.MiniLM())
     write_cached(cache / signs_file_name(roster), signs.tobytes())
     return SemanticStage(roster, signs)
 
 
 def signs_file_name(roster: Roster) -> str:
     """Return the file name for a roster, made from its digest and the digest of the weights."""
-    return f"roster-{roster.digest[:16]}-{WEIGHTS_SHA256[:16]}.bits"
+    return f"roster-{roster.digest[:16]}-{embedding.WEIGHTS_SHA256[:16]}.bits"
 
 
-def signs_of(roster: Roster, model: MiniLM) -> Bits:
+def signs_of(roster: Roster, model: embedding.MiniLM) -> Bits:
     """Return the signs of the vectors of all examples, packed eight to a byte."""
     vectors = model.encode([text for texts in texts_of(roster) for text in texts])
     return np.packbits(vectors > 0, axis=1)
@@ -101,12 +103,12 @@ def texts_of(roster: Roster) -> list[tuple[str, ...]]:
     return [*lanes, roster.elsewhere.examples]
 
 
-def _unpacked(signs: Bits) -> Floats:
+def _unpacked(signs: Bits) -> embedding.Floats:
     """Return each row of bits as a vector of length one."""
     ones = np.unpackbits(signs, axis=1).astype(np.float32)
-    return (2 * ones - 1) / np.float32(np.sqrt(DIMENSIONS))
+    return (2 * ones - 1) / np.float32(np.sqrt(embedding.DIMENSIONS))
 
 
-def _nearness(similarities: Floats) -> float:
+def _nearness(similarities: embedding.Floats) -> float:
     nearest = np.sort(similarities)[-_NEAREST_EXAMPLES:]
     return float(nearest.mean()) if len(nearest) else 0.0

@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from forum.engine import MAX_TOOL_CALLS, DeltaCallback, ModelCall, ToolOffer, ignore_delta
+from forum import engine
 from forum.models.prices import BilledTokens
 from forum.models.provider_http import ReplyTooLarge, ResponseReader
-from forum.work import Chat, MessageRole, PromptMessage, ToolCall
+from forum.work.policy import Chat, ToolCall
+from forum.work.prompt import MessageRole, PromptMessage
 
 MAX_OUTPUT_BYTES: Final = 1 << 24
 """Maximum size of a model's output."""
@@ -46,7 +47,7 @@ class PartialToolCall:
 class ReplyBuilder:
     """Collects a model's reply while it arrives and streams its text to a listener."""
 
-    def __init__(self, hear: DeltaCallback = ignore_delta) -> None:
+    def __init__(self, hear: engine.DeltaCallback = engine.ignore_delta) -> None:
         self._hear = hear
         self.parts: list[str] = []
         self.tool_calls: dict[int, PartialToolCall] = {}
@@ -71,7 +72,7 @@ class ReplyBuilder:
     def add_tool_call(self, number: int, tool: str, arguments: str) -> None:
         """Append to a tool call, creating it if necessary.  Raises `ReplyTooLarge`."""
         self._count(tool + arguments)
-        if number not in self.tool_calls and len(self.tool_calls) == MAX_TOOL_CALLS:
+        if number not in self.tool_calls and len(self.tool_calls) == engine.MAX_TOOL_CALLS:
             raise ReplyTooLarge
         wish = self.tool_calls.setdefault(number, PartialToolCall())
         # The name comes with the first delta of a call, the arguments with the following ones.
@@ -106,11 +107,11 @@ class Wire(Protocol):
         """Return the headers that authenticate a request."""
         ...
 
-    def body(self, spec: Chat, call: ModelCall) -> dict[str, Any]:
+    def body(self, spec: Chat, call: engine.ModelCall) -> dict[str, Any]:
         """Return the request body.  Raises msgspec's errors if a schema is not valid JSON."""
         ...
 
-    def read(self, call: ModelCall) -> ReplyReader:
+    def read(self, call: engine.ModelCall) -> ReplyReader:
         """Return the reader for the response."""
         ...
 
@@ -127,7 +128,7 @@ def merge_options(
     return {name: value for name, value in options.items() if name not in never} | own
 
 
-def messages_of(call: ModelCall) -> tuple[PromptMessage, ...]:
+def messages_of(call: engine.ModelCall) -> tuple[PromptMessage, ...]:
     """Return the messages of a call; without turns, the whole prompt is one user message."""
     if any(turn.who is not MessageRole.SYSTEM for turn in call.turns):
         return call.turns
@@ -147,7 +148,7 @@ def text_of(turn: PromptMessage) -> str:
 class ToolCallIds:
     """Generates the ids that link the tool calls of a conversation with their results."""
 
-    def __init__(self, offers: tuple[ToolOffer, ...]) -> None:
+    def __init__(self, offers: tuple[engine.ToolOffer, ...]) -> None:
         self._plain = {offer.name for offer in offers if not offer.schema}
         self._turn = -1
         self._count = 0
@@ -195,7 +196,7 @@ def parse_tool_schema(schema: bytes) -> dict[str, Any]:
     return _object.decode(schema) if schema else _TEXT
 
 
-def tool_calls_of(said: ReplyBuilder, offers: tuple[ToolOffer, ...]) -> tuple[ToolCall, ...]:
+def tool_calls_of(said: ReplyBuilder, offers: tuple[engine.ToolOffer, ...]) -> tuple[ToolCall, ...]:
     """Return the tool calls of a reply, with their arguments as the model wrote them."""
     plain = {offer.name for offer in offers if not offer.schema}
     uses = []

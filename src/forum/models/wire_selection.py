@@ -6,7 +6,7 @@ from forum.models.anthropic import AnthropicWire
 from forum.models.openai_chat import ChatWire
 from forum.models.openai_responses import ResponsesWire
 from forum.models.wire import Wire
-from forum.work import Api
+from forum.work.policy import Api
 
 
 def wire_of(api: Api) -> Wire:

@@ -15,7 +15,7 @@ from time import thread_time
 from typing import Final, TypeVar
 
 from forum.errors import CheckTooExpensive
-from forum.work import limit_steps
+from forum.work.step_limit import limit_steps
 
 T = TypeVar("T")
 

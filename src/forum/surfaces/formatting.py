@@ -12,37 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from forum.app import RunView
-from forum.deliberation import (
-    CouncilCloseFacts,
-    End,
-    Reason,
-    SessionNote,
-    SymposiumCloseFacts,
-    TurnId,
-    parse_ballot_turn,
-)
-from forum.ledger import Amount, Outcome
-from forum.work import (
-    ROLE_PREFIX,
-    STOP_CAUSE,
-    TURN_PREFIX,
-    CallRecord,
-    Check,
-    Plan,
-    Run,
-    RunState,
-    StopFacts,
-    StopReason,
-    TaskRun,
-    TaskState,
-    VerdictFacts,
-    Why,
-    inner_stop_reason,
-    parse_criteria,
-    read_limit_name,
-    stop_reason,
-    sum_amounts,
-)
+from forum.deliberation.ballots import TurnId, parse_ballot_turn
+from forum.deliberation.council_kinds import CouncilCloseFacts, End
+from forum.deliberation.steps import SessionNote
+from forum.deliberation.symposium.kinds import Reason, SymposiumCloseFacts
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work import kinds, run_fold
+from forum.work.acceptance_criteria import Check, parse_criteria
+from forum.work.plan import Plan
+from forum.work.schedule import STOP_CAUSE
+from forum.work.shared_caps import read_limit_name
 
 SHORT_ID_LENGTH = 18
 """Length of the prefix of a run id that distinguishes it from other runs and from inner runs."""
@@ -50,17 +30,17 @@ SHORT_ID_LENGTH = 18
 _MAX_TREE_DEPTH = 7
 
 _STOP_DESCRIPTIONS = {
-    StopReason.DEPTH: "its plan is nested deeper than allowed",
-    StopReason.REPEAT: "it said the same {cap} times",
-    StopReason.PING_PONG: "two agents said the same to each other {cap} times",
-    StopReason.TURNS: "{cap} calls in one attempt",
-    StopReason.LOST: "workers died in its call {used} times",
-    StopReason.CANCELLED: "cancelled",
-    StopReason.REJECTED: "not approved",
-    StopReason.ERROR: "what it needs of the record could not be read",
-    StopReason.ROLE: "a role did not do its part",
+    kinds.StopReason.DEPTH: "its plan is nested deeper than allowed",
+    kinds.StopReason.REPEAT: "it said the same {cap} times",
+    kinds.StopReason.PING_PONG: "two agents said the same to each other {cap} times",
+    kinds.StopReason.TURNS: "{cap} calls in one attempt",
+    kinds.StopReason.LOST: "workers died in its call {used} times",
+    kinds.StopReason.CANCELLED: "cancelled",
+    kinds.StopReason.REJECTED: "not approved",
+    kinds.StopReason.ERROR: "what it needs of the record could not be read",
+    kinds.StopReason.ROLE: "a role did not do its part",
 }
-_LIMIT_REASONS = frozenset({StopReason.BUDGET, StopReason.DEADLINE})
+_LIMIT_REASONS = frozenset({kinds.StopReason.BUDGET, kinds.StopReason.DEADLINE})
 _TERMINATION_DESCRIPTIONS = {
     Reason.BUDGET_EXCEEDED: "budget_exceeded: a cap of its config was reached",
     Reason.SCHEMA_ERROR: "schema_error: a reply, or the panel, had not the right form",
@@ -70,10 +50,10 @@ _TERMINATION_DESCRIPTIONS = {
     Reason.USER_INPUT_REQUIRED: "user_input_required: the panel has a question",
     Reason.EXTERNAL_RESEARCH_REQUIRED: "external_research_required: the panel wants to know more",
 }
-_stopped = msgspec.json.Decoder(StopFacts)
+_stopped = msgspec.json.Decoder(kinds.StopFacts)
 _CAP_REASONS = frozenset({Reason.BUDGET_EXCEEDED, Reason.TIMEOUT})
-_FAILED_STATES = frozenset({TaskState.FAILED, TaskState.STOPPED})
-_TAKEN_STATES = frozenset({TaskState.PASSED, TaskState.FAILED})
+_FAILED_STATES = frozenset({run_fold.TaskState.FAILED, run_fold.TaskState.STOPPED})
+_TAKEN_STATES = frozenset({run_fold.TaskState.PASSED, run_fold.TaskState.FAILED})
 
 
 # Numbers and text
@@ -127,12 +107,14 @@ class Status(IntEnum):
 
 
 RUN_LABELS = tuple(
-    dict.fromkeys(str(word) for kind in (RunState, Outcome, StopReason) for word in kind)
+    dict.fromkeys(
+        str(word) for kind in (run_fold.RunState, Outcome, kinds.StopReason) for word in kind
+    )
 )
 """Every label by which runs can be filtered: state, outcome and stop reason."""
 
 
-def run_labels(state: Run) -> frozenset[str]:
+def run_labels(state: run_fold.Run) -> frozenset[str]:
     """Return the labels that apply to a run."""
     found = {str(state.state)}
     if state.outcome is not None:
@@ -152,7 +134,9 @@ def exit_status(view: RunView) -> Status | None:
             return Status.INTERRUPTED
         return Status.WAITING if view.gates else None
     closed = session_end(view)
-    over = stop_reason(state) in _LIMIT_REASONS or (closed and closed.reason in _CAP_REASONS)
+    over = run_fold.stop_reason(state) in _LIMIT_REASONS or (
+        closed and closed.reason in _CAP_REASONS
+    )
     return Status.OVER_BUDGET if over else Status.FAILED
 
 
@@ -167,11 +151,11 @@ def note_body(note: SessionNote, name: str) -> bytes:
     return next((body.data for body in note.bodies if body.name == name), b"")
 
 
-def describe_stop(stopped: StopFacts) -> str:
+def describe_stop(stopped: kinds.StopFacts) -> str:
     """Describe why something was stopped."""
-    if stopped.reason is StopReason.DEADLINE:
+    if stopped.reason is kinds.StopReason.DEADLINE:
         return f"out of time after {stopped.cap / 1000:g} s"
-    if stopped.reason is StopReason.BUDGET:
+    if stopped.reason is kinds.StopReason.BUDGET:
         shared = read_limit_name(stopped.limit)
         limit = shared[0] if shared else stopped.limit
         asked, used, cap = (
@@ -211,7 +195,7 @@ def explain_run_state(view: RunView) -> str:
     return f"{', '.join(failed)} did not pass" if failed else ""
 
 
-def explain_task_state(view: RunView, task: TaskRun) -> str:
+def explain_task_state(view: RunView, task: run_fold.TaskRun) -> str:
     """Describe the reason for a task's state; "" if it needs no explanation."""
     if task.skipped is not None:
         cause = task.skipped.cause
@@ -219,29 +203,29 @@ def explain_task_state(view: RunView, task: TaskRun) -> str:
     if task.stopped is not None:
         return describe_stop(task.stopped)
     if task.delegated is not None:
-        stopped = f": {_inner_stop_words(view, task)}" if inner_stop_reason(task) else ""
+        stopped = f": {_inner_stop_words(view, task)}" if run_fold.inner_stop_reason(task) else ""
         return f"in run {task.delegated.run[:SHORT_ID_LENGTH]}{stopped}"
-    if task.state is TaskState.WAITING:
+    if task.state is run_fold.TaskState.WAITING:
         return "for approval"
-    if task.state is TaskState.PASSED or not task.verdicts:
+    if task.state is run_fold.TaskState.PASSED or not task.verdicts:
         return ""
     return _describe_verdict(view, task)
 
 
-def _inner_stop_words(view: RunView, task: TaskRun) -> str:
+def _inner_stop_words(view: RunView, task: run_fold.TaskRun) -> str:
     """Describe why the inner run of a task was stopped, from the facts in the task's reply."""
     try:
         return describe_stop(_stopped.decode(view.errors.get(task.id, "")))
     except (msgspec.MsgspecError, UnicodeError):  # erased, or written by an earlier release
-        return f"it was stopped: {inner_stop_reason(task)}"
+        return f"it was stopped: {run_fold.inner_stop_reason(task)}"
 
 
-def _describe_verdict(view: RunView, task: TaskRun) -> str:
+def _describe_verdict(view: RunView, task: run_fold.TaskRun) -> str:
     """Describe what was wrong with the last attempt that was judged."""
-    if inner_stop_reason(task):
+    if run_fold.inner_stop_reason(task):
         return _inner_stop_words(view, task)
     call, verdict = task.result, task.verdicts[-1]
-    formless = task.id.startswith(TURN_PREFIX) and verdict.check is Check.FORM
+    formless = task.id.startswith(kinds.TURN_PREFIX) and verdict.check is Check.FORM
     facts = ["no reply in the form that was asked for" if formless else verdict.reason]
     if call is not None and call.replied is not None and call.replied.outcome is not Outcome.OK:
         facts = [call.replied.code or call.replied.why.value or verdict.reason]
@@ -274,13 +258,13 @@ _REJECTIONS = {
 }
 
 
-def describe_rejection(verdict: VerdictFacts, demand: str = "") -> str:
+def describe_rejection(verdict: kinds.VerdictFacts, demand: str = "") -> str:
     """Describe why an attempt was rejected, and by which criterion."""
     why = _REJECTIONS.get(verdict.reason, verdict.reason or "it did not pass")
     return f"{why} ({demand})" if demand else why
 
 
-def rejected_demand(view: RunView, task: str, verdict: VerdictFacts) -> str:
+def rejected_demand(view: RunView, task: str, verdict: kinds.VerdictFacts) -> str:
     """Return the line of `done_when` that rejected an attempt, or ""."""
     if view.plan is None or task not in view.plan.by_id:
         return ""
@@ -313,7 +297,7 @@ def explain_failure(view: RunView) -> str:
     return f"It failed: {strip_control_characters(why).rstrip('.')}; {last}."
 
 
-def _explain_task_failure(view: RunView, task: TaskRun) -> str:
+def _explain_task_failure(view: RunView, task: run_fold.TaskRun) -> str:
     tries = f"after {pluralize(task.attempts, 'attempt')}"
     verdict, call = task.verdict, task.result
     if verdict is None:
@@ -329,7 +313,7 @@ def _explain_task_failure(view: RunView, task: TaskRun) -> str:
 # Progress and work
 
 
-def task_duration(task: TaskRun, at: int) -> int:
+def task_duration(task: run_fold.TaskRun, at: int) -> int:
     """Return the duration of a task since its first call, in microseconds."""
     if not task.calls:
         return 0
@@ -342,7 +326,7 @@ def run_duration(view: RunView) -> int:
     return max(0, (view.state.ended or view.at) - view.state.begun)
 
 
-def last_agent_name(task: TaskRun) -> str:
+def last_agent_name(task: run_fold.TaskRun) -> str:
     """Return the agent that last worked on a task, ignoring its judges."""
     own = own_calls(task)
     if not own:
@@ -352,14 +336,16 @@ def last_agent_name(task: TaskRun) -> str:
     return strip_control_characters("/".join(names))
 
 
-def work_tasks(state: Run) -> list[str]:
+def work_tasks(state: run_fold.Run) -> list[str]:
     """Return the ids of the work tasks, without role tasks and turns of seats."""
-    return [name for name in state.tasks if not name.startswith((ROLE_PREFIX, TURN_PREFIX))]
+    return [
+        name for name in state.tasks if not name.startswith((kinds.ROLE_PREFIX, kinds.TURN_PREFIX))
+    ]
 
 
-def panel_turns(state: Run) -> list[TaskRun]:
+def panel_turns(state: run_fold.Run) -> list[run_fold.TaskRun]:
     """Return the turns of a panel, sorted by round and seat."""
-    turns = [state.task(name) for name in state.tasks if name.startswith(TURN_PREFIX)]
+    turns = [state.task(name) for name in state.tasks if name.startswith(kinds.TURN_PREFIX)]
     return sorted(turns, key=lambda turn: _turn_sort_key(turn.id))
 
 
@@ -370,60 +356,62 @@ def _turn_sort_key(turn: str) -> tuple[str, list[int]]:
 
 def turn_name(task: str) -> str:
     """Return the display name of a turn; other tasks keep their id."""
-    if not task.startswith(TURN_PREFIX):
+    if not task.startswith(kinds.TURN_PREFIX):
         return task
-    turn = task.removeprefix(TURN_PREFIX)
+    turn = task.removeprefix(kinds.TURN_PREFIX)
     place = parse_ballot_turn(turn)
     return f"seat {place.seat}, round {place.round}" if place else turn.replace(".", " ")
 
 
-def ballot_turn(task: TaskRun) -> TurnId | None:
+def ballot_turn(task: run_fold.TaskRun) -> TurnId | None:
     """Return the round and seat of a ballot's task; None for other tasks."""
     return (
-        parse_ballot_turn(task.id.removeprefix(TURN_PREFIX))
-        if task.id.startswith(TURN_PREFIX)
+        parse_ballot_turn(task.id.removeprefix(kinds.TURN_PREFIX))
+        if task.id.startswith(kinds.TURN_PREFIX)
         else None
     )
 
 
-def count_taken_turns(turns: Sequence[TaskRun]) -> int:
+def count_taken_turns(turns: Sequence[run_fold.TaskRun]) -> int:
     """Count the turns that were completed, not those that were stopped or never started."""
     return sum(turn.state in _TAKEN_STATES for turn in turns)
 
 
-def describe_turns(turns: Sequence[TaskRun]) -> str:
+def describe_turns(turns: Sequence[run_fold.TaskRun]) -> str:
     """Describe the progress of a deliberation; for a council, the number of sealed ballots."""
     ballots = [(place.round, turn) for turn in turns if (place := ballot_turn(turn))]
     if not ballots:
         return f"{count_taken_turns(turns):,} of {pluralize(len(turns), 'turn')} taken"
     last = max(number for number, _ in ballots)
     now = [turn for number, turn in ballots if number == last]
-    sealed = sum(turn.state is TaskState.PASSED for turn in now)
+    sealed = sum(turn.state is run_fold.TaskState.PASSED for turn in now)
     return f"round {last}, {sealed} of {pluralize(len(now), 'ballot')} sealed"
 
 
-def own_calls(task: TaskRun) -> list[CallRecord]:
+def own_calls(task: run_fold.TaskRun) -> list[run_fold.CallRecord]:
     """Return the calls of a task made for its own work; for a role task, all calls."""
-    if task.id.startswith(ROLE_PREFIX):
+    if task.id.startswith(kinds.ROLE_PREFIX):
         return list(task.calls)
     return [call for call in task.calls if not call.called.role]
 
 
-def count_passed_tasks(state: Run) -> int:
+def count_passed_tasks(state: run_fold.Run) -> int:
     """Count the tasks of a run that have passed."""
-    return sum(1 for name in work_tasks(state) if state.task(name).state is TaskState.PASSED)
+    return sum(
+        1 for name in work_tasks(state) if state.task(name).state is run_fold.TaskState.PASSED
+    )
 
 
-def count_progress(state: Run) -> tuple[int, int]:
+def count_progress(state: run_fold.Run) -> tuple[int, int]:
     """Return the numbers of passed and of all tasks; for a deliberation, of turns."""
     if turns := panel_turns(state):
-        return sum(turn.state is TaskState.PASSED for turn in turns), len(turns)
+        return sum(turn.state is run_fold.TaskState.PASSED for turn in turns), len(turns)
     return count_passed_tasks(state), state.planned
 
 
-def count_lost_calls(task: TaskRun) -> int:
+def count_lost_calls(task: run_fold.TaskRun) -> int:
     """Count the calls whose replies were lost because a worker died."""
-    return sum(1 for call in task.calls if call.replied and call.replied.why is Why.LOST)
+    return sum(1 for call in task.calls if call.replied and call.replied.why is kinds.Why.LOST)
 
 
 class RoleSummary(Struct, frozen=True):
@@ -431,19 +419,21 @@ class RoleSummary(Struct, frozen=True):
 
     role: str
     who: str
-    state: TaskState | None
+    state: run_fold.TaskState | None
     """None of one that is asked within tasks."""
     spent: Amount
 
 
-def summarize_roles(state: Run) -> list[RoleSummary]:
+def summarize_roles(state: run_fold.Run) -> list[RoleSummary]:
     """Return what the roles did, in the order in which they began."""
     found = [
-        RoleSummary(name.removeprefix(ROLE_PREFIX), last_agent_name(task), task.state, task.spent)
+        RoleSummary(
+            name.removeprefix(kinds.ROLE_PREFIX), last_agent_name(task), task.state, task.spent
+        )
         for name, task in state.tasks.items()
-        if name.startswith(ROLE_PREFIX)
+        if name.startswith(kinds.ROLE_PREFIX)
     ]
-    asked: dict[tuple[str, str], list[CallRecord]] = {}
+    asked: dict[tuple[str, str], list[run_fold.CallRecord]] = {}
     for name in work_tasks(state):
         for call in state.tasks[name].calls:
             if call.called.role:
@@ -452,7 +442,7 @@ def summarize_roles(state: Run) -> list[RoleSummary]:
                     (call.called.role, strip_control_characters("/".join(names))), []
                 ).append(call)
     found += [
-        RoleSummary(role, name, None, sum_amounts(call.spent for call in calls))
+        RoleSummary(role, name, None, run_fold.sum_amounts(call.spent for call in calls))
         for (role, name), calls in asked.items()
     ]
     return found
@@ -473,7 +463,7 @@ class TaskTreeNode(Struct, frozen=True):
     """What else it waits for."""
 
 
-def build_task_tree(plan: Plan | None, state: Run) -> list[TaskTreeNode]:
+def build_task_tree(plan: Plan | None, state: run_fold.Run) -> list[TaskTreeNode]:
     """Return the tasks in display order."""
     if plan is None:
         return [TaskTreeNode(name, "", "") for name in work_tasks(state)]

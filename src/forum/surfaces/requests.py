@@ -10,32 +10,18 @@ import msgspec
 from msgspec import Meta, Struct
 
 from forum.app import new_run_id
-from forum.deliberation import (
-    DEFAULT_PERSONAS,
-    DEFAULT_ROUNDS,
-    Persona,
-    build_briefing,
-    draft_symposium,
-    resolve_persona,
-)
+from forum.deliberation import seating
+from forum.deliberation.symposium.prompts import build_briefing
+from forum.deliberation.symposium.schemas import Persona
 from forum.errors import BadPlan
-from forum.ledger import Scope, has_scope
+from forum.ledger.access import has_scope
+from forum.ledger.kinds import Scope
 from forum.planning import ClientRequest
-from forum.work import (
-    MAX_ROUNDS,
-    MAX_SEATS,
-    MAX_TASKS,
-    NANO_USD,
-    Answer,
-    Council,
-    Panel,
-    RunBudget,
-    Seat,
-    Symposium,
-    Task,
-    check_plan_size,
-    to_exact_units,
-)
+from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Seat, Symposium
+from forum.work.plan import RunBudget, Task
+from forum.work.plan_limits import MAX_TASKS, check_plan_size
+from forum.work.policy import Answer
+from forum.work.team_settings import NANO_USD, to_exact_units
 
 MAX_AGENT_NAME_LENGTH = 128
 """Maximum length of an agent's name, which is repeated for each of its seats."""
@@ -237,18 +223,18 @@ def symposium_from_form(form: PanelAsk, problem: str, budget: RunBudget) -> Symp
     for name in ("options", "baseline", "threshold", "judge"):
         if getattr(form, name) != getattr(usual, name):
             raise BadPlan(f"panel.{name}: only a council counts ballots; leave it out")
-    rounds = DEFAULT_ROUNDS if form.rounds is None else form.rounds
+    rounds = seating.DEFAULT_ROUNDS if form.rounds is None else form.rounds
     if not rounds:
         raise BadPlan("panel.rounds: a symposium has at least one")
     if not problem.strip():
         raise BadPlan("the request says nothing")
-    known = _resolve_personas(form) or DEFAULT_PERSONAS
+    known = _resolve_personas(form) or seating.DEFAULT_PERSONAS
     sitting = list(islice(cycle(known), _count_seats(form)))
-    return draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
+    return seating.draft_symposium(new_run_id(), problem, sitting, form.models, rounds, budget)
 
 
 def _resolve_personas(form: PanelAsk) -> list[Persona]:
-    known = [resolve_persona(one) for one in form.personas]
+    known = [seating.resolve_persona(one) for one in form.personas]
     brought = [one for one in form.personas if isinstance(one, Persona)]
     if not all(one.id.isprintable() for one in brought):
         raise BadPlan("panel.personas: an id is one printable line")

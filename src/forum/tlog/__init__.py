@@ -25,14 +25,7 @@ from forum.tlog.cosignature import (
     select_consistent_times,
     verify_cosignatures,
 )
-from forum.tlog.hashing import (
-    EMPTY_ROOT,
-    Hash,
-    compute_root,
-    hash_children,
-    hash_leaf,
-    hash_leaves,
-)
+from forum.tlog.hashing import EMPTY_ROOT, Hash, compute_root, hash_children, hash_leaf, hash_leaves
 from forum.tlog.keys import ED25519, ED25519_COSIGNATURE, SigningKey, VerifierKey
 from forum.tlog.note import Note, Signature, sign_note, verify_note
 from forum.tlog.proof_file import TlogProof

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from forum.errors import Malformed
-from forum.tlog.canonical_encoding import check_number, format_base64, parse_base64, parse_decimal
+from forum.tlog import canonical_encoding
 from forum.tlog.hashing import Hash
 from forum.tlog.note import Note
 
@@ -27,7 +27,7 @@ class TlogProof:
     extra: bytes | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.index, "index")
+        canonical_encoding.check_number(self.index, "index")
         if len(self.hashes) > MAX_HASHES:
             raise Malformed("proof file", f"{len(self.hashes)} hashes")
 
@@ -43,15 +43,19 @@ class TlogProof:
             raise Malformed("proof file", f"does not begin with {HEADER}")
         extra = None
         if lines and lines[0].startswith("extra "):
-            extra = parse_base64(lines.pop(0).removeprefix("extra "), "extra data")
+            extra = canonical_encoding.parse_base64(
+                lines.pop(0).removeprefix("extra "), "extra data"
+            )
         if not (lines and lines[0].startswith("index ")):
             raise Malformed("proof file", "no index")
-        index = parse_decimal(lines.pop(0).removeprefix("index "), "index")
+        index = canonical_encoding.parse_decimal(lines.pop(0).removeprefix("index "), "index")
         return cls(index, tuple(map(Hash.from_base64, lines)), Note.parse(note), extra)
 
     def encode(self) -> bytes:
         """Return the bytes of the proof file."""
-        extra = [] if self.extra is None else [f"extra {format_base64(self.extra)}"]
+        extra = (
+            [] if self.extra is None else [f"extra {canonical_encoding.format_base64(self.extra)}"]
+        )
         hashes = [node.base64() for node in self.hashes]
         lines = [HEADER, *extra, f"index {self.index}", *hashes, "", ""]
         return "\n".join(lines).encode() + self.note.encode()

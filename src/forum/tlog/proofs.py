@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from forum.errors import Malformed, NoSuchEntry, ProofRejected
-from forum.tlog.hashing import EMPTY_ROOT, HASH_SIZE, Hash, hash_children
+from forum.tlog import hashing
 from forum.tlog.tree import TreeView, left_subtree_size
 
 
-def prove_inclusion(view: TreeView, index: int, size: int | None = None) -> list[Hash]:
+def prove_inclusion(view: TreeView, index: int, size: int | None = None) -> list[hashing.Hash]:
     """Return the proof that the entry at an index is in the tree of a size.
 
     Raises `NoSuchEntry` if the tree is too small.
@@ -44,7 +44,9 @@ def check_subtree_inclusion(
         raise ProofRejected(f"entry {index} is not in the subtree [{start}, {end})")
 
 
-def prove_consistency(view: TreeView, old_size: int, new_size: int | None = None) -> list[Hash]:
+def prove_consistency(
+    view: TreeView, old_size: int, new_size: int | None = None
+) -> list[hashing.Hash]:
     """Return the proof that the tree of the new size begins with the tree of the old size."""
     new_size = view.size if new_size is None else new_size
     if not 0 <= old_size <= new_size:
@@ -100,7 +102,7 @@ def _walk_to_subtree(start: int, end: int, size: int) -> Iterator[_ProofStep]:
         yield _ProofStep(base, end, "base")
 
 
-def _prove(view: TreeView, start: int, end: int, size: int) -> list[Hash]:
+def _prove(view: TreeView, start: int, end: int, size: int) -> list[hashing.Hash]:
     if size > view.size:
         raise Malformed("size", f"{size} in a tree of size {view.size}")
     steps = list(_walk_to_subtree(start, end, size)) if start < end else []
@@ -113,12 +115,12 @@ def _is_valid_proof(
     """Return whether a proof leads from the known root of [start, end) to the root of the tree."""
     # Check the lengths first.  A node is the hash of its concatenated children, so a shorter left
     # and a longer right "hash" could have the same parent as a valid pair.
-    if any(len(node) != HASH_SIZE for node in (known, root, *proof)):
+    if any(len(node) != hashing.HASH_SIZE for node in (known, root, *proof)):
         return False
-    if not (0 <= start <= end <= size) or (size == 0 and root != EMPTY_ROOT):
+    if not (0 <= start <= end <= size) or (size == 0 and root != hashing.EMPTY_ROOT):
         return False
     if start == end:
-        return known == EMPTY_ROOT and not proof
+        return known == hashing.EMPTY_ROOT and not proof
     return _is_subtree(start, end) and _compute_roots(proof, start, end, size, known) == (
         known,
         root,
@@ -146,9 +148,12 @@ def _compute_roots(
             case "base":
                 inner = outer = node
             case "within":
-                inner, outer = hash_children(node, inner), hash_children(node, outer)
+                inner, outer = (
+                    hashing.hash_children(node, inner),
+                    hashing.hash_children(node, outer),
+                )
             case "left":
-                outer = hash_children(node, outer)
+                outer = hashing.hash_children(node, outer)
             case "right":
-                outer = hash_children(outer, node)
+                outer = hashing.hash_children(outer, node)
     return inner, outer

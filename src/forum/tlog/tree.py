@@ -7,19 +7,11 @@ from them with a signed root.
 from collections.abc import Iterable, Sequence
 
 from forum.errors import Malformed, NoSuchEntry
+from forum.tlog import hashing
 from forum.tlog.canonical_encoding import check_number
-from forum.tlog.hashing import (
-    EMPTY_ROOT,
-    HASH_SIZE,
-    Hash,
-    climb_level,
-    hash_children,
-    hash_pairs,
-    join_hashes,
-)
 from forum.tlog.tiles import TILE_HEIGHT, TILE_WIDTH, ReadTile, TileId
 
-TILE_BYTES = TILE_WIDTH * HASH_SIZE
+TILE_BYTES = TILE_WIDTH * hashing.HASH_SIZE
 
 
 class Tree:
@@ -60,22 +52,22 @@ class Tree:
         """The partial tiles, lowest level first, from which `resume` restores the tree."""
         return tuple(self._edge)
 
-    def root(self) -> Hash:
+    def root(self) -> hashing.Hash:
         """Return the root over all leaves."""
         tail = b""
         for tile in self._edge:
             level = tile
             for _ in range(TILE_HEIGHT):
-                level, tail = climb_level(level, tail)
-        return Hash(tail) if tail else EMPTY_ROOT
+                level, tail = hashing.climb_level(level, tail)
+        return hashing.Hash(tail) if tail else hashing.EMPTY_ROOT
 
     def extend(self, leaves: Iterable[bytes]) -> dict[TileId, bytes]:
         """Append leaf hashes, and return every changed tile with its new content.
 
         One call for many leaves is far cheaper than many calls: whole levels are hashed at once.
         """
-        added = join_hashes(leaves)
-        size, self._size = self._size, self._size + len(added) // HASH_SIZE
+        added = hashing.join_hashes(leaves)
+        size, self._size = self._size, self._size + len(added) // hashing.HASH_SIZE
         changed: dict[TileId, bytes] = {}
         level = 0
         while added:
@@ -90,7 +82,7 @@ class Tree:
             # Hashing up eight levels (2^8 = 256 hashes) leaves one hash for each full tile.
             added = hashes[:full]
             for _ in range(TILE_HEIGHT):
-                added = hash_pairs(added)
+                added = hashing.hash_pairs(added)
             level += 1
         return changed
 
@@ -104,48 +96,48 @@ class TreeView:
         # For each tile, its own hashes and the tree levels above them, as far as computed.
         self._levels: dict[TileId, list[bytes]] = {}
         # Hashes of ranges that are not a node of a tile: the right edge, needed for every proof.
-        self._joined: dict[tuple[int, int], Hash] = {}
+        self._joined: dict[tuple[int, int], hashing.Hash] = {}
 
     @property
     def size(self) -> int:
         """Number of leaves."""
         return self._size
 
-    def leaf(self, index: int) -> Hash:
+    def leaf(self, index: int) -> hashing.Hash:
         """Return one leaf hash.  Raises `NoSuchEntry`."""
         if not 0 <= index < self._size:
             raise NoSuchEntry(f"{index} in a tree of size {self._size}")
         return self._node(0, index)
 
-    def root(self, size: int | None = None) -> Hash:
+    def root(self, size: int | None = None) -> hashing.Hash:
         """Return the root of this tree, or of the tree when it had a smaller size."""
         return self.range_hash(0, self._size if size is None else size)
 
-    def range_hash(self, lo: int, hi: int) -> Hash:
+    def range_hash(self, lo: int, hi: int) -> hashing.Hash:
         """Return the root over the leaves in [lo, hi)."""
         if not 0 <= lo <= hi <= self._size:
             raise Malformed("range", f"[{lo}, {hi}) in a tree of size {self._size}")
-        return self._hash(lo, hi) if lo < hi else EMPTY_ROOT
+        return self._hash(lo, hi) if lo < hi else hashing.EMPTY_ROOT
 
-    def _hash(self, lo: int, hi: int) -> Hash:
+    def _hash(self, lo: int, hi: int) -> hashing.Hash:
         height = (hi - lo - 1).bit_length()
         if hi - lo == 1 << height and lo % (hi - lo) == 0:
             return self._node(height, lo >> height)
         joined = self._joined.get((lo, hi))
         if joined is None:
             middle = lo + left_subtree_size(hi - lo)
-            joined = hash_children(self._hash(lo, middle), self._hash(middle, hi))
+            joined = hashing.hash_children(self._hash(lo, middle), self._hash(middle, hi))
             self._joined[lo, hi] = joined
         return joined
 
-    def _node(self, height: int, index: int) -> Hash:
+    def _node(self, height: int, index: int) -> hashing.Hash:
         """Return the root of a perfect subtree, given its height and its index at that height."""
         level, above = divmod(height, TILE_HEIGHT)
         tile, nth = divmod(index, TILE_WIDTH >> above)
         levels = self._tile(TileId(level, tile))
         while len(levels) <= above:
-            levels.append(hash_pairs(levels[-1]))
-        return Hash(levels[above][nth * HASH_SIZE : (nth + 1) * HASH_SIZE])
+            levels.append(hashing.hash_pairs(levels[-1]))
+        return hashing.Hash(levels[above][nth * hashing.HASH_SIZE : (nth + 1) * hashing.HASH_SIZE])
 
     def _tile(self, tile: TileId) -> list[bytes]:
         if tile not in self._levels:
@@ -158,7 +150,7 @@ class TreeView:
 def view_in_memory(leaves: Sequence[bytes]) -> TreeView:
     """Return a view of a tree whose leaves are in memory."""
     tiles = Tree().extend(leaves)
-    return TreeView(len(leaves), lambda tile, width: tiles[tile][: width * HASH_SIZE])
+    return TreeView(len(leaves), lambda tile, width: tiles[tile][: width * hashing.HASH_SIZE])
 
 
 def left_subtree_size(width: int) -> int:
@@ -168,6 +160,6 @@ def left_subtree_size(width: int) -> int:
 
 def _read_tile(read: ReadTile, tile: TileId, width: int) -> bytes:
     data = read(tile, width)
-    if len(data) != width * HASH_SIZE:
-        raise Malformed(tile.path(width), f"{len(data)} bytes, not {width * HASH_SIZE}")
+    if len(data) != width * hashing.HASH_SIZE:
+        raise Malformed(tile.path(width), f"{len(data)} bytes, not {width * hashing.HASH_SIZE}")
     return data

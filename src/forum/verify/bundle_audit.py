@@ -7,14 +7,18 @@ finding.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from forum.deliberation import IndexedEntry
+from forum import tlog
+from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import Malformed, ProofRejected
-from forum.ledger import BundleReader, ByteSource, Kinds, Position, StoredBody
-from forum.tlog import Checkpoint, Cosignature, check_consistency, check_inclusion, hash_leaf
+from forum.ledger.body import StoredBody
+from forum.ledger.bundle import BundleReader
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import Position
+from forum.ledger.zip_archive import ByteSource
+from forum.verify import report
 from forum.verify.checkpoint_times import CheckpointTimes
 from forum.verify.entry_checker import EntryChecker, describe_unknown_kinds
 from forum.verify.log_keys import read_bundle_log_keys
-from forum.verify.report import Claim, ClaimResult, Findings, Problem, Report, State, empty_report
 from forum.verify.session_checker import SessionChecker
 from forum.verify.trust import Trust, list_sightings
 
@@ -33,7 +37,7 @@ def verify_bundle(
     kinds: Kinds,
     trust: Trust,
     progress: Progress = lambda _done, _all: None,
-) -> Report:
+) -> report.Report:
     """Check one bundle, and return the report; unreadable content is a finding, not an exception.
 
     The bundle is read piece by piece, never into memory as a whole.
@@ -41,10 +45,12 @@ def verify_bundle(
     try:
         return _BundleAudit(BundleReader(source), kinds, trust).run(progress)
     except Malformed as error:
-        findings = Findings()
-        findings.add(Problem.BUNDLE_ALTERED, error.why)
-        unknown = ClaimResult(State.NOT_CHECKED, "the bundle could not be read")
-        return empty_report("", findings.judge_claim(Claim.INTACT, ""), unknown, findings)
+        findings = report.Findings()
+        findings.add(report.Problem.BUNDLE_ALTERED, error.why)
+        unknown = report.ClaimResult(report.State.NOT_CHECKED, "the bundle could not be read")
+        return report.empty_report(
+            "", findings.judge_claim(report.Claim.INTACT, ""), unknown, findings
+        )
 
 
 class _BundleAudit:
@@ -54,7 +60,7 @@ class _BundleAudit:
         self._keys = read_bundle_log_keys(bundle, kinds, trust)
         trust = self._keys.trust
         self._bundle, self._kinds, self._trust = bundle, kinds, trust
-        self._findings = findings = Findings()
+        self._findings = findings = report.Findings()
         self._unknown: Counter[str] = Counter()
         # Without the reader's clock: the report on a bundle must not depend on when it is checked.
         self._times = CheckpointTimes()
@@ -71,12 +77,14 @@ class _BundleAudit:
         """The indexes of the entries of the run."""
         self._checkpoint = self._open(bundle.checkpoint) if trust.log_keys else None
 
-    def run(self, progress: Progress) -> Report:
+    def run(self, progress: Progress) -> report.Report:
         """Check the checkpoints, then each entry with its proof, then sessions and cosignatures."""
         seen = self._trust.verify_cosignatures(self._bundle.checkpoint, self._findings)
         if self._checkpoint is not None:
             if self._checkpoint.origin != self._bundle.origin:
-                self._findings.add(Problem.BUNDLE_ALTERED, "its checkpoint is of another log")
+                self._findings.add(
+                    report.Problem.BUNDLE_ALTERED, "its checkpoint is of another log"
+                )
             self._check_times(seen, self._checkpoint)
             self._check_memories(self._checkpoint)
         indexes = self._bundle.indexes
@@ -86,29 +94,31 @@ class _BundleAudit:
         for run in self._sessions.runs:
             self._sessions.check_session(run, self._own_entries())
         if self._trust.policy is not None and not self._trust.is_satisfied_by(seen):
-            self._findings.add(Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it")
+            self._findings.add(
+                report.Problem.NOT_WITNESSED, "the policy's witnesses have not cosigned it"
+            )
         return self._report(seen)
 
-    def _open(self, note: bytes) -> Checkpoint | None:
+    def _open(self, note: bytes) -> tlog.Checkpoint | None:
         """Return a checkpoint signed by a log key that was valid at its size, or None."""
         checkpoint = self._trust.open_checkpoint(note, self._findings)
         return checkpoint if checkpoint and self._keys.check_signer(note, self._findings) else None
 
     def _check_entry(self, index: int) -> None:
         data, proof = self._bundle.entry(index), self._bundle.proof(index)
-        leaf = hash_leaf(data)
+        leaf = tlog.hash_leaf(data)
         if proof.index != index or proof.note.encode() != self._bundle.checkpoint:
-            self._findings.add(Problem.PROOF_REJECTED, "a proof of something else", index)
+            self._findings.add(report.Problem.PROOF_REJECTED, "a proof of something else", index)
         elif self._checkpoint is not None:
             try:
                 tree = (self._checkpoint.size, self._checkpoint.root)
-                check_inclusion(proof.hashes, leaf, index, *tree)
+                tlog.check_inclusion(proof.hashes, leaf, index, *tree)
             except ProofRejected as error:
-                self._findings.add(Problem.PROOF_REJECTED, str(error), index)
+                self._findings.add(report.Problem.PROOF_REJECTED, str(error), index)
         try:
             entry = self._kinds.read(data)
         except Malformed as error:
-            self._findings.add(Problem.ENTRY_MALFORMED, str(error), index)
+            self._findings.add(report.Problem.ENTRY_MALFORMED, str(error), index)
             return
         if entry.kind not in self._kinds:
             self._unknown[entry.kind] += 1
@@ -124,12 +134,12 @@ class _BundleAudit:
         """Yield the entries of the run, read from the bundle again."""
         for index in self._own:
             data = self._bundle.entry(index)
-            yield IndexedEntry(index, hash_leaf(data), self._kinds.read(data))
+            yield IndexedEntry(index, tlog.hash_leaf(data), self._kinds.read(data))
 
     def _is_before(self, parent: str, _index: int) -> bool:
         return bytes.fromhex(parent) in self._leaves
 
-    def _check_times(self, seen: tuple[Cosignature, ...], newest: Checkpoint) -> None:
+    def _check_times(self, seen: tuple[tlog.Cosignature, ...], newest: tlog.Checkpoint) -> None:
         """Collect the cosignature times of the checkpoints, which bound the times of entries.
 
         An earlier checkpoint counts only if the newest one is consistent with it.
@@ -142,9 +152,11 @@ class _BundleAudit:
                 continue
             try:
                 roots = (checkpoint.size, checkpoint.root, newest.size, newest.root)
-                check_consistency(past.proof, *roots)
+                tlog.check_consistency(past.proof, *roots)
             except ProofRejected as error:
-                self._findings.add(Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}")
+                self._findings.add(
+                    report.Problem.HISTORY_REPLACED, f"an earlier checkpoint: {error}"
+                )
                 continue
             known.append(checkpoint)
             cosigned = self._trust.verify_cosignatures(past.note, self._findings)
@@ -154,7 +166,7 @@ class _BundleAudit:
             time = self._times.time_of(checkpoint.size)
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
 
-    def _check_memories(self, newest: Checkpoint) -> None:
+    def _check_memories(self, newest: tlog.Checkpoint) -> None:
         """Compare the newest checkpoint with remembered checkpoints of the same size.
 
         For other sizes, a bundle has no consistency proof.
@@ -162,31 +174,33 @@ class _BundleAudit:
         for memory in self._trust.remembered_checkpoints(newest.origin, self._findings):
             if memory.size == newest.size and memory.root != newest.root:
                 detail = f"another tree of size {memory.size} was seen before"
-                self._findings.add(Problem.HISTORY_REPLACED, detail)
+                self._findings.add(report.Problem.HISTORY_REPLACED, detail)
 
     def _body(self, index: int, _position: Position, name: str) -> StoredBody | None:
         return self._bundle.body(index, name) if (index, name) in self._bodies else None
 
-    def _report(self, seen: tuple[Cosignature, ...]) -> Report:
+    def _report(self, seen: tuple[tlog.Cosignature, ...]) -> report.Report:
         chronicle, findings, checkpoint = self._chronicle, self._findings, self._checkpoint
         if not chronicle.runs:
             detail = f"there is no entry of run {self._bundle.run}"
-            findings.add(Problem.RUN_UNOPENED, detail)
+            findings.add(report.Problem.RUN_UNOPENED, detail)
         bodies = chronicle.finish()
         self._check_strays()
         count = len(self._bundle.indexes)
         proven = (
             f"{count} entries, each proven in the signed tree{self._sessions.describe_played()}"
         )
-        intact = findings.judge_claim(Claim.INTACT, proven)
-        complete = findings.judge_claim(Claim.COMPLETE, _COMPLETE_REASON)
+        intact = findings.judge_claim(report.Claim.INTACT, proven)
+        complete = findings.judge_claim(report.Claim.COMPLETE, _COMPLETE_REASON)
         if not self._trust.log_keys:
             reason = "no key was given: name the log's key with --key"
-            intact = complete = ClaimResult(State.NOT_CHECKED, reason)
-        if complete.state is State.HOLDS and not chronicle.is_closed_with_list(self._bundle.run):
+            intact = complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
+        if complete.state is report.State.HOLDS and not chronicle.is_closed_with_list(
+            self._bundle.run
+        ):
             reason = "the run was open, or its list of strands redacted, when this was exported"
-            complete = ClaimResult(State.NOT_CHECKED, reason)
-        return Report(
+            complete = report.ClaimResult(report.State.NOT_CHECKED, reason)
+        return report.Report(
             origin=self._bundle.origin,
             size=checkpoint.size if checkpoint else 0,
             root=checkpoint.root.hex() if checkpoint else "",
@@ -212,4 +226,6 @@ class _BundleAudit:
         """Add a finding for each body that no entry of the run commits to."""
         for index, name in self._bundle.bodies:
             if (index, name) not in self._committed:
-                self._findings.add(Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index)
+                self._findings.add(
+                    report.Problem.BUNDLE_ALTERED, f"body {name!r} of no entry", index
+                )

@@ -10,26 +10,22 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation import COUNCIL_KINDS, SYMPOSIUM_KINDS
-from forum.ledger import (
+from forum.deliberation.council_kinds import COUNCIL_KINDS
+from forum.deliberation.symposium.kinds import SYMPOSIUM_KINDS
+from forum.ledger.body import StoredBody
+from forum.ledger.entry import (
     LOG_RUN,
     MAIN_STRAND,
     MAX_ENTRY_SIZE,
     MAX_PARENTS,
     Commitment,
     Entry,
-    EntryRow,
-    Kinds,
-    LogOpenFacts,
-    Position,
-    RedactionFacts,
-    RunCloseFacts,
-    RunOpenFacts,
-    StoredBody,
-    StrandEnd,
     match_plain_entry_tail,
     strand_prefix,
 )
+from forum.ledger.kinds import Kinds, LogOpenFacts, RedactionFacts, RunCloseFacts, RunOpenFacts
+from forum.ledger.log import StrandEnd
+from forum.ledger.ports import EntryRow, Position
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, MAX_TIME_US
 from forum.verify.report import Bodies, Findings, Problem
 from forum.verify.segment_summary import SegmentSummary

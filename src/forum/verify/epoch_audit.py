@@ -13,7 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.ledger import LOG_RUN, MAIN_STRAND, Kinds, LogEpochFacts, LogOpenFacts, Reader
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND
+from forum.ledger.kinds import Kinds, LogEpochFacts, LogOpenFacts
+from forum.ledger.ports import Reader
 from forum.tlog import Checkpoint, parse_checkpoint
 from forum.verify.ledger_audit import verify_ledger
 from forum.verify.report import Claim, ClaimResult, EpochSummary, Findings, Problem, Report, State

@@ -10,28 +10,23 @@ from collections.abc import Iterator
 import msgspec
 
 from forum.errors import Malformed
-from forum.ledger import Kinds, Reader, peek_run
+from forum.ledger.entry import peek_run
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import Reader
 from forum.tlog import Checkpoint, Tree
+from forum.verify import ledger_audit, segment_summary
 from forum.verify.checkpoint_times import MAX_TIME_US
 from forum.verify.entry_checker import EntryChecker
 from forum.verify.incremental_audit import StoredRunProgress
-from forum.verify.ledger_audit import RANGE_ENTRIES, SEGMENT_ENTRIES, LedgerAudit, check_segment
 from forum.verify.report import Bodies, Finding, Problem
 from forum.verify.segment_checker import apply_segment, can_apply_segment, digest_edge
-from forum.verify.segment_summary import (
-    EntryRange,
-    Segment,
-    SegmentSummary,
-    VerifiedCheckpoint,
-    plan_segments,
-)
 from forum.verify.trust import Trust
 
 
 class GrowthReport(msgspec.Struct, frozen=True):
     """The result of auditing the entries that were added to a log."""
 
-    audited: VerifiedCheckpoint
+    audited: segment_summary.VerifiedCheckpoint
     """The checkpoint up to which there is no finding: the new one, or else the previous one."""
     entries: int
     bodies: Bodies
@@ -71,26 +66,28 @@ def audit_growth(
     target: Checkpoint,
     now: int,
     *,
-    last: VerifiedCheckpoint | None,
+    last: segment_summary.VerifiedCheckpoint | None,
     state: StoredRunProgress,
 ) -> GrowthReport:
     """Check all entries up to a checkpoint that were not audited before, and update the state.
 
     The caller may store the state only if the report has no findings.
     """
-    begin = last or VerifiedCheckpoint(target.origin, 0, Tree().root().hex(), now)
+    begin = last or segment_summary.VerifiedCheckpoint(target.origin, 0, Tree().root().hex(), now)
     return _GrowthAudit(reader, kinds, Trust(), now).check(target, begin, state)
 
 
-class _GrowthAudit(LedgerAudit):
+class _GrowthAudit(ledger_audit.LedgerAudit):
     """The state of one audit of new entries."""
 
     def check(
-        self, target: Checkpoint, last: VerifiedCheckpoint, state: StoredRunProgress
+        self, target: Checkpoint, last: segment_summary.VerifiedCheckpoint, state: StoredRunProgress
     ) -> GrowthReport:
         """Check the new entries segment by segment, then the sessions; return the report."""
         if self._resume_tree(last, target):
-            for segment in plan_segments(_plan_ranges(last.size, target), SEGMENT_ENTRIES):
+            for segment in segment_summary.plan_segments(
+                _plan_ranges(last.size, target), ledger_audit.SEGMENT_ENTRIES
+            ):
                 if not self._merge_into_state(segment, state):
                     self._find_in_segment(segment, state)
                     break
@@ -100,7 +97,9 @@ class _GrowthAudit(LedgerAudit):
                 self._sessions.check_session(run, self._signed_entries(run))
         bodies = self._chronicle.finish()
         findings = self._findings
-        audited = VerifiedCheckpoint(target.origin, target.size, target.root.hex(), self._now)
+        audited = segment_summary.VerifiedCheckpoint(
+            target.origin, target.size, target.root.hex(), self._now
+        )
         return GrowthReport(
             audited=last if findings.count else audited,
             entries=self._chronicle.entries,
@@ -109,7 +108,7 @@ class _GrowthAudit(LedgerAudit):
             found=findings.count,
         )
 
-    def _resume_tree(self, last: VerifiedCheckpoint, target: Checkpoint) -> bool:
+    def _resume_tree(self, last: segment_summary.VerifiedCheckpoint, target: Checkpoint) -> bool:
         """Load the tree at the last checkpoint, and return whether it still has the same root.
 
         Adds a finding if it does not.
@@ -129,22 +128,26 @@ class _GrowthAudit(LedgerAudit):
         self._findings.add(Problem.ROOT_MISMATCH, detail)
         return False
 
-    def _merge_into_state(self, segment: Segment, state: StoredRunProgress) -> bool:
-        summary = check_segment(self._reader, self._kinds, self._chronicle.times, segment)
+    def _merge_into_state(self, segment: segment_summary.Segment, state: StoredRunProgress) -> bool:
+        summary = ledger_audit.check_segment(
+            self._reader, self._kinds, self._chronicle.times, segment
+        )
         wrong = summary.found or summary.edge_before != digest_edge(self._tree.edge)
         if wrong or not can_apply_segment(state, summary):
             return False
         self._merge_growth(summary, state)
         return True
 
-    def _merge_growth(self, summary: SegmentSummary, state: StoredRunProgress) -> None:
+    def _merge_growth(
+        self, summary: segment_summary.SegmentSummary, state: StoredRunProgress
+    ) -> None:
         sessions = {s.run: None for s in summary.touched if state.is_session(s.run)}
         apply_segment(state, summary)
         self._chronicle.merge_summary(summary)
         self._tree = Tree.resume(summary.stop, summary.edge)
         self._sessions.runs.update({**sessions, **dict.fromkeys(summary.sessions)})
 
-    def _find_in_segment(self, segment: Segment, state: StoredRunProgress) -> None:
+    def _find_in_segment(self, segment: segment_summary.Segment, state: StoredRunProgress) -> None:
         """Check a segment again from the stored state of its runs, to produce the findings."""
         runs: set[str] = set()
         for data in self._reader.entries(segment.start, segment.stop):
@@ -171,8 +174,8 @@ def _seed_checker(chronicle: EntryChecker, state: StoredRunProgress, runs: set[s
             chronicle.close_run(run)
 
 
-def _plan_ranges(start: int, target: Checkpoint) -> Iterator[EntryRange]:
-    for low in range(start, target.size, RANGE_ENTRIES):
-        high = min(low + RANGE_ENTRIES, target.size)
+def _plan_ranges(start: int, target: Checkpoint) -> Iterator[segment_summary.EntryRange]:
+    for low in range(start, target.size, ledger_audit.RANGE_ENTRIES):
+        high = min(low + ledger_audit.RANGE_ENTRIES, target.size)
         root = bytes(target.root) if high == target.size else b""
-        yield EntryRange(low, high, 0, MAX_TIME_US, root)
+        yield segment_summary.EntryRange(low, high, 0, MAX_TIME_US, root)

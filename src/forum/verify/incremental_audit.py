@@ -11,11 +11,12 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from forum.errors import Malformed
-from forum.ledger import EntryRow, Kinds, Reader, WriteKeys
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import EntryRow, Reader
+from forum.ledger.write_tags import WriteKeys
 from forum.tlog import Tree
-from forum.verify.ledger_audit import SEGMENT_ENTRIES, LedgerAudit, Progress, check_segment
+from forum.verify import ledger_audit, segment_checker
 from forum.verify.report import ClaimResult, Report, State
-from forum.verify.segment_checker import RunProgress, apply_segment, can_apply_segment, digest_edge
 from forum.verify.segment_summary import SegmentSummary, VerifiedCheckpoint, plan_segments
 from forum.verify.trust import Trust
 
@@ -23,7 +24,7 @@ MAX_PENDING_ENTRIES = 1_000_000
 """The maximum number of unsigned entries to read, whatever size the head of the log claims."""
 
 
-class StoredRunProgress(RunProgress, Protocol):
+class StoredRunProgress(segment_checker.RunProgress, Protocol):
     """The state of the runs, stored between verifications."""
 
     def is_session(self, run: str) -> bool:
@@ -47,7 +48,7 @@ def verify_since(  # noqa: PLR0913  independent parameters
     *,
     last: VerifiedCheckpoint,
     state: StoredRunProgress,
-    progress: Progress = lambda _done, _all: None,
+    progress: ledger_audit.Progress = lambda _done, _all: None,
     write_keys: WriteKeys | None = None,
 ) -> tuple[Report, VerifiedCheckpoint] | None:
     """Check the entries since the last verification without findings, and update the state.
@@ -73,11 +74,11 @@ class PastCheckpointTimes(dict[tuple[int, str], int]):
         return super().get(key, default)
 
 
-class _IncrementalAudit(LedgerAudit):
+class _IncrementalAudit(ledger_audit.LedgerAudit):
     """The state of one verification of new entries."""
 
     def check(
-        self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: Progress
+        self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: ledger_audit.Progress
     ) -> tuple[Report, VerifiedCheckpoint] | None:
         """Check new entries by segments, then sessions, pending entries and past checkpoints.
 
@@ -122,13 +123,17 @@ class _IncrementalAudit(LedgerAudit):
         return self._tree.root().hex() == last.root
 
     def _check_segments(
-        self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: Progress
+        self, last: VerifiedCheckpoint, state: StoredRunProgress, progress: ledger_audit.Progress
     ) -> bool:
         end = self._signed[-1].size
-        for segment in plan_segments(self._plan_ranges(last.size), SEGMENT_ENTRIES):
-            summary = check_segment(self._reader, self._kinds, self._chronicle.times, segment)
-            wrong = summary.found or summary.edge_before != digest_edge(self._tree.edge)
-            if wrong or not can_apply_segment(state, summary):
+        for segment in plan_segments(self._plan_ranges(last.size), ledger_audit.SEGMENT_ENTRIES):
+            summary = ledger_audit.check_segment(
+                self._reader, self._kinds, self._chronicle.times, segment
+            )
+            wrong = summary.found or summary.edge_before != segment_checker.digest_edge(
+                self._tree.edge
+            )
+            if wrong or not segment_checker.can_apply_segment(state, summary):
                 return False
             self._merge_into_state(summary, state)
             progress(segment.stop - last.size, end - last.size)
@@ -137,7 +142,7 @@ class _IncrementalAudit(LedgerAudit):
     def _merge_into_state(self, summary: SegmentSummary, state: StoredRunProgress) -> None:
         # Read this before the state changes: a state may drop a run that the segment closes.
         sessions = {s.run: None for s in summary.touched if state.is_session(s.run)}
-        apply_segment(state, summary)
+        segment_checker.apply_segment(state, summary)
         self._chronicle.merge_summary(summary)
         self._tree = Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)

@@ -13,44 +13,18 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Protocol
 
-from forum.deliberation import IndexedEntry
+from forum import tlog
+from forum.deliberation.record_comparison import IndexedEntry
 from forum.errors import ForumError, Malformed, ProofRejected
-from forum.ledger import EntryRow, Kinds, Position, Reader, StoredBody, WriteKeys, leaf_of
-from forum.tlog import (
-    TILE_WIDTH,
-    Checkpoint,
-    Cosignature,
-    Hash,
-    TileId,
-    Tree,
-    TreeView,
-    check_consistency,
-    hash_leaf,
-    hash_leaves,
-    prove_consistency,
-)
+from forum.ledger.body import StoredBody
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import EntryRow, Position, Reader
+from forum.ledger.write_tags import WriteKeys
+from forum.verify import entry_checker, segment_checker, segment_summary
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US, CheckpointTimes
-from forum.verify.entry_checker import (
-    EntryChecker,
-    RunSnapshot,
-    count_recent,
-    describe_unknown_kinds,
-)
 from forum.verify.log_keys import read_ledger_log_keys
 from forum.verify.report import Claim, ClaimResult, Findings, Problem, Report, State, empty_report
-from forum.verify.segment_checker import (
-    SegmentEntryChecker,
-    apply_segment,
-    can_apply_segment,
-    digest_edge,
-)
-from forum.verify.segment_summary import (
-    EntryRange,
-    Segment,
-    SegmentSummary,
-    VerifiedCheckpoint,
-    plan_segments,
-)
 from forum.verify.session_checker import SessionChecker, SessionSummary
 from forum.verify.table_audit import TableAudit
 from forum.verify.trust import Trust, list_sightings
@@ -58,9 +32,9 @@ from forum.verify.trust import Trust, list_sightings
 GRACE_PERIOD_US = 10 * 1_000_000
 """The time, in microseconds, that an entry may lack an index or a cosignature."""
 
-_CHUNK_ENTRIES = 16 * TILE_WIDTH
+_CHUNK_ENTRIES = 16 * tlog.TILE_WIDTH
 _NOTHING = b""
-_NO_LEAF = hash_leaf(_NOTHING)
+_NO_LEAF = tlog.hash_leaf(_NOTHING)
 """The leaf hash that stands for a missing entry; no real entry is empty."""
 
 Progress = Callable[[int, int], None]
@@ -73,8 +47,8 @@ class SegmentRunner(Protocol):
     """
 
     def run_segments(
-        self, segments: Sequence[Segment], times: "CosignedTimes"
-    ) -> Iterator[SegmentSummary | None]:
+        self, segments: Sequence[segment_summary.Segment], times: "CosignedTimes"
+    ) -> Iterator[segment_summary.SegmentSummary | None]:
         """Yield the summary of each segment (see `check_segment`), in the given order."""
         ...
 
@@ -83,7 +57,9 @@ class SegmentRunner(Protocol):
         ...
 
 
-SaveRunProgress = Callable[[Iterable[RunSnapshot], VerifiedCheckpoint], None]
+SaveRunProgress = Callable[
+    [Iterable[entry_checker.RunSnapshot], segment_summary.VerifiedCheckpoint], None
+]
 """A function that stores the progress of all runs of a log, replacing what was stored before."""
 
 CosignedTimes = dict[tuple[int, str], int]
@@ -125,10 +101,10 @@ def verify_ledger(  # noqa: PLR0913  the last three have a default
 
 
 def check_segment(
-    reader: Reader, kinds: Kinds, times: CosignedTimes, segment: Segment
-) -> SegmentSummary:
+    reader: Reader, kinds: Kinds, times: CosignedTimes, segment: segment_summary.Segment
+) -> segment_summary.SegmentSummary:
     """Check a segment without the state before it, and return a summary with its assumptions."""
-    audit = LedgerAudit(reader, kinds, Trust(), 0, SegmentEntryChecker)
+    audit = LedgerAudit(reader, kinds, Trust(), 0, segment_checker.SegmentEntryChecker)
     return audit.check_segment(segment, times)
 
 
@@ -146,7 +122,7 @@ class LedgerAudit:
         kinds: Kinds,
         trust: Trust,
         now: int,
-        chronicle: type[EntryChecker] = EntryChecker,
+        chronicle: type[entry_checker.EntryChecker] = entry_checker.EntryChecker,
         *,
         write_keys: WriteKeys | None = None,
         heads: Mapping[str, tuple[int, str]] | None = None,
@@ -155,12 +131,12 @@ class LedgerAudit:
         self._reader, self._kinds, self._now = reader, kinds, now
         self._trust, self.left = self._keys.trust, False
         self._findings = Findings()
-        self._tree = Tree()
+        self._tree = tlog.Tree()
         self._unknown: Counter[str] = Counter()
-        self._seen: dict[int, tuple[Cosignature, ...]] = {}
-        self._signed: list[Checkpoint] = []
+        self._seen: dict[int, tuple[tlog.Cosignature, ...]] = {}
+        self._signed: list[tlog.Checkpoint] = []
         self._times = CheckpointTimes(now)
-        self._opened: list[Checkpoint] = []
+        self._opened: list[tlog.Checkpoint] = []
         self._notices: list[str] = []
         self._checkpoint_rows = 0
         self._tables = TableAudit(reader, self._findings, now, write_keys, heads or {})
@@ -192,7 +168,7 @@ class LedgerAudit:
 
     def _check_entries(self, progress: Progress, runner: SegmentRunner | None) -> None:
         """Check all entries in this process, or merge the summaries of other processes."""
-        segments = list(plan_segments(self._plan_ranges(), SEGMENT_ENTRIES))
+        segments = list(segment_summary.plan_segments(self._plan_ranges(), SEGMENT_ENTRIES))
         size = segments[-1].stop if segments else 0
         if runner is None:
             for segment in segments:
@@ -216,10 +192,10 @@ class LedgerAudit:
         """Pass the progress of all runs to `keep`."""
         keep(self._chronicle.known_runs(self._sessions.runs), self._last_verified())
 
-    def _last_verified(self) -> VerifiedCheckpoint:
+    def _last_verified(self) -> segment_summary.VerifiedCheckpoint:
         newest = self._signed[-1]
         times = [self._cosigned_time(checkpoint.size) for checkpoint in self._signed]
-        return VerifiedCheckpoint(
+        return segment_summary.VerifiedCheckpoint(
             origin=newest.origin,
             size=newest.size,
             root=newest.root.hex(),
@@ -228,7 +204,7 @@ class LedgerAudit:
             witnessed=max(self._seen, default=0),
         )
 
-    def _plan_ranges(self, start: int = 0) -> Iterator[EntryRange]:
+    def _plan_ranges(self, start: int = 0) -> Iterator[segment_summary.EntryRange]:
         """Yield ranges of entries to read at once; one ends at each checkpoint, for its root."""
         for checkpoint in self._signed:
             stop = checkpoint.size
@@ -239,10 +215,12 @@ class LedgerAudit:
             for low in range(start, stop, _CHUNK_ENTRIES) or (stop,):
                 high = min(low + _CHUNK_ENTRIES, stop)
                 root = bytes(checkpoint.root) if high == stop else b""
-                yield EntryRange(low, high, *bounds, root)
+                yield segment_summary.EntryRange(low, high, *bounds, root)
             start = stop
 
-    def _check_own_segment(self, segment: Segment, progress: Progress, size: int) -> None:
+    def _check_own_segment(
+        self, segment: segment_summary.Segment, progress: Progress, size: int
+    ) -> None:
         for step in segment.steps:
             self._chronicle.set_time_bounds(step.floor, step.ceiling)
             if step.start < step.stop:
@@ -251,22 +229,26 @@ class LedgerAudit:
             if step.root:
                 self._compare_root(step.stop, step.root)
 
-    def check_segment(self, segment: Segment, times: CosignedTimes) -> SegmentSummary:
+    def check_segment(
+        self, segment: segment_summary.Segment, times: CosignedTimes
+    ) -> segment_summary.SegmentSummary:
         """Check a segment from an assumed state, and return its summary."""
         chronicle = self._chronicle
-        assert isinstance(chronicle, SegmentEntryChecker)  # noqa: S101  chosen by the caller
+        assert isinstance(chronicle, segment_checker.SegmentEntryChecker)  # noqa: S101  chosen by the caller
         chronicle.times = times
         try:
-            self._tree = Tree.load(segment.start, self._reader.read_tile)
-            before = digest_edge(self._tree.edge)
+            self._tree = tlog.Tree.load(segment.start, self._reader.read_tile)
+            before = segment_checker.digest_edge(self._tree.edge)
             self._check_own_segment(segment, lambda _done, _all: None, 0)
         except ForumError:
             # The caller checks this segment again with the state before it, and reports the error.
-            return SegmentSummary(segment.start, segment.stop, 1, b"")
+            return segment_summary.SegmentSummary(segment.start, segment.stop, 1, b"")
         if self._findings.count:
-            return SegmentSummary(segment.start, segment.stop, self._findings.count, before)
+            return segment_summary.SegmentSummary(
+                segment.start, segment.stop, self._findings.count, before
+            )
         opened, touched, closed = chronicle.summary()
-        return SegmentSummary(
+        return segment_summary.SegmentSummary(
             start=segment.start,
             stop=segment.stop,
             found=0,
@@ -287,15 +269,15 @@ class LedgerAudit:
             tallies=self._tables.tallies.as_dict(),
         )
 
-    def _merge_segment(self, summary: SegmentSummary) -> bool:
+    def _merge_segment(self, summary: segment_summary.SegmentSummary) -> bool:
         """Merge the summary of a segment if its assumptions hold; return whether they do."""
-        if summary.found or summary.edge_before != digest_edge(self._tree.edge):
+        if summary.found or summary.edge_before != segment_checker.digest_edge(self._tree.edge):
             return False
-        if not can_apply_segment(self._chronicle, summary):
+        if not segment_checker.can_apply_segment(self._chronicle, summary):
             return False
-        apply_segment(self._chronicle, summary)
+        segment_checker.apply_segment(self._chronicle, summary)
         self._chronicle.merge_summary(summary)
-        self._tree = Tree.resume(summary.stop, summary.edge)
+        self._tree = tlog.Tree.resume(summary.stop, summary.edge)
         self._unknown.update(summary.unknown)
         self._sessions.runs.update(dict.fromkeys(summary.sessions))
         self._tables.merge(summary.strands, summary.tallies)
@@ -303,10 +285,10 @@ class LedgerAudit:
 
     def _restore_recent(self, start: int) -> None:
         """Rebuild the set of recent entries as if this process had checked all before an index."""
-        young, old = count_recent(self._chronicle.entries)
+        young, old = entry_checker.count_recent(self._chronicle.entries)
         first = max(0, start - young - old)
         entries = (row.data if row else _NOTHING for row in self._reader.rows(first, start))
-        leaves = [hexlify(leaf) for leaf in hash_leaves(entries)]
+        leaves = [hexlify(leaf) for leaf in tlog.hash_leaves(entries)]
         border = max(0, len(leaves) - young)
         self._chronicle.restore_recent(leaves[:border], leaves[border:])
 
@@ -332,13 +314,13 @@ class LedgerAudit:
 
     def check_session(self, run: str, size: int) -> SessionSummary:
         """Check the session of a run, and return its summary."""
-        self._tree = Tree.load(size, self._reader.read_tile)
+        self._tree = tlog.Tree.load(size, self._reader.read_tile)
         self._sessions.check_session(run, self._signed_entries(run))
         return self._sessions.summary()
 
     def _check_chunk(self, start: int, stop: int) -> None:
         rows = list(self._reader.rows(start, stop))
-        leaves = hash_leaves([row.data if row else _NOTHING for row in rows])
+        leaves = tlog.hash_leaves([row.data if row else _NOTHING for row in rows])
         # Compare the leaves first, so that the altered entry is the first finding, before the
         # findings that follow from it.
         self._compare_tiles(leaves)
@@ -387,13 +369,13 @@ class LedgerAudit:
             if stored != hashes:
                 self._report_tile(tile, hashes, stored)
 
-    def _report_tile(self, tile: TileId, hashes: bytes, stored: bytes) -> None:
+    def _report_tile(self, tile: tlog.TileId, hashes: bytes, stored: bytes) -> None:
         if tile.level:
             detail = f"stored tile {tile.path(len(hashes) // 32)} is not that of the entries"
             self._findings.add(Problem.LEAF_MISMATCH, detail)
             return
         for place in range(len(hashes) // 32):
-            index = tile.index * TILE_WIDTH + place
+            index = tile.index * tlog.TILE_WIDTH + place
             own = hashes[32 * place : 32 * place + 32]
             if own != stored[32 * place : 32 * place + 32] and own != _NO_LEAF:
                 detail = "its bytes are not those whose hash is in the tree"
@@ -420,14 +402,14 @@ class LedgerAudit:
             time = self._times.time_of(checkpoint.size)
             self._chronicle.times[checkpoint.size, checkpoint.root.hex()] = time
 
-    def _open_row(self, size: int, data: bytes) -> Checkpoint | None:
+    def _open_row(self, size: int, data: bytes) -> tlog.Checkpoint | None:
         checkpoint = self._open_checkpoint(data)
         if checkpoint is not None and checkpoint.size != size:
             detail = f"a checkpoint of size {checkpoint.size} is stored as one of size {size}"
             self._findings.add(Problem.COLUMN_MISMATCH, detail)
         return checkpoint
 
-    def _open_checkpoint(self, data: bytes) -> Checkpoint | None:
+    def _open_checkpoint(self, data: bytes) -> tlog.Checkpoint | None:
         """Return a checkpoint of this log, and record its cosignatures and their time.
 
         Returns None for an empty tree, and, with a finding, for an invalid or foreign checkpoint.
@@ -470,13 +452,13 @@ class LedgerAudit:
                 "yet published here; the next write repairs it"
             )
 
-    def _has_tree(self, checkpoint: Checkpoint) -> bool:
+    def _has_tree(self, checkpoint: tlog.Checkpoint) -> bool:
         """Return whether the stored tree, at the size of a checkpoint, has the root it signs."""
         try:
             head = self._reader.head()
             if checkpoint.size > min(head.size, self._reader.count_entries()):
                 return False
-            return TreeView(head.size, self._reader.read_tile).root(checkpoint.size) == (
+            return tlog.TreeView(head.size, self._reader.read_tile).root(checkpoint.size) == (
                 checkpoint.root
             )
         except Malformed:
@@ -512,8 +494,8 @@ class LedgerAudit:
 
     def _compare_head(self, sequenced: list[EntryRow]) -> None:
         """Check that the stored head of the log matches the tree of all indexed entries."""
-        tree = Tree.resume(self._tree.size, self._tree.edge)
-        tree.extend(hash_leaves(row.data for row in sequenced))
+        tree = tlog.Tree.resume(self._tree.size, self._tree.edge)
+        tree.extend(tlog.hash_leaves(row.data for row in sequenced))
         with suppress(Malformed):  # reported when its size was read
             head = self._reader.head()
             if (head.size, head.root) != (tree.size, tree.root()):
@@ -589,7 +571,7 @@ class LedgerAudit:
         if not self._signed:
             return
         newest = self._signed[-1]
-        view = TreeView(newest.size, self._reader.read_tile)
+        view = tlog.TreeView(newest.size, self._reader.read_tile)
         for memory in self._trust.remembered_checkpoints(self._reader.origin, self._findings):
             if memory.size > newest.size:
                 detail = (
@@ -599,25 +581,27 @@ class LedgerAudit:
             elif memory.size:
                 self._check_memory(memory, newest, view)
 
-    def _check_memory(self, memory: Checkpoint, newest: Checkpoint, view: TreeView) -> None:
+    def _check_memory(
+        self, memory: tlog.Checkpoint, newest: tlog.Checkpoint, view: tlog.TreeView
+    ) -> None:
         try:
-            proof = prove_consistency(view, memory.size)
-            check_consistency(proof, memory.size, memory.root, newest.size, newest.root)
+            proof = tlog.prove_consistency(view, memory.size)
+            tlog.check_consistency(proof, memory.size, memory.root, newest.size, newest.root)
         except (ProofRejected, Malformed):
             detail = f"the checkpoint of size {memory.size} that was seen before is not continued"
             self._findings.add(Problem.HISTORY_REPLACED, detail)
 
     def _is_before(self, parent: str, index: int) -> bool:
         """Return whether a parent, not among the recent entries, has a smaller index."""
-        leaf = Hash(bytes.fromhex(parent))
+        leaf = tlog.Hash(bytes.fromhex(parent))
         return any(self._is_at(leaf, i) for i in self._reader.find_by_prefix(leaf[:8]) if i < index)
 
-    def _is_at(self, leaf: Hash, index: int) -> bool:
+    def _is_at(self, leaf: tlog.Hash, index: int) -> bool:
         """Return whether the tree, as far as it was checked, has this leaf at this index."""
         if not 0 <= index < self._tree.size:
             return False
         try:
-            return TreeView(self._tree.size, self._reader.read_tile).leaf(index) == leaf
+            return tlog.TreeView(self._tree.size, self._reader.read_tile).leaf(index) == leaf
         except Malformed:
             return False  # a missing tile was reported when the tiles were compared
 
@@ -629,7 +613,7 @@ class LedgerAudit:
         """
         return self._now - GRACE_PERIOD_US <= ts <= self._now + MAX_CLOCK_SKEW_US
 
-    def _check_witnessed(self, size: int) -> tuple[Cosignature, ...]:
+    def _check_witnessed(self, size: int) -> tuple[tlog.Cosignature, ...]:
         """Return the cosignatures of the newest witnessed checkpoint.
 
         Adds a finding if entries behind it have waited too long for a cosignature.
@@ -689,7 +673,7 @@ class LedgerAudit:
             findings=tuple(findings.listed),
             found=findings.count,
             not_checked=(
-                *describe_unknown_kinds(self._unknown.items()),
+                *entry_checker.describe_unknown_kinds(self._unknown.items()),
                 *chronicle.not_checked,
                 *not_checked,
                 *self._sessions.not_checked,

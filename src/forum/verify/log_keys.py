@@ -11,40 +11,24 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from forum import tlog
 from forum.errors import Malformed, ProofRejected, SignatureRejected
-from forum.ledger import (
-    BundleReader,
-    KeyRotation,
-    Kinds,
-    Reader,
-    find_key_rotations,
-    read_key_rotation,
-)
-from forum.tlog import (
-    ED25519,
-    Checkpoint,
-    Hash,
-    Note,
-    TreeView,
-    VerifierKey,
-    check_consistency,
-    check_inclusion,
-    hash_leaf,
-    parse_checkpoint,
-    prove_inclusion,
-)
+from forum.ledger.bundle import BundleReader
+from forum.ledger.key_rotation import KeyRotation, find_key_rotations, read_key_rotation
+from forum.ledger.kinds import Kinds
+from forum.ledger.ports import Reader
 from forum.verify.report import Findings, Problem
 from forum.verify.trust import Trust
 
-HasRotation = Callable[[KeyRotation, Checkpoint], bool]
+HasRotation = Callable[[KeyRotation, tlog.Checkpoint], bool]
 """A function that returns whether the tree of a checkpoint contains a key rotation."""
 
 
 class _SignedCheckpoint(msgspec.Struct, frozen=True):
     """A checkpoint, and the log keys whose signatures on it are valid."""
 
-    checkpoint: Checkpoint
-    signers: frozenset[VerifierKey]
+    checkpoint: tlog.Checkpoint
+    signers: frozenset[tlog.VerifierKey]
 
 
 class LogKeys:
@@ -59,11 +43,11 @@ class LogKeys:
         proves: HasRotation = lambda _hand_over, _checkpoint: False,
     ) -> None:
         self._accepted = {
-            key for key in trust.log_keys if (key.name, key.algorithm) == (origin, ED25519)
+            key for key in trust.log_keys if (key.name, key.algorithm) == (origin, tlog.ED25519)
         }
-        self._since: dict[VerifierKey, int] = {}
+        self._since: dict[tlog.VerifierKey, int] = {}
         """The smallest tree that a key may sign; a key without an item has no lower bound."""
-        self._until: dict[VerifierKey, int] = {}
+        self._until: dict[tlog.VerifierKey, int] = {}
         """The largest tree that a key may sign; a key without an item has no upper bound."""
         pinned, ordered = frozenset(self._accepted), sorted(hand_overs, key=lambda h: h.index)
         if pinned and ordered:
@@ -87,7 +71,7 @@ class LogKeys:
     def _accept_rotation(
         self,
         hand_over: KeyRotation,
-        signer: VerifierKey,
+        signer: tlog.VerifierKey,
         trees: list[_SignedCheckpoint],
         proves: HasRotation,
     ) -> None:
@@ -113,7 +97,7 @@ class LogKeys:
             until = self._until.get(hand_over.old, min(first))
             self._until[hand_over.old] = min(until, *first)
 
-    def _may_sign(self, key: VerifierKey, size: int) -> bool:
+    def _may_sign(self, key: tlog.VerifierKey, size: int) -> bool:
         return self._since.get(key, 0) <= size <= self._until.get(key, size)
 
     def check_signer(self, data: bytes, findings: Findings) -> bool:
@@ -123,8 +107,8 @@ class LogKeys:
         """
         if not self._since:
             return True
-        note = Note.parse(data)
-        size = Checkpoint.parse(note.text).size
+        note = tlog.Note.parse(data)
+        size = tlog.Checkpoint.parse(note.text).size
         signers = [k for k in self._accepted for s in note.signatures if s.claims_key(k)]
         if any(self._may_sign(key, size) for key in signers):
             return True
@@ -146,11 +130,13 @@ def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
     if not found:
         return LogKeys(trust, reader.origin)
 
-    def proves(hand_over: KeyRotation, checkpoint: Checkpoint) -> bool:
+    def proves(hand_over: KeyRotation, checkpoint: tlog.Checkpoint) -> bool:
         size, root = checkpoint.size, checkpoint.root
         try:
-            proof = prove_inclusion(TreeView(size, reader.read_tile), hand_over.index, size)
-            check_inclusion(proof, Hash(hand_over.leaf), hand_over.index, size, root)
+            proof = tlog.prove_inclusion(
+                tlog.TreeView(size, reader.read_tile), hand_over.index, size
+            )
+            tlog.check_inclusion(proof, tlog.Hash(hand_over.leaf), hand_over.index, size, root)
         except (ProofRejected, Malformed):
             return False
         return True
@@ -161,7 +147,7 @@ def read_ledger_log_keys(reader: Reader, kinds: Kinds, trust: Trust) -> LogKeys:
 def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> LogKeys:
     """Return the keys of the log of a bundle, from the key rotations in the bundle."""
     try:
-        newest = parse_checkpoint(bundle.checkpoint)
+        newest = tlog.parse_checkpoint(bundle.checkpoint)
     except Malformed:
         return LogKeys(trust, bundle.origin)
     found = [
@@ -178,36 +164,36 @@ def read_bundle_log_keys(bundle: BundleReader, kinds: Kinds, trust: Trust) -> Lo
 
 
 def _read_proven_rotation(
-    bundle: BundleReader, kinds: Kinds, index: int, data: bytes, newest: Checkpoint
+    bundle: BundleReader, kinds: Kinds, index: int, data: bytes, newest: tlog.Checkpoint
 ) -> KeyRotation | None:
     """Return the key rotation in an entry of a bundle if the entry is proven in its tree."""
     proof = bundle.proof(index)
     try:
         entry = kinds.read(data)
-        check_inclusion(proof.hashes, hash_leaf(data), index, newest.size, newest.root)
+        tlog.check_inclusion(proof.hashes, tlog.hash_leaf(data), index, newest.size, newest.root)
     except (ProofRejected, Malformed):
         return None  # reported when the entry is checked
     return read_key_rotation(index, data, entry, bundle.origin) if proof.index == index else None
 
 
-def _is_continued_by(note: bytes, proof: Sequence[Hash], newest: Checkpoint) -> bool:
+def _is_continued_by(note: bytes, proof: Sequence[tlog.Hash], newest: tlog.Checkpoint) -> bool:
     try:
-        old = parse_checkpoint(note)
-        check_consistency(proof, old.size, old.root, newest.size, newest.root)
+        old = tlog.parse_checkpoint(note)
+        tlog.check_consistency(proof, old.size, old.root, newest.size, newest.root)
     except (ProofRejected, Malformed):
         return False
     return True
 
 
 def _read_signed_checkpoints(
-    notes: Iterable[bytes], keys: Iterable[VerifierKey]
+    notes: Iterable[bytes], keys: Iterable[tlog.VerifierKey]
 ) -> list[_SignedCheckpoint]:
     """Return the checkpoints with a valid signature of at least one of these keys."""
     known, trees = list(keys), []
     for data in notes:
         try:
-            note = Note.parse(data)
-            checkpoint = Checkpoint.parse(note.text)
+            note = tlog.Note.parse(data)
+            checkpoint = tlog.Checkpoint.parse(note.text)
         except Malformed:
             continue  # reported when the checkpoint is opened
         signers = frozenset(key for key in known if _has_signed(key, note))
@@ -216,7 +202,7 @@ def _read_signed_checkpoints(
     return trees
 
 
-def _has_signed(key: VerifierKey, note: Note) -> bool:
+def _has_signed(key: tlog.VerifierKey, note: tlog.Note) -> bool:
     for signature in note.signatures:
         if signature.claims_key(key):
             try:

@@ -8,18 +8,10 @@ from typing import Any
 
 import msgspec
 
-from forum.ledger import MAIN_STRAND, Amount, Entry, RunCloseFacts
-from forum.work import (
-    AcceptedFacts,
-    CallFacts,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-    GateOpenFacts,
-    InterruptionFacts,
-    ReplyFacts,
-    ReplyOrigin,
-    ResumptionFacts,
-)
+from forum.ledger.entry import MAIN_STRAND, Entry
+from forum.ledger.kinds import RunCloseFacts
+from forum.ledger.ports import Amount
+from forum.work import kinds
 
 _RUN_AGENT = "run"
 """The agent and model name of a call that another run answers; its calls count in that run."""
@@ -51,16 +43,16 @@ class RunTally(msgspec.Struct):
     def add_entry(self, entry: Entry[Any]) -> None:
         """Add an entry of the run."""
         match entry.facts:
-            case AcceptedFacts() as facts if entry.strand == MAIN_STRAND:
+            case kinds.AcceptedFacts() as facts if entry.strand == MAIN_STRAND:
                 self.cap = facts.cap.usd, facts.cap.tokens, facts.cap.calls
                 self.deadline = entry.ts + 1000 * facts.milliseconds
-            case CallFacts() as facts:
+            case kinds.CallFacts() as facts:
                 self._reserve(entry.strand, facts)
-            case ReplyFacts() as facts:
+            case kinds.ReplyFacts() as facts:
                 self._settle(entry.strand, facts)
-            case GateOpenFacts() as facts:
+            case kinds.GateOpenFacts() as facts:
                 self.gates[entry.strand] = entry.ts + 1000 * facts.milliseconds
-            case GateDecisionFacts() | GateDecisionByFacts():
+            case kinds.GateDecisionFacts() | kinds.GateDecisionByFacts():
                 if self.gates.pop(entry.strand, None) is None:
                     self.decided.append(entry.strand)
             case RunCloseFacts() if entry.strand == MAIN_STRAND:
@@ -69,23 +61,25 @@ class RunTally(msgspec.Struct):
                 self._set_interrupted(entry.strand, facts)
 
     def _set_interrupted(self, strand: str, facts: object) -> None:
-        if strand == MAIN_STRAND and isinstance(facts, InterruptionFacts | ResumptionFacts):
-            self.interrupted = isinstance(facts, InterruptionFacts)
+        if strand == MAIN_STRAND and isinstance(
+            facts, kinds.InterruptionFacts | kinds.ResumptionFacts
+        ):
+            self.interrupted = isinstance(facts, kinds.InterruptionFacts)
 
-    def _reserve(self, strand: str, called: CallFacts) -> None:
+    def _reserve(self, strand: str, called: kinds.CallFacts) -> None:
         delegates = called.agent == _RUN_AGENT == called.model
         self.reserved[strand] = (called.usd, called.tokens, delegates)
         self.usd, self.tokens = self.usd + called.usd, self.tokens + called.tokens
         self.calls += 1
         self.delegates = self.delegates or delegates
 
-    def _settle(self, strand: str, replied: ReplyFacts) -> None:
+    def _settle(self, strand: str, replied: kinds.ReplyFacts) -> None:
         if strand not in self.reserved:
             self.settled.append(strand)
         usd, tokens, _ = self.reserved.pop(strand, (0, 0, False))
         self.usd, self.tokens = self.usd + replied.usd - usd, self.tokens + replied.tokens - tokens
         # A recorded reply was reused from another run, which paid for the call.
-        self.calls -= replied.source is ReplyOrigin.RECORDED
+        self.calls -= replied.source is kinds.ReplyOrigin.RECORDED
 
     def merge(self, later: "RunTally") -> None:
         """Add the tally of later entries of the run."""
@@ -169,6 +163,13 @@ class RunTallies:
 
 
 _COUNTED_FACTS = (
-    *(AcceptedFacts, CallFacts, ReplyFacts, GateOpenFacts, GateDecisionFacts, GateDecisionByFacts),
-    *(InterruptionFacts, ResumptionFacts, RunCloseFacts),
+    *(
+        kinds.AcceptedFacts,
+        kinds.CallFacts,
+        kinds.ReplyFacts,
+        kinds.GateOpenFacts,
+        kinds.GateDecisionFacts,
+        kinds.GateDecisionByFacts,
+    ),
+    *(kinds.InterruptionFacts, kinds.ResumptionFacts, RunCloseFacts),
 )

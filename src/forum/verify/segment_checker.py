@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Protocol
 
-from forum.ledger import MAIN_STRAND, Entry
+from forum.ledger.entry import MAIN_STRAND, Entry
+from forum.verify import segment_summary
 from forum.verify.checkpoint_times import MAX_CLOCK_SKEW_US
 from forum.verify.entry_checker import EntryChecker, StrandHead
 from forum.verify.report import Problem
-from forum.verify.segment_summary import ClosedRun, ContinuedStrand, OpenedRun, SegmentSummary
 
 
 class RunProgress(Protocol):
@@ -60,7 +60,7 @@ def digest_edge(edge: Iterable[bytes]) -> bytes:
     return digest.digest()
 
 
-def can_apply_segment(state: RunProgress, summary: SegmentSummary) -> bool:
+def can_apply_segment(state: RunProgress, summary: segment_summary.SegmentSummary) -> bool:
     """Return whether all assumptions of a segment hold in the state before it."""
     return (
         all(_can_open(state, run.run) for run in summary.opened)
@@ -69,7 +69,7 @@ def can_apply_segment(state: RunProgress, summary: SegmentSummary) -> bool:
     )
 
 
-def apply_segment(state: RunProgress, summary: SegmentSummary) -> None:
+def apply_segment(state: RunProgress, summary: segment_summary.SegmentSummary) -> None:
     """Apply the changes of a segment, whose assumptions must hold, to the state of the runs."""
     for run in summary.opened:
         state.open_run(run.run, run.floor)
@@ -90,7 +90,7 @@ def _can_open(state: RunProgress, run: str) -> bool:
     return state.strands_of(run) is None and not state.is_closed(run)
 
 
-def _can_touch(state: RunProgress, strand: ContinuedStrand) -> bool:
+def _can_touch(state: RunProgress, strand: segment_summary.ContinuedStrand) -> bool:
     if state.strands_of(strand.run) is None or state.is_closed(strand.run):
         return False
     before = state.find_strand(strand.run, strand.name)
@@ -101,7 +101,11 @@ def _can_touch(state: RunProgress, strand: ContinuedStrand) -> bool:
     return strand.n > 0 and known and before.floor <= strand.lowest
 
 
-def _can_close(state: RunProgress, run: ClosedRun, touched: Iterable[ContinuedStrand]) -> bool:
+def _can_close(
+    state: RunProgress,
+    run: segment_summary.ClosedRun,
+    touched: Iterable[segment_summary.ContinuedStrand],
+) -> bool:
     """Compare the list in a close with the strands from before and in the segment."""
     names = state.strands_of(run.run)
     if names is None:
@@ -127,14 +131,18 @@ class SegmentEntryChecker(EntryChecker):
         """The runs that were opened in this segment."""
         self._touched: dict[tuple[str, str], tuple[Entry[Any], StrandHead]] = {}
         """For each strand of an earlier run: its first entry in this segment, and its state."""
-        self._closes: list[ClosedRun] = []
+        self._closes: list[segment_summary.ClosedRun] = []
 
     def summary(
         self,
-    ) -> tuple[tuple[OpenedRun, ...], tuple[ContinuedStrand, ...], tuple[ClosedRun, ...]]:
+    ) -> tuple[
+        tuple[segment_summary.OpenedRun, ...],
+        tuple[segment_summary.ContinuedStrand, ...],
+        tuple[segment_summary.ClosedRun, ...],
+    ]:
         """Return the runs opened in this segment, the strands continued, and the runs closed."""
         touched = (
-            ContinuedStrand(
+            segment_summary.ContinuedStrand(
                 first.run,
                 first.strand,
                 first.n,
@@ -155,13 +163,13 @@ class SegmentEntryChecker(EntryChecker):
         """Return the entry id and name of the bodies that entries of this segment redact."""
         return tuple(self._redacted)
 
-    def _opened_run(self, run: str) -> OpenedRun:
+    def _opened_run(self, run: str) -> segment_summary.OpenedRun:
         names = self._runs.get(run)
         if names is None:
-            return OpenedRun(run, self.floor_of(run), open=False)
+            return segment_summary.OpenedRun(run, self.floor_of(run), open=False)
         heads = ((name, self._strands[run, name]) for name in (MAIN_STRAND, *sorted(names)))
         ends = tuple((name, strand.n, strand.head) for name, strand in heads)
-        return OpenedRun(run, self.floor_of(run), open=True, strands=ends)
+        return segment_summary.OpenedRun(run, self.floor_of(run), open=True, strands=ends)
 
     def _begin_strand(self, index: int, entry: Entry[Any]) -> StrandHead:
         new = entry.strand == MAIN_STRAND and entry.n == 0 and entry.run not in self._runs
@@ -204,7 +212,7 @@ class SegmentEntryChecker(EntryChecker):
         listed = self._read_ends(index, entry)
         if listed is None:
             self.unlisted.append(run)
-        self._closes.append(ClosedRun(run, entry.facts.strands, listed))
+        self._closes.append(segment_summary.ClosedRun(run, entry.facts.strands, listed))
         # The list is compared in `_can_close`, which knows the strands without an entry here.
         for name in (MAIN_STRAND, *self._runs.pop(run, ())):
             self._strands.pop((run, name), None)

@@ -5,18 +5,13 @@ from typing import Any
 
 import msgspec
 
-from forum.deliberation import (
-    Breach,
-    IndexedEntry,
-    SessionEntries,
-    audit_session,
-    is_session_facts,
-    is_turn_strand,
-    may_have_panel,
-)
-from forum.ledger import BytesContent, Entry, Position, StoredBody
+from forum.deliberation import session_audit
+from forum.deliberation.record_comparison import Breach, IndexedEntry, SessionEntries
+from forum.ledger.body import BytesContent, StoredBody
+from forum.ledger.entry import Entry
+from forum.ledger.ports import Position
 from forum.verify.report import Finding, Findings, Problem
-from forum.work import AcceptedFacts
+from forum.work.kinds import AcceptedFacts
 
 _PROBLEMS = {
     Breach.ASKED: Problem.SESSION_ASKED,
@@ -70,19 +65,23 @@ class SessionChecker:
     def detect_session(self, index: int, entry: Entry[Any]) -> None:
         """Record the run of an entry as a session if the entry shows that it is one."""
         seated = isinstance(entry.facts, AcceptedFacts) and self._has_panel(index, entry)
-        if seated or is_turn_strand(entry.strand) or is_session_facts(entry.facts):
+        if (
+            seated
+            or session_audit.is_turn_strand(entry.strand)
+            or session_audit.is_session_facts(entry.facts)
+        ):
             self.runs.setdefault(entry.run)
 
     def _has_panel(self, index: int, entry: Entry[Any]) -> bool:
         body = self.read_body(index, _position(entry), _POLICY)
         # A missing or altered policy is reported by the check of bodies, and the turns of the run
         # still show that it is a session.
-        return body is not None and may_have_panel(b"".join(body.read()))
+        return body is not None and session_audit.may_have_panel(b"".join(body.read()))
 
     def check_session(self, run: str, entries: Iterable[IndexedEntry]) -> None:
         """Audit the session of a run with these entries, and add findings."""
         inorder = sorted(entries, key=lambda one: one.index)
-        found = audit_session(SessionEntries(run, inorder, self._read_recorded_body))
+        found = session_audit.audit_session(SessionEntries(run, inorder, self._read_recorded_body))
         self._played += found.is_session and not found.not_checked
         for fault in found.faults:
             problem = _PROBLEMS[fault.breach]

@@ -12,20 +12,11 @@ of the database, from the moment when an operator sets the cap.  The report list
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from forum.errors import Malformed
-from forum.ledger import (
-    LOG_RUN,
-    MAIN_STRAND,
-    TAGGED_STRANDS,
-    Entry,
-    EntryRow,
-    IdempotencyRecord,
-    Reader,
-    TableCounts,
-    Timer,
-    WriteKeys,
-    has_matching_columns,
-    leaf_of,
-)
+from forum.ledger import ports
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Entry, leaf_of
+from forum.ledger.row_checks import has_matching_columns
+from forum.ledger.strand import TAGGED_STRANDS
+from forum.ledger.write_tags import WriteKeys
 from forum.tlog import count_tiles
 from forum.verify.report import Findings, Problem
 from forum.verify.run_tally import RunTallies, RunTally
@@ -41,7 +32,7 @@ class TableAudit:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: ports.Reader,
         findings: Findings,
         now: int,
         keys: WriteKeys | None,
@@ -58,7 +49,7 @@ class TableAudit:
         self._accounts = 0
         """The number of accounts found for the runs of the entries so far."""
 
-    def check_row(self, index: int, row: EntryRow) -> None:
+    def check_row(self, index: int, row: ports.EntryRow) -> None:
         """Compare the columns of an entry with its bytes."""
         if not row.n:
             self.strands += 1
@@ -67,7 +58,7 @@ class TableAudit:
             self._findings.add(Problem.COLUMN_MISMATCH, detail, index, str(row.position))
 
     def check_ids(
-        self, start: int, rows: Sequence[EntryRow | None], leaves: Sequence[bytes]
+        self, start: int, rows: Sequence[ports.EntryRow | None], leaves: Sequence[bytes]
     ) -> None:
         """Check that the lookup by id finds each of these consecutive entries."""
         for index in self._reader.find_misplaced(start, leaves):
@@ -86,7 +77,7 @@ class TableAudit:
         self.tallies.merge(tallies)
         self._compare_accounts(self.tallies.pop_closed(_PAGE_ROWS))
 
-    def check_waiting(self, rows: Sequence[EntryRow], sequenced: int) -> None:
+    def check_waiting(self, rows: Sequence[ports.EntryRow], sequenced: int) -> None:
         """Check rows that are not signed yet: their columns, and the tag of a writer.
 
         The first `sequenced` rows have an index.  The others must not have one: a duplicate of an
@@ -107,7 +98,7 @@ class TableAudit:
                 detail = "it waits for its signature, and no writer of this log has tagged it"
                 self._findings.add(Problem.TAG_REJECTED, detail, None, where)
 
-    def _is_tagged(self, row: EntryRow, keys: WriteKeys) -> bool:
+    def _is_tagged(self, row: ports.EntryRow, keys: WriteKeys) -> bool:
         if row.tag is None:
             return not keys.is_enforced
         return keys.accepts_entry(row.data, row.tag)
@@ -126,7 +117,7 @@ class TableAudit:
         if used := self._reader.budget_use():
             self.not_checked.append(f"what {len(used)} accounts under shared caps have used")
 
-    def _compare_counts(self, counts: TableCounts, bodies: int, checkpoints: int) -> None:
+    def _compare_counts(self, counts: ports.TableCounts, bodies: int, checkpoints: int) -> None:
         try:
             size = self._reader.head().size
         except Malformed:
@@ -163,7 +154,7 @@ class TableAudit:
                     detail = f"the account of run {run}: {why}"
                     self._findings.add(Problem.TABLE_MISMATCH, detail)
 
-    def _check_accounts(self, counts: TableCounts) -> None:
+    def _check_accounts(self, counts: ports.TableCounts) -> None:
         """Report accounts of runs that the log does not have, if the counts differ."""
         if counts.accounts == self._accounts:
             return
@@ -205,8 +196,8 @@ class TableAudit:
             detail = f"the timer of {run}/{strand} is set more than a day too late"
             self._findings.add(Problem.TABLE_MISMATCH, detail)
 
-    def _timers(self) -> Iterator[Timer]:
-        last: Timer | None = None
+    def _timers(self) -> Iterator[ports.Timer]:
+        last: ports.Timer | None = None
         while page := self._reader.timers(last, _PAGE_ROWS, due=False):
             yield from page
             last = page[-1]
@@ -220,7 +211,7 @@ class TableAudit:
                     self._findings.add(Problem.TABLE_MISMATCH, detail)
             last = page[-1].name
 
-    def _is_tagged_idempotency(self, row: IdempotencyRecord) -> bool:
+    def _is_tagged_idempotency(self, row: ports.IdempotencyRecord) -> bool:
         """Return whether a writer of this log assigned an idempotency key to its run.
 
         A row of a release without tags, or one whose digest was erased, has no tag to check: then

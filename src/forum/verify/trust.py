@@ -18,7 +18,7 @@ from forum.tlog import (
     quorum_time,
     verify_cosignatures,
 )
-from forum.verify.report import Claim, ClaimResult, Findings, Problem, Sighting, State
+from forum.verify import report
 
 LOCAL_WITNESS = "forum.local/witness/"
 """The name prefix of witnesses on the writer's own machine."""
@@ -40,15 +40,17 @@ class Trust(msgspec.Struct, frozen=True):
         named = self.policy.log_keys if self.policy else ()
         return tuple(dict.fromkeys((*self.keys, *named)))
 
-    def open_checkpoint(self, data: bytes, findings: Findings) -> Checkpoint | None:
+    def open_checkpoint(self, data: bytes, findings: report.Findings) -> Checkpoint | None:
         """Return a checkpoint signed by a trusted key; otherwise add a finding, return None."""
         try:
             return open_checkpoint(data, self.log_keys)[0]
         except (Malformed, SignatureRejected) as error:
-            findings.add(Problem.SIGNATURE_REJECTED, f"checkpoint: {error}")
+            findings.add(report.Problem.SIGNATURE_REJECTED, f"checkpoint: {error}")
             return None
 
-    def verify_cosignatures(self, data: bytes, findings: Findings) -> tuple[Cosignature, ...]:
+    def verify_cosignatures(
+        self, data: bytes, findings: report.Findings
+    ) -> tuple[Cosignature, ...]:
         """Return the valid cosignatures of the policy's witnesses on a checkpoint.
 
         Adds a finding and returns none if a cosignature is malformed or invalid.
@@ -58,7 +60,7 @@ class Trust(msgspec.Struct, frozen=True):
         try:
             return verify_cosignatures(Note.parse(data), self.policy.witness_keys)
         except (Malformed, SignatureRejected) as error:
-            findings.add(Problem.SIGNATURE_REJECTED, f"cosignature: {error}")
+            findings.add(report.Problem.SIGNATURE_REJECTED, f"cosignature: {error}")
             return ()
 
     def is_satisfied_by(self, seen: tuple[Cosignature, ...]) -> bool:
@@ -76,19 +78,23 @@ class Trust(msgspec.Struct, frozen=True):
         if self.guard is None:
             return None
         # Findings are discarded: an invalid guard counts as no guard.
-        checkpoint = self.open_checkpoint(self.guard, Findings())
+        checkpoint = self.open_checkpoint(self.guard, report.Findings())
         return checkpoint if checkpoint is not None and checkpoint.origin == origin else None
 
-    def remembered_checkpoints(self, origin: str, findings: Findings) -> Iterator[Checkpoint]:
+    def remembered_checkpoints(
+        self, origin: str, findings: report.Findings
+    ) -> Iterator[Checkpoint]:
         """Yield each distinct remembered checkpoint of this log."""
         opened = (self.open_checkpoint(data, findings) for data in self.remembered)
         yield from dict.fromkeys(c for c in opened if c is not None and c.origin == origin)
 
-    def judge_independence(self, seen: tuple[Cosignature, ...], findings: Findings) -> ClaimResult:
+    def judge_independence(
+        self, seen: tuple[Cosignature, ...], findings: report.Findings
+    ) -> report.ClaimResult:
         """Return the result of the claim Independent, with the witnesses as its reason."""
         if self.policy is None:
-            return ClaimResult(
-                State.NOT_CHECKED, "no policy was given: name witnesses with --policy"
+            return report.ClaimResult(
+                report.State.NOT_CHECKED, "no policy was given: name witnesses with --policy"
             )
         names = sorted({cosignature.key.name for cosignature in seen})
         reason = f"cosigned by {', '.join(names)}"
@@ -96,9 +102,11 @@ class Trust(msgspec.Struct, frozen=True):
             reason += ", a witness on the writer's own machine: as strong as that machine's owner"
         if self.policy.min_witnesses == 1:
             reason += "; one witness decides the time"
-        return findings.judge_claim(Claim.INDEPENDENT, reason)
+        return findings.judge_claim(report.Claim.INDEPENDENT, reason)
 
 
-def list_sightings(seen: tuple[Cosignature, ...]) -> tuple[Sighting, ...]:
+def list_sightings(seen: tuple[Cosignature, ...]) -> tuple[report.Sighting, ...]:
     """Return the witness and the time of each cosignature, for the report."""
-    return tuple(Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS)) for c in seen)
+    return tuple(
+        report.Sighting(c.key.name, c.time, c.key.name.startswith(LOCAL_WITNESS)) for c in seen
+    )

@@ -13,10 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPErrorProcessor, Request, build_opener
 
 from forum.errors import Malformed, WitnessRefused, WitnessUnreachable
-from forum.tlog import (
-    Hash,
-    parse_checkpoint,
-)
+from forum.tlog import Hash, parse_checkpoint
 from forum.witness.witness import WitnessReply, encode_request
 
 _MAX_REPLY_BYTES = 1 << 16

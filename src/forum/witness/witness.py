@@ -7,19 +7,8 @@ The only authentication is the log's signature on the checkpoint.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forum.errors import ConcurrentUpdate, Malformed, ProofRejected, SignatureRejected
-from forum.ledger import CheckpointStore
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    Note,
-    SigningKey,
-    VerifierKey,
-    check_consistency,
-    cosign,
-    parse_checkpoint,
-    verify_note,
-)
+from forum import errors, tlog
+from forum.ledger.ports import CheckpointStore
 
 MAX_PROOF_LINES = 63  # the limit of C2SP tlog-witness
 MAX_DIGITS = 19  # 2^63 - 1 has 19 digits
@@ -44,13 +33,13 @@ class _RequestRejected(Exception):
         self.reply = WitnessReply(status, f"{why}\n".encode())
 
 
-def encode_request(old_size: int, proof: Sequence[Hash], note: bytes) -> bytes:
+def encode_request(old_size: int, proof: Sequence[tlog.Hash], note: bytes) -> bytes:
     """Return the body of an add-checkpoint request."""
     lines = [f"old {old_size}", *(node.base64() for node in proof), "", ""]
     return "\n".join(lines).encode() + note
 
 
-def parse_request(body: bytes) -> tuple[int, tuple[Hash, ...], bytes]:
+def parse_request(body: bytes) -> tuple[int, tuple[tlog.Hash, ...], bytes]:
     """Return the old size, the proof and the note of an add-checkpoint request.
 
     Raises `Malformed` for a request not in the form that `encode_request` writes.
@@ -59,13 +48,15 @@ def parse_request(body: bytes) -> tuple[int, tuple[Hash, ...], bytes]:
     try:
         first, *rest = head.decode("ascii").split("\n")
     except UnicodeDecodeError:
-        raise Malformed("request", "its first lines are not ASCII") from None
+        raise errors.Malformed("request", "its first lines are not ASCII") from None
     if not gap or not first.startswith("old ") or len(rest) > MAX_PROOF_LINES:
-        raise Malformed("request", "not an old size, a proof, an empty line and a checkpoint")
+        raise errors.Malformed(
+            "request", "not an old size, a proof, an empty line and a checkpoint"
+        )
     digits = first.removeprefix("old ")
     if not digits.isdecimal() or len(digits) > MAX_DIGITS or str(int(digits)) != digits:
-        raise Malformed("request", f"{digits[:MAX_DIGITS]!r} is no size")
-    return int(digits), tuple(Hash.from_base64(line) for line in rest), note
+        raise errors.Malformed("request", f"{digits[:MAX_DIGITS]!r} is no size")
+    return int(digits), tuple(tlog.Hash.from_base64(line) for line in rest), note
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ class AuditRefusal:
     """Whether the refusal is temporary: the witness could not read the log."""
 
 
-AuditCheckpoint = Callable[[Checkpoint], AuditRefusal | None]
+AuditCheckpoint = Callable[[tlog.Checkpoint], AuditRefusal | None]
 """Audits the content of a log up to a checkpoint; returns None if there is no finding."""
 
 
@@ -86,8 +77,8 @@ class Witness:
 
     def __init__(
         self,
-        key: SigningKey,
-        logs: Callable[[], Mapping[str, tuple[VerifierKey, ...]]],
+        key: tlog.SigningKey,
+        logs: Callable[[], Mapping[str, tuple[tlog.VerifierKey, ...]]],
         memory: Callable[[str], CheckpointStore],
         clock: Callable[[], int],
         audit: AuditCheckpoint | None = None,
@@ -96,7 +87,7 @@ class Witness:
         self._audit = audit
 
     @property
-    def verifier(self) -> VerifierKey:
+    def verifier(self) -> tlog.VerifierKey:
         """The public key of the witness."""
         return self._key.verifier()
 
@@ -118,7 +109,7 @@ class Witness:
             raise _RequestRejected(400, "the old size is larger than the checkpoint's")
         memory = self._memory(checkpoint.origin)
         latest = memory.latest()
-        past = parse_checkpoint(latest) if latest else None
+        past = tlog.parse_checkpoint(latest) if latest else None
         known = past.size if past else 0
         if old_size != known:
             return WitnessReply(409, f"{known}\n".encode(), SIZE_MEDIA_TYPE)
@@ -128,52 +119,55 @@ class Witness:
         refusal = self._audit(checkpoint) if self._audit else None
         if refusal is not None:
             raise _RequestRejected(503 if refusal.passing else 422, refusal.why)
-        signature = cosign(note.text, self._key, self._clock() // 1_000_000)
+        signature = tlog.cosign(note.text, self._key, self._clock() // 1_000_000)
         log = [s for s in note.signatures if s.name == checkpoint.origin]
-        kept = Note(note.text, (*log, signature)).encode()
+        kept = tlog.Note(note.text, (*log, signature)).encode()
         try:
             # Store first, reply second.  In the other order, a crash in between would let the
             # witness cosign a fork of a tree that it has already cosigned.  `advance` is a
             # compare-and-swap, so of two concurrent requests only one succeeds.
             memory.advance(latest, kept)
-        except ConcurrentUpdate:
+        except errors.ConcurrentUpdate:
             return WitnessReply(409, f"{self._known_size(memory)}\n".encode(), SIZE_MEDIA_TYPE)
         return WitnessReply(200, f"{signature}\n".encode())
 
-    def _parse(self, body: bytes) -> tuple[int, tuple[Hash, ...], Note, Checkpoint]:
+    def _parse(self, body: bytes) -> tuple[int, tuple[tlog.Hash, ...], tlog.Note, tlog.Checkpoint]:
         try:
             old_size, proof, data = parse_request(body)
-            note = Note.parse(data)
-        except Malformed as error:
+            note = tlog.Note.parse(data)
+        except errors.Malformed as error:
             raise _RequestRejected(400, str(error)) from None
         try:
-            return old_size, proof, note, Checkpoint.parse(note.text)
-        except Malformed as error:
+            return old_size, proof, note, tlog.Checkpoint.parse(note.text)
+        except errors.Malformed as error:
             # The protocol requires 422 for a checkpoint of the empty tree with a wrong root.
             empty = note.text.split("\n")[1:2] == ["0"]
             raise _RequestRejected(422 if empty else 400, str(error)) from None
 
-    def _check_signature(self, note: Note, checkpoint: Checkpoint) -> None:
+    def _check_signature(self, note: tlog.Note, checkpoint: tlog.Checkpoint) -> None:
         keys = self._logs().get(checkpoint.origin)
         if keys is None:
             raise _RequestRejected(404, f"{checkpoint.origin} is not known here")
         try:
-            verify_note(note, keys)
-        except SignatureRejected as error:
+            tlog.verify_note(note, keys)
+        except errors.SignatureRejected as error:
             raise _RequestRejected(403, str(error)) from None
 
     def _check_growth(
-        self, past: Checkpoint | None, proof: tuple[Hash, ...], checkpoint: Checkpoint
+        self,
+        past: tlog.Checkpoint | None,
+        proof: tuple[tlog.Hash, ...],
+        checkpoint: tlog.Checkpoint,
     ) -> None:
         try:
             if past is None or not past.size:
                 if proof:
                     raise _RequestRejected(422, "nothing has to be proven of an empty tree")
                 return
-            check_consistency(proof, past.size, past.root, checkpoint.size, checkpoint.root)
-        except ProofRejected as error:
+            tlog.check_consistency(proof, past.size, past.root, checkpoint.size, checkpoint.root)
+        except errors.ProofRejected as error:
             raise _RequestRejected(422, str(error)) from None
 
     def _known_size(self, memory: CheckpointStore) -> int:
         latest = memory.latest()
-        return parse_checkpoint(latest).size if latest else 0
+        return tlog.parse_checkpoint(latest).size if latest else 0

@@ -3,18 +3,8 @@
 import msgspec
 import re2
 
-from forum.ledger import Outcome
-from forum.work.acceptance_criteria import (
-    TOOL_CHECKS,
-    Check,
-    Criterion,
-    compile_pattern,
-    find_schema_mismatch,
-    parse_criteria,
-    parse_file_criterion,
-    read_json,
-    read_schema,
-)
+from forum.ledger.kinds import Outcome
+from forum.work import acceptance_criteria
 
 MAX_READ_BYTES = 1 << 20
 """How much of an output is examined."""
@@ -24,7 +14,7 @@ class Judgement(msgspec.Struct, frozen=True):
     """A check and its result."""
 
     passed: bool
-    check: Check
+    check: acceptance_criteria.Check
     reason: str = ""
 
 
@@ -36,12 +26,17 @@ def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
     its check.
     """
     if outcome is not Outcome.OK:
-        return Judgement(passed=False, check=Check.OUTCOME, reason=outcome.value)
+        return Judgement(
+            passed=False, check=acceptance_criteria.Check.OUTCOME, reason=outcome.value
+        )
     if not output.strip():
-        return Judgement(passed=False, check=Check.OUTCOME, reason="empty")
-    text, check = output.decode(errors="replace"), Check.OUTCOME
-    for demand in parse_criteria(done_when):
-        if demand.check is Check.MODEL or demand.check in TOOL_CHECKS:
+        return Judgement(passed=False, check=acceptance_criteria.Check.OUTCOME, reason="empty")
+    text, check = output.decode(errors="replace"), acceptance_criteria.Check.OUTCOME
+    for demand in acceptance_criteria.parse_criteria(done_when):
+        if (
+            demand.check is acceptance_criteria.Check.MODEL
+            or demand.check in acceptance_criteria.TOOL_CHECKS
+        ):
             continue
         check = demand.check
         reason = _find_fault(demand, text)
@@ -50,28 +45,35 @@ def judge_output(done_when: str, outcome: Outcome, output: bytes) -> Judgement:
     return Judgement(passed=True, check=check)
 
 
-def _find_fault(demand: Criterion, text: str) -> str:
+def _find_fault(demand: acceptance_criteria.Criterion, text: str) -> str:
     """Return why a text does not meet a criterion; an empty string if it does."""
     match demand.check:
-        case Check.CONTAINS:
+        case acceptance_criteria.Check.CONTAINS:
             return "" if demand.what in text else "not-contained"
-        case Check.MATCHES:
-            return "" if compile_pattern(demand.what).search(text) else "no-match"
-        case Check.JSON:
+        case acceptance_criteria.Check.MATCHES:
+            return (
+                "" if acceptance_criteria.compile_pattern(demand.what).search(text) else "no-match"
+            )
+        case acceptance_criteria.Check.JSON:
             try:
-                value = read_json(text)
+                value = acceptance_criteria.read_json(text)
             except ValueError:
                 return "not-json"
             return (
                 "schema"
-                if demand.what and find_schema_mismatch(read_schema(demand.what), value)
+                if demand.what
+                and acceptance_criteria.find_schema_mismatch(
+                    acceptance_criteria.read_schema(demand.what), value
+                )
                 else ""
             )
         case _:
             raise AssertionError(demand.check)
 
 
-def judge_tool_result(demand: Criterion, outcome: Outcome, said: bytes) -> Judgement:
+def judge_tool_result(
+    demand: acceptance_criteria.Criterion, outcome: Outcome, said: bytes
+) -> Judgement:
     """Judge by the result of the tool that was run for a criterion."""
     reason = _find_tool_fault(demand, said.decode(errors="replace"))
     if outcome is not Outcome.OK:
@@ -79,15 +81,19 @@ def judge_tool_result(demand: Criterion, outcome: Outcome, said: bytes) -> Judge
     return Judgement(passed=not reason, check=demand.check, reason=reason)
 
 
-def _find_tool_fault(demand: Criterion, said: str) -> str:
-    if demand.check is Check.TESTS:
+def _find_tool_fault(demand: acceptance_criteria.Criterion, said: str) -> str:
+    if demand.check is acceptance_criteria.Check.TESTS:
         tests = count_tests(said)
         # A tool that counted no tests at all has shown nothing, so zero passed tests fail as well.
         if tests.failed:
             return "tests-failed"
         return "" if tests.passed else "no-tests"
-    if demand.check is Check.FILE:
-        return "" if said.split()[:1] == [parse_file_criterion(demand.what)[1]] else "other-digest"
+    if demand.check is acceptance_criteria.Check.FILE:
+        return (
+            ""
+            if said.split()[:1] == [acceptance_criteria.parse_file_criterion(demand.what)[1]]
+            else "other-digest"
+        )
     return ""
 
 

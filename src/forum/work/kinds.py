@@ -8,7 +8,9 @@ from enum import StrEnum
 
 import msgspec
 
-from forum.ledger import NO_LIMIT, Amount, Count, Facts, Kind, Kinds, Outcome
+from forum.ledger.entry import Count, Facts
+from forum.ledger.kinds import Kind, Kinds, Outcome
+from forum.ledger.ports import NO_LIMIT, Amount
 from forum.work.acceptance_criteria import Check
 from forum.work.policy import Answer
 

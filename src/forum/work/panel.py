@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from forum.ledger import Count
+from forum.ledger.entry import Count
 
 MAX_SEATS = 100
 MAX_ROUNDS = 10

@@ -12,7 +12,8 @@ from functools import cached_property
 import msgspec
 
 from forum.errors import BadPlan, Malformed
-from forum.ledger import NO_LIMIT, Amount, Count
+from forum.ledger.entry import Count
+from forum.ledger.ports import NO_LIMIT, Amount
 from forum.work.acceptance_criteria import check_criterion, parse_criteria
 from forum.work.panel import Council
 from forum.work.plan_limits import MAX_NESTING, MAX_TASKS, check_plan_size

@@ -8,13 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from forum.errors import BadPlan
-from forum.work.acceptance_criteria import (
-    MAX_SCHEMA_CHARS,
-    Check,
-    check_pattern_size,
-    parse_criteria,
-    patterns_in,
-)
+from forum.work import acceptance_criteria
 from forum.work.step_limit import count_step
 
 MAX_TASKS = 10_000
@@ -50,18 +44,19 @@ def check_plan_size(tasks: Sequence[WrittenTask]) -> None:
         # Compared before the lines are parsed, which takes longer than counting them.
         if lines > MAX_CRITERIA_LINES:
             raise BadPlan(f"more than {MAX_CRITERIA_LINES} lines of done_when")
-        for demand in parse_criteria(task.done_when):
-            if demand.check is Check.MATCHES:
+        for demand in acceptance_criteria.parse_criteria(task.done_when):
+            if demand.check is acceptance_criteria.Check.MATCHES:
                 patterns.add(demand.what)
-            elif demand.check is Check.JSON:
+            elif demand.check is acceptance_criteria.Check.JSON:
                 schemas.add(demand.what)
     letters = sum(map(len, schemas))
-    if letters > MAX_SCHEMA_CHARS:
+    if letters > acceptance_criteria.MAX_SCHEMA_CHARS:
         raise BadPlan(
-            f"JSON schemas with {letters} letters together; the most is {MAX_SCHEMA_CHARS}"
+            f"JSON schemas with {letters} letters together; "
+            f"the most is {acceptance_criteria.MAX_SCHEMA_CHARS}"
         )
     for schema in filter(None, schemas):
-        patterns.update(patterns_in(schema))
+        patterns.update(acceptance_criteria.patterns_in(schema))
     _check_patterns(patterns)
 
 
@@ -71,7 +66,7 @@ def _check_patterns(patterns: set[str]) -> None:
     for pattern in sorted(patterns):
         count_step()
         try:
-            check_pattern_size(pattern)
+            acceptance_criteria.check_pattern_size(pattern)
         except ValueError as error:
             raise BadPlan(str(error)) from None
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from forum.errors import BadPlan, Malformed
-from forum.ledger import Count
+from forum.ledger.entry import Count
 from forum.work.acceptance_criteria import Check, Criterion, parse_criteria
 from forum.work.gate_rules import GateRule
 from forum.work.panel import MAX_ROUNDS, MAX_SEATS, MAX_SHARE, Council, Panel, normalize_answer

@@ -10,20 +10,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from forum.errors import BadPlan
+from forum.work import reply_schemas
 from forum.work.acceptance_criteria import TOOL_CHECKS, parse_criteria
 from forum.work.kinds import ROLE_PREFIX
 from forum.work.plan import Plan, Task
 from forum.work.plan_limits import check_plan_size
 from forum.work.policy import LaneBrief, Policy, Role
 from forum.work.prompt import Quotation, quote
-from forum.work.reply_schemas import (
-    array_schema,
-    build_schema,
-    compose_prompt,
-    object_schema,
-    parse_structured,
-    text_schema,
-)
 
 MAX_PLANNED_TASKS = 12
 """Limit of tasks in a Coordinator's plan."""
@@ -96,7 +89,7 @@ def task_of_role(role: Role, number: int = 1) -> str:
 def classifier_prompt(request: Quotation, lanes: Mapping[str, LaneBrief]) -> bytes:
     """Return a prompt that asks which lane a request belongs to."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Choose the specialist who should handle the request below.",
         f"Specialists:\n{listed}\n- {NO_LANE}: no specialist fits",
         'Reply with JSON: {"lane": "NAME"}',
@@ -109,7 +102,7 @@ def coordinator_prompt(
 ) -> bytes:
     """Return a prompt that asks for a plan."""
     listed = "\n".join(f"- {name}: {brief.does}" for name, brief in lanes.items())
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Divide the request below into as few tasks as it needs, often just one. Each task is one "
         "clear instruction to one specialist, who sees the results of the tasks named in `needs` "
         "and nothing else. In `done_when` say in a few words how to tell that it was done.",
@@ -123,7 +116,7 @@ def coordinator_prompt(
 
 def validator_prompt(instruction: Quotation, demand: str, result: Quotation) -> bytes:
     """Return a prompt that asks whether a result meets the criteria of its task."""
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Judge whether the result below does what the instruction asks. You did not write it. "
         "Be strict, and judge only what is there.",
         "It is done when what is demanded below holds." if demand else "",
@@ -136,7 +129,7 @@ def synthesizer_prompt(
     request: Quotation, results: Sequence[Quotation], missing: str = ""
 ) -> bytes:
     """Return a prompt that asks for one answer from several results."""
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Write one answer to the request from the results below, and from nothing else. For each "
         "part name the task that it comes from.",
         "An earlier answer was found wanting: the reason is quoted last." if missing else "",
@@ -147,7 +140,7 @@ def synthesizer_prompt(
 
 def intent_prompt(request: Quotation, answer: Quotation) -> bytes:
     """Return a prompt that asks whether an answer answers the request."""
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Judge whether the answer below answers the request: the question that was asked, all of "
         "it, and not another one.",
         'Reply with JSON: {"passed": true or false, "reason": "..."}',
@@ -157,7 +150,7 @@ def intent_prompt(request: Quotation, answer: Quotation) -> bytes:
 
 def reviser_prompt(request: Quotation, answer: Quotation) -> bytes:
     """Return a prompt that asks for a shorter answer."""
-    return compose_prompt(
+    return reply_schemas.compose_prompt(
         "Shorten the answer below. Keep every number, name, reference in [brackets], piece of "
         "code and condition; drop what is said twice and what nobody asked for.",
         'Reply with JSON: {"text": "..."}',
@@ -183,41 +176,45 @@ def _quote_words(source: str, words: str) -> list[Quotation]:
 
 def classifier_schema(lanes: Mapping[str, LaneBrief]) -> bytes:
     """Return the schema of a Classifier's reply."""
-    return build_schema({"lane": {"enum": [*lanes, NO_LANE]}})
+    return reply_schemas.build_schema({"lane": {"enum": [*lanes, NO_LANE]}})
 
 
 def coordinator_schema(lanes: Mapping[str, LaneBrief], room: int) -> bytes:
     """Return the schema of a plan, with at most as many tasks as `room` characters can describe."""
     most = max(1, min(MAX_PLANNED_TASKS, room // _TASK_CHARS))
-    task = object_schema(
+    task = reply_schemas.object_schema(
         {
             "id": _NAME,
-            "instruction": text_schema(
+            "instruction": reply_schemas.text_schema(
                 max(80, min(_MAX_TEXT_CHARS, room // most - _TASK_CHARS // 2))
             ),
             "lane": {"enum": [*lanes, NO_LANE]},
             "needs": {"type": "array", "items": _NAME, "maxItems": most - 1},
-            "done_when": text_schema(min(_MAX_LINE_CHARS, _TASK_CHARS // 4)),
+            "done_when": reply_schemas.text_schema(min(_MAX_LINE_CHARS, _TASK_CHARS // 4)),
         }
     )
-    return build_schema({"tasks": array_schema(task, most, least=1)})
+    return reply_schemas.build_schema({"tasks": reply_schemas.array_schema(task, most, least=1)})
 
 
 def opinion_schema() -> bytes:
     """Return the schema of a judgement."""
-    return build_schema({"passed": {"type": "boolean"}, "reason": text_schema(_MAX_LINE_CHARS)})
+    return reply_schemas.build_schema(
+        {"passed": {"type": "boolean"}, "reason": reply_schemas.text_schema(_MAX_LINE_CHARS)}
+    )
 
 
 def synthesizer_schema(tasks: Sequence[str], room: int) -> bytes:
     """Return the schema of an answer in parts, which share `room` characters."""
-    text = text_schema(max(80, room // len(tasks)))
-    part = object_schema({"from": {"enum": list(tasks)}, "text": text})
-    return build_schema({"parts": array_schema(part, len(tasks), least=1)})
+    text = reply_schemas.text_schema(max(80, room // len(tasks)))
+    part = reply_schemas.object_schema({"from": {"enum": list(tasks)}, "text": text})
+    return reply_schemas.build_schema(
+        {"parts": reply_schemas.array_schema(part, len(tasks), least=1)}
+    )
 
 
 def reviser_schema(room: int) -> bytes:
     """Return the schema of a shorter answer."""
-    return build_schema({"text": text_schema(room)})
+    return reply_schemas.build_schema({"text": reply_schemas.text_schema(room)})
 
 
 # Parsers. Each raises `ValueError`, whose text is sent back to the model.
@@ -225,7 +222,7 @@ def reviser_schema(room: int) -> bytes:
 
 def read_lane_choice(said: bytes, lanes: Mapping[str, LaneBrief]) -> str:
     """Return the chosen lane; an empty string if none fits."""
-    choice = parse_structured(said, _choice)
+    choice = reply_schemas.parse_structured(said, _choice)
     if choice.lane not in (*lanes, NO_LANE):
         raise ValueError("lane is none of those that were listed")
     return "" if choice.lane == NO_LANE else choice.lane
@@ -233,7 +230,7 @@ def read_lane_choice(said: bytes, lanes: Mapping[str, LaneBrief]) -> str:
 
 def read_drafted_plan(said: bytes, policy: Policy) -> Plan:
     """Return the plan of a Coordinator, if it can be executed under this policy."""
-    drafted = parse_structured(said, _plan).tasks
+    drafted = reply_schemas.parse_structured(said, _plan).tasks
     if len(drafted) > MAX_PLANNED_TASKS:
         raise ValueError(f"{len(drafted)} tasks; the most is {MAX_PLANNED_TASKS}")
     try:
@@ -260,13 +257,15 @@ def _read_task(drafted: DraftedTask) -> Task:
 
 def read_opinion(said: bytes) -> Opinion:
     """Return a judgement; its reason goes into other prompts and is truncated."""
-    opinion = parse_structured(said, _opinion)
+    opinion = reply_schemas.parse_structured(said, _opinion)
     return Opinion(opinion.passed, opinion.reason[:_MAX_TEXT_CHARS])
 
 
 def read_parts(said: bytes, tasks: Sequence[str]) -> str:
     """Return the answer from its parts, each followed by the task that it comes from."""
-    parts = [part for part in parse_structured(said, _parts).parts if part.text.strip()]
+    parts = [
+        part for part in reply_schemas.parse_structured(said, _parts).parts if part.text.strip()
+    ]
     if not parts:
         raise ValueError("there is no text in it")
     for part in parts:
@@ -277,7 +276,7 @@ def read_parts(said: bytes, tasks: Sequence[str]) -> str:
 
 def read_revision(said: bytes) -> str:
     """Return a shorter answer."""
-    text = parse_structured(said, _revision).text.strip()
+    text = reply_schemas.parse_structured(said, _revision).text.strip()
     if not text:
         raise ValueError("there is no text in it")
     return text

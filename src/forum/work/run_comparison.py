@@ -5,25 +5,17 @@ from enum import StrEnum
 
 import msgspec
 
-from forum.ledger import Facts
-from forum.work.kinds import (
-    AcceptedFacts,
-    DelegationFacts,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-    GateEditFacts,
-    IntentFacts,
-    OutcomeFacts,
-)
+from forum.ledger.entry import Facts
+from forum.work import kinds
 
 _RUN_SPECIFIC_FACTS: Mapping[type[Facts], frozenset[str]] = {
-    AcceptedFacts: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
-    DelegationFacts: frozenset({"run"}),
-    GateDecisionFacts: frozenset({"digest"}),
-    GateDecisionByFacts: frozenset({"digest"}),
-    GateEditFacts: frozenset({"replaces"}),
-    OutcomeFacts: frozenset({"known"}),
-    IntentFacts: frozenset({"again"}),
+    kinds.AcceptedFacts: frozenset({"parent_run", "parent_task", "fork_run", "fork_index"}),
+    kinds.DelegationFacts: frozenset({"run"}),
+    kinds.GateDecisionFacts: frozenset({"digest"}),
+    kinds.GateDecisionByFacts: frozenset({"digest"}),
+    kinds.GateEditFacts: frozenset({"replaces"}),
+    kinds.OutcomeFacts: frozenset({"known"}),
+    kinds.IntentFacts: frozenset({"again"}),
 }
 """Facts that name other entries or runs, and therefore differ between any two runs."""
 

@@ -12,47 +12,11 @@ from typing import Any, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from forum.ledger import (
-    MAIN_STRAND,
-    NO_LIMIT,
-    Amount,
-    Entry,
-    Outcome,
-    Position,
-    RunCloseFacts,
-)
+from forum.ledger.entry import MAIN_STRAND, Entry
+from forum.ledger.kinds import Outcome, RunCloseFacts
+from forum.ledger.ports import NO_LIMIT, Amount, Position
 from forum.tlog import Hash
-from forum.work.kinds import (
-    CONTROL,
-    TURN_PREFIX,
-    AcceptedFacts,
-    AnswerFacts,
-    CallFacts,
-    CancelFacts,
-    CheckFacts,
-    DelegationFacts,
-    GateDecision,
-    GateDecisionByFacts,
-    GateDecisionFacts,
-    GateEditFacts,
-    GateOpenFacts,
-    IntentFacts,
-    InterruptionFacts,
-    Next,
-    OutcomeFacts,
-    PlanFacts,
-    ReplyFacts,
-    ResumptionFacts,
-    RouteFacts,
-    SkipFacts,
-    StopFacts,
-    StopReason,
-    VerdictFacts,
-    gate_strand,
-    task_of_strand,
-    task_strand,
-    tool_gate_subject,
-)
+from forum.work import kinds
 from forum.work.policy import Answer
 
 UNNAMED_AGENT = "agent"
@@ -87,9 +51,9 @@ class CallRecord(msgspec.Struct, frozen=True):
 
     at: Position
     entry: Hash
-    called: CallFacts
+    called: kinds.CallFacts
     begun: int
-    replied: ReplyFacts | None = None
+    replied: kinds.ReplyFacts | None = None
     reply_at: Position | None = None
     reply: Hash | None = None
     ended: int = 0
@@ -108,8 +72,8 @@ class ToolUseRecord(msgspec.Struct, frozen=True):
 
     at: Position
     entry: Hash
-    intended: IntentFacts
-    happened: OutcomeFacts | None = None
+    intended: kinds.IntentFacts
+    happened: kinds.OutcomeFacts | None = None
     outcome_at: Position | None = None
     outcome: Hash | None = None
 
@@ -121,10 +85,10 @@ class TaskRun(msgspec.Struct, frozen=True):
     state: TaskState = TaskState.RUNNING
     calls: tuple[CallRecord, ...] = ()
     uses: tuple[ToolUseRecord, ...] = ()
-    verdicts: tuple[VerdictFacts, ...] = ()
-    skipped: SkipFacts | None = None
-    stopped: StopFacts | None = None
-    delegated: DelegationFacts | None = None
+    verdicts: tuple[kinds.VerdictFacts, ...] = ()
+    skipped: kinds.SkipFacts | None = None
+    stopped: kinds.StopFacts | None = None
+    delegated: kinds.DelegationFacts | None = None
     last: Hash | None = None
     """The task's last entry, which is the cause of entries that depend on the task."""
 
@@ -135,7 +99,7 @@ class TaskRun(msgspec.Struct, frozen=True):
         return own[-1] if own else None
 
     @property
-    def verdict(self) -> VerdictFacts | None:
+    def verdict(self) -> kinds.VerdictFacts | None:
         """The last verdict."""
         return self.verdicts[-1] if self.verdicts else None
 
@@ -154,14 +118,14 @@ class Gate(msgspec.Struct, frozen=True):
     """Something that waits, or waited, for a decision."""
 
     strand: str
-    opened: GateOpenFacts
+    opened: kinds.GateOpenFacts
     shown_at: Position
     digest: str
     """The digest of the shown content; a decision names it."""
     begun: int
     entry: Hash
     """The last entry of the gate."""
-    decided: GateDecision | None = None
+    decided: kinds.GateDecision | None = None
 
     @property
     def deadline(self) -> int:
@@ -183,11 +147,11 @@ class RunState(StrEnum):
 class Run(msgspec.Struct, frozen=True):
     """A run as its entries tell it."""
 
-    accepted: AcceptedFacts | None = None
+    accepted: kinds.AcceptedFacts | None = None
     begun: int = 0
     ended: int = 0
     route: Hash | None = None
-    routed: RouteFacts | None = None
+    routed: kinds.RouteFacts | None = None
     plan: Hash | None = None
     planned: int = 0
     """The number of tasks in the plan."""
@@ -199,10 +163,10 @@ class Run(msgspec.Struct, frozen=True):
     """How often the run was interrupted."""
     interrupted: bool = False
     """Whether the run is interrupted and not resumed yet."""
-    stopped: StopFacts | None = None
-    checks: tuple[tuple[Hash, CheckFacts], ...] = ()
+    stopped: kinds.StopFacts | None = None
+    checks: tuple[tuple[Hash, kinds.CheckFacts], ...] = ()
     """The checks of the answer, with the ids of their entries."""
-    answered: AnswerFacts | None = None
+    answered: kinds.AnswerFacts | None = None
     answer_at: Position | None = None
     outcome: Outcome | None = None
     lengths: Mapping[str, int] = {}
@@ -223,7 +187,7 @@ class Run(msgspec.Struct, frozen=True):
         if self.open_gates and not running:
             return RunState.WAITING
         # A session has no plan: its first turn shows that it is running.
-        sitting = any(name.startswith(TURN_PREFIX) for name in self.tasks)
+        sitting = any(name.startswith(kinds.TURN_PREFIX) for name in self.tasks)
         return RunState.RUNNING if self.plan or sitting else RunState.ACCEPTED
 
     @property
@@ -235,7 +199,10 @@ class Run(msgspec.Struct, frozen=True):
     def deadline(self) -> int | None:
         """When the run's time limit ends, in microseconds since 1970; None without a limit."""
         # The default means that there is no time limit.
-        if self.accepted is None or self.accepted.milliseconds == AcceptedFacts().milliseconds:
+        if (
+            self.accepted is None
+            or self.accepted.milliseconds == kinds.AcceptedFacts().milliseconds
+        ):
             return None
         return self.begun + 1000 * self.accepted.milliseconds
 
@@ -267,11 +234,11 @@ class Run(msgspec.Struct, frozen=True):
         # and the one that asks for an unknown outcome of its last use.
         uses = len(task.uses)
         subjects = (
-            task_strand(task.id),
-            tool_gate_subject(task.id, uses + 1),
+            kinds.task_strand(task.id),
+            kinds.tool_gate_subject(task.id, uses + 1),
             f"effect/{task.id}/{uses}",
         )
-        gates = (self.gates.get(gate_strand(subject)) for subject in subjects)
+        gates = (self.gates.get(kinds.gate_strand(subject)) for subject in subjects)
         return any(gate is not None and gate.decided is None for gate in gates) or (
             task.delegated is not None and any(call.replied is None for call in task.calls)
         )
@@ -302,20 +269,20 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
 
 
 _OUTCOMES = {
-    StopReason.BUDGET: Outcome.DENIED,
-    StopReason.DEPTH: Outcome.DENIED,
-    StopReason.REJECTED: Outcome.DENIED,
-    StopReason.DEADLINE: Outcome.TIMEOUT,
-    StopReason.CANCELLED: Outcome.CANCELLED,
+    kinds.StopReason.BUDGET: Outcome.DENIED,
+    kinds.StopReason.DEPTH: Outcome.DENIED,
+    kinds.StopReason.REJECTED: Outcome.DENIED,
+    kinds.StopReason.DEADLINE: Outcome.TIMEOUT,
+    kinds.StopReason.CANCELLED: Outcome.CANCELLED,
 }
 
 
-def outcome_of_stop(stopped: StopFacts) -> Outcome:
+def outcome_of_stop(stopped: kinds.StopFacts) -> Outcome:
     """Return the outcome of a run that was stopped."""
     return _OUTCOMES.get(stopped.reason, Outcome.FAILED)
 
 
-def stop_reason(run: Run) -> StopReason | None:
+def stop_reason(run: Run) -> kinds.StopReason | None:
     """Return why a run was stopped, or else why an inner run of a failed task was."""
     if run.stopped is not None:
         return run.stopped.reason
@@ -323,14 +290,14 @@ def stop_reason(run: Run) -> StopReason | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def inner_stop_reason(task: TaskRun) -> StopReason | None:
+def inner_stop_reason(task: TaskRun) -> kinds.StopReason | None:
     """Return why the inner run of a failed task was stopped."""
     call = task.result
     if task.delegated is None or task.state is not TaskState.FAILED or call is None:
         return None
     code = call.replied.code if call.replied else ""
     # The code of an inner run's reply is the name of its stop reason, if it was stopped.
-    return next((reason for reason in StopReason if reason == code), None)
+    return next((reason for reason in kinds.StopReason if reason == code), None)
 
 
 IdentifiedEntry = tuple[Hash, Entry[Any]]
@@ -361,11 +328,11 @@ class _RunFolder:
         # The lengths let a follower of the run read only new entries in its next fold.
         self._lengths[entry.strand] = max(entry.n + 1, self._lengths.get(entry.strand, 0))
         place, _, name = entry.strand.partition("/")
-        subject = task_of_strand(entry.strand)
+        subject = kinds.task_of_strand(entry.strand)
         if entry.strand == MAIN_STRAND:
             self._add_main_entry(leaf, entry)
-        elif entry.strand == CONTROL:
-            if isinstance(entry.facts, CancelFacts):
+        elif entry.strand == kinds.CONTROL:
+            if isinstance(entry.facts, kinds.CancelFacts):
                 self._run = replace(self._run, cancelled=True)
         elif subject is not None:
             task = self._tasks.get(subject) or TaskRun(subject)
@@ -376,17 +343,17 @@ class _RunFolder:
     def _add_main_entry(self, leaf: Hash, entry: Entry[Any]) -> None:
         run = self._run
         match entry.facts:
-            case AcceptedFacts() as facts:
+            case kinds.AcceptedFacts() as facts:
                 self._run = replace(run, accepted=facts, begun=entry.ts)
-            case RouteFacts() as facts:
+            case kinds.RouteFacts() as facts:
                 self._run = replace(run, route=leaf, routed=facts)
-            case PlanFacts() as facts:
+            case kinds.PlanFacts() as facts:
                 self._run = replace(run, plan=leaf, planned=facts.tasks)
-            case CheckFacts() as facts:
+            case kinds.CheckFacts() as facts:
                 self._run = replace(run, checks=(*run.checks, (leaf, facts)))
-            case StopFacts() as facts:
+            case kinds.StopFacts() as facts:
                 self._run = replace(run, stopped=facts)
-            case AnswerFacts() as facts:
+            case kinds.AnswerFacts() as facts:
                 self._run = replace(run, answered=facts, answer_at=_position_of(entry))
             case RunCloseFacts() as facts:
                 self._run = replace(run, outcome=facts.outcome, ended=entry.ts)
@@ -398,15 +365,15 @@ class _RunFolder:
         # The first opening and the first decision count: a later one changes nothing, and a decided
         # gate is not edited any more.
         match entry.facts:
-            case GateOpenFacts() as facts if gate is None:
+            case kinds.GateOpenFacts() as facts if gate is None:
                 gate = Gate(
                     entry.strand, facts, _position_of(entry), _shown_digest(entry), entry.ts, leaf
                 )
-            case GateEditFacts() if gate is not None and gate.decided is None:
+            case kinds.GateEditFacts() if gate is not None and gate.decided is None:
                 gate = replace(
                     gate, shown_at=_position_of(entry), digest=_shown_digest(entry), entry=leaf
                 )
-            case (GateDecisionFacts() | GateDecisionByFacts()) as facts if (
+            case (kinds.GateDecisionFacts() | kinds.GateDecisionByFacts()) as facts if (
                 gate and gate.decided is None
             ):
                 gate = replace(gate, decided=facts, entry=leaf)
@@ -419,9 +386,9 @@ class _RunFolder:
 def _fold_interruption(run: Run, facts: object) -> Run:
     """Return the run as interrupted or resumed, if the facts record that."""
     match facts:
-        case InterruptionFacts():
+        case kinds.InterruptionFacts():
             return replace(run, interruptions=run.interruptions + 1, interrupted=True)
-        case ResumptionFacts():
+        case kinds.ResumptionFacts():
             return replace(run, interrupted=False)
         case _:
             return run
@@ -429,21 +396,21 @@ def _fold_interruption(run: Run, facts: object) -> Run:
 
 def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
     match entry.facts:
-        case CallFacts() | ReplyFacts():
+        case kinds.CallFacts() | kinds.ReplyFacts():
             return replace(task, calls=_fold_call(task.calls, leaf, entry))
-        case IntentFacts() | OutcomeFacts():
+        case kinds.IntentFacts() | kinds.OutcomeFacts():
             return replace(task, uses=_fold_tool_use(task.uses, leaf, entry))
-        case VerdictFacts() as facts:
+        case kinds.VerdictFacts() as facts:
             # A rejected attempt is not a failed task: retries and escalations leave the state
             # unchanged.
-            state = {Next.ACCEPT: TaskState.PASSED, Next.GIVE_UP: TaskState.FAILED}
+            state = {kinds.Next.ACCEPT: TaskState.PASSED, kinds.Next.GIVE_UP: TaskState.FAILED}
             verdicts = (*task.verdicts, facts)
             return replace(task, verdicts=verdicts, state=state.get(facts.next, task.state))
-        case SkipFacts() as facts:
+        case kinds.SkipFacts() as facts:
             task = replace(task, skipped=facts, state=TaskState.SKIPPED)
-        case StopFacts() as facts:
+        case kinds.StopFacts() as facts:
             task = replace(task, stopped=facts, state=TaskState.STOPPED)
-        case DelegationFacts() as facts:
+        case kinds.DelegationFacts() as facts:
             task = replace(task, delegated=facts)
         case _:
             pass
@@ -453,7 +420,7 @@ def _fold_task(task: TaskRun, leaf: Hash, entry: Entry[Any]) -> TaskRun:
 def _fold_call(
     calls: tuple[CallRecord, ...], leaf: Hash, entry: Entry[Any]
 ) -> tuple[CallRecord, ...]:
-    if isinstance(entry.facts, CallFacts):
+    if isinstance(entry.facts, kinds.CallFacts):
         return (*calls, CallRecord(_position_of(entry), leaf, entry.facts, entry.ts))
     if not calls or calls[-1].replied is not None:
         return calls  # a reply without a call: ignored
@@ -466,7 +433,7 @@ def _fold_call(
 def _fold_tool_use(
     uses: tuple[ToolUseRecord, ...], leaf: Hash, entry: Entry[Any]
 ) -> tuple[ToolUseRecord, ...]:
-    if isinstance(entry.facts, IntentFacts):
+    if isinstance(entry.facts, kinds.IntentFacts):
         return (*uses, ToolUseRecord(_position_of(entry), leaf, entry.facts))
     # An outcome without an intent is ignored.
     if not uses:

@@ -5,7 +5,7 @@ from math import inf
 
 from msgspec import Struct
 
-from forum.ledger import LocatedEntry
+from forum.ledger.log import LocatedEntry
 
 
 class RunRecord(Struct, frozen=True):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
+from forum.work import kinds
 from forum.work.judging import Judgement
-from forum.work.kinds import Next, SkipFacts, StopReason, VerdictFacts
 from forum.work.plan import Plan
 from forum.work.policy import Policy
 from forum.work.run_fold import Run, TaskState
@@ -30,7 +30,7 @@ _STARTABLE_STATES = frozenset({TaskState.PENDING, TaskState.RUNNING})
 class NextSteps(msgspec.Struct, frozen=True):
     """Tasks to skip and tasks to start."""
 
-    skip: tuple[tuple[str, SkipFacts], ...] = ()
+    skip: tuple[tuple[str, kinds.SkipFacts], ...] = ()
     start: tuple[str, ...] = ()
 
 
@@ -53,7 +53,7 @@ def next_steps(plan: Plan, run: Run, policy: Policy, started: frozenset[str]) ->
         if cause is not None:
             # Names the direct upstream task, so that a reader can follow a chain of skips to its
             # origin.
-            skip.append((task.id, SkipFacts(cause)))
+            skip.append((task.id, kinds.SkipFacts(cause)))
         elif room > 0 and _is_ready(plan, run, task.id):
             start.append(task.id)
             room -= 1
@@ -67,7 +67,7 @@ def _wind_up(plan: Plan, run: Run, started: frozenset[str]) -> NextSteps:
     whether the effect happened.
     """
     left = [name for name in unfinished_tasks(plan, run) if name not in started]
-    skip = tuple((name, SkipFacts(STOP_CAUSE)) for name in left if name not in run.tasks)
+    skip = tuple((name, kinds.SkipFacts(STOP_CAUSE)) for name in left if name not in run.tasks)
     begun = (name for name in left if name in run.tasks)
     return NextSteps(skip, tuple(n for n in begun if run.task(n).state is not TaskState.WAITING))
 
@@ -98,10 +98,10 @@ def unfinished_tasks(plan: Plan, run: Run) -> Iterator[str]:
 def decide_verdict(
     judgement: Judgement,
     outcome: Outcome,
-    before: tuple[VerdictFacts, ...],
+    before: tuple[kinds.VerdictFacts, ...],
     policy: Policy,
     agent: str,
-) -> VerdictFacts:
+) -> kinds.VerdictFacts:
     """Return the verdict on the next attempt of a task by this agent, and the next step.
 
     A failed call is retried by the same agent; an unsatisfactory result escalates to a stronger
@@ -110,7 +110,7 @@ def decide_verdict(
     """
     attempt = len(before) + 1
     if judgement.passed:
-        return VerdictFacts(attempt, Outcome.OK, judgement.check, Next.ACCEPT)
+        return kinds.VerdictFacts(attempt, Outcome.OK, judgement.check, kinds.Next.ACCEPT)
     rung, retries = escalation_level(before), _count_retries(before)
     # A stronger agent helps against a bad result, and time against a broken connection: results
     # escalate at once, failed calls only after the retries.
@@ -119,30 +119,30 @@ def decide_verdict(
     ended = Outcome.FAILED if answered else outcome
     spent = retries >= policy.retries or outcome is Outcome.DENIED
     if stronger and (answered or spent):
-        following, pause = Next.ESCALATE, 0
+        following, pause = kinds.Next.ESCALATE, 0
     elif not spent:
-        following, pause = Next.RETRY, policy.retry_delay_ms(retries + 1)
+        following, pause = kinds.Next.RETRY, policy.retry_delay_ms(retries + 1)
     else:
-        following, pause = Next.GIVE_UP, 0
-    return VerdictFacts(attempt, ended, judgement.check, following, judgement.reason, pause)
+        following, pause = kinds.Next.GIVE_UP, 0
+    return kinds.VerdictFacts(attempt, ended, judgement.check, following, judgement.reason, pause)
 
 
-def escalation_level(verdicts: tuple[VerdictFacts, ...]) -> int:
+def escalation_level(verdicts: tuple[kinds.VerdictFacts, ...]) -> int:
     """Return how often a task was escalated to a stronger agent."""
-    return sum(1 for verdict in verdicts if verdict.next is Next.ESCALATE)
+    return sum(1 for verdict in verdicts if verdict.next is kinds.Next.ESCALATE)
 
 
-def _count_retries(verdicts: tuple[VerdictFacts, ...]) -> int:
+def _count_retries(verdicts: tuple[kinds.VerdictFacts, ...]) -> int:
     """Count the retries of the current agent since the last escalation."""
     count = 0
     for verdict in reversed(verdicts):
-        if verdict.next is not Next.RETRY:
+        if verdict.next is not kinds.Next.RETRY:
             break
         count += 1
     return count
 
 
-def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> StopReason | None:
+def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> kinds.StopReason | None:
     """Return the reason to stop a task whose replies repeat, or None.
 
     `said` holds the agent and the reply of each call so far. A loop is one agent giving the same
@@ -153,9 +153,9 @@ def find_loop(said: Sequence[tuple[str, bytes]], repeats: int) -> StopReason | N
         return None
     most = max(2, repeats)  # a reply that came once is not a repetition
     if len(said) >= most and len(set(said[-most:])) == 1:
-        return StopReason.REPEAT
+        return kinds.StopReason.REPEAT
     turns = said[-2 * most :]
     two = len(turns) == 2 * most and len({agent for agent, _ in turns}) > 1
     if two and len(set(turns[::2])) == 1 and len(set(turns[1::2])) == 1:
-        return StopReason.PING_PONG
+        return kinds.StopReason.PING_PONG
     return None

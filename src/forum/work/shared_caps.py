@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from forum.ledger import NO_LIMIT, Spend
+from forum.ledger.ports import NO_LIMIT, Spend
 
 UNCAPPED = Spend(NO_LIMIT, NO_LIMIT, NO_LIMIT)
 

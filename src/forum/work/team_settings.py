@@ -14,20 +14,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from forum.errors import BadSettings
-from forum.ledger import NO_LIMIT
+from forum.ledger.ports import NO_LIMIT
+from forum.work import policy
 from forum.work.gate_rules import GateRule
 from forum.work.plan import RunBudget
-from forum.work.policy import (
-    Agent,
-    Api,
-    Chat,
-    Command,
-    Library,
-    McpServer,
-    Role,
-    Scripted,
-    ToolSpec,
-)
 from forum.work.role_assignment import agent_for
 from forum.work.roster import Tier
 from forum.work.shared_caps import UNCAPPED, Period, SharedCap
@@ -46,9 +36,9 @@ DEFAULT_AGENT = "default"
 """The section name of the agent without a name."""
 
 _DEFAULT_ENDPOINTS = {
-    Api.CHAT: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    Api.RESPONSES: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    Api.ANTHROPIC: ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    policy.Api.CHAT: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    policy.Api.RESPONSES: ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    policy.Api.ANTHROPIC: ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
 }
 """The URL and the key variable of an API, if the file names none."""
 
@@ -73,15 +63,15 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 # (`gsk_...`, `hf_...`).
 _KEY_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*").fullmatch
 
-_AGENT_KINDS: Mapping[str, tuple[type[Agent], frozenset[str]]] = {
+_AGENT_KINDS: Mapping[str, tuple[type[policy.Agent], frozenset[str]]] = {
     "chat": (
-        Chat,
+        policy.Chat,
         frozenset({"url", "model", "api", "key_env", "key_file", "max_tokens", "price"})
         | {"at_once", "options"},
     ),
-    "pydantic-ai": (Library, frozenset({"model", "max_tokens", "price", "options"})),
-    "command": (Command, frozenset({"cmd", "argv", "usd", "tokens", "output_bytes"})),
-    "scripted": (Scripted, frozenset({"moves", "usd", "tokens"})),
+    "pydantic-ai": (policy.Library, frozenset({"model", "max_tokens", "price", "options"})),
+    "command": (policy.Command, frozenset({"cmd", "argv", "usd", "tokens", "output_bytes"})),
+    "scripted": (policy.Scripted, frozenset({"moves", "usd", "tokens"})),
 }
 _TOOL_SETTINGS = frozenset({"cmd", "argv", "seconds", "description", "schema"})
 _SERVER_SETTINGS = frozenset({"cmd", "argv", "url", "env", "key_env"})
@@ -92,11 +82,11 @@ _GATE_SETTINGS = frozenset({"tool", "lane", "argument", "above"})
 class TeamSettings(msgspec.Struct, frozen=True):
     """The sections of a settings file about agents and tools."""
 
-    agents: dict[str, Agent] = {}
+    agents: dict[str, policy.Agent] = {}
     """By name; if there are any, one of them has an empty name."""
-    tools: dict[str, ToolSpec] = {}
-    servers: dict[str, McpServer] = {}
-    roles: dict[Role, str] = {}
+    tools: dict[str, policy.ToolSpec] = {}
+    servers: dict[str, policy.McpServer] = {}
+    roles: dict[policy.Role, str] = {}
     team: bool = False
     """Whether requests get the whole team unless the client says otherwise."""
     roster: str = ""
@@ -145,7 +135,7 @@ def read_shared_caps(file: str, tables: Mapping[str, Table]) -> tuple[SharedCap,
     return tuple(_Section(file, f"budgets.{name}", table).shared_cap(name) for name, table in found)
 
 
-def chat_agent(given: Table) -> Chat:
+def chat_agent(given: Table) -> policy.Chat:
     """Return a model behind an API, with the API's default URL and key variable if not given.
 
     Raises `ValueError`.
@@ -163,16 +153,16 @@ def chat_agent(given: Table) -> Chat:
         raise ValueError(f"options: {name!r} is not one; what Forum says itself stays as it is")
     _check_names(spec.key_env)
     key = spec.key_env or (_default_key_variable(where) if not spec.key_file else "")
-    return _convert({**given, "url": where, "key_env": key}, Chat)
+    return _convert({**given, "url": where, "key_env": key}, policy.Chat)
 
 
-def model_agent(given: Table) -> Chat | Library:
+def model_agent(given: Table) -> policy.Chat | policy.Library:
     """Return a model from settings whose prices are in dollars. Raises `ValueError`."""
     into, known = _AGENT_KINDS[given["kind"]]
     for key in sorted(given.keys() - known - {"kind"}):
         raise ValueError(f"it has no setting {key!r}; known: {', '.join(sorted(known))}")
     table = _in_nano_dollars(dict(given))
-    return chat_agent(table) if into is Chat else _convert(table, Library)
+    return chat_agent(table) if into is policy.Chat else _convert(table, policy.Library)
 
 
 class _EndpointSettings(msgspec.Struct, frozen=True):
@@ -180,7 +170,7 @@ class _EndpointSettings(msgspec.Struct, frozen=True):
 
     url: str = ""
     model: str = ""
-    api: Api = Api.CHAT
+    api: policy.Api = policy.Api.CHAT
     key_env: str = ""
     key_file: str = ""
     options: dict[str, Any] = {}
@@ -248,7 +238,7 @@ class _Section(msgspec.Struct, frozen=True):
     name: str
     table: Table
 
-    def agent(self) -> Agent:
+    def agent(self) -> policy.Agent:
         kind = self.get("kind", default="") or self._infer_kind()
         if kind not in _AGENT_KINDS:
             raise self._error(f"kind: {kind!r} is none of {', '.join(_AGENT_KINDS)}")
@@ -256,7 +246,11 @@ class _Section(msgspec.Struct, frozen=True):
         given = self._checked_table(known | {"kind"})
         try:
             given = _in_nano_dollars(_with_argv(given))
-            return chat_agent(given) if into is Chat else _convert({**given, "kind": kind}, into)
+            return (
+                chat_agent(given)
+                if into is policy.Chat
+                else _convert({**given, "kind": kind}, into)
+            )
         except ValueError as error:
             raise self._error(str(error)) from None
 
@@ -268,11 +262,11 @@ class _Section(msgspec.Struct, frozen=True):
             return "chat"
         raise self._error("it says neither model nor cmd: name a model, or a program")
 
-    def tool(self) -> ToolSpec:
-        return self._read_struct(ToolSpec, _TOOL_SETTINGS)
+    def tool(self) -> policy.ToolSpec:
+        return self._read_struct(policy.ToolSpec, _TOOL_SETTINGS)
 
-    def server(self) -> McpServer:
-        server = self._read_struct(McpServer, _SERVER_SETTINGS)
+    def server(self) -> policy.McpServer:
+        server = self._read_struct(policy.McpServer, _SERVER_SETTINGS)
         if bool(server.argv) == bool(server.url):
             raise self._error("a server is a program (cmd) or an address (url): say one of them")
         if server.url and not _is_address(server.url):
@@ -283,8 +277,8 @@ class _Section(msgspec.Struct, frozen=True):
             raise self._error(str(error)) from None
         return server
 
-    def roles(self, agents: Mapping[str, Agent]) -> dict[Role, str]:
-        known = {role.value for role in Role}
+    def roles(self, agents: Mapping[str, policy.Agent]) -> dict[policy.Role, str]:
+        known = {role.value for role in policy.Role}
         wished = self._checked_table(known | {"team"})
         for role in wished.keys() & known:
             if self.get(role, default="") not in agents:
@@ -293,7 +287,10 @@ class _Section(msgspec.Struct, frozen=True):
                     f"{role}: no model is called {wished[role]!r}; [models] has: {names}"
                 )
         chosen = {role: name for role, name in wished.items() if role in known}
-        return {Role(role): "" if name == DEFAULT_AGENT else name for role, name in chosen.items()}
+        return {
+            policy.Role(role): "" if name == DEFAULT_AGENT else name
+            for role, name in chosen.items()
+        }
 
     def budget(self) -> RunBudget:
         units = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "depth": 1}

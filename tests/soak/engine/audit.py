@@ -5,8 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from forum.app import Forum
-from forum.ledger import MAIN_STRAND, Amount, Outcome, read_strand_entries
-from forum.work import Run, TaskRun, Why, fold, sum_amounts, task_strand
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import Outcome
+from forum.ledger.log import read_strand_entries
+from forum.ledger.ports import Amount
+from forum.work.kinds import Why, task_strand
+from forum.work.run_fold import Run, TaskRun, fold, sum_amounts
 from tests.soak.engine.bench import Bench
 from tests.soak.engine.evidence import Evidence
 from tests.soak.engine.orders import CANARY

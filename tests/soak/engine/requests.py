@@ -11,7 +11,8 @@ from typing import TypeVar
 from forum.app import Forum, new_run_id
 from forum.engine import accept_run, cancel_run
 from forum.errors import RunAlreadyEnded, StoreConnectionLost
-from forum.ledger import MAIN_STRAND, RunCloseFacts
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.kinds import RunCloseFacts
 from tests.soak.engine.shapes import Shape, Shapes
 
 T = TypeVar("T")

@@ -11,20 +11,10 @@ from random import Random
 import msgspec
 
 from forum.engine import RunRequest
-from forum.ledger import Outcome
-from forum.work import (
-    ASK_TOOL,
-    Answer,
-    Council,
-    Plan,
-    Policy,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Task,
-    ToolCall,
-    ToolSpec,
-)
+from forum.ledger.kinds import Outcome
+from forum.work.panel import Council
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import ASK_TOOL, Answer, Policy, Scripted, ScriptStep, ToolCall, ToolSpec
 from tests.deliberation.sitting import config
 from tests.engine.panel import DIVIDED, panel
 from tests.engine.symposium import seated

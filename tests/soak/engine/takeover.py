@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forum.ledger import MAIN_STRAND, Reader
-from forum.work import task_strand
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.ports import Reader
+from forum.work.kinds import task_strand
 from tests.soak.engine.evidence import Drive, Event, Evidence
 from tests.soak.engine.orders import Moment
 

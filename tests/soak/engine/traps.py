@@ -27,8 +27,9 @@ from forum.engine import (
     ToolInvocation,
     ToolPort,
 )
-from forum.ledger import Amount, EntryWrite, Ledger, Store
-from forum.work import Agent, ToolSpec
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Amount, EntryWrite, Store
+from forum.work.policy import Agent, ToolSpec
 from tests.soak.engine.orders import IF_FOUND, Moment, Plan, Point, Word
 from tests.soak.traps import Journal, die
 

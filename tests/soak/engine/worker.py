@@ -19,7 +19,7 @@ from forum.app import Forum
 from forum.backends.dbos_worker import prepare_sqlite_queue
 from forum.config import WorkerCapacity
 from forum.errors import StoreConnectionLost
-from forum.ledger import Store
+from forum.ledger.ports import Store
 from forum.models import make_model, make_tool
 from tests.soak.engine.orders import Orders, Word
 from tests.soak.engine.traps import (

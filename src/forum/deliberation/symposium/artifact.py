@@ -10,28 +10,10 @@ from msgspec.structs import replace
 
 from forum.deliberation.record_comparison import SECRET_MARK
 from forum.deliberation.steps import Session, SessionNote
+from forum.deliberation.symposium import kinds, schemas
 from forum.deliberation.symposium.decoders import read_message, read_termination
-from forum.deliberation.symposium.kinds import (
-    MessageFacts,
-    OutcomeKind,
-    PanelFacts,
-    RunDirectoryStatus,
-    SymposiumCloseFacts,
-)
 from forum.deliberation.symposium.personas import resolve_persona_ref
 from forum.deliberation.symposium.protocol import read_session_config
-from forum.deliberation.symposium.schemas import (
-    VERSION,
-    AgentConfig,
-    Artifact,
-    Producer,
-    ProtocolStruct,
-    RunManifest,
-    SymposiumConfig,
-    Synthesis,
-    SynthesisOutcome,
-    TerminationOutcome,
-)
 from forum.deliberation.symposium.transcript import (
     canonical_bytes,
     digest_messages,
@@ -53,11 +35,11 @@ PRODUCER = "forum"
 class RecordedSession(msgspec.Struct, frozen=True):
     """A session as recorded."""
 
-    config: SymposiumConfig
+    config: schemas.SymposiumConfig
     begun: int
     messages: tuple[bytes, ...] = ()
     panel: bytes = b""
-    closed: SymposiumCloseFacts | None = None
+    closed: kinds.SymposiumCloseFacts | None = None
     """None while the session runs."""
     termination: bytes = b""
 
@@ -68,12 +50,12 @@ def read_recorded_session(session: Session, notes: Iterable[SessionNote]) -> Rec
     for note in notes:
         bodies = {body.name: body.data for body in note.bodies}
         match note.facts:
-            case MessageFacts():
+            case kinds.MessageFacts():
                 messages = (*record.messages, bodies["message"])
                 record = replace(record, messages=messages)
-            case PanelFacts():
+            case kinds.PanelFacts():
                 record = replace(record, panel=bodies["panel"])
-            case SymposiumCloseFacts() as closed:
+            case kinds.SymposiumCloseFacts() as closed:
                 ended = bodies.get("termination", b"")
                 record = replace(record, closed=closed, termination=ended)
             case _:
@@ -97,7 +79,7 @@ def _with_masked_digest(record: RecordedSession) -> RecordedSession:
     return replace(record, closed=closed, termination=ending)
 
 
-def resolve_personas(config: SymposiumConfig) -> SymposiumConfig:
+def resolve_personas(config: schemas.SymposiumConfig) -> schemas.SymposiumConfig:
     """Return a config with its personas inlined: to other programs a name may mean another one."""
     return replace(
         config,
@@ -106,24 +88,26 @@ def resolve_personas(config: SymposiumConfig) -> SymposiumConfig:
     )
 
 
-def _resolve_persona(agent: AgentConfig) -> AgentConfig:
+def _resolve_persona(agent: schemas.AgentConfig) -> schemas.AgentConfig:
     return replace(agent, persona_ref=resolve_persona_ref(agent.persona_ref))
 
 
-def build_artifact(record: RecordedSession) -> Artifact:
+def build_artifact(record: RecordedSession) -> schemas.Artifact:
     """Return the artifact of a session. Raises `Malformed` if the session has not ended."""
     if record.closed is None:
         raise Malformed("session", "it has not ended, and has no artifact")
     transcript = tuple(read_message(data) for data in record.messages)
     last = transcript[-1]
-    if isinstance(last, Synthesis):
-        outcome: SynthesisOutcome | TerminationOutcome = SynthesisOutcome(last.id)
+    if isinstance(last, schemas.Synthesis):
+        outcome: schemas.SynthesisOutcome | schemas.TerminationOutcome = schemas.SynthesisOutcome(
+            last.id
+        )
         unresolved = last.content.unresolved_disagreements
     else:
         ending = read_termination(record.termination)
-        outcome, unresolved = TerminationOutcome(ending), ending.unresolved_disagreements
-    return Artifact(
-        schema_version=VERSION,
+        outcome, unresolved = schemas.TerminationOutcome(ending), ending.unresolved_disagreements
+    return schemas.Artifact(
+        schema_version=schemas.VERSION,
         session_id=record.config.session_id,
         config=record.config,
         canonical_transcript=transcript,
@@ -136,14 +120,14 @@ def build_artifact(record: RecordedSession) -> Artifact:
     )
 
 
-def build_manifest(record: RecordedSession, version: str) -> RunManifest:
+def build_manifest(record: RecordedSession, version: str) -> schemas.RunManifest:
     """Return the manifest of a session's directory."""
-    manifest = RunManifest(
-        schema_version=VERSION,
-        manifest_version=VERSION,
+    manifest = schemas.RunManifest(
+        schema_version=schemas.VERSION,
+        manifest_version=schemas.VERSION,
         session_id=record.config.session_id,
-        status=RunDirectoryStatus.IN_PROGRESS,
-        producer=Producer(PRODUCER, version),
+        status=kinds.RunDirectoryStatus.IN_PROGRESS,
+        producer=schemas.Producer(PRODUCER, version),
         created_at=format_time(record.begun),
         artifact_path=ARTIFACT,
         config_path=CONFIG,
@@ -152,10 +136,12 @@ def build_manifest(record: RecordedSession, version: str) -> RunManifest:
     )
     if record.closed is None:
         return manifest
-    answered = record.closed.outcome is OutcomeKind.SYNTHESIS
+    answered = record.closed.outcome is kinds.OutcomeKind.SYNTHESIS
     return replace(
         manifest,
-        status=RunDirectoryStatus.COMPLETE if answered else RunDirectoryStatus.TERMINATED,
+        status=kinds.RunDirectoryStatus.COMPLETE
+        if answered
+        else kinds.RunDirectoryStatus.TERMINATED,
         transcript_digest=record.closed.digest,
         outcome_kind=record.closed.outcome,
     )
@@ -187,7 +173,7 @@ def build_session_files(record: RecordedSession, version: str) -> Mapping[str, b
     return files
 
 
-def format_file(form: ProtocolStruct) -> bytes:
+def format_file(form: schemas.ProtocolStruct) -> bytes:
     """Return a protocol object as an indented file."""
     return _indent_json(canonical_bytes(form))
 

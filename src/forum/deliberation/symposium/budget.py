@@ -8,8 +8,8 @@ import msgspec
 from forum.deliberation.steps import ZERO_AMOUNT, TurnResult
 from forum.deliberation.symposium.kinds import Reason
 from forum.deliberation.symposium.schemas import SymposiumConfig
-from forum.ledger import NO_LIMIT, Amount
-from forum.work import NANO_USD
+from forum.ledger.ports import NO_LIMIT, Amount
+from forum.work.team_settings import NANO_USD
 
 MICROSECONDS_PER_SECOND = 1_000_000
 MAX_RESERVE_S = 120

@@ -8,28 +8,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from forum.deliberation.symposium import provider_calls, schemas
 from forum.deliberation.symposium.canonical_json import normalize_json, read_json
-from forum.deliberation.symposium.provider_calls import (
-    ContextPacket,
-    FakeScript,
-    GoldenCase,
-    ProviderRequest,
-    ProviderResult,
-)
-from forum.deliberation.symposium.schemas import (
-    Artifact,
-    CoordinatorVerdict,
-    DirectRequest,
-    Message,
-    MessageUsage,
-    Persona,
-    RunManifest,
-    SelectorOutput,
-    SymposiumConfig,
-    SynthesisContent,
-    TerminationArtifact,
-    TurnOutput,
-)
 from forum.errors import Malformed
 
 FormT = TypeVar("FormT")
@@ -50,20 +30,20 @@ def _make_decoder(form: type[FormT], what: str) -> Callable[[object], FormT]:
     return read
 
 
-read_artifact = _make_decoder(Artifact, "artifact")
-read_config = _make_decoder(SymposiumConfig, "config")
-read_direct_request = _make_decoder(DirectRequest, "direct request")
-read_golden_case = _make_decoder(GoldenCase, "golden case")
-read_manifest = _make_decoder(RunManifest, "run manifest")
-read_message = _make_decoder(cast("type[Message]", Message), "message")
-read_packet = _make_decoder(ContextPacket, "context packet")
-read_persona = _make_decoder(Persona, "persona")
-read_provider_request = _make_decoder(ProviderRequest, "provider request")
-read_provider_result = _make_decoder(ProviderResult, "provider result")
-read_script = _make_decoder(FakeScript, "script")
-read_selection = _make_decoder(SelectorOutput, "selection")
-read_synthesis = _make_decoder(SynthesisContent, "synthesis")
-read_termination = _make_decoder(TerminationArtifact, "termination")
-read_turn = _make_decoder(TurnOutput, "turn")
-read_usage = _make_decoder(MessageUsage, "usage")
-read_verdict = _make_decoder(CoordinatorVerdict, "verdict")
+read_artifact = _make_decoder(schemas.Artifact, "artifact")
+read_config = _make_decoder(schemas.SymposiumConfig, "config")
+read_direct_request = _make_decoder(schemas.DirectRequest, "direct request")
+read_golden_case = _make_decoder(provider_calls.GoldenCase, "golden case")
+read_manifest = _make_decoder(schemas.RunManifest, "run manifest")
+read_message = _make_decoder(cast("type[schemas.Message]", schemas.Message), "message")
+read_packet = _make_decoder(provider_calls.ContextPacket, "context packet")
+read_persona = _make_decoder(schemas.Persona, "persona")
+read_provider_request = _make_decoder(provider_calls.ProviderRequest, "provider request")
+read_provider_result = _make_decoder(provider_calls.ProviderResult, "provider result")
+read_script = _make_decoder(provider_calls.FakeScript, "script")
+read_selection = _make_decoder(schemas.SelectorOutput, "selection")
+read_synthesis = _make_decoder(schemas.SynthesisContent, "synthesis")
+read_termination = _make_decoder(schemas.TerminationArtifact, "termination")
+read_turn = _make_decoder(schemas.TurnOutput, "turn")
+read_usage = _make_decoder(schemas.MessageUsage, "usage")
+read_verdict = _make_decoder(schemas.CoordinatorVerdict, "verdict")

@@ -6,8 +6,8 @@ from forum.deliberation.steps import TurnResult
 from forum.deliberation.symposium.kinds import ErrorKind, Reason
 from forum.deliberation.symposium.schemas import AgentConfig, ProviderFailure
 from forum.deliberation.symposium.transcript import to_json_object, turn_usage
-from forum.ledger import Outcome
-from forum.work import StopReason, Why
+from forum.ledger.kinds import Outcome
+from forum.work.kinds import StopReason, Why
 
 RETRIABLE = frozenset(
     {ErrorKind.TIMEOUT, ErrorKind.NETWORK, ErrorKind.RATE_LIMIT, ErrorKind.MALFORMED_RESPONSE}

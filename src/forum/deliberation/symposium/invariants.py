@@ -17,28 +17,11 @@ from typing import cast
 
 from msgspec import UNSET
 
+from forum.deliberation.symposium import schemas, transcript
 from forum.deliberation.symposium.canonical_json import read_json, transcript_digest
 from forum.deliberation.symposium.decoders import read_artifact
 from forum.deliberation.symposium.kinds import NextAction, Reason, SelectionStrategy
 from forum.deliberation.symposium.schedule import check_schedule
-from forum.deliberation.symposium.schemas import (
-    Artifact,
-    CoordinationTurn,
-    MessageUsage,
-    PanelContraction,
-    PrimaryTurn,
-    ProblemStatement,
-    Synthesis,
-    SynthesisOutcome,
-    TerminationArtifact,
-    UnresolvedDisagreement,
-)
-from forum.deliberation.symposium.transcript import (
-    ZERO_USAGE,
-    last_verdict,
-    parse_time,
-    total_usage,
-)
 from forum.deliberation.symposium.violations import Invariant, Violation, message_path
 from forum.errors import Malformed
 
@@ -63,7 +46,7 @@ def check_artifact(data: bytes) -> tuple[Violation, ...]:
     )
 
 
-def _check_digests(artifact: Artifact, digest: str) -> Iterator[Violation]:
+def _check_digests(artifact: schemas.Artifact, digest: str) -> Iterator[Violation]:
     if artifact.transcript_digest != digest:
         yield Violation(Invariant.DIGEST, "$.transcript_digest", f"the transcript has {digest}")
     ending = _termination(artifact)
@@ -72,7 +55,7 @@ def _check_digests(artifact: Artifact, digest: str) -> Iterator[Violation]:
         yield Violation(Invariant.DIGEST, where, f"the transcript has {digest}")
 
 
-def _check_versions(artifact: Artifact) -> Iterator[Violation]:
+def _check_versions(artifact: schemas.Artifact) -> Iterator[Violation]:
     versions = {"$": artifact.schema_version, "$.config": artifact.config.schema_version}
     if (ending := _termination(artifact)) is not None:
         versions["$.outcome.termination_artifact"] = ending.schema_version
@@ -81,13 +64,13 @@ def _check_versions(artifact: Artifact) -> Iterator[Violation]:
             yield Violation(Invariant.VERSION, f"{where}.schema_version", f"{version} is unknown")
 
 
-def _check_session(artifact: Artifact) -> Iterator[Violation]:
+def _check_session(artifact: schemas.Artifact) -> Iterator[Violation]:
     if artifact.session_id != artifact.config.session_id:
         why = f"the config is of {artifact.config.session_id!r}"
         yield Violation(Invariant.SESSION, "$.session_id", why)
 
 
-def _check_panel(artifact: Artifact) -> Iterator[Violation]:
+def _check_panel(artifact: schemas.Artifact) -> Iterator[Violation]:
     """Check that the config can be carried out, unless the session ended at once."""
     config, selector = artifact.config, artifact.config.selector
     if len(artifact.canonical_transcript) == 1:
@@ -108,18 +91,18 @@ def _check_panel(artifact: Artifact) -> Iterator[Violation]:
         yield Violation(Invariant.PANEL, where, f"the coordinator is {config.coordinator.id}")
 
 
-def _check_opening(artifact: Artifact) -> Iterator[Violation]:
+def _check_opening(artifact: schemas.Artifact) -> Iterator[Violation]:
     first, *others = artifact.canonical_transcript
-    if not isinstance(first, ProblemStatement):
+    if not isinstance(first, schemas.ProblemStatement):
         yield Violation(Invariant.OPENING, message_path(0), "it does not state the problem")
     elif first.content != artifact.config.problem_statement:
         yield Violation(Invariant.OPENING, message_path(0), "it is not the problem of the config")
     for index, message in enumerate(others, 1):
-        if isinstance(message, ProblemStatement):
+        if isinstance(message, schemas.ProblemStatement):
             yield Violation(Invariant.OPENING, message_path(index), "the problem is stated again")
 
 
-def _check_positions(artifact: Artifact) -> Iterator[Violation]:
+def _check_positions(artifact: schemas.Artifact) -> Iterator[Violation]:
     places = [(m.round, m.turn_index) for m in artifact.canonical_transcript]
     for index, (before, after) in enumerate(pairwise(places), 1):
         if after <= before:
@@ -127,7 +110,7 @@ def _check_positions(artifact: Artifact) -> Iterator[Violation]:
             yield Violation(Invariant.ORDER, message_path(index), why)
 
 
-def _check_ids(artifact: Artifact) -> Iterator[Violation]:
+def _check_ids(artifact: schemas.Artifact) -> Iterator[Violation]:
     seen: set[str] = set()
     for index, message in enumerate(artifact.canonical_transcript):
         if message.id in seen:
@@ -135,14 +118,14 @@ def _check_ids(artifact: Artifact) -> Iterator[Violation]:
         seen.add(message.id)
 
 
-def _check_times(artifact: Artifact) -> Iterator[Violation]:
+def _check_times(artifact: schemas.Artifact) -> Iterator[Violation]:
     texts = {"$.started_at": artifact.started_at}
     for index, message in enumerate(artifact.canonical_transcript):
         texts[f"{message_path(index)}.timestamp"] = message.timestamp
     texts["$.ended_at"] = artifact.ended_at
     last: datetime | None = None
     for where, text in texts.items():
-        time = parse_time(text)
+        time = transcript.parse_time(text)
         if time is None:
             yield Violation(Invariant.TIME, where, f"{text[:40]!r} is no time")
         elif last is not None and time < last:
@@ -150,16 +133,16 @@ def _check_times(artifact: Artifact) -> Iterator[Violation]:
         last = time or last
 
 
-def _check_speakers(artifact: Artifact) -> Iterator[Violation]:
+def _check_speakers(artifact: schemas.Artifact) -> Iterator[Violation]:
     config = artifact.config
     agents = {agent.id for agent in config.agents}
     for index, message in enumerate(artifact.canonical_transcript):
         match message:
-            case ProblemStatement():
+            case schemas.ProblemStatement():
                 fits = message.speaker == config.originator
-            case CoordinationTurn() | Synthesis():
+            case schemas.CoordinationTurn() | schemas.Synthesis():
                 fits = message.speaker == config.coordinator.id
-            case PanelContraction():
+            case schemas.PanelContraction():
                 fits = message.content.agent_id in agents
             case _:
                 fits = message.speaker in agents
@@ -168,10 +151,10 @@ def _check_speakers(artifact: Artifact) -> Iterator[Violation]:
             yield Violation(Invariant.SPEAKER, message_path(index), why)
 
 
-def _check_notes(artifact: Artifact) -> Iterator[Violation]:
+def _check_notes(artifact: schemas.Artifact) -> Iterator[Violation]:
     """Check which messages have notes; `check_schedule` checks the content of notes."""
     for index, message in enumerate(artifact.canonical_transcript):
-        on_branch, on_primary = message.branch_depth == 1, isinstance(message, PrimaryTurn)
+        on_branch, on_primary = message.branch_depth == 1, isinstance(message, schemas.PrimaryTurn)
         if message.suggested_followups and not on_branch:
             yield Violation(
                 Invariant.NOTES, message_path(index), "only an answer suggests what might follow"
@@ -184,13 +167,15 @@ def _check_notes(artifact: Artifact) -> Iterator[Violation]:
             yield Violation(Invariant.NOTES, message_path(index), "only an agent puts requests")
 
 
-def _check_caps(artifact: Artifact) -> Iterator[Violation]:
+def _check_caps(artifact: schemas.Artifact) -> Iterator[Violation]:
     """Yield the messages that were sent after a cap was exceeded."""
     budget, passed = artifact.config.budget, ""
     tokens: Counter[str] = Counter()
     cost = 0.0
     for index, message in enumerate(artifact.canonical_transcript):
-        salvage = artifact.config.runtime.synthesize_on_terminate and isinstance(message, Synthesis)
+        salvage = artifact.config.runtime.synthesize_on_terminate and isinstance(
+            message, schemas.Synthesis
+        )
         if passed and not salvage:
             yield Violation(Invariant.CAPS, message_path(index), f"{passed} had been passed")
         tokens[message.speaker] += message.usage.total_tokens
@@ -203,17 +188,17 @@ def _check_caps(artifact: Artifact) -> Iterator[Violation]:
             passed = f"the budget of {agent}" if tokens[agent] > cap else passed
 
 
-def _check_usage(artifact: Artifact) -> Iterator[Violation]:
+def _check_usage(artifact: schemas.Artifact) -> Iterator[Violation]:
     spent = [message.usage for message in artifact.canonical_transcript]
     for index, usage in enumerate(spent):
-        if not index and not _is_same_usage(usage, ZERO_USAGE):
+        if not index and not _is_same_usage(usage, transcript.ZERO_USAGE):
             yield Violation(
                 Invariant.USAGE, f"{message_path(index)}.usage", "to pose a problem is free"
             )
         if usage.total_tokens < usage.prompt_tokens + usage.completion_tokens:
             where = f"{message_path(index)}.usage.total_tokens"
             yield Violation(Invariant.USAGE, where, "the total is less than its parts")
-    whole = total_usage(artifact.canonical_transcript)
+    whole = transcript.total_usage(artifact.canonical_transcript)
     stated = {"$.cumulative_usage": artifact.cumulative_usage}
     if (ending := _termination(artifact)) is not None:
         stated["$.outcome.termination_artifact.cumulative_usage"] = ending.cumulative_usage
@@ -222,7 +207,7 @@ def _check_usage(artifact: Artifact) -> Iterator[Violation]:
             yield Violation(Invariant.USAGE, where, f"the messages come to {whole}")
 
 
-def _is_same_usage(one: MessageUsage, other: MessageUsage) -> bool:
+def _is_same_usage(one: schemas.MessageUsage, other: schemas.MessageUsage) -> bool:
     counts, others = (
         (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, usage.estimated)
         for usage in (one, other)
@@ -230,38 +215,39 @@ def _is_same_usage(one: MessageUsage, other: MessageUsage) -> bool:
     return counts == others and abs(one.cost_usd - other.cost_usd) <= COST_TOLERANCE_USD
 
 
-def _check_outcome(artifact: Artifact) -> Iterator[Violation]:
+def _check_outcome(artifact: schemas.Artifact) -> Iterator[Violation]:
     last = len(artifact.canonical_transcript) - 1
     answers = [
         index
         for index, message in enumerate(artifact.canonical_transcript)
-        if isinstance(message, Synthesis)
+        if isinstance(message, schemas.Synthesis)
     ]
     for index in answers:
-        if index != last or not isinstance(artifact.outcome, SynthesisOutcome):
+        if index != last or not isinstance(artifact.outcome, schemas.SynthesisOutcome):
             yield Violation(
                 Invariant.OUTCOME, message_path(index), "a session with an answer goes on"
             )
-    if isinstance(artifact.outcome, SynthesisOutcome):
+    if isinstance(artifact.outcome, schemas.SynthesisOutcome):
         named = artifact.outcome.synthesis_message_id
         if answers != [last] or artifact.canonical_transcript[last].id != named:
             why = "it does not name the synthesis that ends the transcript"
             yield Violation(Invariant.OUTCOME, "$.outcome.synthesis_message_id", why)
 
 
-def _check_termination(artifact: Artifact) -> Iterator[Violation]:
+def _check_termination(artifact: schemas.Artifact) -> Iterator[Violation]:
     """Yield what a termination states that the transcript contradicts."""
     ending, where = _termination(artifact), "$.outcome.termination_artifact"
     if ending is None:
         return
-    if ending.most_recent_verdict != last_verdict(artifact.canonical_transcript):
+    if ending.most_recent_verdict != transcript.last_verdict(artifact.canonical_transcript):
         yield Violation(
             Invariant.OUTCOME, f"{where}.most_recent_verdict", "it is not the last verdict"
         )
     last = artifact.canonical_transcript[-1]
     # A round that was opened, and in which no agent answered, leaves no message.
     opens = last.round == 0 or (
-        isinstance(last, CoordinationTurn) and last.content.next_action is NextAction.CONTINUE
+        isinstance(last, schemas.CoordinationTurn)
+        and last.content.next_action is NextAction.CONTINUE
     )
     rounds = {last.round, last.round + 1} if opens else {last.round}
     if ending.final_round not in rounds or ending.final_round > artifact.config.budget.max_rounds:
@@ -270,7 +256,7 @@ def _check_termination(artifact: Artifact) -> Iterator[Violation]:
         )
     waits = ending.pending_user_input_request or ending.pending_external_research_request
     if waits:
-        asked = isinstance(last, CoordinationTurn) and (
+        asked = isinstance(last, schemas.CoordinationTurn) and (
             last.content.user_input_request or last.content.external_research_request
         )
         if waits != asked:
@@ -278,7 +264,9 @@ def _check_termination(artifact: Artifact) -> Iterator[Violation]:
     yield from _check_failure(artifact, ending)
 
 
-def _check_failure(artifact: Artifact, ending: TerminationArtifact) -> Iterator[Violation]:
+def _check_failure(
+    artifact: schemas.Artifact, ending: schemas.TerminationArtifact
+) -> Iterator[Violation]:
     failure, where = ending.last_provider_failure, "$.outcome.termination_artifact"
     if failure is UNSET:
         return
@@ -293,34 +281,36 @@ def _check_failure(artifact: Artifact, ending: TerminationArtifact) -> Iterator[
         yield Violation(Invariant.OUTCOME, f"{where}.last_provider_failure", why)
 
 
-def _check_unresolved(artifact: Artifact) -> Iterator[Violation]:
+def _check_unresolved(artifact: schemas.Artifact) -> Iterator[Violation]:
     """Yield unresolved disagreements that do not match the messages.
 
     The artifact lists those of the last verdict or the synthesis. The protocol's reference package
     lists those of all verdicts, one after the other; both are accepted.
     """
-    verdicts = [m.content for m in artifact.canonical_transcript if isinstance(m, CoordinationTurn)]
+    verdicts = [
+        m.content for m in artifact.canonical_transcript if isinstance(m, schemas.CoordinationTurn)
+    ]
     said = tuple(chain.from_iterable(verdict.unresolved_disagreements for verdict in verdicts))
-    stated: tuple[UnresolvedDisagreement, ...] = ()
+    stated: tuple[schemas.UnresolvedDisagreement, ...] = ()
     if (ending := _termination(artifact)) is not None:
         stated = ending.unresolved_disagreements
         latest = verdicts[-1].unresolved_disagreements if verdicts else ()
         if not set(latest) <= set(stated) <= set(said):
             where = "$.outcome.termination_artifact.unresolved_disagreements"
             yield Violation(Invariant.UNRESOLVED, where, "the verdicts say otherwise")
-    elif isinstance(last := artifact.canonical_transcript[-1], Synthesis):
+    elif isinstance(last := artifact.canonical_transcript[-1], schemas.Synthesis):
         stated = last.content.unresolved_disagreements
     if artifact.cumulative_unresolved not in (stated, said):
         why = "it is not what the session left open"
         yield Violation(Invariant.UNRESOLVED, "$.cumulative_unresolved", why)
 
 
-def _termination(artifact: Artifact) -> TerminationArtifact | None:
+def _termination(artifact: schemas.Artifact) -> schemas.TerminationArtifact | None:
     outcome = artifact.outcome
-    return None if isinstance(outcome, SynthesisOutcome) else outcome.termination_artifact
+    return None if isinstance(outcome, schemas.SynthesisOutcome) else outcome.termination_artifact
 
 
-_INVARIANT_CHECKS: tuple[Callable[[Artifact], Iterator[Violation]], ...] = (
+_INVARIANT_CHECKS: tuple[Callable[[schemas.Artifact], Iterator[Violation]], ...] = (
     _check_versions,
     _check_session,
     _check_panel,

@@ -5,7 +5,8 @@ Messages are in bodies, which can be erased; their position and how a session en
 
 from enum import StrEnum
 
-from forum.ledger import Count, Facts, Kind, Kinds
+from forum.ledger.entry import Count, Facts
+from forum.ledger.kinds import Kind, Kinds
 
 
 class MessageType(StrEnum):

@@ -5,25 +5,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.decoders import read_artifact
 from forum.deliberation.symposium.kinds import OutcomeKind, Reason
-from forum.deliberation.symposium.schemas import (
-    VERSION,
-    Artifact,
-    BranchTurn,
-    Message,
-    MessageUsage,
-    PanelContraction,
-    PrimaryTurn,
-    ProtocolStruct,
-    SynthesisOutcome,
-    TerminationOutcome,
-)
 from forum.deliberation.symposium.transcript import parse_time, to_json_object, total_usage
 from forum.errors import Malformed
 
 
-class TokenMetrics(ProtocolStruct, frozen=True):
+class TokenMetrics(schemas.ProtocolStruct, frozen=True):
     """Numbers of tokens."""
 
     prompt_tokens: int
@@ -31,13 +20,13 @@ class TokenMetrics(ProtocolStruct, frozen=True):
     total_tokens: int
 
 
-class CostMetrics(ProtocolStruct, frozen=True):
+class CostMetrics(schemas.ProtocolStruct, frozen=True):
     """A cost in US dollars."""
 
     cost_usd: float
 
 
-class LatencyMetrics(ProtocolStruct, frozen=True):
+class LatencyMetrics(schemas.ProtocolStruct, frozen=True):
     """Time since the previous message."""
 
     message_id: str
@@ -45,7 +34,7 @@ class LatencyMetrics(ProtocolStruct, frozen=True):
     latency_seconds: float
 
 
-class ParticipationCount(ProtocolStruct, frozen=True):
+class ParticipationCount(schemas.ProtocolStruct, frozen=True):
     """Number of turns of a speaker in a round."""
 
     round: int
@@ -53,7 +42,7 @@ class ParticipationCount(ProtocolStruct, frozen=True):
     count: int
 
 
-class ContractionCount(ProtocolStruct, frozen=True):
+class ContractionCount(schemas.ProtocolStruct, frozen=True):
     """Number of removals of an agent from the panel, by reason."""
 
     agent_id: str
@@ -61,7 +50,7 @@ class ContractionCount(ProtocolStruct, frozen=True):
     count: int
 
 
-class SymposiumMetrics(ProtocolStruct, frozen=True, omit_defaults=False):
+class SymposiumMetrics(schemas.ProtocolStruct, frozen=True, omit_defaults=False):
     """The metrics that the protocol defines for every session."""
 
     session_id: str
@@ -97,10 +86,10 @@ def compute_metrics(data: bytes) -> SymposiumMetrics:
     by_model = _grouped((models[message.speaker], message) for message in spoken)
     whole = total_usage(transcript)
     outcome = artifact.outcome
-    answered = isinstance(outcome, SynthesisOutcome)
+    answered = isinstance(outcome, schemas.SynthesisOutcome)
     return SymposiumMetrics(
         session_id=artifact.session_id,
-        schema_version=VERSION,
+        schema_version=schemas.VERSION,
         transcript_digest=artifact.transcript_digest,
         tokens_per_agent={name: _tokens(used) for name, used in by_agent.items()},
         tokens_cumulative=_tokens(whole),
@@ -120,45 +109,49 @@ def compute_metrics(data: bytes) -> SymposiumMetrics:
     )
 
 
-def _reason(outcome: SynthesisOutcome | TerminationOutcome) -> Reason | None:
-    return None if isinstance(outcome, SynthesisOutcome) else outcome.termination_artifact.reason
+def _reason(outcome: schemas.SynthesisOutcome | schemas.TerminationOutcome) -> Reason | None:
+    return (
+        None
+        if isinstance(outcome, schemas.SynthesisOutcome)
+        else outcome.termination_artifact.reason
+    )
 
 
-def _grouped(messages: Iterable[tuple[str, Message]]) -> dict[str, MessageUsage]:
-    groups: dict[str, list[Message]] = defaultdict(list)
+def _grouped(messages: Iterable[tuple[str, schemas.Message]]) -> dict[str, schemas.MessageUsage]:
+    groups: dict[str, list[schemas.Message]] = defaultdict(list)
     for name, message in messages:
         groups[name].append(message)
     return {name: total_usage(groups[name]) for name in sorted(groups)}
 
 
-def _tokens(usage: MessageUsage) -> TokenMetrics:
+def _tokens(usage: schemas.MessageUsage) -> TokenMetrics:
     return TokenMetrics(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens)
 
 
-def _cost(usage: MessageUsage) -> CostMetrics:
+def _cost(usage: schemas.MessageUsage) -> CostMetrics:
     return CostMetrics(round(usage.cost_usd, 6))
 
 
-def _latencies(transcript: Sequence[Message]) -> Iterable[LatencyMetrics]:
+def _latencies(transcript: Sequence[schemas.Message]) -> Iterable[LatencyMetrics]:
     for before, message in pairwise(transcript):
         passed = _time(message) - _time(before)
         yield LatencyMetrics(message.id, message.speaker, max(0.0, passed.total_seconds()))
 
 
-def _time(message: Message) -> datetime:
+def _time(message: schemas.Message) -> datetime:
     time = parse_time(message.timestamp)
     if time is None:
         raise Malformed("artifact", f"{message.timestamp[:40]!r} is no time ({message.id[:40]!r})")
     return time
 
 
-def _participation(transcript: Sequence[Message]) -> tuple[ParticipationCount, ...]:
-    turns = (m for m in transcript if isinstance(m, PrimaryTurn | BranchTurn))
+def _participation(transcript: Sequence[schemas.Message]) -> tuple[ParticipationCount, ...]:
+    turns = (m for m in transcript if isinstance(m, schemas.PrimaryTurn | schemas.BranchTurn))
     counted = Counter((message.round, message.speaker) for message in turns)
     return tuple(ParticipationCount(*place, count) for place, count in sorted(counted.items()))
 
 
-def _failures(transcript: Sequence[Message]) -> dict[str, int]:
+def _failures(transcript: Sequence[schemas.Message]) -> dict[str, int]:
     counted: Counter[str] = Counter()
     for message in transcript:
         if message.schema_failure:
@@ -166,28 +159,32 @@ def _failures(transcript: Sequence[Message]) -> dict[str, int]:
     return dict(sorted(counted.items()))
 
 
-def _contractions(transcript: Sequence[Message]) -> tuple[ContractionCount, ...]:
-    left = (message.content for message in transcript if isinstance(message, PanelContraction))
+def _contractions(transcript: Sequence[schemas.Message]) -> tuple[ContractionCount, ...]:
+    left = (
+        message.content for message in transcript if isinstance(message, schemas.PanelContraction)
+    )
     counted = Counter((one.agent_id, one.reason) for one in left)
     return tuple(ContractionCount(*who, count) for who, count in sorted(counted.items()))
 
 
-def _longest_queue(artifact: Artifact) -> int:
+def _longest_queue(artifact: schemas.Artifact) -> int:
     """Return the maximum length of the deferred queue."""
     transcript = artifact.canonical_transcript
-    turns = {message.id: message for message in transcript if isinstance(message, PrimaryTurn)}
+    turns = {
+        message.id: message for message in transcript if isinstance(message, schemas.PrimaryTurn)
+    }
     queue = longest = 0
     for message in transcript:
-        if isinstance(message, PrimaryTurn):
+        if isinstance(message, schemas.PrimaryTurn):
             queue += max(0, _count_deferred(message))
             longest = max(longest, queue)
-        elif isinstance(message, BranchTurn):
+        elif isinstance(message, schemas.BranchTurn):
             parent = turns.get(message.parent_id)
             queue -= parent is not None and parent.round < message.round
     return longest
 
 
-def _count_deferred(turn: PrimaryTurn) -> int:
+def _count_deferred(turn: schemas.PrimaryTurn) -> int:
     """Return how many requests of a turn were neither answered at once, dropped nor invalid."""
     asked = [to_json_object(request) for request in turn.content.direct_requests]
     refused = [one.offending_request for one in turn.schema_failure]

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from forum.deliberation.steps import AgentTurn, Session
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.budget import usd_to_nano
 from forum.deliberation.symposium.personas import (
     ADVERSARIAL,
@@ -21,17 +22,8 @@ from forum.deliberation.symposium.personas import (
     resolve_persona_ref,
 )
 from forum.deliberation.symposium.prompts import quote_text, role_summary
-from forum.deliberation.symposium.schemas import (
-    RUNTIME,
-    ExcludedAgent,
-    MissingCapability,
-    Persona,
-    SelectorBudget,
-    SelectorOutput,
-    SymposiumConfig,
-)
-from forum.ledger import NO_LIMIT, Amount
-from forum.work import array_schema, build_schema, compose_prompt, parse_structured, text_schema
+from forum.ledger.ports import NO_LIMIT, Amount
+from forum.work import reply_schemas
 
 SELECTOR = "selector"
 """Name of the turn in which a model selects the panel."""
@@ -77,12 +69,12 @@ class PanelChoice(msgspec.Struct, frozen=True):
     reasoning: str = ""
 
 
-def select_fixed(config: SymposiumConfig) -> SelectorOutput:
+def select_fixed(config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     """Return the panel that the config declares."""
     return _build_selection(config, config.selector.default_deliberation_panel)
 
 
-def select_by_rules(config: SymposiumConfig) -> SelectorOutput:
+def select_by_rules(config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     """Return the agents whose reasoning scope the problem calls for.
 
     An agent whose scope is not in the table is selected, because the table says nothing about it.
@@ -92,13 +84,13 @@ def select_by_rules(config: SymposiumConfig) -> SelectorOutput:
     personas = {agent.id: resolve_persona_ref(agent.persona_ref) for agent in config.agents}
     chosen = [name for name, persona in personas.items() if _is_suitable(persona, problem, called)]
     left_out = tuple(
-        ExcludedAgent(name, f"no word of the problem calls for {persona.reasoning_scope}")
+        schemas.ExcludedAgent(name, f"no word of the problem calls for {persona.reasoning_scope}")
         for name, persona in personas.items()
         if name not in chosen
     )
     have = {persona.reasoning_scope for persona in personas.values()}
     missing = tuple(
-        MissingCapability(scope, "the problem calls for it, and no agent has it")
+        schemas.MissingCapability(scope, "the problem calls for it, and no agent has it")
         for scope in SCOPE_KEYWORDS
         if scope in called - have
     )
@@ -110,7 +102,7 @@ def _is_called_for(problem: str, scope: str) -> bool:
     return any(word.startswith(SCOPE_KEYWORDS[scope]) for word in _find_words(problem))
 
 
-def _is_suitable(persona: Persona, problem: str, called: set[str]) -> bool:
+def _is_suitable(persona: schemas.Persona, problem: str, called: set[str]) -> bool:
     if persona.reasoning_scope in called:
         return True
     if persona.domain_scope is UNSET:
@@ -118,7 +110,7 @@ def _is_suitable(persona: Persona, problem: str, called: set[str]) -> bool:
     return any(term.casefold() in problem for term in persona.domain_scope)
 
 
-def build_selector_turn(session: Session, config: SymposiumConfig, agent: str) -> AgentTurn:
+def build_selector_turn(session: Session, config: schemas.SymposiumConfig, agent: str) -> AgentTurn:
     """Return the turn that asks a model for a panel, without retries."""
     listed = "\n".join(f"- {one.id}: {role_summary(one)}" for one in config.agents)
     names = [one.id for one in config.agents]
@@ -126,17 +118,17 @@ def build_selector_turn(session: Session, config: SymposiumConfig, agent: str) -
     return AgentTurn(
         name=SELECTOR,
         agent=agent,
-        prompt=compose_prompt(
+        prompt=reply_schemas.compose_prompt(
             "Choose who should deliberate on the problem below: those whose way of thinking it "
             "needs, and nobody else.",
             f"There are:\n{listed}",
             'Reply with JSON: {"selected_agents": ["NAME", ...], "reasoning": "..."}',
             quoted=[quote_text(session, "the problem", config.problem_statement)],
         ),
-        schema=build_schema(
+        schema=reply_schemas.build_schema(
             {
-                "selected_agents": array_schema({"enum": names}, len(names), 1),
-                "reasoning": text_schema(min(_MAX_LINE_LENGTH, room // 2)),
+                "selected_agents": reply_schemas.array_schema({"enum": names}, len(names), 1),
+                "reasoning": reply_schemas.text_schema(min(_MAX_LINE_LENGTH, room // 2)),
             }
         ),
         read=lambda said: parse_panel_choice(said, config),
@@ -145,12 +137,12 @@ def build_selector_turn(session: Session, config: SymposiumConfig, agent: str) -
     )
 
 
-def parse_panel_choice(said: bytes, config: SymposiumConfig) -> SelectorOutput:
+def parse_panel_choice(said: bytes, config: schemas.SymposiumConfig) -> schemas.SelectorOutput:
     """Parse a model's selection, in the order in which the agents are declared.
 
     Raises `ValueError` with a message for the model.
     """
-    chosen = parse_structured(said, _chosen)
+    chosen = reply_schemas.parse_structured(said, _chosen)
     names = [agent.id for agent in config.agents]
     if strangers := [name for name in chosen.selected_agents if name not in names]:
         raise ValueError(f"selected_agents: {strangers[0][:40]!r} is none of those listed")
@@ -164,12 +156,12 @@ def parse_panel_choice(said: bytes, config: SymposiumConfig) -> SelectorOutput:
     return _build_selection(config, ordered, chosen.reasoning)
 
 
-def find_ambiguity(config: SymposiumConfig) -> str:
+def find_ambiguity(config: schemas.SymposiumConfig) -> str:
     """Return why the speakers of a config are ambiguous, or ""."""
     names = [agent.id for agent in (*config.agents, config.coordinator)]
     if len(set(names)) < len(names):
         return "two agents have the same id"
-    if taken := {RUNTIME, config.originator}.intersection(names):
+    if taken := {schemas.RUNTIME, config.originator}.intersection(names):
         return f"an agent has the name of another one who speaks: {min(taken)!r}"
     # Ids appear in prompts outside of quotations: an id with a line break could inject
     # instructions.
@@ -180,7 +172,7 @@ def find_ambiguity(config: SymposiumConfig) -> str:
     return ""
 
 
-def find_panel_error(config: SymposiumConfig, panel: SelectorOutput) -> str:
+def find_panel_error(config: schemas.SymposiumConfig, panel: schemas.SelectorOutput) -> str:
     """Return why this panel cannot deliberate, or ""."""
     names = {agent.id for agent in config.agents}
     if not panel.selected_agents:
@@ -191,7 +183,7 @@ def find_panel_error(config: SymposiumConfig, panel: SelectorOutput) -> str:
     return f"{strangers[0]} is none of the agents" if strangers else ""
 
 
-def selector_allowance(config: SymposiumConfig) -> Amount:
+def selector_allowance(config: schemas.SymposiumConfig) -> Amount:
     """Return the budget of the selection."""
     budget = _selector_budget(config)
     usd = NO_LIMIT if budget.max_cost_usd is UNSET else usd_to_nano(budget.max_cost_usd)
@@ -199,21 +191,21 @@ def selector_allowance(config: SymposiumConfig) -> Amount:
     return Amount(usd, tokens, NO_LIMIT)
 
 
-def _selector_budget(config: SymposiumConfig) -> SelectorBudget:
+def _selector_budget(config: schemas.SymposiumConfig) -> schemas.SelectorBudget:
     for budget in (config.selector.selector_budget, config.budget.selector_budget):
         if budget is not UNSET:
             return budget
-    return SelectorBudget()
+    return schemas.SelectorBudget()
 
 
 def _build_selection(
-    config: SymposiumConfig,
+    config: schemas.SymposiumConfig,
     names: Iterable[str],
     reasoning: str = "",
-    excluded: tuple[ExcludedAgent, ...] = (),
-    missing: tuple[MissingCapability, ...] = (),
-) -> SelectorOutput:
-    return SelectorOutput(
+    excluded: tuple[schemas.ExcludedAgent, ...] = (),
+    missing: tuple[schemas.MissingCapability, ...] = (),
+) -> schemas.SelectorOutput:
+    return schemas.SelectorOutput(
         strategy=config.selector.strategy,
         selected_agents=tuple(names),
         coordinator_agent=config.selector.coordinator_agent,

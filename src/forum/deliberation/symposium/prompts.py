@@ -12,23 +12,11 @@ import msgspec
 from msgspec import UNSET
 
 from forum.deliberation.steps import Session
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.personas import resolve_persona_ref
-from forum.deliberation.symposium.schemas import (
-    AgentConfig,
-    BranchTurn,
-    CoordinationTurn,
-    DirectRequest,
-    Message,
-    PanelContraction,
-    Persona,
-    PrimaryTurn,
-    ProblemStatement,
-    ResolvedDisagreement,
-    SymposiumConfig,
-    Synthesis,
-    UnresolvedDisagreement,
-)
-from forum.work import Quotation, compose_prompt, sanitize_name
+from forum.work.kinds import sanitize_name
+from forum.work.prompt import Quotation
+from forum.work.reply_schemas import compose_prompt
 
 _TURN = (
     'Reply with JSON: {"text": "what you have to say", "direct_requests": [{"target": "NAME", '
@@ -58,19 +46,19 @@ _SYNTHESIS = (
 class DeferredRequest(msgspec.Struct, frozen=True):
     """A deferred request and the turn that made it."""
 
-    request: DirectRequest
-    parent: PrimaryTurn
+    request: schemas.DirectRequest
+    parent: schemas.PrimaryTurn
 
 
 class PromptContext(msgspec.Struct, frozen=True):
     """The state of a session when an agent is asked; its methods select what the agent is shown."""
 
     session: Session
-    config: SymposiumConfig
+    config: schemas.SymposiumConfig
     panel: tuple[str, ...]
     """The agents that are still on the panel."""
     round: int
-    transcript: tuple[Message, ...]
+    transcript: tuple[schemas.Message, ...]
     waiting: tuple[DeferredRequest, ...] = ()
 
     def primary_prompt(self, agent: str) -> bytes:
@@ -145,40 +133,44 @@ class PromptContext(msgspec.Struct, frozen=True):
     def _common(self) -> Iterator[Quotation]:
         yield self._quoted("the problem", self.config.problem_statement)
         for message in reversed(self.transcript):
-            if isinstance(message, CoordinationTurn):
+            if isinstance(message, schemas.CoordinationTurn):
                 yield self._quoted_message(message)
                 return
 
     def _own(self, agent: str) -> Iterator[Quotation]:
         """Yield an agent's last primary turn before this round, and the answers since."""
         before = [message for message in self.transcript if message.round < self.round]
-        own = [m for m in before if isinstance(m, PrimaryTurn) and m.speaker == agent]
+        own = [m for m in before if isinstance(m, schemas.PrimaryTurn) and m.speaker == agent]
         if not own:
             return
         yield self._quoted_message(own[-1], "you")
         asked = {message.id for message in own}
         for message in before[before.index(own[-1]) :]:
-            if isinstance(message, BranchTurn) and message.parent_id in asked:
+            if isinstance(message, schemas.BranchTurn) and message.parent_id in asked:
                 yield self._quoted_message(message)
 
     def _now(self) -> Iterator[Quotation]:
         """Yield the messages of this round."""
         for message in self.transcript:
-            if message.round == self.round and not isinstance(message, CoordinationTurn):
+            if message.round == self.round and not isinstance(message, schemas.CoordinationTurn):
                 yield self._quoted_message(message)
 
-    def _disagreements(self) -> tuple[list[ResolvedDisagreement], list[UnresolvedDisagreement]]:
-        verdicts = [m.content for m in self.transcript if isinstance(m, CoordinationTurn)]
+    def _disagreements(
+        self,
+    ) -> tuple[list[schemas.ResolvedDisagreement], list[schemas.UnresolvedDisagreement]]:
+        verdicts = [m.content for m in self.transcript if isinstance(m, schemas.CoordinationTurn)]
         settled = [one for verdict in verdicts for one in verdict.resolved_disagreements]
         return settled, list(verdicts[-1].unresolved_disagreements) if verdicts else []
 
     def _listed(
-        self, source: str, what: Iterable[ResolvedDisagreement | UnresolvedDisagreement]
+        self,
+        source: str,
+        what: Iterable[schemas.ResolvedDisagreement | schemas.UnresolvedDisagreement],
     ) -> Iterator[Quotation]:
         if lines := [msgspec.json.encode(one).decode() for one in what]:
             yield self._quoted(source, "\n".join(lines))
 
-    def _quoted_message(self, message: Message, speaker: str = "") -> Quotation:
+    def _quoted_message(self, message: schemas.Message, speaker: str = "") -> Quotation:
         who = speaker or message.speaker
         place = f"{who}, round {message.round}, turn {message.turn_index}"
         return self._quoted(
@@ -189,29 +181,29 @@ class PromptContext(msgspec.Struct, frozen=True):
         return quote_text(self.session, source, words)
 
 
-def _addressee(message: Message, transcript: Sequence[Message]) -> str:
-    if not isinstance(message, BranchTurn):
+def _addressee(message: schemas.Message, transcript: Sequence[schemas.Message]) -> str:
+    if not isinstance(message, schemas.BranchTurn):
         return ""
     asked = {one.id: one.speaker for one in transcript}
     return f", answering {asked[message.parent_id]}"
 
 
-def _message_text(message: Message) -> str:
+def _message_text(message: schemas.Message) -> str:
     """Return the text of a message, to be quoted as its author's words."""
     match message:
-        case ProblemStatement():
+        case schemas.ProblemStatement():
             return message.content
-        case PrimaryTurn() | BranchTurn():
+        case schemas.PrimaryTurn() | schemas.BranchTurn():
             requests = message.content.direct_requests
             asked = (f"To {request.target}: {_request_text(request)}" for request in requests)
             return "\n\n".join([message.content.text, *asked])
-        case CoordinationTurn() | Synthesis():
+        case schemas.CoordinationTurn() | schemas.Synthesis():
             return msgspec.json.encode(message.content).decode()
-        case PanelContraction():
+        case schemas.PanelContraction():
             return f"{message.content.agent_id} has left the panel: {message.content.reason}"
 
 
-def _request_text(request: DirectRequest) -> str:
+def _request_text(request: schemas.DirectRequest) -> str:
     """Return the text of a request, including its type, which is also chosen by its author."""
     content = request.content
     words = content if isinstance(content, str) else msgspec.json.encode(content).decode()
@@ -224,7 +216,7 @@ def quote_text(session: Session, source: str, words: str) -> Quotation:
     return Quotation(source, data[: session.policy.input_bytes], len(data))
 
 
-def role_summary(agent: AgentConfig) -> str:
+def role_summary(agent: schemas.AgentConfig) -> str:
     """Return the description of an agent for others.
 
     It is reduced to one line, because a persona may come from a client and must not add lines of
@@ -234,7 +226,7 @@ def role_summary(agent: AgentConfig) -> str:
     return sanitize_name(f"{persona.reasoning_scope}; {persona.reasoning_style}")
 
 
-def build_briefing(persona: Persona, requirements: Sequence[str] = ()) -> str:
+def build_briefing(persona: schemas.Persona, requirements: Sequence[str] = ()) -> str:
     """Return the instructions to an agent; `requirements` replace those of its persona."""
     who = f"You are {persona.id}. What you look at: {persona.reasoning_scope}."
     parts = [

@@ -12,84 +12,20 @@ from typing import TypedDict, assert_never
 import msgspec
 from msgspec import UNSET
 
-from forum.deliberation.steps import (
-    ZERO_AMOUNT,
-    AgentTurn,
-    NoteBody,
-    ProtocolPart,
-    ProtocolSteps,
-    Session,
-    SessionNote,
-    SessionResult,
-    TurnBatch,
-    TurnResult,
-    TurnStatus,
+from forum.deliberation import steps
+from forum.deliberation.symposium import (
+    failure_codes,
+    kinds,
+    panel_selection,
+    replies,
+    schemas,
+    termination,
 )
 from forum.deliberation.symposium.budget import BudgetMeter
 from forum.deliberation.symposium.decoders import read_config
-from forum.deliberation.symposium.failure_codes import (
-    build_provider_failure,
-    classify_error,
-    is_permanent_failure,
-    termination_reason,
-    termination_reason_of_stop,
-)
-from forum.deliberation.symposium.kinds import (
-    AgentFailurePolicy,
-    ExpectedOutput,
-    MessageFacts,
-    NextAction,
-    OutcomeKind,
-    PanelFacts,
-    Reason,
-    RequestVoidFacts,
-    SelectionStrategy,
-    SymposiumCloseFacts,
-)
-from forum.deliberation.symposium.panel_selection import (
-    build_selector_turn,
-    find_ambiguity,
-    find_panel_error,
-    parse_panel_choice,
-    select_by_rules,
-    select_fixed,
-    selector_allowance,
-)
 from forum.deliberation.symposium.personas import resolve_persona_ref
 from forum.deliberation.symposium.prompts import DeferredRequest, PromptContext, build_briefing
-from forum.deliberation.symposium.replies import (
-    parse_synthesis,
-    parse_turn,
-    parse_verdict,
-    synthesis_schema,
-    turn_schema,
-    verdict_schema,
-)
 from forum.deliberation.symposium.request_routing import route_requests
-from forum.deliberation.symposium.schemas import (
-    RUNTIME,
-    AgentConfig,
-    BranchTurn,
-    Contraction,
-    CoordinationTurn,
-    CoordinatorVerdict,
-    Message,
-    MessageUsage,
-    PanelContraction,
-    PrimaryTurn,
-    ProblemStatement,
-    SelectorOutput,
-    SymposiumConfig,
-    Synthesis,
-    TurnOutput,
-)
-from forum.deliberation.symposium.termination import (
-    OUTCOME_BY_REASON,
-    SALVAGEABLE_REASONS,
-    SessionTerminated,
-    build_termination,
-    describe_termination,
-)
 from forum.deliberation.symposium.transcript import (
     ZERO_USAGE,
     canonical_bytes,
@@ -99,25 +35,27 @@ from forum.deliberation.symposium.transcript import (
     turn_usage,
 )
 from forum.errors import Malformed
-from forum.ledger import Amount, Outcome
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
 from forum.tlog import Hash
-from forum.work import StopReason, Symposium
+from forum.work.kinds import StopReason
+from forum.work.panel import Symposium
 
 _SCHEMA_AND_PARSER = {
-    ExpectedOutput.TURN: (turn_schema, parse_turn),
-    ExpectedOutput.VERDICT: (verdict_schema, parse_verdict),
-    ExpectedOutput.SYNTHESIS: (synthesis_schema, parse_synthesis),
+    kinds.ExpectedOutput.TURN: (replies.turn_schema, replies.parse_turn),
+    kinds.ExpectedOutput.VERDICT: (replies.verdict_schema, replies.parse_verdict),
+    kinds.ExpectedOutput.SYNTHESIS: (replies.synthesis_schema, replies.parse_synthesis),
 }
 """Schema and parser of each reply. The schema lists the other agents on the panel."""
 
 
 @dataclass(frozen=True, slots=True)
-class SymposiumTurn(AgentTurn):
+class SymposiumTurn(steps.AgentTurn):
     """A turn with its position in the session."""
 
     speaker: str = ""
     """The agent's id in the config."""
-    wanted: ExpectedOutput = ExpectedOutput.TURN
+    wanted: kinds.ExpectedOutput = kinds.ExpectedOutput.TURN
     round: int = 0
     turn_index: int = 0
 
@@ -129,10 +67,10 @@ class _MessageFields(TypedDict):
     round: int
     turn_index: int
     timestamp: str
-    usage: MessageUsage
+    usage: schemas.MessageUsage
 
 
-def read_session_config(session: Session) -> SymposiumConfig:
+def read_session_config(session: steps.Session) -> schemas.SymposiumConfig:
     """Return the config of a session, with the problem that the session was given.
 
     Raises `Malformed` if the panel is not a symposium or an id has no agent.
@@ -147,7 +85,7 @@ def read_session_config(session: Session) -> SymposiumConfig:
     return config
 
 
-def run_symposium(session: Session) -> ProtocolSteps:
+def run_symposium(session: steps.Session) -> steps.ProtocolSteps:
     """Run the open protocol."""
     config = read_session_config(session)
     sitting = _SymposiumState(session, config, BudgetMeter(config, session.begun, session.begun))
@@ -155,7 +93,7 @@ def run_symposium(session: Session) -> ProtocolSteps:
     try:
         yield from sitting.choose_panel()
         yield from sitting.deliberate()
-    except SessionTerminated as ended:
+    except termination.SessionTerminated as ended:
         if not (yield from sitting.salvage(ended)):
             return (yield from sitting.terminate(ended))
     return (yield from sitting.conclude())
@@ -164,11 +102,11 @@ def run_symposium(session: Session) -> ProtocolSteps:
 class _SymposiumState(msgspec.Struct):
     """The state of a session."""
 
-    session: Session
-    config: SymposiumConfig
+    session: steps.Session
+    config: schemas.SymposiumConfig
     meter: BudgetMeter
     panel: list[str] = []
-    transcript: list[Message] = []
+    transcript: list[schemas.Message] = []
     waiting: deque[DeferredRequest] = msgspec.field(default_factory=deque)
     round: int = 0
     turn: int = 0
@@ -178,9 +116,9 @@ class _SymposiumState(msgspec.Struct):
     entry: Hash | None = None
     """The last entry of the last turn: the cause of the next note."""
 
-    def state_problem(self) -> ProtocolPart[None]:
+    def state_problem(self) -> steps.ProtocolPart[None]:
         yield self._note(
-            ProblemStatement(
+            schemas.ProblemStatement(
                 id=self._id(),
                 speaker=self.config.originator,
                 content=self.config.problem_statement,
@@ -192,56 +130,58 @@ class _SymposiumState(msgspec.Struct):
             )
         )
 
-    def choose_panel(self) -> ProtocolPart[None]:
-        if find_ambiguity(self.config):
-            raise SessionTerminated(Reason.SCHEMA_ERROR)
-        spent = ZERO_AMOUNT
+    def choose_panel(self) -> steps.ProtocolPart[None]:
+        if panel_selection.find_ambiguity(self.config):
+            raise termination.SessionTerminated(kinds.Reason.SCHEMA_ERROR)
+        spent = steps.ZERO_AMOUNT
         match self.config.selector.strategy:
-            case SelectionStrategy.FIXED:
-                panel = select_fixed(self.config)
-            case SelectionStrategy.RULES:
-                panel = select_by_rules(self.config)
-            case SelectionStrategy.LLM:
+            case kinds.SelectionStrategy.FIXED:
+                panel = panel_selection.select_fixed(self.config)
+            case kinds.SelectionStrategy.RULES:
+                panel = panel_selection.select_by_rules(self.config)
+            case kinds.SelectionStrategy.LLM:
                 panel, spent = yield from self._ask_selector()
             case never:
                 assert_never(never)
-        if find_panel_error(self.config, panel):
-            raise SessionTerminated(Reason.SCHEMA_ERROR)
+        if panel_selection.find_panel_error(self.config, panel):
+            raise termination.SessionTerminated(kinds.Reason.SCHEMA_ERROR)
         self.panel = list(panel.selected_agents)
-        facts = PanelFacts(panel.strategy, len(self.panel), spent.usd, spent.tokens)
-        yield SessionNote(
-            "panel", facts, (NoteBody("panel", canonical_bytes(panel)),), self._causes()
+        facts = kinds.PanelFacts(panel.strategy, len(self.panel), spent.usd, spent.tokens)
+        yield steps.SessionNote(
+            "panel", facts, (steps.NoteBody("panel", canonical_bytes(panel)),), self._causes()
         )
 
-    def _ask_selector(self) -> ProtocolPart[tuple[SelectorOutput, Amount]]:
+    def _ask_selector(self) -> steps.ProtocolPart[tuple[schemas.SelectorOutput, Amount]]:
         agent = self._agent_of(self.config.coordinator)
-        said = yield from self._take_turn(build_selector_turn(self.session, self.config, agent))
-        if said.spent.exceeds(selector_allowance(self.config)):
-            raise SessionTerminated(Reason.BUDGET_EXCEEDED)
-        if said.fate is TurnStatus.FAILED:
-            raise SessionTerminated(Reason.SCHEMA_ERROR)
-        return parse_panel_choice(said.output, self.config), said.spent
+        said = yield from self._take_turn(
+            panel_selection.build_selector_turn(self.session, self.config, agent)
+        )
+        if said.spent.exceeds(panel_selection.selector_allowance(self.config)):
+            raise termination.SessionTerminated(kinds.Reason.BUDGET_EXCEEDED)
+        if said.fate is steps.TurnStatus.FAILED:
+            raise termination.SessionTerminated(kinds.Reason.SCHEMA_ERROR)
+        return panel_selection.parse_panel_choice(said.output, self.config), said.spent
 
-    def deliberate(self) -> ProtocolPart[None]:
+    def deliberate(self) -> steps.ProtocolPart[None]:
         while True:
             verdict = yield from self._hold_round()
             match verdict.next_action:
-                case NextAction.CONTINUE:
+                case kinds.NextAction.CONTINUE:
                     pass
-                case NextAction.FINALIZE:
+                case kinds.NextAction.FINALIZE:
                     yield from self._synthesize()
                     return
-                case NextAction.REQUEST_USER_INPUT:
-                    raise SessionTerminated(Reason.USER_INPUT_REQUIRED)
-                case NextAction.REQUEST_EXTERNAL_RESEARCH:
-                    raise SessionTerminated(Reason.EXTERNAL_RESEARCH_REQUIRED)
+                case kinds.NextAction.REQUEST_USER_INPUT:
+                    raise termination.SessionTerminated(kinds.Reason.USER_INPUT_REQUIRED)
+                case kinds.NextAction.REQUEST_EXTERNAL_RESEARCH:
+                    raise termination.SessionTerminated(kinds.Reason.EXTERNAL_RESEARCH_REQUIRED)
                 case never:
                     assert_never(never)
 
-    def _hold_round(self) -> ProtocolPart[CoordinatorVerdict]:
+    def _hold_round(self) -> steps.ProtocolPart[schemas.CoordinatorVerdict]:
         self._raise_if_exceeded(self.meter.exceeded_cap())
         if self.round == self.config.budget.max_rounds:
-            raise SessionTerminated(Reason.BUDGET_EXCEEDED)
+            raise termination.SessionTerminated(kinds.Reason.BUDGET_EXCEEDED)
         self.round, self.turn = self.round + 1, 0
         yield from self._drain_deferred()
         for agent in tuple(self.panel):
@@ -250,7 +190,7 @@ class _SymposiumState(msgspec.Struct):
                 yield from self._take_primary_turn(agent)
         return (yield from self._take_verdict())
 
-    def _drain_deferred(self) -> ProtocolPart[None]:
+    def _drain_deferred(self) -> steps.ProtocolPart[None]:
         """Have deferred requests answered; void those whose target has left the panel."""
         drained = 0
         while self.waiting and drained < self.config.runtime.max_deferred_drains_per_round:
@@ -261,16 +201,16 @@ class _SymposiumState(msgspec.Struct):
             else:
                 yield self._void_request(waiting)
 
-    def _take_primary_turn(self, agent: str) -> ProtocolPart[None]:
+    def _take_primary_turn(self, agent: str) -> steps.ProtocolPart[None]:
         said = yield from self._ask_for_turn(agent, self._prompt_context().primary_prompt(agent))
-        if said.fate is TurnStatus.FAILED:
+        if said.fate is steps.TurnStatus.FAILED:
             yield from self._remove_agent(agent, said)
             return
-        turned = parse_turn(said.output)
+        turned = replies.parse_turn(said.output)
         room = self.config.runtime.max_deferred_queue_length - len(self.waiting)
         coordinator = self.config.coordinator.id
         routed = route_requests(turned, agent, self.panel, coordinator, max(0, room))
-        message = PrimaryTurn(
+        message = schemas.PrimaryTurn(
             **self._message_fields(turn_usage(said)),
             speaker=agent,
             content=turned.content,
@@ -283,7 +223,7 @@ class _SymposiumState(msgspec.Struct):
         if routed.first is not None:
             yield from self._take_branch_turn(DeferredRequest(routed.first, message))
 
-    def _take_branch_turn(self, waiting: DeferredRequest) -> ProtocolPart[None]:
+    def _take_branch_turn(self, waiting: DeferredRequest) -> steps.ProtocolPart[None]:
         """Have one request answered.
 
         Requests in the answer are recorded as suggestions and not routed, so branches stay one
@@ -293,15 +233,15 @@ class _SymposiumState(msgspec.Struct):
         said = yield from self._ask_for_turn(
             agent, self._prompt_context().branch_prompt(agent, waiting)
         )
-        if said.fate is TurnStatus.FAILED:
+        if said.fate is steps.TurnStatus.FAILED:
             yield from self._remove_agent(agent, said)
             return
-        turned = parse_turn(said.output)
+        turned = replies.parse_turn(said.output)
         yield self._note(
-            BranchTurn(
+            schemas.BranchTurn(
                 **self._message_fields(turn_usage(said)),
                 speaker=agent,
-                content=TurnOutput(turned.content.text),
+                content=schemas.TurnOutput(turned.content.text),
                 parent_id=waiting.parent.id,
                 branch_depth=1,
                 suggested_followups=turned.content.direct_requests,
@@ -309,16 +249,16 @@ class _SymposiumState(msgspec.Struct):
             )
         )
 
-    def _take_verdict(self) -> ProtocolPart[CoordinatorVerdict]:
+    def _take_verdict(self) -> steps.ProtocolPart[schemas.CoordinatorVerdict]:
         self._raise_if_exceeded(self.meter.exceeded_before_turn())
         coordinator = self.config.coordinator
         prompt = self._prompt_context().verdict_prompt()
-        said = yield from self._ask(coordinator, ExpectedOutput.VERDICT, prompt)
-        if said.fate is TurnStatus.FAILED:
+        said = yield from self._ask(coordinator, kinds.ExpectedOutput.VERDICT, prompt)
+        if said.fate is steps.TurnStatus.FAILED:
             raise self._make_termination(coordinator, said)
-        verdict = parse_verdict(said.output)
+        verdict = replies.parse_verdict(said.output)
         yield self._note(
-            CoordinationTurn(
+            schemas.CoordinationTurn(
                 **self._message_fields(turn_usage(said)),
                 speaker=coordinator.id,
                 content=verdict,
@@ -329,29 +269,33 @@ class _SymposiumState(msgspec.Struct):
         self._raise_if_exceeded(self.meter.exceeded_cap())
         return verdict
 
-    def _synthesize(self, retries: int | None = None) -> ProtocolPart[None]:
+    def _synthesize(self, retries: int | None = None) -> steps.ProtocolPart[None]:
         """Ask for the answer. Nothing follows it, so its cost is not checked against the caps."""
         coordinator = self.config.coordinator
         prompt = self._prompt_context().synthesis_prompt()
-        said = yield from self._ask(coordinator, ExpectedOutput.SYNTHESIS, prompt, retries)
-        if said.fate is TurnStatus.FAILED:
+        said = yield from self._ask(coordinator, kinds.ExpectedOutput.SYNTHESIS, prompt, retries)
+        if said.fate is steps.TurnStatus.FAILED:
             raise self._make_termination(coordinator, said, for_good=True)
         yield self._note(
-            Synthesis(
+            schemas.Synthesis(
                 **self._message_fields(turn_usage(said)),
                 speaker=coordinator.id,
-                content=parse_synthesis(said.output),
+                content=replies.parse_synthesis(said.output),
                 branch_depth=0,
             )
         )
 
-    def _ask_for_turn(self, agent: str, prompt: bytes) -> ProtocolPart[TurnResult]:
+    def _ask_for_turn(self, agent: str, prompt: bytes) -> steps.ProtocolPart[steps.TurnResult]:
         self._raise_if_exceeded(self.meter.exceeded_before_turn())
-        return (yield from self._ask(self._agent_config(agent), ExpectedOutput.TURN, prompt))
+        return (yield from self._ask(self._agent_config(agent), kinds.ExpectedOutput.TURN, prompt))
 
     def _ask(
-        self, agent: AgentConfig, wanted: ExpectedOutput, prompt: bytes, retries: int | None = None
-    ) -> ProtocolPart[TurnResult]:
+        self,
+        agent: schemas.AgentConfig,
+        wanted: kinds.ExpectedOutput,
+        prompt: bytes,
+        retries: int | None = None,
+    ) -> steps.ProtocolPart[steps.TurnResult]:
         """Ask an agent. A failed turn also takes up its turn index in the round."""
         self.turn += 1
         self.asked += 1
@@ -368,7 +312,7 @@ class _SymposiumState(msgspec.Struct):
                 resolve_persona_ref(agent.persona_ref), agent.output_requirements
             ),
             retries=self._retries(agent) if retries is None else retries,
-            hopeless=is_permanent_failure,
+            hopeless=failure_codes.is_permanent_failure,
             allowance=self.meter.remaining_allowance(agent.id),
             speaker=agent.id,
             wanted=wanted,
@@ -379,25 +323,27 @@ class _SymposiumState(msgspec.Struct):
         self.meter.tokens[agent.id] += said.spent.tokens
         return said
 
-    def _take_turn(self, asked: AgentTurn) -> ProtocolPart[TurnResult]:
-        heard = yield TurnBatch((asked,))
+    def _take_turn(self, asked: steps.AgentTurn) -> steps.ProtocolPart[steps.TurnResult]:
+        heard = yield steps.TurnBatch((asked,))
         (said,) = heard.said
         self.meter.add_turn(said)
         self.entry = said.entry or self.entry
-        if said.fate is TurnStatus.CUT:
+        if said.fate is steps.TurnStatus.CUT:
             stopped = heard.stopped or StopReason.CANCELLED
-            raise SessionTerminated(termination_reason_of_stop(stopped), for_good=True)
+            raise termination.SessionTerminated(
+                failure_codes.termination_reason_of_stop(stopped), for_good=True
+            )
         return said
 
-    def _agent_config(self, agent: str) -> AgentConfig:
+    def _agent_config(self, agent: str) -> schemas.AgentConfig:
         return next(one for one in self.config.agents if one.id == agent)
 
-    def _agent_of(self, agent: AgentConfig) -> str:
+    def _agent_of(self, agent: schemas.AgentConfig) -> str:
         panel = self.session.policy.panel
         assert isinstance(panel, Symposium)  # noqa: S101  read_session_config checked the type
         return panel.agents[agent.id]
 
-    def _retries(self, agent: AgentConfig) -> int:
+    def _retries(self, agent: schemas.AgentConfig) -> int:
         own = agent.retry_budget
         return self.config.runtime.per_agent_retry_budget if own is UNSET else own
 
@@ -411,25 +357,31 @@ class _SymposiumState(msgspec.Struct):
             tuple(self.waiting),
         )
 
-    def _raise_if_exceeded(self, passed: Reason | None) -> None:
+    def _raise_if_exceeded(self, passed: kinds.Reason | None) -> None:
         """Raise `SessionTerminated` if a cap was exceeded."""
         if passed is not None:
-            raise SessionTerminated(passed)
+            raise termination.SessionTerminated(passed)
 
-    def _remove_agent(self, agent: str, said: TurnResult) -> ProtocolPart[None]:
+    def _remove_agent(self, agent: str, said: steps.TurnResult) -> steps.ProtocolPart[None]:
         """Continue without an agent whose turn failed, or end the session if the config says so.
 
         Raises `SessionTerminated` also if the panel is empty now.
         """
         given_up = self._make_termination(self._agent_config(agent), said)
-        if self.config.runtime.on_agent_failure is AgentFailurePolicy.TERMINATE:
+        if self.config.runtime.on_agent_failure is kinds.AgentFailurePolicy.TERMINATE:
             raise given_up
         self.turn += 1
-        malformed = termination_reason(classify_error(said)) is Reason.SCHEMA_ERROR
-        why = Contraction(agent, "schema_error" if malformed else "provider_unrecoverable")
+        malformed = (
+            failure_codes.termination_reason(failure_codes.classify_error(said))
+            is kinds.Reason.SCHEMA_ERROR
+        )
+        why = schemas.Contraction(agent, "schema_error" if malformed else "provider_unrecoverable")
         yield self._note(
-            PanelContraction(
-                **self._message_fields(ZERO_USAGE), speaker=RUNTIME, content=why, branch_depth=0
+            schemas.PanelContraction(
+                **self._message_fields(ZERO_USAGE),
+                speaker=schemas.RUNTIME,
+                content=why,
+                branch_depth=0,
             )
         )
         self.panel.remove(agent)
@@ -437,26 +389,28 @@ class _SymposiumState(msgspec.Struct):
             raise given_up
 
     def _make_termination(
-        self, agent: AgentConfig, said: TurnResult, *, for_good: bool = False
-    ) -> SessionTerminated:
+        self, agent: schemas.AgentConfig, said: steps.TurnResult, *, for_good: bool = False
+    ) -> termination.SessionTerminated:
         # A call that failed after a cap was exceeded failed because of the cap.
         if (passed := self.meter.exceeded_cap()) is not None:
-            return SessionTerminated(passed, for_good=for_good)
-        return SessionTerminated(
-            termination_reason(classify_error(said)),
-            build_provider_failure(agent, said),
+            return termination.SessionTerminated(passed, for_good=for_good)
+        return termination.SessionTerminated(
+            failure_codes.termination_reason(failure_codes.classify_error(said)),
+            failure_codes.build_provider_failure(agent, said),
             for_good=for_good,
         )
 
-    def _void_request(self, waiting: DeferredRequest) -> SessionNote:
-        body = NoteBody("request", canonical_bytes(waiting.request))
+    def _void_request(self, waiting: DeferredRequest) -> steps.SessionNote:
+        body = steps.NoteBody("request", canonical_bytes(waiting.request))
         self.voided += 1
-        return SessionNote(f"void/{self.voided}", RequestVoidFacts(waiting.parent.id), (body,))
+        return steps.SessionNote(
+            f"void/{self.voided}", kinds.RequestVoidFacts(waiting.parent.id), (body,)
+        )
 
     def _id(self) -> str:
         return f"msg-{len(self.transcript):03d}"
 
-    def _message_fields(self, usage: MessageUsage) -> _MessageFields:
+    def _message_fields(self, usage: schemas.MessageUsage) -> _MessageFields:
         return {
             "id": self._id(),
             "round": self.round,
@@ -465,52 +419,60 @@ class _SymposiumState(msgspec.Struct):
             "usage": usage,
         }
 
-    def _note(self, message: Message) -> SessionNote:
+    def _note(self, message: schemas.Message) -> steps.SessionNote:
         """Append a message to the transcript and return its note."""
         step = f"message/{len(self.transcript)}"
         self.transcript.append(message)
-        facts = MessageFacts(message.round, message.turn_index, message_type(message))
-        return SessionNote(
-            step, facts, (NoteBody("message", canonical_bytes(message)),), self._causes()
+        facts = kinds.MessageFacts(message.round, message.turn_index, message_type(message))
+        return steps.SessionNote(
+            step, facts, (steps.NoteBody("message", canonical_bytes(message)),), self._causes()
         )
 
     def _causes(self) -> tuple[Hash, ...]:
         return (self.entry,) if self.entry else ()
 
-    def salvage(self, ended: SessionTerminated) -> ProtocolPart[bool]:
+    def salvage(self, ended: termination.SessionTerminated) -> steps.ProtocolPart[bool]:
         """Try once to synthesize an answer from the transcript; return whether there is one.
 
         Only if the config wants it, an agent has spoken and the reason leaves a chance of success.
         """
-        spoken = any(isinstance(one, PrimaryTurn | BranchTurn) for one in self.transcript)
+        spoken = any(
+            isinstance(one, schemas.PrimaryTurn | schemas.BranchTurn) for one in self.transcript
+        )
         wanted = self.config.runtime.synthesize_on_terminate and not ended.is_final
-        if not (spoken and wanted and ended.reason in SALVAGEABLE_REASONS):
+        if not (spoken and wanted and ended.reason in termination.SALVAGEABLE_REASONS):
             return False
         try:
             yield from self._synthesize(retries=0)
-        except SessionTerminated:
+        except termination.SessionTerminated:
             return False
         return True
 
-    def conclude(self) -> ProtocolPart[SessionResult]:
+    def conclude(self) -> steps.ProtocolPart[steps.SessionResult]:
         synthesis = self.transcript[-1]
-        assert isinstance(synthesis, Synthesis)  # noqa: S101  only a synthesis leads here
-        yield SessionNote("close", self._closed(OutcomeKind.SYNTHESIS), causes=self._causes())
-        return SessionResult(Outcome.OK, synthesis.content.integrated_answer, self._causes())
+        assert isinstance(synthesis, schemas.Synthesis)  # noqa: S101  only a synthesis leads here
+        yield steps.SessionNote(
+            "close", self._closed(kinds.OutcomeKind.SYNTHESIS), causes=self._causes()
+        )
+        return steps.SessionResult(Outcome.OK, synthesis.content.integrated_answer, self._causes())
 
-    def terminate(self, ended: SessionTerminated) -> ProtocolPart[SessionResult]:
-        artifact = build_termination(ended, self.round, self.transcript)
-        body = NoteBody("termination", canonical_bytes(artifact))
-        facts = self._closed(OutcomeKind.TERMINATION, ended.reason)
-        yield SessionNote("close", facts, (body,), self._causes())
-        return SessionResult(
-            OUTCOME_BY_REASON.get(ended.reason, Outcome.FAILED),
-            describe_termination(artifact),
+    def terminate(
+        self, ended: termination.SessionTerminated
+    ) -> steps.ProtocolPart[steps.SessionResult]:
+        artifact = termination.build_termination(ended, self.round, self.transcript)
+        body = steps.NoteBody("termination", canonical_bytes(artifact))
+        facts = self._closed(kinds.OutcomeKind.TERMINATION, ended.reason)
+        yield steps.SessionNote("close", facts, (body,), self._causes())
+        return steps.SessionResult(
+            termination.OUTCOME_BY_REASON.get(ended.reason, Outcome.FAILED),
+            termination.describe_termination(artifact),
             self._causes(),
         )
 
-    def _closed(self, outcome: OutcomeKind, reason: Reason = Reason.NONE) -> SymposiumCloseFacts:
-        return SymposiumCloseFacts(
+    def _closed(
+        self, outcome: kinds.OutcomeKind, reason: kinds.Reason = kinds.Reason.NONE
+    ) -> kinds.SymposiumCloseFacts:
+        return kinds.SymposiumCloseFacts(
             outcome,
             rounds=self.round,
             messages=len(self.transcript),

@@ -26,7 +26,8 @@ from forum.deliberation.symposium.schemas import Artifact, BranchTurn, Message
 from forum.deliberation.symposium.simulator import ScriptedPanel, run_protocol
 from forum.deliberation.symposium.transcript import canonical_bytes, to_json_object
 from forum.deliberation.symposium.violations import Violation
-from forum.work import Agent, Policy, Scripted, Symposium
+from forum.work.panel import Symposium
+from forum.work.policy import Agent, Policy, Scripted
 
 RECORDED = "recorded"
 """Value of the pin for time: every message keeps its recorded time."""

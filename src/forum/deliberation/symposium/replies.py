@@ -9,25 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from forum.deliberation.symposium import decoders
+from forum.deliberation.symposium import decoders, schemas
 from forum.deliberation.symposium.canonical_json import normalize_json
 from forum.deliberation.symposium.kinds import NextAction
-from forum.deliberation.symposium.schemas import (
-    CoordinatorVerdict,
-    DirectRequest,
-    SchemaFailure,
-    SynthesisContent,
-    TurnOutput,
-)
 from forum.errors import Malformed
-from forum.work import (
-    array_schema,
-    build_schema,
-    object_schema,
-    read_json,
-    strip_code_fence,
-    text_schema,
-)
+from forum.work import reply_schemas
+from forum.work.acceptance_criteria import read_json
 
 MAX_REQUESTS = 3
 """Maximum number of requests in the schema of a turn."""
@@ -42,8 +29,8 @@ T = TypeVar("T")
 class ParsedTurn(msgspec.Struct, frozen=True):
     """The content of an agent's turn."""
 
-    content: TurnOutput
-    failures: tuple[SchemaFailure, ...] = ()
+    content: schemas.TurnOutput
+    failures: tuple[schemas.SchemaFailure, ...] = ()
     """Invalid requests."""
 
 
@@ -52,17 +39,19 @@ class ParsedTurn(msgspec.Struct, frozen=True):
 
 def turn_schema(peers: Sequence[str], room: int) -> bytes:
     """Return the schema of a turn; requests may take up to half of the `room` characters."""
-    members = {"text": text_schema(max(_MIN_LINE_LENGTH, room // 2), 1)}
+    members = {"text": reply_schemas.text_schema(max(_MIN_LINE_LENGTH, room // 2), 1)}
     if peers:
         request = {
             "target": {"enum": list(peers)},
-            "type": text_schema(_MAX_WORD_LENGTH, 1),
-            "content": text_schema(
+            "type": reply_schemas.text_schema(_MAX_WORD_LENGTH, 1),
+            "content": reply_schemas.text_schema(
                 max(_MIN_LINE_LENGTH, room // (2 * MAX_REQUESTS) - 2 * _MAX_WORD_LENGTH), 1
             ),
         }
-        members["direct_requests"] = array_schema(object_schema(request), MAX_REQUESTS)
-    return build_schema(members)
+        members["direct_requests"] = reply_schemas.array_schema(
+            reply_schemas.object_schema(request), MAX_REQUESTS
+        )
+    return reply_schemas.build_schema(members)
 
 
 def verdict_schema(panel: Sequence[str], room: int) -> bytes:
@@ -70,13 +59,13 @@ def verdict_schema(panel: Sequence[str], room: int) -> bytes:
     line = _line(room)
     question = {"question": line | {"minLength": 1}, "context": line, "blocking": _BOOLEAN}
     research = {"query": line | {"minLength": 1}, "rationale": line}
-    return build_schema(
+    return reply_schemas.build_schema(
         {
             "next_action": {"enum": [action.value for action in NextAction]},
             "rationale": line | {"minLength": 1},
             "confidence": _SHARE,
             "focus": line | {"minLength": 1},
-            "next_agents": array_schema({"enum": list(panel)}, len(panel)),
+            "next_agents": reply_schemas.array_schema({"enum": list(panel)}, len(panel)),
             **_disagreements(panel, room),
             "user_input_request": _or_null(question),
             "external_research_request": _or_null(research),
@@ -86,12 +75,14 @@ def verdict_schema(panel: Sequence[str], room: int) -> bytes:
 
 def synthesis_schema(panel: Sequence[str], room: int) -> bytes:
     """Return the schema of a synthesis; the answer may take half of the `room` characters."""
-    return build_schema(
+    return reply_schemas.build_schema(
         {
-            "integrated_answer": text_schema(max(_MIN_LINE_LENGTH, room // 2), 1),
+            "integrated_answer": reply_schemas.text_schema(max(_MIN_LINE_LENGTH, room // 2), 1),
             **_disagreements(panel, room // 2),
             "confidence": _SHARE,
-            "open_questions": array_schema(_line(room) | {"minLength": 1}, MAX_LISTED),
+            "open_questions": reply_schemas.array_schema(
+                _line(room) | {"minLength": 1}, MAX_LISTED
+            ),
         }
     )
 
@@ -102,23 +93,25 @@ _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 
 def _line(room: int) -> dict[str, Any]:
     """Return the schema of one of the many short texts that share the `room` characters."""
-    return text_schema(max(_MIN_LINE_LENGTH, min(_MAX_LINE_LENGTH, room // 20)))
+    return reply_schemas.text_schema(max(_MIN_LINE_LENGTH, min(_MAX_LINE_LENGTH, room // 20)))
 
 
 def _or_null(members: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [object_schema(members), {"type": "null"}]}
+    return {"anyOf": [reply_schemas.object_schema(members), {"type": "null"}]}
 
 
 def _disagreements(panel: Sequence[str], room: int) -> dict[str, Any]:
     line = _line(room) | {"minLength": 1}
     most = max(1, min(MAX_LISTED, room // 1000))
-    position = object_schema({"agent": {"enum": list(panel)}, "claim": line})
-    held = array_schema(position, max(1, min(len(panel), 2 * most)), 1)
-    resolved = object_schema({"topic": line, "resolution": line})
-    unresolved = object_schema({"topic": line, "positions": held, "blocker": _BOOLEAN})
+    position = reply_schemas.object_schema({"agent": {"enum": list(panel)}, "claim": line})
+    held = reply_schemas.array_schema(position, max(1, min(len(panel), 2 * most)), 1)
+    resolved = reply_schemas.object_schema({"topic": line, "resolution": line})
+    unresolved = reply_schemas.object_schema(
+        {"topic": line, "positions": held, "blocker": _BOOLEAN}
+    )
     return {
-        "resolved_disagreements": array_schema(resolved, most),
-        "unresolved_disagreements": array_schema(unresolved, most),
+        "resolved_disagreements": reply_schemas.array_schema(resolved, most),
+        "unresolved_disagreements": reply_schemas.array_schema(unresolved, most),
     }
 
 
@@ -131,31 +124,31 @@ def parse_turn(said: bytes) -> ParsedTurn:
     requests = value.get("direct_requests")
     if not isinstance(requests, list | None):
         raise ValueError("direct_requests is not a list")  # noqa: TRY004  as below
-    good: list[DirectRequest] = []
-    bad: list[SchemaFailure] = []
+    good: list[schemas.DirectRequest] = []
+    bad: list[schemas.SchemaFailure] = []
     for request in requests or ():
         try:
             good.append(decoders.read_direct_request(request))
         except Malformed as error:
-            bad.append(SchemaFailure(_describe_invalid_request(request), error.why))
+            bad.append(schemas.SchemaFailure(_describe_invalid_request(request), error.why))
     text = _as_value_error(lambda: decoders.read_turn({"text": value.get("text", "")})).text
-    return ParsedTurn(TurnOutput(text, tuple(good)), tuple(bad))
+    return ParsedTurn(schemas.TurnOutput(text, tuple(good)), tuple(bad))
 
 
-def parse_verdict(said: bytes) -> CoordinatorVerdict:
+def parse_verdict(said: bytes) -> schemas.CoordinatorVerdict:
     """Parse a verdict."""
     value = _without_nulls(_parse_object(said))
     return _as_value_error(lambda: decoders.read_verdict(value))
 
 
-def parse_synthesis(said: bytes) -> SynthesisContent:
+def parse_synthesis(said: bytes) -> schemas.SynthesisContent:
     """Parse a synthesis."""
     value = _without_nulls(_parse_object(said))
     return _as_value_error(lambda: decoders.read_synthesis(value))
 
 
 def _parse_object(said: bytes) -> dict[str, Any]:
-    value = read_json(strip_code_fence(said))  # bounds depth and numbers
+    value = read_json(reply_schemas.strip_code_fence(said))  # bounds depth and numbers
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  the author's mistake, not ours
     return value

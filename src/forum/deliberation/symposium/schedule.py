@@ -13,35 +13,23 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.kinds import AgentFailurePolicy, NextAction, SelectionStrategy
-from forum.deliberation.symposium.schemas import (
-    Artifact,
-    BranchTurn,
-    CoordinationTurn,
-    CoordinatorVerdict,
-    DirectRequest,
-    Message,
-    PanelContraction,
-    PrimaryTurn,
-    ProblemStatement,
-    SymposiumConfig,
-    Synthesis,
-)
 from forum.deliberation.symposium.violations import Invariant, Violation, message_path
 
 
 class _RoutableRequest(NamedTuple):
     """A request and the turn that made it."""
 
-    by: PrimaryTurn
-    request: DirectRequest
+    by: schemas.PrimaryTurn
+    request: schemas.DirectRequest
 
-    def is_answered_by(self, turn: BranchTurn) -> bool:
+    def is_answered_by(self, turn: schemas.BranchTurn) -> bool:
         """Return whether a turn answers this request."""
         return (turn.parent_id, turn.speaker) == (self.by.id, self.request.target)
 
 
-def check_schedule(artifact: Artifact) -> Iterator[Violation]:
+def check_schedule(artifact: schemas.Artifact) -> Iterator[Violation]:
     """Yield the violations of the schedule in a transcript."""
     panel = _find_panel(artifact)
     if panel is None:
@@ -51,12 +39,12 @@ def check_schedule(artifact: Artifact) -> Iterator[Violation]:
         for law, why in walk.check_message(message):
             yield Violation(law, message_path(index), why)
     for index, message in enumerate(artifact.canonical_transcript):
-        if isinstance(message, PrimaryTurn):
+        if isinstance(message, schemas.PrimaryTurn):
             for why in walk.check_notes(message):
                 yield Violation(Invariant.NOTES, message_path(index), why)
 
 
-def _find_panel(artifact: Artifact) -> list[str] | None:
+def _find_panel(artifact: schemas.Artifact) -> list[str] | None:
     """Return the panel, or None if it is unknown.
 
     An artifact does not contain a panel that was chosen by rules or by a model. Then the panel is
@@ -66,16 +54,16 @@ def _find_panel(artifact: Artifact) -> list[str] | None:
     if selector.strategy is SelectionStrategy.FIXED:
         return list(selector.default_deliberation_panel)
     first = [message for message in artifact.canonical_transcript if message.round == 1]
-    if not any(isinstance(message, CoordinationTurn) for message in first):
+    if not any(isinstance(message, schemas.CoordinationTurn) for message in first):
         return None
     return list(dict.fromkeys(name for message in first for name in _turn_of(message)))
 
 
-def _turn_of(message: Message) -> Iterator[str]:
+def _turn_of(message: schemas.Message) -> Iterator[str]:
     """Yield the agent whose primary turn a message stands for, if any."""
-    if isinstance(message, PrimaryTurn):
+    if isinstance(message, schemas.PrimaryTurn):
         yield message.speaker
-    elif isinstance(message, PanelContraction):
+    elif isinstance(message, schemas.PanelContraction):
         yield message.content.agent_id
 
 
@@ -85,15 +73,15 @@ _Violations = Iterator[tuple[Invariant, str]]
 class _ScheduleChecker:
     """The state of the session after the messages checked so far."""
 
-    def __init__(self, config: SymposiumConfig, panel: list[str]) -> None:
+    def __init__(self, config: schemas.SymposiumConfig, panel: list[str]) -> None:
         self._config = config
         self._panel = panel
         self._round = 0
         self._due: list[str] = []
         """Agents that have not yet spoken in this round."""
-        self._verdict: CoordinatorVerdict | None = None
+        self._verdict: schemas.CoordinatorVerdict | None = None
         """The verdict of this round, once it has ended."""
-        self._turns: dict[str, PrimaryTurn] = {}
+        self._turns: dict[str, schemas.PrimaryTurn] = {}
         self._inline: _RoutableRequest | None = None
         """The request that must be answered before any other message."""
         self._waiting: deque[_RoutableRequest] = deque()
@@ -101,30 +89,30 @@ class _ScheduleChecker:
         """How many deferred requests may still be answered before the next primary turn."""
         self._lost: list[_RoutableRequest] = []
         """Requests whose target had left when they were due."""
-        self._failed: dict[str, list[DirectRequest]] = {}
-        self._dropped: dict[str, list[DirectRequest]] = {}
+        self._failed: dict[str, list[schemas.DirectRequest]] = {}
+        self._dropped: dict[str, list[schemas.DirectRequest]] = {}
 
-    def check_message(self, message: Message) -> _Violations:
+    def check_message(self, message: schemas.Message) -> _Violations:
         """Advance by one message and yield what is wrong with its position."""
         if message.round > self._round:
             yield from self._open_round(message.round)
         match message:
-            case ProblemStatement():
+            case schemas.ProblemStatement():
                 pass
-            case PrimaryTurn():
+            case schemas.PrimaryTurn():
                 yield from self._check_primary(message)
-            case BranchTurn():
+            case schemas.BranchTurn():
                 yield from self._check_branch(message)
-            case PanelContraction():
+            case schemas.PanelContraction():
                 yield from self._check_contraction(message.content.agent_id)
-            case CoordinationTurn():
+            case schemas.CoordinationTurn():
                 yield from self._check_coordination(message)
-            case Synthesis():
+            case schemas.Synthesis():
                 yield from self._check_synthesis()
             case _:
                 assert_never(message)
 
-    def check_notes(self, turn: PrimaryTurn) -> Iterator[str]:
+    def check_notes(self, turn: schemas.PrimaryTurn) -> Iterator[str]:
         """Yield the notes of a turn that do not match the fate of its requests."""
         failed = self._failed.get(turn.id, [])
         noted = [failure.offending_request for failure in turn.schema_failure]
@@ -158,7 +146,7 @@ class _ScheduleChecker:
         self._round, self._verdict, self._due = number, None, list(self._panel)
         self._drains = self._config.runtime.max_deferred_drains_per_round
 
-    def _check_primary(self, turn: PrimaryTurn) -> _Violations:
+    def _check_primary(self, turn: schemas.PrimaryTurn) -> _Violations:
         yield from self._close_branch()
         yield from self._close_drains()
         yield from self._check_round_open()
@@ -166,7 +154,7 @@ class _ScheduleChecker:
         self._turns[turn.id] = turn
         self._sort_requests(turn)
 
-    def _check_branch(self, turn: BranchTurn) -> _Violations:
+    def _check_branch(self, turn: schemas.BranchTurn) -> _Violations:
         yield from self._check_round_open()
         if turn.content.direct_requests not in ((), turn.suggested_followups):
             yield Invariant.BRANCH, "an answer puts requests of its own"
@@ -196,7 +184,7 @@ class _ScheduleChecker:
         self._panel = [name for name in self._panel if name != agent]
         self._due = [name for name in self._due if name != agent]
 
-    def _check_coordination(self, turn: CoordinationTurn) -> _Violations:
+    def _check_coordination(self, turn: schemas.CoordinationTurn) -> _Violations:
         yield from self._close_branch()
         yield from self._check_round_open()
         if self._due:
@@ -225,7 +213,7 @@ class _ScheduleChecker:
         while (first := self._due.pop(0)) != agent:
             yield law, f"{first} comes before {agent}"
 
-    def _sort_requests(self, turn: PrimaryTurn) -> None:
+    def _sort_requests(self, turn: schemas.PrimaryTurn) -> None:
         """Determine the fate of each request of a turn."""
         for request in turn.content.direct_requests:
             asked = _RoutableRequest(turn, request)

@@ -13,16 +13,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from forum.deliberation.symposium import kinds
 from forum.deliberation.symposium.canonical_json import INTEGER_LIMIT
-from forum.deliberation.symposium.kinds import (
-    AgentFailurePolicy,
-    ErrorKind,
-    NextAction,
-    OutcomeKind,
-    Reason,
-    RunDirectoryStatus,
-    SelectionStrategy,
-)
 
 VERSION = "1.0.0"
 """Version of every object that Forum writes."""
@@ -100,14 +92,14 @@ class SelectorBudget(ProtocolStruct, frozen=True):
 class SelectorConfig(ProtocolStruct, frozen=True):
     """How the panel is selected."""
 
-    strategy: SelectionStrategy
+    strategy: kinds.SelectionStrategy
     default_deliberation_panel: Annotated[tuple[Text, ...], Meta(min_length=1)]
     coordinator_agent: Text
     selector_budget: SelectorBudget | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         """Require a budget if a model selects the panel."""
-        if self.strategy is SelectionStrategy.LLM:
+        if self.strategy is kinds.SelectionStrategy.LLM:
             self._check_fields("selector_budget", "strategy llm", wanted=True)
 
 
@@ -128,7 +120,7 @@ class RuntimeConfig(ProtocolStruct, frozen=True):
     max_branch_depth: Positive = 1
     max_deferred_queue_length: Count = 8
     max_deferred_drains_per_round: Count = 1
-    on_agent_failure: AgentFailurePolicy = AgentFailurePolicy.TERMINATE
+    on_agent_failure: kinds.AgentFailurePolicy = kinds.AgentFailurePolicy.TERMINATE
     per_agent_retry_budget: Count = 2
     synthesize_on_terminate: bool = False
     on_budget_exceeded: Literal["stop"] = "stop"
@@ -168,7 +160,7 @@ class MissingCapability(ProtocolStruct, frozen=True):
 class SelectorOutput(ProtocolStruct, frozen=True):
     """The selected panel."""
 
-    strategy: SelectionStrategy
+    strategy: kinds.SelectionStrategy
     selected_agents: Annotated[tuple[Text, ...], Meta(min_length=1)]
     coordinator_agent: Text
     excluded_agents: tuple[ExcludedAgent, ...] = ()
@@ -236,7 +228,7 @@ class ResearchRequest(ProtocolStruct, frozen=True):
 class CoordinatorVerdict(ProtocolStruct, frozen=True):
     """The coordinator's verdict on a round."""
 
-    next_action: NextAction
+    next_action: kinds.NextAction
     rationale: Text
     confidence: Confidence
     focus: Text
@@ -250,8 +242,8 @@ class CoordinatorVerdict(ProtocolStruct, frozen=True):
         """Require the request that the action names, and reject any other."""
         action, case = self.next_action, f"next_action {self.next_action}"
         asks_user, asks_world = (
-            action is NextAction.REQUEST_USER_INPUT,
-            action is NextAction.REQUEST_EXTERNAL_RESEARCH,
+            action is kinds.NextAction.REQUEST_USER_INPUT,
+            action is kinds.NextAction.REQUEST_EXTERNAL_RESEARCH,
         )
         self._check_fields("user_input_request", case, wanted=asks_user)
         self._check_fields("external_research_request", case, wanted=asks_world)
@@ -377,7 +369,7 @@ class ProviderFailure(ProtocolStruct, frozen=True):
 
     agent_id: Text
     provider: Text
-    kind: ErrorKind
+    kind: kinds.ErrorKind
     message: Text
     model: str | None = None
     details: Opaque | None = None
@@ -387,7 +379,7 @@ class TerminationArtifact(ProtocolStruct, frozen=True):
     """Why there is no synthesis."""
 
     schema_version: Version
-    reason: Reason
+    reason: kinds.Reason
     final_round: Count
     cumulative_usage: MessageUsage
     unresolved_disagreements: tuple[UnresolvedDisagreement, ...]
@@ -400,11 +392,11 @@ class TerminationArtifact(ProtocolStruct, frozen=True):
     def __post_init__(self) -> None:
         """Require the pending request that the reason names, and reject any other."""
         reason, case = self.reason, f"reason {self.reason}"
-        if reason is Reason.NONE:
+        if reason is kinds.Reason.NONE:
             raise ValueError("the reason is empty")
         waits_user, waits_world = (
-            reason is Reason.USER_INPUT_REQUIRED,
-            reason is Reason.EXTERNAL_RESEARCH_REQUIRED,
+            reason is kinds.Reason.USER_INPUT_REQUIRED,
+            reason is kinds.Reason.EXTERNAL_RESEARCH_REQUIRED,
         )
         self._check_fields("pending_user_input_request", case, wanted=waits_user)
         self._check_fields("pending_external_research_request", case, wanted=waits_world)
@@ -450,7 +442,7 @@ class RunManifest(ProtocolStruct, frozen=True):
     schema_version: Version
     manifest_version: Version
     session_id: Label
-    status: RunDirectoryStatus
+    status: kinds.RunDirectoryStatus
     producer: Producer
     created_at: str
     artifact_path: Text
@@ -459,14 +451,14 @@ class RunManifest(ProtocolStruct, frozen=True):
     journal_path: Text | UnsetType = UNSET
     observability_log_path: Text | UnsetType = UNSET
     transcript_digest: Digest | UnsetType = UNSET
-    outcome_kind: OutcomeKind | UnsetType = UNSET
+    outcome_kind: kinds.OutcomeKind | UnsetType = UNSET
     notes: str = ""
 
     def __post_init__(self) -> None:
         """Require digest and outcome of a run that is over, and reject them for one that is not."""
         ends = {
-            RunDirectoryStatus.COMPLETE: OutcomeKind.SYNTHESIS,
-            RunDirectoryStatus.TERMINATED: OutcomeKind.TERMINATION,
+            kinds.RunDirectoryStatus.COMPLETE: kinds.OutcomeKind.SYNTHESIS,
+            kinds.RunDirectoryStatus.TERMINATED: kinds.OutcomeKind.TERMINATION,
         }
         end, case = ends.get(self.status), f"status {self.status}"
         for member in ("transcript_digest", "outcome_kind"):

@@ -31,8 +31,10 @@ from forum.deliberation.symposium.failure_codes import scripted_error_code
 from forum.deliberation.symposium.kinds import ErrorKind
 from forum.deliberation.symposium.protocol import SymposiumTurn, run_symposium
 from forum.deliberation.symposium.provider_calls import FakeScript, ProviderResult, ScriptMatch
-from forum.ledger import Amount, Outcome
-from forum.work import ScriptStep, Why
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import Amount
+from forum.work.kinds import Why
+from forum.work.policy import ScriptStep
 
 ASSISTANT = "assistant"
 

@@ -4,17 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.kinds import Reason
-from forum.deliberation.symposium.schemas import (
-    VERSION,
-    Message,
-    ProviderFailure,
-    ResearchRequest,
-    TerminationArtifact,
-    UserInputRequest,
-)
 from forum.deliberation.symposium.transcript import digest_messages, last_verdict, total_usage
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 
 OUTCOME_BY_REASON = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.USER_CANCEL: Outcome.CANCELLED}
 """Outcome of the run by reason; for every other reason the run has failed."""
@@ -31,25 +24,29 @@ class SessionTerminated(Exception):
     """
 
     def __init__(
-        self, reason: Reason, failure: ProviderFailure | None = None, *, for_good: bool = False
+        self,
+        reason: Reason,
+        failure: schemas.ProviderFailure | None = None,
+        *,
+        for_good: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason, self.failure, self.is_final = reason, failure, for_good
 
 
 def build_termination(
-    ended: SessionTerminated, final_round: int, transcript: Sequence[Message]
-) -> TerminationArtifact:
+    ended: SessionTerminated, final_round: int, transcript: Sequence[schemas.Message]
+) -> schemas.TerminationArtifact:
     """Return the artifact that is recorded in place of an answer."""
     verdict = last_verdict(transcript)
-    question: UserInputRequest | UnsetType = UNSET
-    research: ResearchRequest | UnsetType = UNSET
+    question: schemas.UserInputRequest | UnsetType = UNSET
+    research: schemas.ResearchRequest | UnsetType = UNSET
     if verdict is not None and ended.reason is Reason.USER_INPUT_REQUIRED:
         question = verdict.user_input_request
     if verdict is not None and ended.reason is Reason.EXTERNAL_RESEARCH_REQUIRED:
         research = verdict.external_research_request
-    return TerminationArtifact(
-        schema_version=VERSION,
+    return schemas.TerminationArtifact(
+        schema_version=schemas.VERSION,
         reason=ended.reason,
         final_round=final_round,
         cumulative_usage=total_usage(transcript),
@@ -62,7 +59,7 @@ def build_termination(
     )
 
 
-def describe_termination(artifact: TerminationArtifact) -> str:
+def describe_termination(artifact: schemas.TerminationArtifact) -> str:
     """Return the message to the client in place of an answer."""
     if artifact.pending_user_input_request is not UNSET:
         return f"The panel asks: {artifact.pending_user_input_request.question}"

@@ -9,23 +9,12 @@ import msgspec
 import rfc8785
 
 from forum.deliberation.steps import TurnResult
+from forum.deliberation.symposium import schemas
 from forum.deliberation.symposium.canonical_json import INTEGER_LIMIT, transcript_digest
 from forum.deliberation.symposium.kinds import MessageType
-from forum.deliberation.symposium.schemas import (
-    BranchTurn,
-    CoordinationTurn,
-    CoordinatorVerdict,
-    Message,
-    MessageUsage,
-    PanelContraction,
-    PrimaryTurn,
-    ProblemStatement,
-    ProtocolStruct,
-    Synthesis,
-)
-from forum.work import NANO_USD
+from forum.work.team_settings import NANO_USD
 
-ZERO_USAGE = MessageUsage(0, 0, 0, 0.0)
+ZERO_USAGE = schemas.MessageUsage(0, 0, 0, 0.0)
 NO_USAGE = "no-usage"
 """Code of a reply without usage from its provider; its cost is then an upper bound."""
 
@@ -33,18 +22,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)").fullmatch
 
 
-def to_json_object(form: ProtocolStruct) -> dict[str, Any]:
+def to_json_object(form: schemas.ProtocolStruct) -> dict[str, Any]:
     """Return a protocol object as plain JSON, without members that are unset or null."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(form))
     return plain
 
 
-def canonical_bytes(form: ProtocolStruct) -> bytes:
+def canonical_bytes(form: schemas.ProtocolStruct) -> bytes:
     """Return the RFC 8785 bytes of a protocol object."""
     return rfc8785.dumps(to_json_object(form))
 
 
-def digest_messages(transcript: Iterable[Message]) -> str:
+def digest_messages(transcript: Iterable[schemas.Message]) -> str:
     """Return the digest of a transcript."""
     return transcript_digest([to_json_object(message) for message in transcript])
 
@@ -62,10 +51,10 @@ def parse_time(text: str) -> datetime | None:
         return None
 
 
-def turn_usage(said: TurnResult) -> MessageUsage:
+def turn_usage(said: TurnResult) -> schemas.MessageUsage:
     """Return the usage of a turn: the sum of all its calls, including failed ones."""
     read = min(said.input_tokens, said.spent.tokens)
-    return MessageUsage(
+    return schemas.MessageUsage(
         prompt_tokens=read,
         completion_tokens=said.spent.tokens - read,
         total_tokens=said.spent.tokens,
@@ -74,10 +63,10 @@ def turn_usage(said: TurnResult) -> MessageUsage:
     )
 
 
-def total_usage(transcript: Iterable[Message]) -> MessageUsage:
+def total_usage(transcript: Iterable[schemas.Message]) -> schemas.MessageUsage:
     """Return the usage of all messages, limited to integers that a double can hold."""
     used = [message.usage for message in transcript]
-    return MessageUsage(
+    return schemas.MessageUsage(
         prompt_tokens=min(INTEGER_LIMIT - 1, sum(one.prompt_tokens for one in used)),
         completion_tokens=min(INTEGER_LIMIT - 1, sum(one.completion_tokens for one in used)),
         total_tokens=min(INTEGER_LIMIT - 1, sum(one.total_tokens for one in used)),
@@ -87,26 +76,26 @@ def total_usage(transcript: Iterable[Message]) -> MessageUsage:
     )
 
 
-def last_verdict(transcript: Sequence[Message]) -> CoordinatorVerdict | None:
+def last_verdict(transcript: Sequence[schemas.Message]) -> schemas.CoordinatorVerdict | None:
     """Return the coordinator's last verdict, or None."""
     latest = reversed(transcript)
-    return next((one.content for one in latest if isinstance(one, CoordinationTurn)), None)
+    return next((one.content for one in latest if isinstance(one, schemas.CoordinationTurn)), None)
 
 
-def message_type(message: Message) -> MessageType:
+def message_type(message: schemas.Message) -> MessageType:
     """Return the type of a message."""
     match message:
-        case ProblemStatement():
+        case schemas.ProblemStatement():
             return MessageType.PROBLEM
-        case PrimaryTurn():
+        case schemas.PrimaryTurn():
             return MessageType.PRIMARY
-        case CoordinationTurn():
+        case schemas.CoordinationTurn():
             return MessageType.COORDINATION
-        case BranchTurn():
+        case schemas.BranchTurn():
             return MessageType.BRANCH
-        case Synthesis():
+        case schemas.Synthesis():
             return MessageType.SYNTHESIS
-        case PanelContraction():
+        case schemas.PanelContraction():
             return MessageType.CONTRACTION
         case never:
             assert_never(never)

@@ -12,7 +12,7 @@ import click
 from forum.app import Forum
 from forum.config import Settings, load_settings
 from forum.errors import Malformed
-from forum.ledger import BytesContent
+from forum.ledger.body import BytesContent
 from forum.surfaces.cli import UNMUTED_STDERR, suggest_command
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
 from forum.tlog import VerifierKey, WitnessPolicy

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from forum.ledger import LOG_RUN
+from forum.ledger.entry import LOG_RUN
 from forum.surfaces.cli import COMPLETION_VARIABLE, cli, common_options
 
 _SHELLS = {

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from forum.config import AgentSandboxRules, Settings, user_settings_path
-from forum.ledger import is_secret_name
+from forum.ledger.secret_mask import is_secret_name
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.formatting import first_line, strip_control_characters

@@ -17,30 +17,14 @@ import msgspec
 from forum.app import Forum
 from forum.engine import RunRequest
 from forum.errors import ForumError, NoSuchEntry
-from forum.surfaces.cli import common_options
+from forum.surfaces import requests
+from forum.surfaces.cli import common_options, session_folders, submit_options, symposium_artifacts
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.run_follower import run_and_follow, submit_detached
-from forum.surfaces.cli.session_folders import (
-    build_scripted_panel,
-    check_session_id,
-    create_session_folder,
-    load_config,
-    load_script,
-    write_session_folder,
-)
-from forum.surfaces.cli.submit_options import (
-    AgentOptions,
-    LimitOptions,
-    agent_options,
-    as_usage_error,
-    limit_options,
-    panel_run_request,
-    reject_unusable_agents,
-)
-from forum.surfaces.cli.symposium_artifacts import execution_replay, metrics, replay, validate
 from forum.surfaces.formatting import SHORT_ID_LENGTH
-from forum.surfaces.requests import PanelAsk, Protocol, council_from_form, symposium_from_form
-from forum.work import MAX_ROUNDS, MAX_SEATS, Council, Panel, Policy, RunBudget, Symposium
+from forum.work.panel import MAX_ROUNDS, MAX_SEATS, Council, Panel, Symposium
+from forum.work.plan import RunBudget
+from forum.work.policy import Policy
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _ASK = "ask"
@@ -90,7 +74,7 @@ class PanelOptions:
     judge: str | None
     check: str | None
 
-    def to_panel_ask(self, protocol: Protocol) -> PanelAsk:
+    def to_panel_ask(self, protocol: requests.Protocol) -> requests.PanelAsk:
         """Return the options as the request form that all surfaces share."""
         number, personas = _parse_seats(self.seats)
         rules = {
@@ -100,13 +84,17 @@ class PanelOptions:
             "judge": self.judge,
         }
         given: dict[str, Any] = {name: rule for name, rule in rules.items() if rule is not None}
-        return PanelAsk(protocol, number, _split_names(self.models), personas, self.option, **given)
+        return requests.PanelAsk(
+            protocol, number, _split_names(self.models), personas, self.option, **given
+        )
 
     def build_council(self) -> Council:
         """Return the council that the options describe. Raises `click.UsageError`."""
         if len(self.option) == 1:
             raise click.UsageError("--option: name at least two, or there is nothing to choose")
-        council = as_usage_error(lambda: council_from_form(self.to_panel_ask(Protocol.COUNCIL)))
+        council = submit_options.as_usage_error(
+            lambda: requests.council_from_form(self.to_panel_ask(requests.Protocol.COUNCIL))
+        )
         return msgspec.structs.replace(council, check=self.check or "")
 
     def reject_options(self, names: Collection[str], why: str) -> None:
@@ -197,7 +185,7 @@ symposium_file_options = common_options.collect_options(
     SymposiumFileOptions,
     click.option(
         "--protocol",
-        type=click.Choice([protocol.value for protocol in Protocol]),
+        type=click.Choice([protocol.value for protocol in requests.Protocol]),
         help="The rules: of a council, or of the open protocol symposium.",
     ),
     click.option("--config", type=_FILE, help="The config of a symposium: YAML or JSON."),
@@ -215,7 +203,7 @@ symposium_file_options = common_options.collect_options(
 )
 
 
-AskOptions = tuple[AgentOptions, LimitOptions]
+AskOptions = tuple[submit_options.AgentOptions, submit_options.LimitOptions]
 
 
 def ask_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -223,11 +211,14 @@ def ask_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def call(
-        *arguments: object, agents: AgentOptions, limits: LimitOptions, **given: object
+        *arguments: object,
+        agents: submit_options.AgentOptions,
+        limits: submit_options.LimitOptions,
+        **given: object,
     ) -> object:
         return command(*arguments, **given, wishes=(agents, limits))
 
-    return limit_options(agent_options(call))
+    return submit_options.limit_options(submit_options.agent_options(call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +280,9 @@ def ask(
     """
     if chairs.models is not None and not _split_names(chairs.models):
         raise click.UsageError("--models: name agents of forum.toml; without it all are asked")
-    if files.config and files.protocol == Protocol.COUNCIL:
+    if files.config and files.protocol == requests.Protocol.COUNCIL:
         raise click.UsageError("--config: it is that of a symposium; leave out --protocol council")
-    if not files.config and files.protocol != Protocol.SYMPOSIUM:
+    if not files.config and files.protocol != requests.Protocol.SYMPOSIUM:
         _run_session(_council_run_request(question, chairs, files, wishes), None, how)
         return
     chairs.reject_options(_COUNCIL_ONLY_OPTIONS, "only a council counts ballots")
@@ -311,10 +302,12 @@ def _reserved_folder(output: Path | None, policy: Policy) -> Iterator[Path | Non
     if output is None:
         yield None
         return
-    reject_unusable_agents(policy, None, here=True)
+    submit_options.reject_unusable_agents(policy, None, here=True)
     assert isinstance(policy.panel, Symposium)  # noqa: S101  the caller made it for one
     # After the checks, so that a usage error leaves no folder behind.
-    folder = create_session_folder(output, check_session_id(policy.panel.config))
+    folder = session_folders.create_session_folder(
+        output, session_folders.check_session_id(policy.panel.config)
+    )
     try:
         yield folder
     finally:
@@ -330,7 +323,7 @@ def _council_run_request(
         if getattr(files, name) is not None:
             option = name.replace("_", "-")
             raise click.UsageError(f"--{option}: only of a symposium; add --protocol symposium")
-    return panel_run_request(
+    return submit_options.panel_run_request(
         _read_question(question), chairs.build_council(), *wishes, common_options.current_settings()
     )
 
@@ -343,12 +336,17 @@ def _symposium_run_request(
         raise click.UsageError("--selector-script: only with --config and --script")
     if files.config is None:
         problem = _read_question(question, paths=True)
-        asked, budget = chairs.to_panel_ask(Protocol.SYMPOSIUM), limits.apply_limits(RunBudget())
-        panel = as_usage_error(lambda: symposium_from_form(asked, problem, budget))
+        asked, budget = (
+            chairs.to_panel_ask(requests.Protocol.SYMPOSIUM),
+            limits.apply_limits(RunBudget()),
+        )
+        panel = submit_options.as_usage_error(
+            lambda: requests.symposium_from_form(asked, problem, budget)
+        )
         config = panel.config
     else:
         chairs.reject_options(("seats", "models", "rounds"), "the config of a symposium says that")
-        config = load_config(files.config)
+        config = session_folders.load_config(files.config)
         problem = (
             config["problem_statement"]
             if question is None
@@ -357,14 +355,14 @@ def _symposium_run_request(
         panel = Symposium(config)
     played = None
     if agents.script is not None:
-        script = load_script("--script", agents.script)
+        script = session_folders.load_script("--script", agents.script)
         chosen = files.selector_script
-        selector = load_script("--selector-script", chosen) if chosen else None
-        panel, played = build_scripted_panel(config, problem, script, selector)
+        selector = session_folders.load_script("--selector-script", chosen) if chosen else None
+        panel, played = session_folders.build_scripted_panel(config, problem, script, selector)
         # The script is in the format of the protocol, and `played` has it: it must not be read as a
         # default agent, too.
         agents = replace(agents, script=None)
-    return panel_run_request(
+    return submit_options.panel_run_request(
         problem, panel, agents, limits, common_options.current_settings(), played
     )
 
@@ -374,7 +372,9 @@ def _read_question(question: str | None, *, paths: bool = False) -> str:
     if question is None:
         raise click.UsageError("say what the question is: QUESTION, @FILE, or - for standard input")
     if question == "-":
-        return as_usage_error(lambda: common_options.read_text(sys.stdin.buffer)).data.decode()
+        return submit_options.as_usage_error(
+            lambda: common_options.read_text(sys.stdin.buffer)
+        ).data.decode()
     named = Path(question.removeprefix("@"))
     if not question.startswith("@") and not (paths and _is_file(named)):
         return question
@@ -392,12 +392,12 @@ def _is_file(path: Path) -> bool:
 
 
 def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> None:
-    reject_unusable_agents(order.policy, None, here=not how.detach)
+    submit_options.reject_unusable_agents(order.policy, None, here=not how.detach)
     with common_options.open_forum() as forum:
         forum.initialise()
 
         def begin() -> str:
-            run = as_usage_error(lambda: forum.submit(order))
+            run = submit_options.as_usage_error(lambda: forum.submit(order))
             if folder is not None:
                 _save_at_start(forum, run, folder)
             return run
@@ -413,7 +413,7 @@ def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> 
 def _save_at_start(forum: Forum, run: str, folder: Path) -> None:
     """Write the folder before any call is paid for, so that an unwritable folder costs nothing."""
     try:
-        write_session_folder(forum, run, folder)
+        session_folders.write_session_folder(forum, run, folder)
     except _SAVE_ERRORS as error:
         advice = f"nobody was asked yet; go on with: forum resume {run[:SHORT_ID_LENGTH]}; then: "
         raise click.ClickException(_describe_save_error(error, run, advice)) from None
@@ -424,7 +424,7 @@ def _save_at_end(forum: Forum, run: str, folder: Path | None) -> str:
     if folder is None:
         return ""
     try:
-        write_session_folder(forum, run, folder)
+        session_folders.write_session_folder(forum, run, folder)
     except _SAVE_ERRORS as error:
         return _describe_save_error(error, run, "try again: ")
     common_options.echo_info(f"kept in {folder}")
@@ -472,10 +472,12 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
             raise click.UsageError(
                 f"run {found} is no {what}; its evidence: forum ledger export {found}"
             )
-        folder = output / check_session_id(panel.config)
+        folder = output / session_folders.check_session_id(panel.config)
         if not folder.exists():
-            create_session_folder(output, check_session_id(panel.config))
-        written = write_session_folder(forum, found, folder)
+            session_folders.create_session_folder(
+                output, session_folders.check_session_id(panel.config)
+            )
+        written = session_folders.write_session_folder(forum, found, folder)
     if as_json:
         said = {"run": found, "folder": str(folder), "files": written}
         print_json("forum.session/1", said)
@@ -490,5 +492,10 @@ def _read_panel(forum: Forum, run: str) -> Panel | None:
         return None
 
 
-for command in (validate, replay, execution_replay, metrics):
+for command in (
+    symposium_artifacts.validate,
+    symposium_artifacts.replay,
+    symposium_artifacts.execution_replay,
+    symposium_artifacts.metrics,
+):
     deliberate.add_command(command)

@@ -21,21 +21,11 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.errors import ForumError
-from forum.ledger import Amount
-from forum.work import (
-    ASK_TOOL,
-    Command,
-    Plan,
-    Policy,
-    Run,
-    RunBudget,
-    Scripted,
-    ScriptStep,
-    Task,
-    ToolCall,
-    ToolSpec,
-    Why,
-)
+from forum.ledger.ports import Amount
+from forum.work.kinds import Why
+from forum.work.plan import Plan, RunBudget, Task
+from forum.work.policy import ASK_TOOL, Command, Policy, Scripted, ScriptStep, ToolCall, ToolSpec
+from forum.work.run_fold import Run
 
 DOLLAR = 1_000_000_000
 BUDGET_NANO_USD = DOLLAR // 2

@@ -17,13 +17,17 @@ import msgspec
 
 from forum.app import Forum, RunView, now
 from forum.config import Settings, load_settings
-from forum.deliberation import TurnId
+from forum.deliberation.ballots import TurnId
 from forum.engine import RunRequest
 from forum.errors import ForumError
-from forum.ledger import Position, compute_commitment, leaf_of
+from forum.ledger.body import compute_commitment
+from forum.ledger.entry import leaf_of
+from forum.ledger.ports import Position
 from forum.tlog import Checkpoint, sign_checkpoint
 from forum.verify import Trust
-from forum.work import TURN_PREFIX, Agent, Council, Policy, Scripted, ScriptStep, Seat, task_strand
+from forum.work import policy
+from forum.work.kinds import TURN_PREFIX, task_strand
+from forum.work.panel import Council, Seat
 
 QUESTION = (
     "A bat and a ball cost $1.10 together. The bat costs $1.00 more than the ball. "
@@ -120,11 +124,11 @@ _SCRIPTED_BALLOTS: Mapping[str, tuple[str, str]] = {
 
 
 def _build_run_request() -> RunRequest:
-    agents: dict[str, Agent] = {
-        name: Scripted(
+    agents: dict[str, policy.Agent] = {
+        name: policy.Scripted(
             {
                 TURN_PREFIX + TurnId(number, seat).turn: (
-                    ScriptStep(said, tokens=120, input_tokens=80, milliseconds=_PAUSE),
+                    policy.ScriptStep(said, tokens=120, input_tokens=80, milliseconds=_PAUSE),
                 )
                 for number, said in enumerate(way)
             },
@@ -134,7 +138,7 @@ def _build_run_request() -> RunRequest:
         for seat, (name, way) in enumerate(_SCRIPTED_BALLOTS.items(), 1)
     }
     council = Council(tuple(Seat(name) for name in _SCRIPTED_BALLOTS), (RIGHT, WRONG), rounds=1)
-    return RunRequest(QUESTION, None, Policy(agents=agents, panel=council))
+    return RunRequest(QUESTION, None, policy.Policy(agents=agents, panel=council))
 
 
 def _answers(turn: int) -> list[str]:

@@ -12,41 +12,18 @@ from pathlib import Path
 
 import msgspec
 
-from forum.app import KINDS, Forum, new_run_id, new_salt, now
+from forum import app, errors, tlog
 from forum.config import Settings
-from forum.errors import ForumError, LogKeyChanged, LogKeyMissing, RollbackDetected, TamperDetected
-from forum.ledger import (
-    ACCESS_STRAND,
-    DENIALS_STRAND,
-    LOG_RUN,
-    MAIN_STRAND,
-    AccessDenialFacts,
-    AccessGrantFacts,
-    Attachment,
-    DenialReason,
-    Draft,
-    Facts,
-    GrantScope,
-    Ledger,
-    NoteFacts,
-    Outcome,
-    Position,
-    RedactionFacts,
-    RedactionReason,
-    Scope,
-    Sequencer,
-    leaf_of,
-    text_content,
-)
-from forum.tlog import (
-    Checkpoint,
-    Hash,
-    SigningKey,
-    parse_checkpoint,
-    sign_checkpoint,
-)
+from forum.ledger import kinds
+from forum.ledger.access import ACCESS_STRAND, DENIALS_STRAND
+from forum.ledger.body import text_content
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, Facts, leaf_of
+from forum.ledger.log import Ledger
+from forum.ledger.ports import Position
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import Attachment, Draft
 from forum.verify import Problem
-from forum.work import RunBudget
+from forum.work.plan import RunBudget
 
 CLERK, AGENT = "agent:clerk", "agent:payments"
 _MONTH = 30 * 24 * 3600 * 1_000_000
@@ -56,7 +33,7 @@ _MONTH = 30 * 24 * 3600 * 1_000_000
 class TamperScene:
     """A ledger to tamper with: two runs, the first with the payment that the frauds target."""
 
-    forum: Forum
+    forum: app.Forum
     run: str
     payment: Position
     """The entry whose body says what was paid."""
@@ -93,7 +70,7 @@ class TamperResult:
 
 def create_scene(settings: Settings) -> TamperScene:
     """Write a small honest ledger, with a checkpoint after each run."""
-    forum = Forum(settings)
+    forum = app.Forum(settings)
     forum.initialise()
     run = _write_run(forum.ledger, "Pay the invoice of ACME.", "paid 40.00 EUR to ACME")
     forum.publish()
@@ -103,17 +80,19 @@ def create_scene(settings: Settings) -> TamperScene:
 
 
 def _write_run(ledger: Ledger, request: str, result: str) -> str:
-    main = ledger.open_run(new_run_id(), CLERK)
+    main = ledger.open_run(app.new_run_id(), CLERK)
     (asked,) = main.append(_draft_note("request", CLERK, request))
     task = ledger.open_strand(main.run, "task/pay")
     task.append(_draft_note("attempt/1", AGENT, "I will pay now.", asked.leaf))
     task.append(_draft_note("attempt/1/result", AGENT, result))
-    ledger.close_run(main, CLERK, Outcome.OK)
+    ledger.close_run(main, CLERK, kinds.Outcome.OK)
     return main.run
 
 
-def _draft_note(step: str, actor: str, words: str, *parents: Hash) -> Draft:
-    return Draft(step, actor, NoteFacts(), parents, (Attachment("text", text_content(words)),))
+def _draft_note(step: str, actor: str, words: str, *parents: tlog.Hash) -> Draft:
+    return Draft(
+        step, actor, kinds.NoteFacts(), parents, (Attachment("text", text_content(words)),)
+    )
 
 
 # The attacker's tools
@@ -134,17 +113,17 @@ def _rehash(entries: list[bytes], change: Callable[[int, dict[str, object]], Non
     return changed
 
 
-def _sign(scene: TamperScene, key: SigningKey) -> None:
+def _sign(scene: TamperScene, key: tlog.SigningKey) -> None:
     """Sign the current tree of the database, bypassing guard and witness."""
     head = scene.forum.store.head()
-    checkpoint = Checkpoint(scene.forum.origin, head.size, head.root)
-    scene.forum.store.save_checkpoint(head.size, sign_checkpoint(checkpoint, key).encode())
+    checkpoint = tlog.Checkpoint(scene.forum.origin, head.size, head.root)
+    scene.forum.store.save_checkpoint(head.size, tlog.sign_checkpoint(checkpoint, key).encode())
 
 
 def _checkpoints(scene: TamperScene) -> dict[int, bytes]:
     """Return the signed notes in the database, by tree size."""
     notes = scene.forum.store.checkpoints()
-    return {parse_checkpoint(note).size: note for note in notes}
+    return {tlog.parse_checkpoint(note).size: note for note in notes}
 
 
 def _roll_back(scene: TamperScene) -> None:
@@ -189,7 +168,7 @@ def _delete(scene: TamperScene) -> None:
 def _insert(scene: TamperScene) -> None:
     entries = scene.entries()
     forged = msgspec.json.decode(entries[2])
-    forged.update(run=new_run_id(), actor="agent:friend")
+    forged.update(run=app.new_run_id(), actor="agent:friend")
     _replace_history(scene, [*entries[:3], msgspec.json.encode(forged), *entries[3:]])
 
 
@@ -223,7 +202,7 @@ def _resign(scene: TamperScene) -> None:
 def _swap_key(scene: TamperScene) -> None:
     entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
     scene.forum.tamper().replace_history(entries)
-    _sign(scene, SigningKey(secrets.token_bytes(32), scene.forum.origin))
+    _sign(scene, tlog.SigningKey(secrets.token_bytes(32), scene.forum.origin))
 
 
 def _split_view(scene: TamperScene) -> None:
@@ -238,32 +217,32 @@ def _split_view(scene: TamperScene) -> None:
 def _backdate(scene: TamperScene) -> None:
     keys = scene.forum.write_keys
     # The writer's clock is under the attacker's control.
-    past = Ledger(scene.forum.store, KINDS, lambda: now() - _MONTH, new_salt, tags=keys)
+    past = Ledger(scene.forum.store, app.KINDS, lambda: app.now() - _MONTH, app.new_salt, tags=keys)
     _write_run(past, "Approve the payment.", "approved, long before anybody asked")
     scene.forum.publish()
 
 
 def _bogus_parent(scene: TamperScene) -> None:
-    main = scene.forum.ledger.open_run(new_run_id(), CLERK)
+    main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
     main.append(
-        _draft_note("request", CLERK, "As the board decided.", Hash(secrets.token_bytes(32)))
+        _draft_note("request", CLERK, "As the board decided.", tlog.Hash(secrets.token_bytes(32)))
     )
-    scene.forum.ledger.close_run(main, CLERK, Outcome.OK)
+    scene.forum.ledger.close_run(main, CLERK, kinds.Outcome.OK)
     scene.forum.publish()
 
 
 def _duplicate(scene: TamperScene) -> None:
-    main = scene.forum.ledger.open_run(new_run_id(), CLERK)
-    (asked,) = main.append(Draft("request", CLERK, NoteFacts()))
+    main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
+    (asked,) = main.append(Draft("request", CLERK, kinds.NoteFacts()))
     forged = msgspec.structs.replace(asked.entry, actor="agent:friend")
-    scene.forum.tamper().insert(KINDS.write(forged), _tag(scene, KINDS.write(forged)))
+    scene.forum.tamper().insert(app.KINDS.write(forged), _tag(scene, app.KINDS.write(forged)))
     scene.forum.publish()
-    scene.forum.ledger.close_run(main, CLERK, Outcome.OK)
+    scene.forum.ledger.close_run(main, CLERK, kinds.Outcome.OK)
     scene.forum.publish()
 
 
 def _omit_entry(scene: TamperScene) -> None:
-    main = scene.forum.ledger.open_run(new_run_id(), CLERK)
+    main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
     main.append(_draft_note("request", CLERK, "Delete the customer's data."))
     main.append(_draft_note("refusal", AGENT, "I must not do that."))
     main.append(_draft_note("override", CLERK, "Do it anyway."))
@@ -281,8 +260,8 @@ def _restore_backup(scene: TamperScene) -> None:
 
 def _grant_and_revoke(scene: TamperScene) -> None:
     """Grant a key and revoke it, both signed."""
-    key = scene.forum.grant("intern", [Scope.SUBMIT])
-    scene.forum.grant("auditor", [Scope.AUDIT])
+    key = scene.forum.grant("intern", [kinds.Scope.SUBMIT])
+    scene.forum.grant("auditor", [kinds.Scope.AUDIT])
     scene.forum.revoke(key.id)
     scene.forum.read_access()
     scene.forum.publish()
@@ -290,12 +269,14 @@ def _grant_and_revoke(scene: TamperScene) -> None:
 
 def _use_access(scene: TamperScene) -> None:
     """Read the access rights, as a newly started server does."""
-    Forum(scene.forum.settings).read_access()
+    app.Forum(scene.forum.settings).read_access()
 
 
 def _un_revoke(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
-    scene.forum.record_denial(AccessDenialFacts("intern", DenialReason.REVOKED, "submit"), CLERK)
+    scene.forum.record_denial(
+        kinds.AccessDenialFacts("intern", kinds.DenialReason.REVOKED, "submit"), CLERK
+    )
     scene.forum.tamper().move(Position(LOG_RUN, ACCESS_STRAND, 2), DENIALS_STRAND)
     _use_access(scene)
 
@@ -309,18 +290,18 @@ def _drop_revocation(scene: TamperScene) -> None:
 def _append_forged(scene: TamperScene, strand: str, facts: Facts) -> bytes:
     """Append an entry to one of the log's own strands, in the name of the last entry's actor."""
     last = scene.forum.store.last_entry(LOG_RUN, strand) or b""
-    entry = KINDS.read(last)
+    entry = app.KINDS.read(last)
     forged = msgspec.structs.replace(
         entry,
         n=entry.n + 1,
         prev=leaf_of(last).hex(),
         step=f"forged/{entry.n + 1}",
-        kind=KINDS.kind_of(facts).name,
+        kind=app.KINDS.kind_of(facts).name,
         facts=facts,
         parents=(),
-        ts=now(),
+        ts=app.now(),
     )
-    data = KINDS.write(forged)
+    data = app.KINDS.write(forged)
     scene.forum.tamper().insert(data)
     return data
 
@@ -328,7 +309,9 @@ def _append_forged(scene: TamperScene, strand: str, facts: Facts) -> bytes:
 def _forged_grant(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
     _append_forged(
-        scene, ACCESS_STRAND, AccessGrantFacts("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64)
+        scene,
+        ACCESS_STRAND,
+        kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64),
     )
     scene.forum.publish()
 
@@ -336,8 +319,8 @@ def _forged_grant(scene: TamperScene) -> None:
 def _hidden_grant(scene: TamperScene) -> None:
     """Add an admin key that is in no tree, and let a server read it."""
     _grant_and_revoke(scene)
-    facts = AccessGrantFacts("0badc0de0bad", "me", (GrantScope.ADMIN,), "0" * 64)
-    entry = KINDS.read(_append_forged(scene, ACCESS_STRAND, facts))
+    facts = kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64)
+    entry = app.KINDS.read(_append_forged(scene, ACCESS_STRAND, facts))
     scene.forum.tamper().hide_row(Position(LOG_RUN, ACCESS_STRAND, entry.n))
     _use_access(scene)
 
@@ -346,7 +329,9 @@ def _forged_redaction(scene: TamperScene) -> None:
     """Erase the payment under a forged redaction."""
     target = scene.forum.ledger.find_entry(str(scene.payment))
     _append_forged(
-        scene, MAIN_STRAND, RedactionFacts(target.leaf.hex(), "text", RedactionReason.REQUEST)
+        scene,
+        MAIN_STRAND,
+        kinds.RedactionFacts(target.leaf.hex(), "text", kinds.RedactionReason.REQUEST),
     )
     scene.forum.publish()
     scene.forum.tamper().remove_body(scene.payment, "text")
@@ -415,7 +400,7 @@ def _swap_folder(scene: TamperScene) -> None:
 
 def _write_elsewhere(settings: Settings) -> Path:
     """Append to a ledger as any command would, and return the path of its policy."""
-    with Forum(settings) as forum:
+    with app.Forum(settings) as forum:
         forum.initialise()
         forum.record_note(text_content("nothing was ever paid"))
         return forum.policy_file
@@ -596,12 +581,14 @@ def run_tampering_demo(folder: Path, database: str | None = None) -> Iterator[Ta
         if detect_tampering(
             original, TamperCase("none", "nothing", lambda _: None, _detected_by())
         ):
-            raise ForumError("the honest ledger was not believed; nothing is shown by frauds")
+            raise errors.ForumError(
+                "the honest ledger was not believed; nothing is shown by frauds"
+            )
     for fraud in TAMPER_CASES:
         if database is None:
             shutil.copytree(folder / "honest", folder / fraud.name)
             settings = _settings(folder / fraud.name, None)
-            scene = replace(original, forum=Forum(settings))
+            scene = replace(original, forum=app.Forum(settings))
         else:
             scene = create_scene(_settings(folder / fraud.name, database))
         with scene.forum:
@@ -615,15 +602,15 @@ def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
         fraud.play(scene)
         # The auditor is another process that opens the ledger as it is, a minute later: by then,
         # entries that no witness has seen are overdue.
-        with Forum(scene.forum.settings) as auditor:
-            report = auditor.verify(auditor.read_trust(), at=now() + 60_000_000)
-    except RollbackDetected:
+        with app.Forum(scene.forum.settings) as auditor:
+            report = auditor.verify(auditor.read_trust(), at=app.now() + 60_000_000)
+    except errors.RollbackDetected:
         return {"signer-refuses"}
-    except TamperDetected:
+    except errors.TamperDetected:
         return {"reader-refuses"}
-    except LogKeyMissing:
+    except errors.LogKeyMissing:
         return {"key-missing"}
-    except LogKeyChanged:
+    except errors.LogKeyChanged:
         return {"key-changed"}
     return {str(finding.problem) for finding in report.findings}
 

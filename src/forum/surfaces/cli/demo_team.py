@@ -14,7 +14,10 @@ from forum.app import Forum
 from forum.config import load_settings
 from forum.engine import RunRequest
 from forum.planning import load_roster, route_request, serve_demo_model
-from forum.work import ROLE_PREFIX, Chat, Policy, Run, RunBudget
+from forum.work.kinds import ROLE_PREFIX
+from forum.work.plan import RunBudget
+from forum.work.policy import Chat, Policy
+from forum.work.run_fold import Run
 
 REQUEST = "Explain to a beginner what a hash function is, in one short paragraph."
 _MAX_TOKENS = 160

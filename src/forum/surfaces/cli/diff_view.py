@@ -16,7 +16,7 @@ from forum.surfaces.formatting import (
     strip_control_characters,
 )
 from forum.surfaces.schemas.comparison import step_form
-from forum.work import Divergence, DivergenceKind
+from forum.work.run_comparison import Divergence, DivergenceKind
 
 _NEXT = 10
 _ANSWER_LINES = 12

@@ -24,38 +24,16 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from forum import __version__
-from forum.app import KINDS, Forum, now, read_password
+from forum import __version__, app, errors, planning, tlog
 from forum.config import PROJECT_FILE, Settings, list_secret_files
-from forum.errors import (
-    BadRoster,
-    BadSettings,
-    DurabilityDisabled,
-    ForumError,
-    KeyUnreadable,
-    LogKeyChanged,
-    LogKeyMissing,
-    MissingExtra,
-    NoLedger,
-    NoSuchLog,
-    NotConfined,
-    SchemaTooNew,
-    SchemaTooOld,
-    StoreConnectionLost,
-    StoreFailed,
-    WitnessUnreachable,
-    require_extra,
-)
-from forum.ledger import Reader, Store
-from forum.planning import check_confinement, inspect_agent, load_roster, load_team_settings
+from forum.ledger.ports import Reader, Store
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.config import mask_passwords
 from forum.surfaces.cli.output import print_json, terminal_width
 from forum.surfaces.cli.units import format_age
 from forum.surfaces.formatting import pluralize, strip_control_characters
-from forum.tlog import KnownWitness, Note, SigningKey, is_witnessed, parse_checkpoint
 from forum.witness import http_sender
-from forum.work import Command, McpServer, ToolSpec
+from forum.work.policy import Command, McpServer, ToolSpec
 
 _MINUTE = 60_000_000
 _MAX_CLOCK_SKEW_US = 5_000_000
@@ -81,17 +59,17 @@ _WEIGHTS = {
 }
 """Packages with model weights. No extra includes them: it would install their dependencies, too."""
 
-_REMEDIES: tuple[tuple[type[ForumError], str], ...] = (
-    (SchemaTooOld, "forum db upgrade"),
-    (SchemaTooNew, "pip install --upgrade forumd"),
-    (DurabilityDisabled, "set fsync and synchronous_commit to on in postgresql.conf"),
-    (StoreConnectionLost, "start the database, or correct its address, then: forum doctor"),
-    (NoSuchLog, "forum init"),
-    (StoreFailed, "forum ledger verify"),
-    (BadRoster, "correct the roster; which one it is: forum config show"),
-    (LogKeyMissing, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
-    (LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
-    (KeyUnreadable, "restore the file from a backup, then: forum doctor"),
+_REMEDIES: tuple[tuple[type[errors.ForumError], str], ...] = (
+    (errors.SchemaTooOld, "forum db upgrade"),
+    (errors.SchemaTooNew, "pip install --upgrade forumd"),
+    (errors.DurabilityDisabled, "set fsync and synchronous_commit to on in postgresql.conf"),
+    (errors.StoreConnectionLost, "start the database, or correct its address, then: forum doctor"),
+    (errors.NoSuchLog, "forum init"),
+    (errors.StoreFailed, "forum ledger verify"),
+    (errors.BadRoster, "correct the roster; which one it is: forum config show"),
+    (errors.LogKeyMissing, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
+    (errors.LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
+    (errors.KeyUnreadable, "restore the file from a backup, then: forum doctor"),
 )
 """Remedies for errors that do not name one themselves; the first match applies."""
 
@@ -143,10 +121,10 @@ class Installation:
     """The store, once it was opened."""
 
     @cached_property
-    def forum(self) -> Forum:
+    def forum(self) -> app.Forum:
         """The ledger of the current directory."""
         # Unregistered: the state directory must not record that this log belongs to this project.
-        return Forum(self.settings, register=False)
+        return app.Forum(self.settings, register=False)
 
     @property
     def has_key(self) -> bool:
@@ -156,7 +134,7 @@ class Installation:
     @cached_property
     def memory_dir(self) -> Path:
         """Where this machine keeps its memory of the log: beside the local policy."""
-        return Forum(replace(self.settings, policy=None)).policy_file.parent
+        return app.Forum(replace(self.settings, policy=None)).policy_file.parent
 
     def open_store(self) -> Store | None:
         """Open the store of an existing log; return None where opening would create one."""
@@ -223,8 +201,8 @@ def run_doctor_checks(load: Callable[[], Settings]) -> Iterator[DoctorFinding]:
     yield from _run_check("python", _check_python)
     try:
         settings = load()
-    except (ForumError, OSError) as error:
-        file = error.path if isinstance(error, BadSettings) else PROJECT_FILE
+    except (errors.ForumError, OSError) as error:
+        file = error.path if isinstance(error, errors.BadSettings) else PROJECT_FILE
         yield _problem("project", str(error), f"correct {file}, then: forum doctor")
     else:
         yield from _run_checks(Installation(settings))
@@ -243,7 +221,7 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
     """Return the findings of a check; an error that stops it is a finding, too."""
     try:
         return list(check())
-    except (ForumError, OSError) as error:
+    except (errors.ForumError, OSError) as error:
         return [_problem(name, mask_passwords(" ".join(str(error).split())), _remedy_for(error))]
     except Exception as error:  # noqa: BLE001  reported as a finding
         said = f"it could not be looked at: {type(error).__name__}: {error}"
@@ -252,11 +230,11 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
 
 def _remedy_for(error: Exception) -> str:
     """Return the remedy for an error."""
-    if isinstance(error, MissingExtra):
+    if isinstance(error, errors.MissingExtra):
         return f"pip install 'forumd[{error.extra}]'"
-    if isinstance(error, BadSettings):
+    if isinstance(error, errors.BadSettings):
         return f"correct {error.path}, then: forum doctor"
-    if isinstance(error, NotConfined):
+    if isinstance(error, errors.NotConfined):
         return f"{error.step}, then: forum doctor"
     return next((step for kind, step in _REMEDIES if isinstance(error, kind)), "forum config show")
 
@@ -331,7 +309,7 @@ def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
             yield _problem("secrets", said, f"chmod 600 {shlex.quote(str(path))}")
     try:
         house.forum.check_operator_token()
-    except KeyUnreadable as error:
+    except errors.KeyUnreadable as error:
         # Changing the mode would not help: whoever has read the token can keep using it.
         said = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
         yield _problem("secrets", said.partition("; ")[0], "forum token --rotate")
@@ -339,7 +317,7 @@ def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
 
 def _list_secret_files(settings: Settings) -> Iterator[tuple[Path, str]]:
     """Yield the files that contain a secret, with a description of it."""
-    if settings.database and read_password(settings.database):
+    if settings.database and app.read_password(settings.database):
         said_in = settings.origins.get("database.url", "")
         own = (file for file in (settings.file, settings.user_file) if file is not None)
         yield from ((file, "the password of the database") for file in own if str(file) == said_in)
@@ -380,7 +358,7 @@ def _check_key(house: Installation) -> Iterator[DoctorFinding]:
             said = f"{_short_path(path)} is gone, but its ledger is here"
             yield _problem("key", said, f"restore {shlex.quote(str(path))} from a backup")
             return
-        with suppress(NoLedger):
+        with suppress(errors.NoLedger):
             house.forum.origin  # noqa: B018  raises if this machine remembers a log here
         yield _warn("key", f"there is none yet at {_short_path(path)}", "forum init")
         return
@@ -415,14 +393,14 @@ def _open_read_only(settings: Settings, url: str) -> None:
     address = f"{url}{mark}options={quote(_READ_ONLY)}"
     if "://" not in url:
         address = f"{url} options='{_READ_ONLY}'"
-    with Forum(replace(settings, database=address), register=False) as forum:
+    with app.Forum(replace(settings, database=address), register=False) as forum:
         # A placeholder: opening a store needs the name of a log, and nothing is signed.
-        forum.key = SigningKey(bytes(32), "forum.local/doctor")
+        forum.key = tlog.SigningKey(bytes(32), "forum.local/doctor")
         try:
             forum.store.head()
-        except StoreFailed as error:
+        except errors.StoreFailed as error:
             # That last step fails in a read-only session, and everything before it was fine.
-            if isinstance(error, StoreConnectionLost) or error.doing != "opening the log":
+            if isinstance(error, errors.StoreConnectionLost) or error.doing != "opening the log":
                 raise
 
 
@@ -431,7 +409,7 @@ def _check_ledger(house: Installation) -> Iterator[DoctorFinding]:
         return
     with house.store.snapshot() as reader:
         size, note = reader.head().size, reader.checkpoint()
-        signed = parse_checkpoint(note).size if note else 0
+        signed = tlog.parse_checkpoint(note).size if note else 0
         # Bounded, because the backlog may be large.
         waiting = sum(1 for _ in islice(reader.unsequenced_entries(), _MAX_COUNTED))
         oldest = _oldest_unsigned(reader, signed, size)
@@ -440,15 +418,15 @@ def _check_ledger(house: Installation) -> Iterator[DoctorFinding]:
     if waiting:
         said += f", {waiting:,} more wait for an index"
     if newest is not None:
-        said += f"; the newest is {format_age(now() - newest)} old"
-    if oldest is not None and now() - oldest > _MINUTE:
-        said += f"; the oldest without a signature is {format_age(now() - oldest)} old"
+        said += f"; the newest is {format_age(app.now() - newest)} old"
+    if oldest is not None and app.now() - oldest > _MINUTE:
+        said += f"; the oldest without a signature is {format_age(app.now() - oldest)} old"
         yield _warn("ledger", said, "forum worker, on the machine that signs")
     else:
         yield _ok("ledger", said)
     yield from _check_writers(house, house.store)
-    if newest is not None and newest > now() + _MINUTE:
-        said = f"this machine's clock is {format_age(newest - now())} behind the newest entry"
+    if newest is not None and newest > app.now() + _MINUTE:
+        said = f"this machine's clock is {format_age(newest - app.now())} behind the newest entry"
         yield _problem("clock", said, "set the clock of this machine: timedatectl set-ntp true")
 
 
@@ -480,7 +458,7 @@ def _oldest_unsigned(reader: Reader, signed: int, size: int) -> int | None:
 
 
 def _time_of(data: bytes | None) -> int | None:
-    return KINDS.read(data).ts if data else None
+    return app.KINDS.read(data).ts if data else None
 
 
 def _check_signer(house: Installation) -> Iterator[DoctorFinding]:
@@ -495,7 +473,7 @@ def _check_signer(house: Installation) -> Iterator[DoctorFinding]:
             said = "another machine signs this log; this one adds entries only"
             yield _ok("signer", f"{said}. If none does: forum ledger epoch --help")
         return
-    remembered, size = parse_checkpoint(guard.read_bytes()).size, house.store.head().size
+    remembered, size = tlog.parse_checkpoint(guard.read_bytes()).size, house.store.head().size
     # A database smaller than the tree that was signed last is an old copy: signing it would fork
     # the log.
     if remembered > size:
@@ -515,7 +493,7 @@ def _check_witnesses(house: Installation) -> Iterator[DoctorFinding]:
         reached += [known.key] if one.state is DoctorState.OK else []
         yield one
     note = house.store.checkpoint() if house.store else None
-    seen = note is None or is_witnessed(Note.parse(note), policy)
+    seen = note is None or tlog.is_witnessed(tlog.Note.parse(note), policy)
     if not policy.is_satisfied_by(reached):
         said = (
             f"the quorum {policy.quorum!r} of {_short_path(house.forum.policy_file)} cannot be met"
@@ -530,7 +508,7 @@ def _check_witnesses(house: Installation) -> Iterator[DoctorFinding]:
         )
 
 
-def _check_witness(house: Installation, known: KnownWitness) -> DoctorFinding:
+def _check_witness(house: Installation, known: tlog.KnownWitness) -> DoctorFinding:
     folder = house.settings.state / "witness"
     if (folder / "witness.key").is_file() and house.forum.witness.verifier == known.key:
         return _ok("witness", f"{known.name}: on this machine")
@@ -541,7 +519,7 @@ def _check_witness(house: Installation, known: KnownWitness) -> DoctorFinding:
     try:
         # An empty request is malformed: it shows that a witness answers, and changes nothing there.
         status = http_sender(known.key.name, known.url)(b"").status
-    except WitnessUnreachable as error:
+    except errors.WitnessUnreachable as error:
         return _warn("witness", str(error), f"on its machine: forum witness serve ({known.url})")
     if status != 400:  # C2SP tlog-witness: the response to a malformed request
         said = f"{known.name}: {known.url} answers with status {status}, not as a witness does"
@@ -567,7 +545,7 @@ def _check_workers(house: Installation) -> Iterator[DoctorFinding]:
 def _check_clock(house: Installation) -> Iterator[DoctorFinding]:
     if house.store is None or not house.settings.database:
         return
-    apart = abs(house.store.now() - now())
+    apart = abs(house.store.now() - app.now())
     said = f"{apart / 1e6:.1f} s apart from the database's"
     if apart > _MAX_CLOCK_SKEW_US:
         yield _problem("clock", said, "set both clocks: timedatectl set-ntp true")
@@ -579,10 +557,10 @@ def _check_clock(house: Installation) -> Iterator[DoctorFinding]:
 
 
 def _check_models(house: Installation) -> Iterator[DoctorFinding]:
-    known = load_team_settings(house.settings)
+    known = planning.load_team_settings(house.settings)
     named = {name: agent for name, agent in known.agents.items() if name} or known.agents
     for name, agent in named.items():
-        found = inspect_agent(agent)
+        found = planning.inspect_agent(agent)
         label = name or "default"
         if found.problem:
             yield _problem("model", f"{label}: {found.problem}", "forum models check")
@@ -601,15 +579,15 @@ def _check_models(house: Installation) -> Iterator[DoctorFinding]:
 
 
 def _check_roster(house: Installation) -> Iterator[DoctorFinding]:
-    path = load_team_settings(house.settings).roster
-    lanes = load_roster(Path(path) if path else None).by_name
+    path = planning.load_team_settings(house.settings).roster
+    lanes = planning.load_roster(Path(path) if path else None).by_name
     place = _short_path(Path(path)) if path else "the one that comes with Forum"
     yield _ok("roster", f"{place}, {pluralize(len(lanes), 'lane')}")
 
 
 def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
     """Report what agent programs can access."""
-    settings, known = house.settings, load_team_settings(house.settings)
+    settings, known = house.settings, planning.load_team_settings(house.settings)
     # The default agent is listed under its name and under the empty name: report it once.
     agents = {a: name for name, a in sorted(known.agents.items()) if isinstance(a, Command)}
     programs = [f"the agent {name or 'default'}" for name in agents.values()]
@@ -621,7 +599,7 @@ def _check_confinement(house: Installation) -> Iterator[DoctorFinding]:
             "of this project and its operator's token, approve at gates, make keys"
         )
         yield _warn("confined", said, f"set confine = true in [agents] of {PROJECT_FILE}")
-    elif check_confinement(settings):
+    elif planning.check_confinement(settings):
         places = ", ".join(f"{host}:{port}" for host, port in settings.agents.connect)
         yield _ok("confined", f"programs of agents, by bubblewrap; network: {places or 'none'}")
 
@@ -634,7 +612,7 @@ def _check_server_sections(house: Installation) -> Iterator[DoctorFinding]:
     doors = house.settings.doors
     if not doors.keys() & {"oidc", "webhooks"}:
         return
-    with require_extra("server"):
+    with errors.require_extra("server"):
         from forum.surfaces.http.oidc import read_issuer
         from forum.surfaces.http.webhooks import read_secrets, read_webhooks
 

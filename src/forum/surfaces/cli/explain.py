@@ -4,26 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forum.app import KINDS
-from forum.deliberation import (
-    BallotFacts,
-    BaselineFacts,
-    CouncilCloseFacts,
-    CouncilFacts,
-    MessageFacts,
-    PanelFacts,
-    RequestVoidFacts,
-    RevealFacts,
-    SymposiumCloseFacts,
-)
-from forum.ledger import (
-    Entry,
+from forum.deliberation import council_kinds
+from forum.deliberation.symposium import kinds
+from forum.ledger.entry import Entry, Facts
+from forum.ledger.kinds import (
     EpochKey,
     ExportFacts,
-    Facts,
     JoinFacts,
     KeyAddFacts,
     KeyRotationFacts,
-    LocatedEntry,
     LogEpochFacts,
     LogOpenFacts,
     NoteFacts,
@@ -32,17 +21,17 @@ from forum.ledger import (
     RunCloseFacts,
     RunOpenFacts,
 )
+from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli.output import format_entry
 from forum.surfaces.cli.run_view import describe_judge, describe_route
 from forum.surfaces.formatting import describe_stop, format_usd, pluralize, turn_name
-from forum.work import (
-    STOP_CAUSE,
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import (
     TURN_PREFIX,
     AcceptedFacts,
     AnswerFacts,
     CallFacts,
     CancelFacts,
-    Check,
     CheckFacts,
     ControlCloseFacts,
     DelegationFacts,
@@ -63,6 +52,7 @@ from forum.work import (
     StopFacts,
     VerdictFacts,
 )
+from forum.work.schedule import STOP_CAUSE
 
 
 def describe_entry(located: LocatedEntry) -> str:
@@ -158,19 +148,19 @@ def _edited(entry: Entry[GateEditFacts]) -> str:
     return f"{entry.actor} changed what waits at {entry.strand.partition('/')[2]}"
 
 
-def _baselined(entry: Entry[BaselineFacts]) -> str:
+def _baselined(entry: Entry[council_kinds.BaselineFacts]) -> str:
     facts = entry.facts
     share = f"{facts.agreement / 10:g} % of those asked agree"
     return f"{pluralize(facts.answers, 'first answer')}, {share}"
 
 
-def _concluded(entry: Entry[CouncilCloseFacts]) -> str:
+def _concluded(entry: Entry[council_kinds.CouncilCloseFacts]) -> str:
     facts = entry.facts
     ballots = pluralize(facts.ballots, "ballot")
     return f"the council closed ({facts.end.value}): {facts.accord.value}, from {ballots}"
 
 
-def _ended(entry: Entry[SymposiumCloseFacts]) -> str:
+def _ended(entry: Entry[kinds.SymposiumCloseFacts]) -> str:
     facts = entry.facts
     reason = f" ({facts.reason.value})" if facts.reason else ""
     return f"the session closed: {facts.outcome.value}{reason}"
@@ -217,15 +207,21 @@ _DESCRIPTIONS: Mapping[type[Facts], Callable[[Entry[Any]], str]] = {
     ControlCloseFacts: lambda _: "nobody can ask the run to end any more",
     DelegationFacts: lambda e: f"handed to run {e.facts.run}",
     CheckFacts: _checked,
-    CouncilFacts: lambda e: f"a council of {pluralize(e.facts.seats, 'seat')} sat down",
-    BallotFacts: lambda _: "its ballot was sealed",
-    BaselineFacts: _baselined,
-    RevealFacts: lambda e: f"all ballots of round {e.facts.round} are in, and may be shown",
-    CouncilCloseFacts: _concluded,
-    PanelFacts: lambda e: f"a panel of {pluralize(e.facts.agents, 'agent')} was chosen",
-    MessageFacts: lambda e: f"round {e.facts.round}, turn {e.facts.turn}: {e.facts.type.value}",
-    RequestVoidFacts: lambda _: "a request was dropped: its target has left",
-    SymposiumCloseFacts: _ended,
+    council_kinds.CouncilFacts: lambda e: (
+        f"a council of {pluralize(e.facts.seats, 'seat')} sat down"
+    ),
+    council_kinds.BallotFacts: lambda _: "its ballot was sealed",
+    council_kinds.BaselineFacts: _baselined,
+    council_kinds.RevealFacts: lambda e: (
+        f"all ballots of round {e.facts.round} are in, and may be shown"
+    ),
+    council_kinds.CouncilCloseFacts: _concluded,
+    kinds.PanelFacts: lambda e: f"a panel of {pluralize(e.facts.agents, 'agent')} was chosen",
+    kinds.MessageFacts: lambda e: (
+        f"round {e.facts.round}, turn {e.facts.turn}: {e.facts.type.value}"
+    ),
+    kinds.RequestVoidFacts: lambda _: "a request was dropped: its target has left",
+    kinds.SymposiumCloseFacts: _ended,
     AnswerFacts: lambda e: (
         f"answered: {e.facts.outcome.value}, from {pluralize(e.facts.parts, 'result')}"
         f"{_claimed(e.facts.claims, e.facts.unverified)}"

@@ -8,14 +8,14 @@ import msgspec
 
 from forum.app import Forum, now
 from forum.errors import GateChanged
-from forum.surfaces.cli import common_options
-from forum.surfaces.cli.output import print_json, print_publication, terminal_width, wrap_lines
+from forum.surfaces.cli import common_options, output
 from forum.surfaces.cli.run_follower import print_bytes
 from forum.surfaces.cli.submit_options import as_usage_error
 from forum.surfaces.cli.units import format_duration
 from forum.surfaces.formatting import SHORT_ID_LENGTH, pluralize, strip_control_characters
-from forum.surfaces.schemas.gates import DecisionForm, GateEditForm, explained_gate_form, gates_form
-from forum.work import Answer, Gate
+from forum.surfaces.schemas import gates
+from forum.work.policy import Answer
+from forum.work.run_fold import Gate
 
 _MIN_DIGEST_DIGITS = 8
 _MAX_SHOWN = 20_000
@@ -43,7 +43,7 @@ def list_(*, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         found = forum.waiting_gates()
     if as_json:
-        print_json("forum.gates/1", gates_form(found))
+        output.print_json("forum.gates/1", gates.gates_form(found))
         return
     rows = [("run", "subject", "digest", "without a word")]
     at = now()
@@ -77,7 +77,9 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
         waiting, shown = forum.read_gate(found, subject)
         results, request = forum.gate_results(found, subject), forum.request_of(found)
     if as_json:
-        print_json("forum.gate/1", explained_gate_form(found, waiting, shown, request, results))
+        output.print_json(
+            "forum.gate/1", gates.explained_gate_form(found, waiting, shown, request, results)
+        )
         return
     _print_context(request, results)
     click.echo(click.style(f"waits at {subject}", bold=True), err=True)
@@ -99,7 +101,7 @@ def _print_context(request: str | None, results: Sequence[tuple[str, bytes]]) ->
         click.echo(click.style(strip_control_characters(title), bold=True), err=True)
         text = strip_control_characters(words.expandtabs(4)).strip()
         for line in text[:_MAX_SHOWN].split("\n"):
-            for part in wrap_lines(line, terminal_width(), "  ") or [""]:
+            for part in output.wrap_lines(line, output.terminal_width(), "  ") or [""]:
                 click.echo(part, err=True)
         if len(text) > _MAX_SHOWN:
             rest = pluralize(len(text) - _MAX_SHOWN, "more character")
@@ -160,10 +162,10 @@ def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: boo
         changed = as_usage_error(lambda: forum.edit_gate(found, subject, before, shown))
         publication = forum.publish_or_warn()
     if as_json:
-        print_json("forum.gate.edit/1", GateEditForm(found, subject, changed))
+        output.print_json("forum.gate.edit/1", gates.GateEditForm(found, subject, changed))
         return
     click.echo(changed)
-    print_publication(publication)
+    output.print_publication(publication)
     click.echo(
         f"then: forum gate approve {found[:SHORT_ID_LENGTH]} {subject} --digest {changed[:16]}",
         err=True,
@@ -181,10 +183,10 @@ def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_js
         outer = forum.outer_run(found)
         interrupted = forum.read_run(outer).interrupted
     if as_json:
-        print_json("forum.decision/1", DecisionForm(found, subject, answer, decided))
+        output.print_json("forum.decision/1", gates.DecisionForm(found, subject, answer, decided))
         return
     click.echo(f"{answer.value}  {found} {subject}  {decided[:16]}")
-    print_publication(publication)
+    output.print_publication(publication)
     state = "the run is interrupted" if interrupted else "a forum worker continues the run"
     click.echo(f"{state}; to continue it here: forum resume {outer[:SHORT_ID_LENGTH]}", err=True)
 

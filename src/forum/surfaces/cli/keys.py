@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from forum.app import now
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json, print_publication
 from forum.surfaces.formatting import strip_control_characters

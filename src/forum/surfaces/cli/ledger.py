@@ -10,17 +10,9 @@ import click
 
 from forum.app import KINDS
 from forum.errors import IdempotencyKeyUsed, NoSuchEntry, NotYetSigned
-from forum.ledger import (
-    LocatedEntry,
-    RedactionReason,
-    StoredBody,
-    find_entry,
-    locate_run,
-    prove_entry,
-    stored_body,
-    text_content,
-    walk_causes,
-)
+from forum.ledger import log
+from forum.ledger.body import StoredBody, text_content
+from forum.ledger.kinds import RedactionReason
 from forum.surfaces.cli import EXIT_REJECTED, common_options
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import (
@@ -120,14 +112,14 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
     """List entries: the newest, those from an index on, or those of one RUN."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
         if run is not None:
-            found = list(locate_run(reader, KINDS, run))
+            found = list(log.locate_run(reader, KINDS, run))
             if not found:
                 raise NoSuchEntry(f"the log has no run {run}")
         else:
             size = reader.head().size
             first = max(0, size - limit) if start is None else start
             numbered = enumerate(reader.entries(first, min(first + limit, size)), first)
-            found = [LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
+            found = [log.LocatedEntry(i, data, KINDS.read(data)) for i, data in numbered if data]
     if as_json:
         print_json("forum.entries/1", entries_form(found))
     else:
@@ -142,12 +134,12 @@ def show(run: str | None, start: int | None, limit: int, *, as_json: bool) -> No
 def get(entry: str, body: str | None, *, as_json: bool) -> None:
     """Print one ENTRY, or with --body the content of one of its bodies."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        found = find_entry(reader, KINDS, entry)
+        found = log.find_entry(reader, KINDS, entry)
         if body is not None:
             if body not in found.entry.bodies:
                 names = ", ".join(found.entry.bodies) or "none"
                 raise NoSuchEntry(f"{found.position} has no body {body!r}; it has: {names}")
-            stored = stored_body(reader, found.entry, body)
+            stored = log.stored_body(reader, found.entry, body)
             if stored is None:
                 raise NoSuchEntry(f"body {body!r} of {found.position} was redacted or is missing")
             _print_body(stored)
@@ -176,7 +168,7 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
     ENTRY is an index, an id or the first digits of one, or a position run/strand/n.
     """
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        chain = list(walk_causes(reader, KINDS, find_entry(reader, KINDS, entry), limit))
+        chain = list(log.walk_causes(reader, KINDS, log.find_entry(reader, KINDS, entry), limit))
     if as_json:
         print_json("forum.why/1", why_form(chain))
     else:
@@ -192,10 +184,10 @@ def why(entry: str, limit: int, *, as_json: bool) -> None:
 def proof(entry: str, *, as_json: bool) -> None:
     """Print the C2SP tlog-proof of an ENTRY: what it takes to believe it offline."""
     with common_options.open_forum() as forum, forum.open_reader() as reader:
-        found = find_entry(reader, KINDS, entry)
+        found = log.find_entry(reader, KINDS, entry)
         if found.index is None:
             raise NotYetSigned(str(found.position))
-        proven = prove_entry(reader, found.index)
+        proven = log.prove_entry(reader, found.index)
     if as_json:
         print_json("forum.proof/1", proof_form(found, proven))
     else:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from forum.app import Approver, Forum
-from forum.ledger import Scope as Right
+from forum.ledger.kinds import Scope as Right
 from forum.planning import AgentRegistry
 from forum.surfaces.http.auth import Authenticator
 from forum.surfaces.http.endpoints import Endpoint, RequestContext

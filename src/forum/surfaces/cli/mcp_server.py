@@ -10,7 +10,7 @@ import click
 from forum.app import Forum
 from forum.config import WorkerCapacity
 from forum.errors import require_extra
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.logging_options import make_trouble_printer

@@ -17,7 +17,8 @@ import click
 
 from forum.app import Forum, bind_sockets, now
 from forum.errors import ForumError
-from forum.ledger import AccessState, ApiKey, DenialReason, has_scope
+from forum.ledger.access import AccessState, ApiKey, has_scope
+from forum.ledger.kinds import DenialReason
 from forum.metrics import LEDGER_METRICS, METRICS_SCOPES, render_metrics
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.logging_options import log_line

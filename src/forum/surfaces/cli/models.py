@@ -8,16 +8,10 @@ import click
 
 from forum.config import PROJECT_FILE, Settings
 from forum.engine import CallReply
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.planning import load_team_settings, probe_agent
-from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.surfaces.cli import EXIT_FAILED, common_options, submit_options
 from forum.surfaces.cli.output import print_json, terminal_width
-from forum.surfaces.cli.submit_options import (
-    AgentOptions,
-    agent_options,
-    apply_agents,
-    read_roster_file,
-)
 from forum.surfaces.formatting import format_usd, pluralize, strip_control_characters
 from forum.surfaces.schemas.models import (
     AgentView,
@@ -27,7 +21,9 @@ from forum.surfaces.schemas.models import (
     models_form,
     usd_per_million_tokens,
 )
-from forum.work import Agent, AgentInspection, Policy, Role, build_team_policy, is_independent
+from forum.work.agent_inspection import AgentInspection
+from forum.work.policy import Agent, Policy, Role
+from forum.work.role_assignment import build_team_policy, is_independent
 
 _CALL_TIMEOUT_S = 30.0
 _JUDGE_NOT_INDEPENDENT = (
@@ -50,10 +46,10 @@ def models() -> None:
         "forum models check --model gpt-5-mini --call",
     ),
 )
-@agent_options
+@submit_options.agent_options
 @click.option("--call", is_flag=True, help="Ask each for one word; this may cost a little.")
 @common_options.as_json
-def check(agents: AgentOptions, *, call: bool, as_json: bool) -> None:
+def check(agents: submit_options.AgentOptions, *, call: bool, as_json: bool) -> None:
     """Show every configured agent: where it is, its key, its price, and what it is used for.
 
     Keys are never shown, only whether there is one.  With --call each agent is asked for one word,
@@ -63,8 +59,8 @@ def check(agents: AgentOptions, *, call: bool, as_json: bool) -> None:
     """
     settings = common_options.current_settings()
     known = load_team_settings(settings)
-    policy = apply_agents(Policy(), known, agents, own=False)
-    roster = read_roster_file(None, known)
+    policy = submit_options.apply_agents(Policy(), known, agents, own=False)
+    roster = submit_options.read_roster_file(None, known)
     # With all lanes and roles, to list what each agent would be used for.
     team = build_team_policy(policy, roster, roster.by_name, roles=True)
     lines = [_line(team, name, agents, settings) for name in list_shown_agents(policy)]
@@ -82,7 +78,9 @@ def check(agents: AgentOptions, *, call: bool, as_json: bool) -> None:
     raise SystemExit(0 if all(line.is_usable for line in lines) else EXIT_FAILED)
 
 
-def _line(team: Policy, name: str, agents: AgentOptions, settings: Settings) -> AgentView:
+def _line(
+    team: Policy, name: str, agents: submit_options.AgentOptions, settings: Settings
+) -> AgentView:
     origin = agents.origin_of(name) or _settings_location(settings, name) or "default"
     return agent_view(team, name, origin)
 

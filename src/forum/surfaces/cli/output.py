@@ -12,14 +12,15 @@ from typing import Any
 import click
 import msgspec
 
-from forum.ledger import LocatedEntry, Publication
+from forum import verify
+from forum.ledger.log import LocatedEntry
+from forum.ledger.sequencer import Publication
 from forum.surfaces.schemas.reports import report_form
-from forum.verify import ClaimResult, Finding, Report, State
 
 _MARKS = {
-    State.HOLDS: ("✓", "green"),
-    State.FAILS: ("✗", "red"),
-    State.NOT_CHECKED: ("?", "yellow"),
+    verify.State.HOLDS: ("✓", "green"),
+    verify.State.FAILS: ("✗", "red"),
+    verify.State.NOT_CHECKED: ("?", "yellow"),
 }
 
 
@@ -50,7 +51,7 @@ def print_json(schema: str, content: msgspec.Struct | dict[str, Any]) -> None:
     click.echo(json.dumps({"schema": schema, **said}, ensure_ascii=ascii_only))
 
 
-def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  the value of a flag
+def print_report(report: verify.Report, as_json: bool) -> None:  # noqa: FBT001  the value of a flag
     """Print the report of a verification."""
     if as_json:
         print_json("forum.report/1", report_form(report))
@@ -59,7 +60,7 @@ def print_report(report: Report, as_json: bool) -> None:  # noqa: FBT001  the va
         click.echo(line)
 
 
-def _report_lines(report: Report) -> Iterator[str]:
+def _report_lines(report: verify.Report) -> Iterator[str]:
     yield f"{report.origin or 'unreadable'}  size {report.size}  root {report.root[:16]}"
     yield from _answer("Intact", report.intact)
     yield from _answer("Complete", report.complete)
@@ -72,7 +73,7 @@ def _report_lines(report: Report) -> Iterator[str]:
     yield from _remarks(report)
 
 
-def _remarks(report: Report) -> Iterator[str]:
+def _remarks(report: verify.Report) -> Iterator[str]:
     """Yield what was not checked, notices and pending entries."""
     for missing in report.not_checked:
         lines = wrap_lines(f"not checked: {missing}", terminal_width(), "  ")
@@ -83,7 +84,7 @@ def _remarks(report: Report) -> Iterator[str]:
         yield f"  pending: {report.pending} entries newer than the checkpoint"
 
 
-def _epochs(report: Report) -> Iterator[str]:
+def _epochs(report: verify.Report) -> Iterator[str]:
     """Yield a line for each earlier log that the ledger continues."""
     for epoch in report.epochs:
         states = f"intact {epoch.intact}, complete {epoch.complete}"
@@ -91,15 +92,15 @@ def _epochs(report: Report) -> Iterator[str]:
         yield f"  continues {epoch.origin}  size {epoch.size}  root {epoch.root[:16]}: {states}"
 
 
-def _answer(word: str, answer: ClaimResult) -> Iterator[str]:
+def _answer(word: str, answer: verify.ClaimResult) -> Iterator[str]:
     mark, color = _MARKS[answer.state]
-    state = "" if answer.state is State.HOLDS else f"{answer.state}: "
+    state = "" if answer.state is verify.State.HOLDS else f"{answer.state}: "
     first, *more = wrap_lines(f"{state}{answer.reason}", terminal_width(), " " * 15) or [""]
     yield f"{click.style(f'{mark} {word:<12}', fg=color)} {first.strip()}"
     yield from more
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+def _finding(finding: verify.Finding) -> Iterator[str]:
     first, *more = wrap_lines(str(finding), terminal_width() - 2, "  ")
     yield first.replace(finding.problem, click.style(finding.problem, fg="red"), 1)
     yield from (f"  {line}" for line in more)

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import click
 
-from forum.deliberation import Accord, End, Ground, MessageType, OutcomeKind
+from forum.deliberation.council_kinds import Accord, End, Ground
+from forum.deliberation.symposium.kinds import MessageType, OutcomeKind
 from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
-from forum.surfaces.schemas.council import ChangeForm, CouncilForm, MinorityForm, SeatForm, VoteForm
+from forum.surfaces.schemas import council
 from forum.surfaces.schemas.deliberations import DeliberationForm
 from forum.surfaces.schemas.fields import SpentForm
 from forum.surfaces.schemas.symposium import SpokenForm, SymposiumForm
@@ -73,7 +74,7 @@ def dissent_lines(told: DeliberationForm, columns: int) -> list[str]:
     ]
 
 
-def describe_sealed_ballots(told: CouncilForm) -> str:
+def describe_sealed_ballots(told: council.CouncilForm) -> str:
     """Return how many ballots of the last round are sealed."""
     if not told.ballots:
         return f"0 of {pluralize(told.seated, 'ballot')} sealed"
@@ -86,7 +87,7 @@ def describe_sealed_ballots(told: CouncilForm) -> str:
 # A council
 
 
-def _council_lines(told: CouncilForm, columns: int, most: int | None) -> list[str]:
+def _council_lines(told: council.CouncilForm, columns: int, most: int | None) -> list[str]:
     head = click.style("council", bold=True)
     if told.end is None:
         return ["", f"{head}  {pluralize(told.seated, 'seat')}, {describe_sealed_ballots(told)}"]
@@ -104,7 +105,7 @@ def _council_lines(told: CouncilForm, columns: int, most: int | None) -> list[st
     ]
 
 
-def _verdict_lines(told: CouncilForm, columns: int) -> list[str]:
+def _verdict_lines(told: council.CouncilForm, columns: int) -> list[str]:
     """Return the outcome next to the baseline, with the cost of each."""
     if told.accord is None or told.ground is None:
         return []
@@ -138,7 +139,7 @@ def _cost(spent: SpentForm | None) -> str:
     return f", {pluralize(spent.tokens, 'token')}{money}"
 
 
-def _vote_lines(told: CouncilForm, columns: int, most: int | None) -> list[str]:
+def _vote_lines(told: council.CouncilForm, columns: int, most: int | None) -> list[str]:
     """Return the votes of each seat in each round, as a table."""
     seats = told.seats[:most]
     if not seats:
@@ -166,12 +167,12 @@ def _vote_lines(told: CouncilForm, columns: int, most: int | None) -> list[str]:
     return lines
 
 
-def _describe_seat(seat: SeatForm) -> str:
+def _describe_seat(seat: council.SeatForm) -> str:
     names = dict.fromkeys(name for name in (seat.agent, seat.model) if name)
     return first_line(f"{seat.seat} {'/'.join(names)}", 28)
 
 
-def _cell(seat: SeatForm, number: int, change: ChangeForm | None, size: int) -> str:
+def _cell(seat: council.SeatForm, number: int, change: council.ChangeForm | None, size: int) -> str:
     vote = next((vote for vote in seat.votes if vote.round == number), None)
     if vote is None:
         return f"{'-':<{size + 2}}"
@@ -182,16 +183,16 @@ def _cell(seat: SeatForm, number: int, change: ChangeForm | None, size: int) -> 
     return f"{colored}{room}"
 
 
-def _vote(vote: VoteForm, size: int) -> str:
+def _vote(vote: council.VoteForm, size: int) -> str:
     sure = f" {vote.confidence} %"
     return f"{first_line(vote.answer, max(3, size - len(sure)))}{sure}"
 
 
-def _mark(change: ChangeForm) -> str:
+def _mark(change: council.ChangeForm) -> str:
     return "~" if change.conformity else "*"
 
 
-def _describe_change(change: ChangeForm) -> str:
+def _describe_change(change: council.ChangeForm) -> str:
     way = f"seat {change.seat}, round {change.round}: {change.before} -> {change.after}"
     if change.conformity:
         return f"{way}, without a reason: conformity, not weighed"
@@ -200,12 +201,12 @@ def _describe_change(change: ChangeForm) -> str:
     return f"{way}, because {', '.join(reasons)}"
 
 
-def _minority_section(told: CouncilForm, columns: int) -> list[str]:
+def _minority_section(told: council.CouncilForm, columns: int) -> list[str]:
     lines = [line for one in told.minority for line in _minority_lines(one, columns)]
     return _with_heading("minority report", lines)
 
 
-def _minority_lines(one: MinorityForm, columns: int, lead: str = "") -> list[str]:
+def _minority_lines(one: council.MinorityForm, columns: int, lead: str = "") -> list[str]:
     seats = ", ".join(map(str, one.seats))
     who = f"seat{'s' if len(one.seats) > 1 else ''} {seats}"
     first, *rest = _wrapped(f"{one.answer} ({who})", columns - len(lead)) or [f"  ({who})"]
@@ -217,7 +218,7 @@ def _minority_lines(one: MinorityForm, columns: int, lead: str = "") -> list[str
     return lines
 
 
-def _blocker_lines(told: CouncilForm, columns: int) -> list[str]:
+def _blocker_lines(told: council.CouncilForm, columns: int) -> list[str]:
     blocks = (f"seat {one.seat} blocks: {one.text}" for one in told.blockers)
     lines = _wrapped_all(blocks, columns)
     return [click.style(line, fg="red") for line in lines]

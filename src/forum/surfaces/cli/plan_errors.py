@@ -9,18 +9,10 @@ import msgspec
 
 from forum.errors import BadPlan
 from forum.surfaces.cli.source_positions import Path, SourcePositions, format_path
-from forum.work import (
-    NANO_USD,
-    Plan,
-    Policy,
-    RunBudget,
-    Task,
-    check_criterion,
-    check_task_name,
-    model_agent,
-    parse_criteria,
-    to_exact_units,
-)
+from forum.work import plan
+from forum.work.acceptance_criteria import check_criterion, parse_criteria
+from forum.work.policy import Policy
+from forum.work.team_settings import NANO_USD, model_agent, to_exact_units
 
 _TOP = ("request", "tasks", "policy", "budget")
 _BUDGET = {"usd": NANO_USD, "tokens": 1, "calls": 1, "seconds": 1000, "milliseconds": 1, "depth": 1}
@@ -84,10 +76,10 @@ def _check_tasks(path: Path, tasks: object) -> Iterator[PlanError]:
 
 def _check_task(path: Path, task: Table) -> Iterator[PlanError]:
     """Yield the errors of one task, regardless of the others."""
-    yield from _check_fields(path, task, Task, _ELSEWHERE)
+    yield from _check_fields(path, task, plan.Task, _ELSEWHERE)
     name = task.get("id")
     if isinstance(name, str):
-        yield from _errors_of((*path, "id"), lambda: check_task_name(name))
+        yield from _errors_of((*path, "id"), lambda: plan.check_task_name(name))
     instruction = task.get("instruction")
     if isinstance(instruction, str) and not instruction.strip():
         yield (*path, "instruction"), "this is empty"
@@ -116,7 +108,7 @@ def _check_whole_plan(path: Path, tasks: list[Any]) -> Iterator[PlanError]:
     """Yield the errors of a plan whose parts are all valid, such as a cycle."""
     own = {"id", "instruction", "needs", "after"}
     plain = [{name: task[name] for name in task.keys() & own} for task in tasks]
-    yield from _errors_of(path, lambda: Plan(msgspec.convert(plain, tuple[Task, ...])))
+    yield from _errors_of(path, lambda: plan.Plan(msgspec.convert(plain, tuple[plan.Task, ...])))
 
 
 def _check_policy(path: Path, policy: object) -> Iterator[PlanError]:
@@ -156,7 +148,7 @@ def _check_limit(name: str, value: object) -> None:
         raise ValueError("this is not a number")
     number = to_exact_units(value, _BUDGET[name])
     name = "milliseconds" if name == "seconds" else name
-    msgspec.convert({name: number}, RunBudget)
+    msgspec.convert({name: number}, plan.RunBudget)
 
 
 def _check_fields(

@@ -13,7 +13,9 @@ from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.submit_options import read_roster_file
 from forum.surfaces.formatting import first_line, strip_control_characters
 from forum.surfaces.schemas.lanes import route_form
-from forum.work import ELSEWHERE, ROUTING_MODES, Roster, Route
+from forum.work.roster import ELSEWHERE, Roster
+from forum.work.routing import Route
+from forum.work.team_settings import ROUTING_MODES
 
 _WIDTH = 79
 _SHOWN = 6

@@ -6,7 +6,7 @@ import click
 
 from forum.app import Forum
 from forum.errors import NotYetSigned, ReplayMiss
-from forum.ledger import LocatedEntry
+from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli import EXIT_MISMATCH, common_options
 from forum.surfaces.cli.diff_view import print_divergences
 from forum.surfaces.cli.output import print_json

@@ -17,17 +17,11 @@ from msgspec.structs import replace
 
 from forum.app import Forum, RunView, now
 from forum.errors import StoreFailed
-from forum.ledger import Outcome
-from forum.surfaces.cli import EXIT_FAILED, common_options
+from forum.ledger.kinds import Outcome
+from forum.surfaces.cli import EXIT_FAILED, common_options, run_view
 from forum.surfaces.cli.logging_options import make_trouble_printer
 from forum.surfaces.cli.output import print_json, terminal_width, wrap_lines
 from forum.surfaces.cli.panel_view import dissent_lines
-from forum.surfaces.cli.run_view import (
-    format_gate_advice,
-    format_task_progress,
-    format_usage,
-    run_status,
-)
 from forum.surfaces.cli.startup_notice import announce_runs
 from forum.surfaces.cli.stop_signals import catch_stop_signals
 from forum.surfaces.cli.units import format_count, format_duration, format_price
@@ -51,7 +45,8 @@ from forum.surfaces.formatting import (
 )
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.runs import run_form
-from forum.work import ROLE_PREFIX, Run, TaskRun, TaskState, sum_amounts
+from forum.work import run_fold
+from forum.work.kinds import ROLE_PREFIX
 
 _STOP_TIMEOUT_S = 60
 """How long to wait at exit for calls of other runs that this process also drives."""
@@ -220,7 +215,7 @@ def print_bytes(content: bytes) -> None:
 
 
 def _print_end(view: RunView) -> None:
-    mark, word, color = run_status(view.state, waiting=bool(view.gates))
+    mark, word, color = run_view.run_status(view.state, waiting=bool(view.gates))
     said = _format_progress(view)
     lines = [f"{click.style(f'{mark} {word}', fg=color)}: {said}"]
     reason = explain_run_state(view)
@@ -228,14 +223,14 @@ def _print_end(view: RunView) -> None:
         lines.append(f"  {reason}")
     for name in view.state.tasks:
         task = view.state.task(name)
-        if task.state is TaskState.FAILED:
+        if task.state is run_fold.TaskState.FAILED:
             lines.append(
                 f"  {turn_name(name)}: {strip_control_characters(explain_task_state(view, task))}"
             )
     told = deliberation_form(view)
     lines += dissent_lines(told, terminal_width()) if told else []
     for run, gate in view.gates:
-        lines += format_gate_advice(run, gate, view.at)
+        lines += run_view.format_gate_advice(run, gate, view.at)
     if view.gates:
         lines.append(f"then go on: forum resume {view.run[:SHORT_ID_LENGTH]}")
     well = view.state.outcome is Outcome.OK
@@ -249,10 +244,10 @@ def _print_end(view: RunView) -> None:
 
 def _format_progress(view: RunView) -> str:
     turns = panel_turns(view.state)
-    done = format_task_progress(view.state) if view.state.planned else "no plan yet"
+    done = run_view.format_task_progress(view.state) if view.state.planned else "no plan yet"
     if turns:
         done = describe_turns(turns)
-    return f"{done}, {format_usage(view)}"
+    return f"{done}, {run_view.format_usage(view)}"
 
 
 # Progress
@@ -264,14 +259,14 @@ class _LineProgress:
     def __init__(self, forum: Forum) -> None:
         self._forum, self._said = forum, dict[str, str]()
         self.report_trouble = make_trouble_printer()
-        self._view = RunView("", Run(), 0, None, None, None, {}, ())
+        self._view = RunView("", run_fold.Run(), 0, None, None, None, {}, ())
 
     def begin(self, run: str) -> None:
         """Print the run id first, so that the run can be found again whatever happens."""
         self._view = replace(self._view, run=run)
         click.echo(f"run {run}", err=True)
 
-    def show(self, state: Run) -> None:
+    def show(self, state: run_fold.Run) -> None:
         """Print what has changed."""
         first = self._view.state.accepted is None
         self._view = view = replace(self._view, state=state, at=now())
@@ -292,9 +287,9 @@ class _LineProgress:
         """Do nothing: every change is already printed."""
 
 
-def _describe_sealed_ballots(state: Run, name: str) -> str:
+def _describe_sealed_ballots(state: run_fold.Run, name: str) -> str:
     """Return how many ballots of the round are sealed, if a task has just sealed one."""
-    task, passed = state.task(name), TaskState.PASSED
+    task, passed = state.task(name), run_fold.TaskState.PASSED
     mine = ballot_turn(task)
     if mine is None or task.state is not passed:
         return ""
@@ -304,14 +299,14 @@ def _describe_sealed_ballots(state: Run, name: str) -> str:
     return f" ({sealed} of {pluralize(len(turns), 'ballot')})"
 
 
-def _describe_task(view: RunView, task: TaskRun) -> str:
+def _describe_task(view: RunView, task: run_fold.TaskRun) -> str:
     """Return the progress of a task, in words that change whenever the progress does."""
-    if task.state is TaskState.PASSED:
+    if task.state is run_fold.TaskState.PASSED:
         cost = f", {format_price(task.spent.usd)}" if task.spent.usd else ""
         word = "ballot sealed" if ballot_turn(task) else "passed"
         return f"{word} after {format_duration(task_duration(task, view.at))}{cost}"
     facts = [
-        last_agent_name(task) if task.state is TaskState.RUNNING else "",
+        last_agent_name(task) if task.state is run_fold.TaskState.RUNNING else "",
         explain_task_state(view, task),
     ]
     facts.insert(1, f"attempt {task.attempts}" if task.attempts > 1 else "")
@@ -324,7 +319,7 @@ class _LiveProgress:
 
     def __init__(self, forum: Forum) -> None:
         self._forum, self._lock, self._drawn = forum, Lock(), list[str]()
-        self._view = RunView("", Run(), 0, None, None, None, {}, ())
+        self._view = RunView("", run_fold.Run(), 0, None, None, None, {}, ())
         self._say = make_trouble_printer()
         # `sys.stderr.write` does not know about NO_COLOR: click keeps that in its context.
         context = click.get_current_context(silent=True)
@@ -341,7 +336,7 @@ class _LiveProgress:
             self._replace([])
             self._say(error)
 
-    def show(self, state: Run) -> None:
+    def show(self, state: run_fold.Run) -> None:
         """Draw the current state of the run."""
         # `state.plan` is the id of the plan's entry. Its tasks are in a body, which is read only if
         # the id has changed.
@@ -389,19 +384,19 @@ def _terminal_size() -> tuple[int, int]:
 # The live tree
 
 _MARKS = {
-    TaskState.PENDING: ("○", None),
-    TaskState.WAITING: ("!", "yellow"),
-    TaskState.PASSED: ("✓", "green"),
-    TaskState.FAILED: ("✗", "red"),
-    TaskState.SKIPPED: ("-", None),
-    TaskState.STOPPED: ("■", "red"),
+    run_fold.TaskState.PENDING: ("○", None),
+    run_fold.TaskState.WAITING: ("!", "yellow"),
+    run_fold.TaskState.PASSED: ("✓", "green"),
+    run_fold.TaskState.FAILED: ("✗", "red"),
+    run_fold.TaskState.SKIPPED: ("-", None),
+    run_fold.TaskState.STOPPED: ("■", "red"),
 }
 _STATE_ORDER = (
-    TaskState.WAITING,
-    TaskState.RUNNING,
-    TaskState.FAILED,
-    TaskState.STOPPED,
-    TaskState.PENDING,
+    run_fold.TaskState.WAITING,
+    run_fold.TaskState.RUNNING,
+    run_fold.TaskState.FAILED,
+    run_fold.TaskState.STOPPED,
+    run_fold.TaskState.PENDING,
 )
 """Most urgent first; finished tasks come last."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -414,7 +409,7 @@ class _ProgressRow(Struct, frozen=True):
 
     branch: str
     id: str
-    state: TaskState
+    state: run_fold.TaskState
     doing: str
     figures: tuple[str, str, str]
     """Time, cost and tokens; dropped from the right when there is little room."""
@@ -426,7 +421,7 @@ def _spinner() -> str:
 
 def live_lines(view: RunView, columns: int, rows: int, spinner: str) -> list[str]:
     """Return a running run as lines, within so many columns and rows."""
-    mark, word, color = run_status(view.state)
+    mark, word, color = run_view.run_status(view.state)
     if color == "cyan":
         mark = spinner
     said = _wrap_facts(f"{mark} {word}: {_format_progress(view)}", columns)
@@ -468,12 +463,12 @@ def _rows(view: RunView) -> list[_ProgressRow]:
     return rows[:before] + tree + rows[before:]
 
 
-def _started_at(task: TaskRun, at: int) -> int:
+def _started_at(task: run_fold.TaskRun, at: int) -> int:
     return task.calls[0].begun if task.calls else at
 
 
-def _row(view: RunView, task: TaskRun, branch: str = "") -> _ProgressRow:
-    spent = sum_amounts(call.spent for call in task.calls if call.replied)
+def _row(view: RunView, task: run_fold.TaskRun, branch: str = "") -> _ProgressRow:
+    spent = run_fold.sum_amounts(call.spent for call in task.calls if call.replied)
     time = format_duration(task_duration(task, view.at)) if task.calls else ""
     cost, tokens = format_price(spent.usd), format_count(spent.tokens)
     figures = (time, "" if cost == "-" else cost, "" if tokens == "-" else f"{tokens} tok")
@@ -486,11 +481,11 @@ def _row(view: RunView, task: TaskRun, branch: str = "") -> _ProgressRow:
     )
 
 
-def _describe_activity(view: RunView, task: TaskRun) -> str:
+def _describe_activity(view: RunView, task: run_fold.TaskRun) -> str:
     """Return the agent and its activity, or why the task is not running."""
-    if task.state is TaskState.PASSED:
+    if task.state is run_fold.TaskState.PASSED:
         return last_agent_name(task)
-    if task.state is not TaskState.RUNNING:
+    if task.state is not run_fold.TaskState.RUNNING:
         return strip_control_characters(explain_task_state(view, task))
     again = f", try {task.attempts}" if task.attempts > 1 else ""
     if task.uses and task.uses[-1].happened is None:
@@ -512,7 +507,7 @@ def _collapse(rows: list[_ProgressRow], most: int) -> tuple[list[_ProgressRow], 
     return [replace(rows[number], branch="") for number in kept], hidden
 
 
-def _rank(state: TaskState) -> int:
+def _rank(state: run_fold.TaskState) -> int:
     return _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
 
 
@@ -541,6 +536,6 @@ def _line(
         cells.append(f"{first_line(row.doing, room):<{room}}")
     cells += [f"{row.figures[number]:>{size}}" for number, size in kept]
     line = "  ".join(cells).rstrip()
-    if row.state is TaskState.PENDING:
+    if row.state is run_fold.TaskState.PENDING:
         return click.style(line, dim=True)
     return line.replace(mark, click.style(mark, fg=color), 1)

@@ -9,16 +9,11 @@ from collections.abc import Iterable, Sequence
 import click
 
 from forum.app import RunView
-from forum.ledger import NO_LIMIT, UNLIMITED, Outcome
+from forum.ledger.kinds import Outcome
+from forum.ledger.ports import NO_LIMIT, UNLIMITED
+from forum.surfaces.cli import units
 from forum.surfaces.cli.output import terminal_width, wrap_lines
 from forum.surfaces.cli.panel_view import panel_lines
-from forum.surfaces.cli.units import (
-    format_age,
-    format_count,
-    format_duration,
-    format_moment,
-    format_price,
-)
 from forum.surfaces.formatting import (
     SHORT_ID_LENGTH,
     RoleSummary,
@@ -40,18 +35,8 @@ from forum.surfaces.formatting import (
 )
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.tlog import Hash
-from forum.work import (
-    ELSEWHERE,
-    Basis,
-    CheckFacts,
-    Gate,
-    Independence,
-    RouteFacts,
-    Run,
-    TaskState,
-    ToolUseRecord,
-    VerdictFacts,
-)
+from forum.work import kinds, run_fold
+from forum.work.roster import ELSEWHERE
 
 _ANSWER_LINES = 12
 _MAX_EFFECTS = 12
@@ -59,17 +44,17 @@ _MAX_CLAIMS = 8
 _MAX_ROWS = 50
 
 _MARKS = {
-    TaskState.PENDING: ("○", None),
-    TaskState.RUNNING: ("●", "cyan"),
-    TaskState.WAITING: ("!", "yellow"),
-    TaskState.PASSED: ("✓", "green"),
-    TaskState.FAILED: ("✗", "red"),
-    TaskState.SKIPPED: ("-", None),
-    TaskState.STOPPED: ("■", "red"),
+    run_fold.TaskState.PENDING: ("○", None),
+    run_fold.TaskState.RUNNING: ("●", "cyan"),
+    run_fold.TaskState.WAITING: ("!", "yellow"),
+    run_fold.TaskState.PASSED: ("✓", "green"),
+    run_fold.TaskState.FAILED: ("✗", "red"),
+    run_fold.TaskState.SKIPPED: ("-", None),
+    run_fold.TaskState.STOPPED: ("■", "red"),
 }
 
 
-def run_status(state: Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
+def run_status(state: run_fold.Run, *, waiting: bool = False) -> tuple[str, str, str | None]:
     """Return a mark, a word and a color for the state of a run."""
     if state.outcome is Outcome.OK:
         return "✓", "ok", "green"
@@ -103,7 +88,7 @@ def task_lines(view: RunView, columns: int, rows: int) -> list[str]:
         task = view.state.task(twig.id)
         mark, color = _MARKS[task.state]
         line = _row(row, name_size, sizes)
-        if task.state is TaskState.PASSED:
+        if task.state is run_fold.TaskState.PASSED:
             lines.append(line.replace(mark, click.style(mark, fg=color), 1))
         else:
             lines.append(click.style(line, fg=color, dim=True if color is None else None))
@@ -128,10 +113,10 @@ def _cells(view: RunView, twig: TaskTreeNode) -> tuple[str, ...]:
         f"{twig.branch}{_MARKS[task.state][0]} {twig.id}{others}",
         task.state.value,
         first_line(last_agent_name(task), 24),
-        format_count(task.attempts),
-        format_count(spent.tokens),
-        format_price(spent.usd),
-        format_duration(task_duration(task, view.at)) if task.calls else "-",
+        units.format_count(task.attempts),
+        units.format_count(spent.tokens),
+        units.format_price(spent.usd),
+        units.format_duration(task_duration(task, view.at)) if task.calls else "-",
         str(view.entries.get(twig.id, "-")),
     )
 
@@ -145,10 +130,17 @@ def _row(row: Sequence[str], name_size: int, sizes: dict[int, int]) -> str:
     return ("  " + "  ".join(cells)).rstrip()
 
 
-_STATE_ORDER = (TaskState.WAITING, TaskState.RUNNING, TaskState.FAILED, TaskState.STOPPED)
+_STATE_ORDER = (
+    run_fold.TaskState.WAITING,
+    run_fold.TaskState.RUNNING,
+    run_fold.TaskState.FAILED,
+    run_fold.TaskState.STOPPED,
+)
 
 
-def _select(twigs: list[TaskTreeNode], state: Run, rows: int) -> tuple[list[TaskTreeNode], int]:
+def _select(
+    twigs: list[TaskTreeNode], state: run_fold.Run, rows: int
+) -> tuple[list[TaskTreeNode], int]:
     """Keep the most urgent tasks if there are too many, without the tree; count the hidden ones."""
     if len(twigs) <= rows:
         return twigs, 0
@@ -157,7 +149,7 @@ def _select(twigs: list[TaskTreeNode], state: Run, rows: int) -> tuple[list[Task
     return [TaskTreeNode(twigs[n].id, "", "") for n in kept], len(twigs) - rows
 
 
-def _rank(state: TaskState) -> int:
+def _rank(state: run_fold.TaskState) -> int:
     return _STATE_ORDER.index(state) if state in _STATE_ORDER else len(_STATE_ORDER)
 
 
@@ -196,9 +188,12 @@ def head_lines(view: RunView, columns: int) -> list[str]:
     lines = [
         f"{click.style(f'run {view.run}', bold=True)}  {click.style(f'{mark} {word}', fg=color)}"
     ]
-    begun = f"{format_moment(state.begun)}, {format_age(view.at - state.begun)} ago"
+    begun = f"{units.format_moment(state.begun)}, {units.format_age(view.at - state.begun)} ago"
     facts = [
-        ("as of", "" if view.until is None else f"entry {view.until}, {format_moment(view.at)}"),
+        (
+            "as of",
+            "" if view.until is None else f"entry {view.until}, {units.format_moment(view.at)}",
+        ),
         ("reason", explain_run_state(view)),
         ("request", "(erased)" if view.request is None else view.request),
         ("route", describe_route(state.routed) if state.routed else ""),
@@ -219,11 +214,11 @@ def head_lines(view: RunView, columns: int) -> list[str]:
     return lines + [f"  {name:<8} {first_line(text, columns - 11)}" for name, text in facts if text]
 
 
-def describe_route(routed: RouteFacts) -> str:
+def describe_route(routed: kinds.RouteFacts) -> str:
     """Return the lane of a request, how it was chosen, and with which confidence."""
-    if routed.basis is Basis.GIVEN:
+    if routed.basis is kinds.Basis.GIVEN:
         return f"{routed.lane}, as asked for"
-    if routed.basis is Basis.CLASSIFIER:
+    if routed.basis is kinds.Basis.CLASSIFIER:
         return f"{routed.lane or 'no lane'}, by the classifier"
     if not routed.lane:
         return f"no lane, by {routed.basis.value} routing"
@@ -251,7 +246,7 @@ def format_usage(view: RunView) -> str:
     return ", ".join(parts)
 
 
-def format_task_progress(state: Run) -> str:
+def format_task_progress(state: run_fold.Run) -> str:
     """Return how many tasks of a run have passed."""
     return f"{count_passed_tasks(state):,} of {pluralize(state.planned, 'task')} passed"
 
@@ -267,7 +262,7 @@ def _gate_lines(view: RunView) -> list[str]:
     return ["", click.style("gates", bold=True), *lines] if lines else []
 
 
-def _decision(gate: Gate) -> str:
+def _decision(gate: run_fold.Gate) -> str:
     if gate.decided is None:
         return "open"
     by = {
@@ -281,11 +276,11 @@ def _decision(gate: Gate) -> str:
     return f"{edited}{past} {by.get(gate.decided.by.value, 'because the run ended')}"
 
 
-def format_gate_advice(run: str, gate: Gate, at: int) -> list[str]:
+def format_gate_advice(run: str, gate: run_fold.Gate, at: int) -> list[str]:
     """Return the waiting gate, its deadline, and the commands that decide it."""
     subject, left = gate.opened.subject, gate.deadline - at
     default = gate.opened.default.value
-    when = f"{default} in {format_duration(left)}" if left > 0 else f"{default} now"
+    when = f"{default} in {units.format_duration(left)}" if left > 0 else f"{default} now"
     lines = [
         f"  {subject:<20} waits for you; without a word: {when}",
         f"    forum gate show    {run[:SHORT_ID_LENGTH]} {subject}",
@@ -294,15 +289,15 @@ def format_gate_advice(run: str, gate: Gate, at: int) -> list[str]:
     return [click.style(lines[0], fg="yellow"), *lines[1:]]
 
 
-def _role_lines(state: Run) -> list[str]:
+def _role_lines(state: run_fold.Run) -> list[str]:
     parts = summarize_roles(state)
     size = max((len(part.role) for part in parts), default=0)
     rows = [
         (
             f"{_mark(part)} {part.role:<{size}}  {first_line(part.who, 30)}",
-            format_count(part.spent.calls),
-            format_count(part.spent.tokens),
-            format_price(part.spent.usd),
+            units.format_count(part.spent.calls),
+            units.format_count(part.spent.tokens),
+            units.format_price(part.spent.usd),
         )
         for part in parts
     ]
@@ -319,7 +314,7 @@ def _judgement_lines(view: RunView, columns: int) -> list[str]:
         (name, *_verdict(verdict))
         for name in work_tasks(view.state)
         for verdict in view.state.tasks[name].verdicts
-        if verdict.independence is not Independence.NONE
+        if verdict.independence is not kinds.Independence.NONE
     ]
     judged += [(f"answer: {one.subject}", *_check(one)) for _, one in view.state.checks]
     if not judged:
@@ -332,14 +327,14 @@ def _judgement_lines(view: RunView, columns: int) -> list[str]:
     return ["", click.style("judged", bold=True), *lines]
 
 
-def _verdict(verdict: VerdictFacts) -> tuple[str, str | None]:
+def _verdict(verdict: kinds.VerdictFacts) -> tuple[str, str | None]:
     passed = verdict.outcome is Outcome.OK
     word = "accepted" if passed else f"not accepted ({verdict.reason})"
     by = describe_judge(verdict.judge, verdict.independence)
     return f"attempt {verdict.attempt} {word}{by}", None if passed else "yellow"
 
 
-def _check(checked: CheckFacts) -> tuple[str, str | None]:
+def _check(checked: kinds.CheckFacts) -> tuple[str, str | None]:
     passed = checked.outcome is Outcome.OK
     reason = f" ({checked.reason})" if checked.reason else ""
     by = describe_judge(checked.judge, checked.independence)
@@ -347,11 +342,11 @@ def _check(checked: CheckFacts) -> tuple[str, str | None]:
     return said, None if passed else "yellow"
 
 
-def describe_judge(judge: str, independence: Independence) -> str:
+def describe_judge(judge: str, independence: kinds.Independence) -> str:
     """Return the agent that judged, and whether it is independent of the one judged."""
-    if independence is Independence.NONE:
+    if independence is kinds.Independence.NONE:
         return f", by {strip_control_characters(judge)}" if judge else ""
-    word = "independent" if independence is Independence.YES else "not independent"
+    word = "independent" if independence is kinds.Independence.YES else "not independent"
     return f", by {strip_control_characters(judge) or 'the agent'}, {word}"
 
 
@@ -367,7 +362,7 @@ def _effect_lines(view: RunView, columns: int) -> list[str]:
     return ["", click.style("effects", bold=True), *lines] if lines else []
 
 
-def _effect(use: ToolUseRecord) -> str:
+def _effect(use: run_fold.ToolUseRecord) -> str:
     if use.happened is None:
         return "intended"
     if use.happened.known:
@@ -394,16 +389,16 @@ def _claim_lines(view: RunView, columns: int) -> list[str]:
     return ["", click.style("claims", bold=True), *lines] if lines else []
 
 
-def _agent_lines(state: Run) -> list[str]:
+def _agent_lines(state: run_fold.Run) -> list[str]:
     spent_by = state.spent_by
     if len(spent_by) < 2 and not any(spent.usd for spent in spent_by.values()):
         return []
     rows = [
         (
             strip_control_characters(agent) or "(default)",
-            format_count(s.calls),
-            format_count(s.tokens),
-            format_price(s.usd),
+            units.format_count(s.calls),
+            units.format_count(s.tokens),
+            units.format_price(s.usd),
         )
         for agent, s in spent_by.items()
     ]

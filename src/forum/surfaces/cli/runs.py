@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from forum.app import Forum, RunView, now, open_bundle, view_record
+from forum import app
 from forum.errors import NoSuchRun
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.diff_view import print_answers, print_divergences
@@ -23,9 +23,10 @@ from forum.surfaces.formatting import (
     first_line,
     run_labels,
 )
-from forum.surfaces.schemas.comparison import BenchForm, MeasureForm, diff_form, measure_form
+from forum.surfaces.schemas import comparison
 from forum.surfaces.schemas.runs import run_form, runs_form
-from forum.work import Run, RunRecord
+from forum.work.run_fold import Run
+from forum.work.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,13 @@ class RunFilter:
     text: str | None = None
     lane: str | None = None
 
-    def test(self, forum: Forum) -> Callable[[str, Run], bool] | None:
+    def test(self, forum: app.Forum) -> Callable[[str, Run], bool] | None:
         """Return a predicate on the state of runs, or None if the options select all of them."""
         if not (self.states or self.text or self.lane):
             return None
         return lambda run, state: self._matches(forum, run, state)
 
-    def _matches(self, forum: Forum, run: str, state: Run) -> bool:
+    def _matches(self, forum: app.Forum, run: str, state: Run) -> bool:
         """Return whether a run matches; the cheapest test comes first."""
         if self.states and not run_labels(state) & set(self.states):
             return False
@@ -96,7 +97,7 @@ def runs(
     limit: int, before: str | None, *, runfilter: RunFilter, every: bool, as_json: bool
 ) -> None:
     """List runs, the newest first."""
-    begun = parse_moment(runfilter.since, now()) if runfilter.since else 0
+    begun = parse_moment(runfilter.since, app.now()) if runfilter.since else 0
     with common_options.open_forum() as forum:
         before = forum.find_run(before) if before else None
         found = forum.recent_runs(
@@ -123,7 +124,7 @@ def runs(
 
 def _table(found: list[tuple[str, Run]], requests: dict[str, str | None]) -> list[str]:
     """Return the runs as a table; the request gets the remaining width."""
-    moment_now, rows = now(), [("run", "state", "tasks", "cost", "age", "request")]
+    moment_now, rows = app.now(), [("run", "state", "tasks", "cost", "age", "request")]
     colors: list[str | None] = [None]
     for run, state in found:
         mark, word, color = run_status(state)
@@ -188,8 +189,10 @@ def show(
     if run is not None and _is_file(run):
         if until:
             raise click.UsageError("--until is for runs of the ledger, not for a bundle")
-        with open_bundle(Path(run)) as record:
-            _print_run(view_record(record), record if transcript else None, answer, every, as_json)
+        with app.open_bundle(Path(run)) as record:
+            _print_run(
+                app.view_record(record), record if transcript else None, answer, every, as_json
+            )
         common_options.echo_info(
             f"\nshown as it is; is it genuine? forum verify {run} --policy POLICY"
         )
@@ -212,7 +215,7 @@ def _is_file(named: str) -> bool:
 
 
 def _print_run(
-    view: RunView,
+    view: app.RunView,
     record: RunRecord | None,
     answer: bool,  # noqa: FBT001  the values of flags
     every: bool,  # noqa: FBT001
@@ -233,7 +236,7 @@ def _print_run(
         print_bytes(view.answer)
 
 
-def _print_hints(view: RunView) -> None:
+def _print_hints(view: app.RunView) -> None:
     last = max(view.entries.values(), default=None)
     if last is not None:
         past = f"forum show {view.run[:SHORT_ID_LENGTH]} --until {last}"
@@ -261,7 +264,7 @@ def watch(run: str | None, *, as_json: bool) -> None:
         watch_run(forum, found, as_json=as_json)
 
 
-def _newest_run(forum: Forum) -> str:
+def _newest_run(forum: app.Forum) -> str:
     found = forum.recent_runs(None, 1)
     if not found:
         raise click.ClickException('there is no run yet; begin one: forum submit "..."')
@@ -290,7 +293,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
             for run in (first, second)
         ]
     if as_json:
-        print_json("forum.diff/1", diff_form(first, second, found, answers))
+        print_json("forum.diff/1", comparison.diff_form(first, second, found, answers))
     elif not found:
         click.echo("the runs say the same")
     else:
@@ -309,7 +312,7 @@ def bench(a: str, b: str, *, as_json: bool) -> None:
     """Measure two runs A and B side by side: what they did, cost and took."""
     with common_options.open_forum() as forum:
         views = [forum.view_run(forum.find_run(one)) for one in (a, b)]
-    measured = BenchForm(*map(measure_form, views))
+    measured = comparison.BenchForm(*map(comparison.measure_form, views))
     if as_json:
         print_json("forum.bench/1", measured)
         return
@@ -317,7 +320,7 @@ def bench(a: str, b: str, *, as_json: bool) -> None:
         click.echo(line)
 
 
-def _side_by_side(a: MeasureForm, b: MeasureForm) -> list[str]:
+def _side_by_side(a: comparison.MeasureForm, b: comparison.MeasureForm) -> list[str]:
     names = (
         "",
         "outcome",
@@ -338,7 +341,7 @@ def _side_by_side(a: MeasureForm, b: MeasureForm) -> list[str]:
     return [click.style(lines[0], dim=True), *lines[1:]]
 
 
-def _figures(measured: MeasureForm) -> tuple[str, ...]:
+def _figures(measured: comparison.MeasureForm) -> tuple[str, ...]:
     """Return a run as one column."""
     slowest = measured.slowest_task
     return (

@@ -13,25 +13,24 @@ import click
 import msgspec
 import yaml
 
-from forum import __version__
+from forum import __version__, errors
 from forum.app import Forum, write_files
-from forum.deliberation import (
+from forum.deliberation.steps import Session
+from forum.deliberation.symposium.artifact import (
     ARTIFACT,
     JOURNAL,
     MANIFEST,
-    FakeScript,
-    Session,
     build_session_files,
-    read_config,
-    read_json,
-    read_manifest,
     read_recorded_session,
-    read_script,
-    simulate_session,
 )
-from forum.errors import BodyGone, Malformed, NoLedger, NoSuchEntry, StoreFailed
+from forum.deliberation.symposium.canonical_json import read_json
+from forum.deliberation.symposium.decoders import read_config, read_manifest, read_script
+from forum.deliberation.symposium.provider_calls import FakeScript
+from forum.deliberation.symposium.simulator import simulate_session
 from forum.surfaces.formatting import SHORT_ID_LENGTH, first_line, strip_control_characters
-from forum.work import TURN_PREFIX, Agent, Policy, Scripted, Symposium
+from forum.work.kinds import TURN_PREFIX
+from forum.work.panel import Symposium
+from forum.work.policy import Agent, Policy, Scripted
 
 T = TypeVar("T")
 
@@ -94,7 +93,7 @@ def load_config(file: Path) -> dict[str, Any]:
     try:
         config = read_json(data, "config")
     # JSON first: YAML rejects JSON's tabs and surrogate pairs.
-    except Malformed:
+    except errors.Malformed:
         config = _load_yaml(file, data)
     if not isinstance(config, dict):
         raise click.UsageError(f"--config {file}: it is not an object")
@@ -121,7 +120,7 @@ def load_script(option: str, file: Path) -> FakeScript:
 def _read_or_usage_error(source: str, read: Callable[[], T]) -> T:
     try:
         return read()
-    except Malformed as error:
+    except errors.Malformed as error:
         raise click.UsageError(f"{source}: {error.why}") from None
 
 
@@ -134,7 +133,7 @@ def build_scripted_panel(
     policy = Policy(agents={SCRIPT_AGENT: Scripted()}, panel=panel)
     try:
         moves = simulate_session(Session(problem, policy, 0), script, selector)
-    except Malformed as error:
+    except errors.Malformed as error:
         raise click.UsageError(f"--script: {error}") from None
     agent = Scripted({f"{TURN_PREFIX}{turn}": played for turn, played in moves.items()})
     return panel, {SCRIPT_AGENT: agent}
@@ -200,7 +199,7 @@ def write_session_folder(forum: Forum, run: str, folder: Path) -> list[str]:
     names = sorted(files, key=lambda name: (name != LINK_FILE, name == MANIFEST))
     try:
         write_files(folder, {name: files[name] for name in names})
-    except StoreFailed as error:  # of the user's disk, not of the ledger's database
+    except errors.StoreFailed as error:  # of the user's disk, not of the ledger's database
         raise click.ClickException(f"{error.doing}: {error.why}") from None
     return sorted(files)
 
@@ -211,7 +210,7 @@ def session_files(forum: Forum, run: str) -> dict[str, bytes]:
     try:
         return dict(build_session_files(read_recorded_session(session, notes), __version__))
     except KeyError as missing:
-        raise BodyGone(f"run {run}", str(missing.args[0])) from None
+        raise errors.BodyGone(f"run {run}", str(missing.args[0])) from None
 
 
 def read_journal(files: Mapping[str, bytes]) -> list[bytes]:
@@ -275,9 +274,9 @@ def _is_in_ledger(link: RunLink, forum: Forum) -> bool:
     try:
         known = link.origin == forum.origin and bool(forum.store.strands(link.run))
         return known and isinstance(forum.read_run_request(link.run).policy.panel, Symposium)
-    except BodyGone:
+    except errors.BodyGone:
         return True  # the code that needs the erased body reports it
-    except (NoLedger, NoSuchEntry):
+    except (errors.NoLedger, errors.NoSuchEntry):
         return False
 
 
@@ -294,6 +293,6 @@ def find_session_of_run(run: str, forum: Forum) -> FoundSession:
 def _runtime_of(folder: Path) -> str:
     try:
         producer = read_manifest((folder / MANIFEST).read_bytes()).producer
-    except (OSError, Malformed):
+    except (OSError, errors.Malformed):
         return ""
     return f"{producer.name} {producer.version}"

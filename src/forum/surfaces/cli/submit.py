@@ -21,7 +21,8 @@ from forum.surfaces.cli.submit_options import (
     reject_unusable_agents,
     submit_options,
 )
-from forum.work import write_plan, write_policy
+from forum.work.plan import write_plan
+from forum.work.policy import write_policy
 
 
 @click.command(

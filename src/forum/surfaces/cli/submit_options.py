@@ -15,52 +15,33 @@ from typing import Any, NoReturn, TypeVar
 import click
 import msgspec
 
+from forum import errors, planning
 from forum.config import Settings
 from forum.engine import RunRequest
-from forum.errors import AgentUnusable, BadPlan, BadRoster, Malformed
-from forum.ledger import NO_LIMIT, text_content
-from forum.planning import (
-    inspect_agent,
-    load_roster,
-    load_team_settings,
-    pin_tools,
-    require_agents,
-    route_request,
-    seat_panel,
-    seat_task_panels,
-)
+from forum.ledger.body import text_content
+from forum.ledger.ports import NO_LIMIT
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.plan_errors import find_plan_errors, format_plan_errors
 from forum.surfaces.cli.source_positions import SourcePositions
 from forum.surfaces.cli.units import parse_usd_per_million, seconds, usd
 from forum.surfaces.requests import PanelAsk, council_from_form
-from forum.work import (
-    NANO_USD,
+from forum.work import team_settings
+from forum.work.panel import Panel
+from forum.work.plan import Plan, RunBudget, Task, single_task_plan, write_plan
+from forum.work.plan_limits import check_plan_size
+from forum.work.policy import (
     Agent,
     Answer,
     Api,
     Chat,
     Command,
     Library,
-    Panel,
-    Plan,
     Policy,
-    Roster,
-    RunBudget,
     Scripted,
-    Task,
-    TeamSettings,
-    agents_in,
-    build_team_policy,
-    chat_agent,
-    check_plan_size,
-    model_agent,
-    single_task_plan,
-    split_command,
-    to_exact_units,
-    write_plan,
     write_policy,
 )
+from forum.work.role_assignment import agents_in, build_team_policy
+from forum.work.roster import Roster
 
 T = TypeVar("T")
 
@@ -154,7 +135,7 @@ class AgentOptions:
         if self.model is None:
             raise click.UsageError("--model is missing: which model is to answer?")
         try:
-            return chat_agent(chat)
+            return team_settings.chat_agent(chat)
         except ValueError as error:
             raise click.UsageError(f"--chat-url, --model: {error}") from None
 
@@ -395,13 +376,18 @@ def _read_run_request(
 ) -> RunRequest:
     table, source = _read_table(file) if file else {}, str(file)
     words = _words(request, table, source)
-    known, said = load_team_settings(settings), _with_models(source, table.get("policy", {}))
+    known, said = (
+        planning.load_team_settings(settings),
+        _with_models(source, table.get("policy", {})),
+    )
     policy = _convert(f"{source}: policy", said, Policy)
     budget = _convert(f"{source}: budget", table.get("budget", {}), RunBudget)
     policy = apply_agents(
         wishes.terms.apply_rules(policy), known, wishes.agents, own="agents" in said
     )
-    order = RunRequest(words, None, pin_tools(policy, settings), wishes.terms.apply_limits(budget))
+    order = RunRequest(
+        words, None, planning.pin_tools(policy, settings), wishes.terms.apply_limits(budget)
+    )
     if "tasks" in table:
         said = _with_panels(source, table["tasks"])
         tasks = _convert(source, {"tasks": said}, _PlanTasks).tasks
@@ -427,10 +413,12 @@ def panel_run_request(
 ) -> RunRequest:
     """Return the run request for a panel; `played` holds agents that are scripted."""
     as_usage_error(lambda: text_content(request))
-    policy = apply_agents(Policy(), load_team_settings(settings), agents, own=False)
+    policy = apply_agents(Policy(), planning.load_team_settings(settings), agents, own=False)
     policy = msgspec.structs.replace(policy, agents=policy.agents | (played or {}))
-    order = RunRequest(request, None, pin_tools(policy, settings), limits.apply_limits(RunBudget()))
-    order = as_usage_error(lambda: seat_panel(order, panel))
+    order = RunRequest(
+        request, None, planning.pin_tools(policy, settings), limits.apply_limits(RunBudget())
+    )
+    order = as_usage_error(lambda: planning.seat_panel(order, panel))
     as_usage_error(lambda: _check_run_request(order))
     return order
 
@@ -475,7 +463,7 @@ def _with_model(source: str, agent: Any) -> Any:  # noqa: ANN401  parsed from a 
         return agent
     try:
         # Back to plain values, because the policy is converted as a whole later.
-        return msgspec.to_builtins(model_agent(agent))
+        return msgspec.to_builtins(team_settings.model_agent(agent))
     except ValueError as error:
         raise click.UsageError(f"{source}: {error}") from None
 
@@ -497,7 +485,9 @@ def _words(request: str | None, table: dict[str, Any], source: str) -> str:
     return words
 
 
-def apply_agents(policy: Policy, known: TeamSettings, agents: AgentOptions, *, own: bool) -> Policy:
+def apply_agents(
+    policy: Policy, known: team_settings.TeamSettings, agents: AgentOptions, *, own: bool
+) -> Policy:
     """Return a policy with the agents of the settings, of the policy and of the options.
 
     A default agent that is named by the options replaces all agents of the settings.
@@ -512,7 +502,7 @@ def apply_agents(policy: Policy, known: TeamSettings, agents: AgentOptions, *, o
     return agents.apply_to_policy(policy)
 
 
-def _is_routed(team: TeamOptions, policy: Policy, known: TeamSettings) -> bool:
+def _is_routed(team: TeamOptions, policy: Policy, known: team_settings.TeamSettings) -> bool:
     """Return whether the request is routed to a lane.
 
     The options decide; without them it is routed if a model answers. A program named on the command
@@ -525,32 +515,36 @@ def _is_routed(team: TeamOptions, policy: Policy, known: TeamSettings) -> bool:
     return models or ("" in known.agents and policy.agents[""] == known.agents[""])
 
 
-def read_roster_file(file: Path | None, known: TeamSettings) -> Roster:
+def read_roster_file(file: Path | None, known: team_settings.TeamSettings) -> Roster:
     """Return the roster of the option, of the settings, or the built-in one."""
     named = file or (Path(known.roster) if known.roster else None)
     try:
-        return load_roster(named)
-    except BadRoster as error:
+        return planning.load_roster(named)
+    except errors.BadRoster as error:
         raise click.UsageError(f"{named}: {error}") from None
 
 
-def _add_route(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) -> RunRequest:
+def _add_route(
+    order: RunRequest, wishes: SubmitOptions, known: team_settings.TeamSettings
+) -> RunRequest:
     roster = read_roster_file(wishes.team.roster, known)
     whole, lane = _is_team_request(wishes, known), wishes.team.lane or ""
     if not lane:
         # Loading the router takes a second or two the first time on a machine.
         common_options.echo_info("routing: looking for the lane that the request belongs to")
     return as_usage_error(
-        lambda: route_request(order, roster, lane=lane, team=whole, rung=known.rung)
+        lambda: planning.route_request(order, roster, lane=lane, team=whole, rung=known.rung)
     )
 
 
-def _add_plan_lanes(order: RunRequest, wishes: SubmitOptions, known: TeamSettings) -> RunRequest:
+def _add_plan_lanes(
+    order: RunRequest, wishes: SubmitOptions, known: team_settings.TeamSettings
+) -> RunRequest:
     """Return a request with a plan, with the roster's lanes that its tasks name."""
     if wishes.team.lane or wishes.team.route:
         raise click.UsageError("--lane, --route: a plan with tasks says itself who does what")
     if order.plan is not None:
-        order = replace(order, plan=seat_task_panels(order.plan, order.policy))
+        order = replace(order, plan=planning.seat_task_panels(order.plan, order.policy))
     tasks = order.plan.all_tasks if order.plan else ()
     lanes = {task.lane for task in tasks} - {"", *order.policy.lanes}
     whole = _is_team_request(wishes, known)
@@ -562,7 +556,7 @@ def _add_plan_lanes(order: RunRequest, wishes: SubmitOptions, known: TeamSetting
     )
 
 
-def _is_team_request(wishes: SubmitOptions, known: TeamSettings) -> bool:
+def _is_team_request(wishes: SubmitOptions, known: team_settings.TeamSettings) -> bool:
     """Return whether all roles take part; a default agent named by option overrides the setting."""
     if wishes.team.team is not None:
         return wishes.team.team
@@ -581,14 +575,14 @@ def _check_run_request(order: RunRequest) -> None:
 
 def reject_unusable_agents(policy: Policy, plan: Plan | None, *, here: bool) -> None:
     """Raise `click.UsageError` for agents that cannot be called, before anything is recorded."""
-    as_usage_error(lambda: require_agents(policy, plan, keys=here))
+    as_usage_error(lambda: planning.require_agents(policy, plan, keys=here))
 
 
 def as_usage_error(make: Callable[[], T]) -> T:
     """Call `make` on user input, turning its errors into `click.UsageError`."""
     try:
         return make()
-    except (AgentUnusable, BadPlan, Malformed) as error:
+    except (errors.AgentUnusable, errors.BadPlan, errors.Malformed) as error:
         raise click.UsageError(str(error)) from None
 
 
@@ -605,7 +599,7 @@ def has_ineffective_cap(order: RunRequest) -> bool:
 
 def _has_price(agent: Agent) -> bool:
     """Return whether a call costs anything; a model on this machine counts as free."""
-    found = inspect_agent(agent)
+    found = planning.inspect_agent(agent)
     return bool(found.call_usd or found.read_usd or found.said_usd)
 
 
@@ -653,9 +647,11 @@ def _to_record_units(value: Any) -> Any:  # noqa: ANN401  parsed from a file
     if isinstance(budget, dict) and "seconds" in budget:
         rest = {name: one for name, one in budget.items() if name != "seconds"}
         # People write seconds, the record has milliseconds.
-        made["budget"] = rest | {"milliseconds": to_exact_units(budget["seconds"], 1000)}
+        made["budget"] = rest | {
+            "milliseconds": team_settings.to_exact_units(budget["seconds"], 1000)
+        }
     if isinstance(made.get("usd"), int | str | Decimal):
-        made["usd"] = to_exact_units(made["usd"], NANO_USD)
+        made["usd"] = team_settings.to_exact_units(made["usd"], team_settings.NANO_USD)
     return made
 
 
@@ -675,7 +671,7 @@ def _parse_named_agent(wish: str) -> tuple[str, Agent]:
 
 def _parse_command(option: str, command: str) -> Command:
     try:
-        return Command(split_command(command))
+        return Command(team_settings.split_command(command))
     except ValueError as error:
         raise click.UsageError(f"{option}: {error} in {command!r}") from None
 

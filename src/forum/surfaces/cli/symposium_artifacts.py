@@ -9,36 +9,25 @@ import click
 import msgspec
 
 from forum.app import Forum
-from forum.deliberation import (
-    ARTIFACT,
-    ReplayPin,
-    Session,
+from forum.deliberation.steps import Session
+from forum.deliberation.symposium.artifact import ARTIFACT
+from forum.deliberation.symposium.decoders import read_artifact
+from forum.deliberation.symposium.invariants import check_artifact
+from forum.deliberation.symposium.kinds import ReplayPin
+from forum.deliberation.symposium.metrics import compute_metrics
+from forum.deliberation.symposium.replay import (
     SessionReplay,
-    Violation,
-    check_artifact,
-    compute_metrics,
     compute_pins,
     find_unheld_pin,
-    read_artifact,
     replay_execution,
     replay_transcript,
-    to_json_object,
 )
+from forum.deliberation.symposium.transcript import to_json_object
+from forum.deliberation.symposium.violations import Violation
 from forum.errors import Malformed, ReplayMiss
-from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options
+from forum.surfaces.cli import EXIT_FAILED, EXIT_MISMATCH, common_options, session_folders
 from forum.surfaces.cli.output import print_json
 from forum.surfaces.cli.run_control import replay_and_compare
-from forum.surfaces.cli.session_folders import (
-    RUNTIME,
-    FoundSession,
-    build_scripted_panel,
-    find_artifact_file,
-    find_session_at_path,
-    find_session_of_run,
-    load_script,
-    read_journal,
-    session_files,
-)
 from forum.surfaces.formatting import (
     SHORT_ID_LENGTH,
     first_line,
@@ -48,7 +37,8 @@ from forum.surfaces.formatting import (
 from forum.surfaces.schemas.council import CouncilForm
 from forum.surfaces.schemas.deliberations import deliberation_form
 from forum.surfaces.schemas.symposium import ArtifactForm, FaultForm
-from forum.work import Policy, Symposium
+from forum.work.panel import Symposium
+from forum.work.policy import Policy
 
 T = TypeVar("T")
 
@@ -81,7 +71,7 @@ def validate(path: str, *, as_json: bool) -> None:
 
     No ledger is needed for that.  Exit status: 0 valid, 1 not, 2 usage.
     """
-    data = find_artifact_file(path).read_bytes()
+    data = session_folders.find_artifact_file(path).read_bytes()
     faults = _fault_forms(check_artifact(data))
     form = ArtifactForm(_session_name(data), not faults, faults)
     if as_json:
@@ -112,8 +102,10 @@ def replay(what: str, *, as_json: bool) -> None:
         found = _find_session(what, forum)
         if isinstance(found, str):
             replay_and_compare(forum, found, _BALLOTS, as_json=as_json)
-        recorded = session_files(forum, found.run) if found.run else None
-    replayed = replay_transcript(found.artifact, read_journal(recorded) if recorded else None)
+        recorded = session_folders.session_files(forum, found.run) if found.run else None
+    replayed = replay_transcript(
+        found.artifact, session_folders.read_journal(recorded) if recorded else None
+    )
     same = recorded is None or recorded.get(ARTIFACT) == found.artifact
     _print_replay(
         found, replayed, "" if same else "it is not what the ledger says", as_json=as_json
@@ -153,7 +145,7 @@ def execution_replay(
             _replay_record(found, found.run, forum, as_json=as_json)
         else:
             _read_or_usage_error(found, read_artifact)
-            known = found.runtime == RUNTIME
+            known = found.runtime == session_folders.RUNTIME
             _report_unheld_pin(
                 found, ReplayPin.ADAPTER if known else ReplayPin.RUNTIME, as_json=as_json
             )
@@ -185,7 +177,7 @@ def metrics(what: str, *, as_json: bool) -> None:
         click.echo("\n".join(_metric_lines(counted)))
 
 
-def _read_or_usage_error(found: FoundSession, read: Callable[[bytes], T]) -> T:
+def _read_or_usage_error(found: session_folders.FoundSession, read: Callable[[bytes], T]) -> T:
     try:
         return read(found.artifact)
     except Malformed as error:
@@ -195,10 +187,10 @@ def _read_or_usage_error(found: FoundSession, read: Callable[[bytes], T]) -> T:
 # Finding sessions
 
 
-def _find_session(what: str, forum: Forum) -> FoundSession | str:
+def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str:
     """Return the session at a path or of a run; for a council, return its run id."""
     if Path(what).exists():
-        return find_session_at_path(what, forum)
+        return session_folders.find_session_at_path(what, forum)
     run = forum.find_run(what)
     view = forum.view_run(run)
     told = deliberation_form(view)
@@ -208,7 +200,7 @@ def _find_session(what: str, forum: Forum) -> FoundSession | str:
         )
     if told is None:
         raise click.UsageError(f"run {run} is no deliberation; play it again: forum replay {run}")
-    return run if isinstance(told, CouncilForm) else find_session_of_run(run, forum)
+    return run if isinstance(told, CouncilForm) else session_folders.find_session_of_run(run, forum)
 
 
 def _session_name(data: bytes) -> str | None:
@@ -222,7 +214,7 @@ def _session_name(data: bytes) -> str | None:
 
 
 def _print_replay(
-    found: FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
+    found: session_folders.FoundSession, replayed: SessionReplay, parted: str, *, as_json: bool
 ) -> NoReturn:
     """Print the result of a replay and exit accordingly."""
     holds = replayed.holds and not parted
@@ -272,7 +264,9 @@ def _fault_lines(form: ArtifactForm) -> str:
     )
 
 
-def _report_unheld_pin(found: FoundSession, pin: ReplayPin, *, as_json: bool) -> NoReturn:
+def _report_unheld_pin(
+    found: session_folders.FoundSession, pin: ReplayPin, *, as_json: bool
+) -> NoReturn:
     """Report the pin that is not fixed, and exit without executing anything."""
     if as_json:
         form = ArtifactForm(_session_name(found.artifact), holds=False, faults=(), pin=pin)
@@ -285,10 +279,12 @@ def _report_unheld_pin(found: FoundSession, pin: ReplayPin, *, as_json: bool) ->
 # Replaying
 
 
-def _replay_record(found: FoundSession, run: str, forum: Forum, *, as_json: bool) -> None:
+def _replay_record(
+    found: session_folders.FoundSession, run: str, forum: Forum, *, as_json: bool
+) -> None:
     """Let the engine execute a run again from its record, and compare the result."""
     session = forum.read_session(run)
-    held = _recorded_pins(compute_pins(session, RUNTIME))
+    held = _recorded_pins(compute_pins(session, session_folders.RUNTIME))
     # The artifact may differ from the record, so its pins are computed from its own config.
     was = _recorded_pins(compute_pins(_session_in(found, session), found.runtime))
     if pin := find_unheld_pin(was, held):
@@ -297,8 +293,8 @@ def _replay_record(found: FoundSession, run: str, forum: Forum, *, as_json: bool
         parted = forum.replay(run)
     except ReplayMiss:
         _report_unheld_pin(found, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
-    files = session_files(forum, run)
-    replayed = replay_transcript(found.artifact, read_journal(files))
+    files = session_folders.session_files(forum, run)
+    replayed = replay_transcript(found.artifact, session_folders.read_journal(files))
     why = f"the engine parts from it at {parted[0].strand}, {parted[0].step}" if parted else ""
     if not why and files[ARTIFACT] != found.artifact:
         why = "it is not what the ledger says"
@@ -310,7 +306,7 @@ def _recorded_pins(pins: Mapping[ReplayPin, str]) -> dict[ReplayPin, str]:
     return {pin: value or "recorded" for pin, value in pins.items()}
 
 
-def _session_in(found: FoundSession, session: Session) -> Session:
+def _session_in(found: session_folders.FoundSession, session: Session) -> Session:
     """Return a session with the config and the problem of its artifact."""
     artifact = read_artifact(found.artifact)
     panel = session.policy.panel
@@ -323,18 +319,28 @@ def _session_in(found: FoundSession, session: Session) -> Session:
 
 
 def _replay_script(
-    found: FoundSession, script: Path, selector_script: Path | None, *, as_json: bool
+    found: session_folders.FoundSession,
+    script: Path,
+    selector_script: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Execute a session again by its script, and compare each message."""
-    said = load_script("--script", script)
-    chosen = load_script("--selector-script", selector_script) if selector_script else None
+    said = session_folders.load_script("--script", script)
+    chosen = (
+        session_folders.load_script("--selector-script", selector_script)
+        if selector_script
+        else None
+    )
     config = _read_or_usage_error(found, read_artifact).config
-    panel, agents = build_scripted_panel(
+    panel, agents = session_folders.build_scripted_panel(
         to_json_object(config), config.problem_statement, said, chosen
     )
     policy = Policy(agents=agents, panel=panel)
     session = Session(config.problem_statement, policy, 0)
-    if pin := find_unheld_pin(compute_pins(session, found.runtime), compute_pins(session, RUNTIME)):
+    if pin := find_unheld_pin(
+        compute_pins(session, found.runtime), compute_pins(session, session_folders.RUNTIME)
+    ):
         _report_unheld_pin(found, pin, as_json=as_json)
     replayed = replay_execution(session, found.artifact, said, chosen)
     # The script alone was used, so the result says nothing about the ledger.

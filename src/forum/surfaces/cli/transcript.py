@@ -10,7 +10,9 @@ import click
 import msgspec
 
 from forum.app import RunView
-from forum.ledger import ExportFacts, Facts, JoinFacts, LocatedEntry, Outcome, RunOpenFacts
+from forum.ledger import kinds
+from forum.ledger.entry import Facts
+from forum.ledger.log import LocatedEntry
 from forum.surfaces.cli.explain import describe_entry
 from forum.surfaces.cli.output import terminal_width, wrap_lines
 from forum.surfaces.cli.units import format_duration
@@ -24,7 +26,7 @@ from forum.surfaces.formatting import (
     strip_control_characters,
 )
 from forum.surfaces.schemas.transcripts import TranscriptForm, TranscriptStep
-from forum.work import (
+from forum.work.kinds import (
     AnswerFacts,
     CallFacts,
     CancelFacts,
@@ -34,15 +36,20 @@ from forum.work import (
     Next,
     OutcomeFacts,
     ReplyFacts,
-    RunRecord,
     SkipFacts,
     StopFacts,
-    ToolCall,
     VerdictFacts,
-    read_plan,
 )
+from forum.work.plan import read_plan
+from forum.work.policy import ToolCall
+from forum.work.run_record import RunRecord
 
-_OMITTED_FACTS: tuple[type[Facts], ...] = (RunOpenFacts, JoinFacts, ExportFacts, ControlCloseFacts)
+_OMITTED_FACTS: tuple[type[Facts], ...] = (
+    kinds.RunOpenFacts,
+    kinds.JoinFacts,
+    kinds.ExportFacts,
+    ControlCloseFacts,
+)
 """Structural entries, which are of no interest to a reader."""
 _OMITTED_BODIES = frozenset(
     {"policy", "schema", "offers", "evidence", "claims", "strands", "spent"}
@@ -128,7 +135,7 @@ def _color(located: LocatedEntry) -> str | None:
         case VerdictFacts(next=following):
             return "green" if following is Next.ACCEPT else "red"
         case ReplyFacts() | OutcomeFacts() | CheckFacts() | AnswerFacts() as facts:
-            return "green" if facts.outcome is Outcome.OK else "red"
+            return "green" if facts.outcome is kinds.Outcome.OK else "red"
         case StopFacts() | SkipFacts() | CancelFacts():
             return "red"
         case _:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from forum.surfaces.formatting import format_usd
-from forum.work import NANO_USD, NANO_USD_PER_MILLION, to_exact_units
+from forum.work.team_settings import NANO_USD, NANO_USD_PER_MILLION, to_exact_units
 
 
 def usd(value: str) -> int:

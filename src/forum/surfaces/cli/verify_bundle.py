@@ -8,14 +8,7 @@ from msgspec.structs import asdict
 
 from forum.app import open_bundle, verify_bundle_file, view_record
 from forum.errors import Malformed, NoSuchRun, TamperDetected
-from forum.surfaces.cli import EXIT_REJECTED, common_options
-from forum.surfaces.cli.output import (
-    make_progress_bar,
-    print_json,
-    print_report,
-    terminal_width,
-    wrap_lines,
-)
+from forum.surfaces.cli import EXIT_REJECTED, common_options, output
 from forum.surfaces.formatting import first_line, pluralize, strip_control_characters
 from forum.surfaces.schemas.reports import report_form
 from forum.surfaces.schemas.stories import BundleReport, StoryForm, story_form
@@ -47,20 +40,20 @@ def verify(
     file, was truncated, packed again or altered is told apart.
     """
     trust = common_options.read_trust(keys, policy, seen)
-    report = verify_bundle_file(bundle, trust, make_progress_bar("verified"))
+    report = verify_bundle_file(bundle, trust, output.make_progress_bar("verified"))
     # Read from the bundle itself; `_story_lines` says whether the report proves it.
     story = _story(bundle, report)
     if as_json:
         form = BundleReport(**asdict(report_form(report)), story=story)
-        print_json("forum.report/1", form)
+        output.print_json("forum.report/1", form)
     # Nothing could be read, so a report of the three claims would be empty.
     elif not report.origin:
         what = report.findings[0].detail
         click.echo(f"{click.style('✗', fg='red')} {bundle} cannot be verified")
-        click.echo("\n".join(wrap_lines(what, terminal_width(), "  ")))
+        click.echo("\n".join(output.wrap_lines(what, output.terminal_width(), "  ")))
         click.echo("  nothing in it was checked (bundle-altered)")
     else:
-        print_report(report, as_json)
+        output.print_report(report, as_json)
         if story is not None:
             click.echo("\n".join(_story_lines(story, report)))
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
@@ -77,7 +70,7 @@ def _story(bundle: Path, report: Report) -> StoryForm | None:
 
 def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
     """Yield the contents as text; the title says whether they are proven."""
-    columns = terminal_width()
+    columns = output.terminal_width()
     proven = report.intact.state is State.HOLDS
     title = "what is proven" if proven else "what it says; none of this is proven"
     yield ""
@@ -100,20 +93,20 @@ def _story_lines(story: StoryForm, report: Report) -> Iterator[str]:
     for name, words in facts:
         if words:
             told = first_line(words, _MAX_REQUEST_SHOWN)
-            lines = wrap_lines(told, columns, " " * 11)
+            lines = output.wrap_lines(told, columns, " " * 11)
             yield from (f"  {name:<8} {lines[0].strip()}", *lines[1:])
     yield from _answer_lines(story, columns)
 
 
 def _answer_lines(story: StoryForm, columns: int) -> Iterator[str]:
     if story.why:
-        yield from wrap_lines(story.why, columns)
+        yield from output.wrap_lines(story.why, columns)
     if not story.answer:
         return
     yield click.style("answer", bold=True)
     lines = strip_control_characters(story.answer.expandtabs(4)).strip().split("\n")
     for line in lines[:_ANSWER_LINES]:
-        yield from wrap_lines(line, columns, "  ") or [""]
+        yield from output.wrap_lines(line, columns, "  ") or [""]
     if len(lines) > _ANSWER_LINES:
         yield "  … all of it: forum show BUNDLE --answer"
 

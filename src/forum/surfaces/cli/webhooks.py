@@ -9,7 +9,8 @@ import msgspec
 
 from forum.app import Forum, new_salt, now
 from forum.errors import require_extra
-from forum.ledger import LOG_RUN, Outcome
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.kinds import Outcome
 from forum.surfaces.cli import EXIT_FAILED, common_options
 from forum.surfaces.cli.output import print_json
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from forum.app import open_auditor, open_witness, serve_witness, trust_log, trusted_logs
+from forum import app
 from forum.errors import Malformed
 from forum.surfaces.cli import common_options
 from forum.surfaces.cli.output import print_json
@@ -63,14 +63,14 @@ def serve(  # noqa: PLR0913  one for each option
     folder = folder or common_options.current_settings().state / "serving-witness"
     try:
         for log in logs:
-            trust_log(folder, VerifierKey.parse(log), rotated=rotated)
+            app.trust_log(folder, VerifierKey.parse(log), rotated=rotated)
     except Malformed as error:
         raise click.UsageError(str(error)) from None
     auditor = (
-        open_auditor(folder, audited, _make_audit_printer(as_json=as_json)) if audited else None
+        app.open_auditor(folder, audited, _make_audit_printer(as_json=as_json)) if audited else None
     )
-    serving = open_witness(folder, name or f"{host}/forum-witness", auditor)
-    known = sorted(trusted_logs(folder))
+    serving = app.open_witness(folder, name or f"{host}/forum-witness", auditor)
+    known = sorted(app.trusted_logs(folder))
     if as_json:
         facts = {
             "key": str(serving.verifier),
@@ -84,7 +84,7 @@ def serve(  # noqa: PLR0913  one for each option
         click.echo(f"cosigning {', '.join(known) or 'no log yet: name one with --log'}", err=True)
         if auditor:
             click.echo("auditing each of them before it is cosigned", err=True)
-    serve_witness(serving, folder, host, port, auditor)
+    app.serve_witness(serving, folder, host, port, auditor)
 
 
 def _make_audit_printer(*, as_json: bool) -> Callable[[AuditReport], None]:

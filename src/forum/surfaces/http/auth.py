@@ -17,11 +17,12 @@ from urllib.parse import quote, urlsplit
 
 from starlette.requests import Request
 
+from forum import errors
 from forum.app import now
-from forum.errors import IssuerUnreachable, StoreFailed, TokenExpired, TokenRejected
-from forum.ledger import ApiKey, DenialReason, Scope, has_scope, is_operator_token
+from forum.ledger.access import ApiKey, has_scope, is_operator_token
+from forum.ledger.kinds import DenialReason, Scope
+from forum.surfaces.http import endpoints
 from forum.surfaces.http.denial_log import DenialRecorder
-from forum.surfaces.http.endpoints import NO_SCOPES, Credential, Endpoint, Principal
 from forum.surfaces.http.known_keys import KnownKeys
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
@@ -43,8 +44,10 @@ _NAME_CHARACTERS = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"
 """Characters that are not percent-encoded in a principal's name."""
 _MAX_NAME_LENGTH, _NAME_DIGEST_DIGITS = 128, 24
 
-OPERATOR_PRINCIPAL = Principal("operator", frozenset(Scope), Credential.OPERATOR)
-LOOPBACK_PRINCIPAL = Principal("open", frozenset({Scope.SUBMIT, Scope.READ}))
+OPERATOR_PRINCIPAL = endpoints.Principal(
+    "operator", frozenset(Scope), endpoints.Credential.OPERATOR
+)
+LOOPBACK_PRINCIPAL = endpoints.Principal("open", frozenset({Scope.SUBMIT, Scope.READ}))
 """Any client, if the operator has allowed unauthenticated access on loopback."""
 ANONYMOUS = "stranger"
 
@@ -119,13 +122,15 @@ class Authenticator:
         self._buckets: dict[tuple[str, str], RateLimitBucket] = {}
         self.denials = DenialRecorder()
 
-    async def authorize(self, request: Request, endpoint: Endpoint) -> tuple[Tenant, Principal]:
+    async def authorize(
+        self, request: Request, endpoint: endpoints.Endpoint
+    ) -> tuple[Tenant, endpoints.Principal]:
         """Return the tenant and the principal of a request.  Raises `ProblemError`."""
         first = self.config.desks[0]
         # Health endpoints accept any Host header, because
         # probes use whatever address the process has.
-        if endpoint.scopes == NO_SCOPES:
-            return first, Principal(ANONYMOUS, frozenset())
+        if endpoint.scopes == endpoints.NO_SCOPES:
+            return first, endpoints.Principal(ANONYMOUS, frozenset())
         if not self._is_allowed_host(request):
             await self._record_denial(first, ANONYMOUS, DenialReason.ELSEWHERE, endpoint)
             raise ProblemError(
@@ -141,7 +146,7 @@ class Authenticator:
         return desk, principal
 
     async def reauthorize_stream(
-        self, request: Request, endpoint: Endpoint, pieces: AsyncIterable[T]
+        self, request: Request, endpoint: endpoints.Endpoint, pieces: AsyncIterable[T]
     ) -> AsyncGenerator[T, None]:
         """Yield a response's chunks for as long as the client would still be authorized.
 
@@ -156,19 +161,21 @@ class Authenticator:
                 admitted = monotonic()
             yield piece
 
-    async def _is_still_authorized(self, request: Request, endpoint: Endpoint) -> bool:
+    async def _is_still_authorized(self, request: Request, endpoint: endpoints.Endpoint) -> bool:
         try:
             await self.authorize(request, endpoint)
         except ProblemError as refusal:
             # The rate limit protects new requests; it must not cut a stream that is already open.
             return refusal.problem is ProblemType.TOO_FAST
-        except StoreFailed:  # the database restarts; the client need not notice
+        except errors.StoreFailed:  # the database restarts; the client need not notice
             return True
         return True
 
     # Authentication
 
-    async def _identify(self, request: Request, endpoint: Endpoint) -> tuple[Tenant, Principal]:
+    async def _identify(
+        self, request: Request, endpoint: endpoints.Endpoint
+    ) -> tuple[Tenant, endpoints.Principal]:
         shown = _bearer_token(request)
         if shown is None:
             return await self._authenticate_anonymous(endpoint, _HOW_TO_ASK)
@@ -187,8 +194,8 @@ class Authenticator:
         raise _unauthorized(_HOW_TO_ASK)
 
     async def _authenticate_anonymous(
-        self, endpoint: Endpoint, why: str
-    ) -> tuple[Tenant, Principal]:
+        self, endpoint: endpoints.Endpoint, why: str
+    ) -> tuple[Tenant, endpoints.Principal]:
         first = self.config.desks[0]
         if self.config.open_loopback:
             return first, LOOPBACK_PRINCIPAL
@@ -196,8 +203,8 @@ class Authenticator:
         raise _unauthorized(why)
 
     async def _authenticate_operator(
-        self, token: str, endpoint: Endpoint
-    ) -> tuple[Tenant, Principal]:
+        self, token: str, endpoint: endpoints.Endpoint
+    ) -> tuple[Tenant, endpoints.Principal]:
         # Each project has its own operator token, so the token identifies the ledger.
         for desk in self.config.desks:
             if desk.forum.is_operator(token):
@@ -205,7 +212,9 @@ class Authenticator:
         await self._record_denial(self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint)
         raise _unauthorized(_UNKNOWN_KEY)
 
-    async def _authenticate_key(self, key: ApiKey, endpoint: Endpoint) -> tuple[Tenant, Principal]:
+    async def _authenticate_key(
+        self, key: ApiKey, endpoint: endpoints.Endpoint
+    ) -> tuple[Tenant, endpoints.Principal]:
         desk = self._tenants.get(key.ledger)
         found = (await self._keys.access(key, KEY_CACHE_TTL_S)).check_key(key, now())
         if desk is None or found is DenialReason.UNKNOWN:
@@ -220,19 +229,23 @@ class Authenticator:
             await self._record_denial(desk, _principal_name("key", key.id), found, endpoint)
             raise _unauthorized(f"this key is {found.value}")
         name = _principal_name("key", found.name, found.key)
-        return desk, Principal(name, frozenset(found.scopes), Credential.KEY)
+        return desk, endpoints.Principal(name, frozenset(found.scopes), endpoints.Credential.KEY)
 
     async def _authenticate_token(
-        self, bearer: TokenVerifier, token: str, endpoint: Endpoint
-    ) -> tuple[Tenant, Principal]:
+        self, bearer: TokenVerifier, token: str, endpoint: endpoints.Endpoint
+    ) -> tuple[Tenant, endpoints.Principal]:
         first = self.config.desks[0]
         try:
             claims = await bearer.verify(token, now() / 1e6)
-        except TokenRejected as error:
-            why = DenialReason.EXPIRED if isinstance(error, TokenExpired) else DenialReason.UNKNOWN
+        except errors.TokenRejected as error:
+            why = (
+                DenialReason.EXPIRED
+                if isinstance(error, errors.TokenExpired)
+                else DenialReason.UNKNOWN
+            )
             await self._record_denial(first, ANONYMOUS, why, endpoint)
             raise _unauthorized(str(error)) from None
-        except IssuerUnreachable:
+        except errors.IssuerUnreachable:
             why_not = "the issuer of tokens does not answer; keys of this ledger are good"
             raise ProblemError(ProblemType.UNAVAILABLE, why_not, {"Retry-After": "5"}) from None
         host = urlsplit(claims.issuer).hostname or ""
@@ -242,7 +255,9 @@ class Authenticator:
             await self._record_denial(first, name, DenialReason.UNKNOWN, endpoint)
             raise _unauthorized("this token is for a ledger that is not here")
         subject, issuer = claims.subject, claims.issuer
-        return desk, Principal(name, claims.scopes, Credential.PERSON, subject, issuer)
+        return desk, endpoints.Principal(
+            name, claims.scopes, endpoints.Credential.PERSON, subject, issuer
+        )
 
     def _find_tenant(self, ledger: str) -> Tenant | None:
         """Return the tenant for a ledger's origin, or for the name that API keys contain."""
@@ -263,8 +278,8 @@ class Authenticator:
         authority = request.headers["host"].lower()
         return origin is None or origin.lower().partition("://")[2] == authority
 
-    def _check_rate_limit(self, desk: Tenant, principal: Principal) -> None:
-        if principal.credential is Credential.OPERATOR:
+    def _check_rate_limit(self, desk: Tenant, principal: endpoints.Principal) -> None:
+        if principal.credential is endpoints.Credential.OPERATOR:
             return
         at, rate = monotonic(), self.config.rate
         who = (desk.forum.tenant, principal.name)
@@ -283,7 +298,7 @@ class Authenticator:
         bucket.tokens -= 1
 
     async def _record_denial(
-        self, desk: Tenant, who: str, why: DenialReason, endpoint: Endpoint
+        self, desk: Tenant, who: str, why: DenialReason, endpoint: endpoints.Endpoint
     ) -> None:
         await self.denials.record(desk, who, why, endpoint.name)
 

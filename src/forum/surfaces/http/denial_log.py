@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from forum.errors import BacklogFull, StoreConnectionLost, StoreFailed
-from forum.ledger import AccessDenialFacts, DenialReason
+from forum.ledger.kinds import AccessDenialFacts, DenialReason
 from forum.surfaces.http.tenant import Tenant
 
 WINDOW_S = 60.0

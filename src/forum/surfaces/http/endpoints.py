@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from forum.app import Approver
 from forum.engine import IdempotencyKey
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.schemas.idempotency import IDEMPOTENCY_KEY_FORM, is_idempotency_key
-from forum.work import Authority, Identity
+from forum.work.kinds import Authority, Identity
 
 if TYPE_CHECKING:
     from forum.surfaces.http.tenant import Tenant

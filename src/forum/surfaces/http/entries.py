@@ -10,36 +10,14 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from forum.app import KINDS
 from forum.errors import NoSuchEntry, NoSuchRun, NotYetSigned
-from forum.ledger import (
-    LocatedEntry,
-    Scope,
-    SequencedEntry,
-    leaf_of,
-    read_page,
-    stored_body,
-    walk_causes,
-)
-from forum.surfaces.http.endpoints import (
-    CACHE_FOREVER,
-    JSON,
-    NO_STORE,
-    NOT_MODIFIED,
-    READERS,
-    Endpoint,
-    RequestContext,
-)
+from forum.ledger.entry import leaf_of
+from forum.ledger.kinds import Scope
+from forum.ledger.log import LocatedEntry, stored_body, walk_causes
+from forum.ledger.run_events import SequencedEntry, read_page
+from forum.surfaces.http import endpoints
 from forum.surfaces.http.problems import ProblemError, ProblemType
+from forum.surfaces.schemas import ledger
 from forum.surfaces.schemas.fields import Index
-from forum.surfaces.schemas.ledger import (
-    CheckpointForm,
-    EntryForm,
-    ProofForm,
-    WhyForm,
-    checkpoint_form,
-    entry_form,
-    proof_form,
-    why_form,
-)
 from forum.surfaces.schemas.reports import ReportForm, report_form
 from forum.tlog import Checkpoint, Note, is_witnessed
 
@@ -48,7 +26,7 @@ SIGNER_TIMEOUT_S = 20.0
 _AUDIT = frozenset({Scope.AUDIT})
 _REVALIDATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization"}
 _BYTES, _TEXT, _ZIP = "application/octet-stream", "text/plain", "application/zip"
-_HARMLESS = frozenset({_TEXT, JSON})
+_HARMLESS = frozenset({_TEXT, endpoints.JSON})
 """Media types that no browser executes or renders as a page; everything else is sent as bytes."""
 _MAX_RUN_NAME_LENGTH = 64
 
@@ -68,7 +46,7 @@ class EntriesAsk(Struct, frozen=True, forbid_unknown_fields=True):
 class EntriesPage(Struct, frozen=True):
     """Some entries, in the order of the log."""
 
-    entries: tuple[EntryForm, ...]
+    entries: tuple[ledger.EntryForm, ...]
     next: Annotated[
         Index | None, Meta(description="Where the next page begins; null at the end of the log.")
     ]
@@ -80,13 +58,13 @@ class CausesAsk(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
-def list_entries(visit: RequestContext) -> EntriesPage:
+def list_entries(visit: endpoints.RequestContext) -> EntriesPage:
     """List entries by rising index: of the log, or of one run."""
     ask: EntriesAsk = visit.query
     return _list_run_entries(visit, ask) if ask.run else _list_log_entries(visit, ask)
 
 
-def _list_log_entries(visit: RequestContext, ask: EntriesAsk) -> EntriesPage:
+def _list_log_entries(visit: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
     store = visit.desk.forum.store
     start, size = ask.after + 1, store.head().size
     stop = min(start + ask.limit, size)
@@ -95,7 +73,7 @@ def _list_log_entries(visit: RequestContext, ask: EntriesAsk) -> EntriesPage:
     return _page(found, stop - 1 if stop < size else None)
 
 
-def _list_run_entries(visit: RequestContext, ask: EntriesAsk) -> EntriesPage:
+def _list_run_entries(visit: endpoints.RequestContext, ask: EntriesAsk) -> EntriesPage:
     store = visit.desk.forum.store
     found, more = read_page(store, ask.run, ask.after, ask.limit)
     if not found and not store.strands(ask.run):
@@ -104,24 +82,24 @@ def _list_run_entries(visit: RequestContext, ask: EntriesAsk) -> EntriesPage:
 
 
 def _page(found: list[SequencedEntry], following: int | None) -> EntriesPage:
-    forms = (EntryForm(leaf_of(one.data).hex(), one.index, Raw(one.data)) for one in found)
+    forms = (ledger.EntryForm(leaf_of(one.data).hex(), one.index, Raw(one.data)) for one in found)
     return EntriesPage(tuple(forms), following)
 
 
-def get_entry(visit: RequestContext) -> Response:
+def get_entry(visit: endpoints.RequestContext) -> Response:
     """Return one entry, byte for byte as it is hashed."""
     located = _find_entry(visit)
     tag, named = located.leaf.hex(), visit.path_param("entry")
     # An id prefix may become ambiguous later, so the
     # response may be cached only for a full id or an index.
-    kept = CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
+    kept = endpoints.CACHE_FOREVER if named in (tag, str(located.index)) else _REVALIDATE
     headers = {"ETag": f'"{tag}"', **kept}
     if visit.has_etag(tag):
         return Response(None, 304, headers)
-    return Response(msgspec.json.encode(entry_form(located)), 200, headers, JSON)
+    return Response(msgspec.json.encode(ledger.entry_form(located)), 200, headers, endpoints.JSON)
 
 
-def get_body(visit: RequestContext) -> Response:
+def get_body(visit: endpoints.RequestContext) -> Response:
     """Return a body, piece by piece.
 
     It is compared with its commitment before anything is sent, and the salt comes along, so that
@@ -147,32 +125,35 @@ def get_body(visit: RequestContext) -> Response:
     return StreamingResponse(stored.read(), 200, headers, media)
 
 
-def get_proof(visit: RequestContext) -> ProofForm | Response:
+def get_proof(visit: endpoints.RequestContext) -> ledger.ProofForm | Response:
     """Return what it takes to believe an entry offline, as JSON or as a C2SP tlog-proof."""
     located = _find_entry(visit)
     if located.index is None:
         raise NotYetSigned(located.leaf.hex())
     proof = visit.desk.forum.ledger.prove_entry(located.index)
     if _wants_text(visit):
-        return PlainTextResponse(proof.encode(), headers={**NO_STORE, "Vary": "Accept"})
-    return proof_form(located, proof)
+        return PlainTextResponse(proof.encode(), headers={**endpoints.NO_STORE, "Vary": "Accept"})
+    return ledger.proof_form(located, proof)
 
 
-def _wants_text(visit: RequestContext) -> bool:
+def _wants_text(visit: endpoints.RequestContext) -> bool:
     """Return whether the client's Accept header lists plain text before JSON."""
     accepted = visit.request.headers.get("accept", "").lower().split(",")
     types = (one.partition(";")[0].strip() for one in accepted)
-    return next((one for one in types if one in (_TEXT, JSON, "*/*")), JSON) == _TEXT
+    return (
+        next((one for one in types if one in (_TEXT, endpoints.JSON, "*/*")), endpoints.JSON)
+        == _TEXT
+    )
 
 
-def get_causes(visit: RequestContext) -> WhyForm:
+def get_causes(visit: endpoints.RequestContext) -> ledger.WhyForm:
     """Return what led to an entry."""
     ask: CausesAsk = visit.query
     located = _find_entry(visit)
-    return why_form(walk_causes(visit.desk.forum.store, KINDS, located, ask.limit))
+    return ledger.why_form(walk_causes(visit.desk.forum.store, KINDS, located, ask.limit))
 
 
-def get_checkpoint(visit: RequestContext) -> CheckpointForm:
+def get_checkpoint(visit: endpoints.RequestContext) -> ledger.CheckpointForm:
     """Return the newest signed checkpoint."""
     forum = visit.desk.forum
     data = forum.store.checkpoint()
@@ -180,10 +161,10 @@ def get_checkpoint(visit: RequestContext) -> CheckpointForm:
         raise ProblemError(ProblemType.NOT_SIGNED, "no checkpoint was signed yet")
     note = Note.parse(data)
     witnessed = is_witnessed(note, forum.policy)
-    return checkpoint_form(Checkpoint.parse(note.text), data, witnessed=witnessed)
+    return ledger.checkpoint_form(Checkpoint.parse(note.text), data, witnessed=witnessed)
 
 
-def verify_log(visit: RequestContext) -> ReportForm:
+def verify_log(visit: endpoints.RequestContext) -> ReportForm:
     """Check the whole ledger with the keys and memories of the server."""
     if not _verify_lock.acquire(blocking=False):
         raise ProblemError(
@@ -196,15 +177,15 @@ def verify_log(visit: RequestContext) -> ReportForm:
         _verify_lock.release()
 
 
-def export_bundle(visit: RequestContext) -> Response:
+def export_bundle(visit: endpoints.RequestContext) -> Response:
     """Return the evidence bundle of a run; who took it is recorded and signed before."""
     run = visit.path_param("run")
     bundle = visit.desk.forum.export(run, visit.principal.name, SIGNER_TIMEOUT_S)
-    headers = {**NO_STORE, "Content-Disposition": f'attachment; filename="{run}.zip"'}
+    headers = {**endpoints.NO_STORE, "Content-Disposition": f'attachment; filename="{run}.zip"'}
     return Response(bundle, 200, headers, _ZIP)
 
 
-def _find_entry(visit: RequestContext) -> LocatedEntry:
+def _find_entry(visit: endpoints.RequestContext) -> LocatedEntry:
     """Return the entry with this index, id or id prefix.  Raises `NoSuchEntry`."""
     named = visit.path_param("entry")
     if not _ENTRY(named):
@@ -213,44 +194,44 @@ def _find_entry(visit: RequestContext) -> LocatedEntry:
 
 
 ENTRIES = (
-    Endpoint(
-        "GET", "/api/v1/entries", "list_entries", READERS,
+    endpoints.Endpoint(
+        "GET", "/api/v1/entries", "list_entries", endpoints.READERS,
         "List entries, of the log or of one run, in the order of the log", list_entries,
         reply=EntriesPage, query=EntriesAsk, problems=(ProblemType.NOT_FOUND,), tag="ledger",
     ),
-    Endpoint(
-        "GET", "/api/v1/entries/{entry}", "get_entry", READERS,
+    endpoints.Endpoint(
+        "GET", "/api/v1/entries/{entry}", "get_entry", endpoints.READERS,
         "Look at an entry, by its index, its id, or the first digits of that", get_entry,
-        reply=EntryForm, also=NOT_MODIFIED, tag="ledger",
+        reply=ledger.EntryForm, also=endpoints.NOT_MODIFIED, tag="ledger",
     ),
-    Endpoint(
-        "GET", "/api/v1/entries/{entry}/bodies/{name}", "get_body", READERS,
+    endpoints.Endpoint(
+        "GET", "/api/v1/entries/{entry}/bodies/{name}", "get_body", endpoints.READERS,
         "Get a body as it is; `Forum-Salt` is what it takes to check it against the commitment",
-        get_body, reply=_BYTES, other_types=(_TEXT, JSON), also=NOT_MODIFIED,
+        get_body, reply=_BYTES, other_types=(_TEXT, endpoints.JSON), also=endpoints.NOT_MODIFIED,
         problems=(ProblemType.GONE,), tag="ledger",
     ),
-    Endpoint(
-        "GET", "/api/v1/entries/{entry}/proof", "get_proof", READERS,
+    endpoints.Endpoint(
+        "GET", "/api/v1/entries/{entry}/proof", "get_proof", endpoints.READERS,
         "Get the proof that an entry is in the log (with `Accept: text/plain` a C2SP tlog-proof)",
-        get_proof, reply=ProofForm, other_types=(_TEXT,), problems=(ProblemType.NOT_SIGNED,),
+        get_proof, reply=ledger.ProofForm, other_types=(_TEXT,), problems=(ProblemType.NOT_SIGNED,),
         tag="ledger",
     ),
-    Endpoint(
-        "GET", "/api/v1/entries/{entry}/causes", "get_causes", READERS,
+    endpoints.Endpoint(
+        "GET", "/api/v1/entries/{entry}/causes", "get_causes", endpoints.READERS,
         "Look at what led to an entry", get_causes,
-        reply=WhyForm, query=CausesAsk, tag="ledger",
+        reply=ledger.WhyForm, query=CausesAsk, tag="ledger",
     ),
-    Endpoint(
-        "GET", "/api/v1/checkpoint", "get_checkpoint", READERS,
+    endpoints.Endpoint(
+        "GET", "/api/v1/checkpoint", "get_checkpoint", endpoints.READERS,
         "Look at what the log has committed to", get_checkpoint,
-        reply=CheckpointForm, problems=(ProblemType.NOT_SIGNED,), tag="ledger",
+        reply=ledger.CheckpointForm, problems=(ProblemType.NOT_SIGNED,), tag="ledger",
     ),
-    Endpoint(
+    endpoints.Endpoint(
         "POST", "/api/v1/verification", "verify", _AUDIT,
         "Check the whole ledger, with the keys and memories of the server", verify_log,
         reply=ReportForm, seconds=600.0, tag="ledger",
     ),
-    Endpoint(
+    endpoints.Endpoint(
         "POST", "/api/v1/runs/{run}/bundle", "export_run", _AUDIT,
         "Take the evidence of a run along; that is recorded", export_bundle,
         reply=_ZIP, problems=(ProblemType.NOT_SIGNED,), seconds=600.0, tag="ledger",

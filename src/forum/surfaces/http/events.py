@@ -13,9 +13,11 @@ from msgspec import Meta, Struct, json
 from starlette.responses import Response, StreamingResponse
 
 from forum.errors import NoSuchRun, StoreFailed
-from forum.ledger import MAIN_STRAND, Reader, RunEventReader, SequencedEntry, leaf_of, peek_kind
+from forum.ledger.entry import MAIN_STRAND, leaf_of, peek_kind
+from forum.ledger.ports import Reader
+from forum.ledger.run_events import RunEventReader, SequencedEntry
+from forum.surfaces.http import endpoints
 from forum.surfaces.http.delta_queue import Delta
-from forum.surfaces.http.endpoints import NO_STORE, READERS, Endpoint, RequestContext
 from forum.surfaces.http.log_follower import wait_for_news
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
@@ -27,7 +29,7 @@ It is below the limit for connections, so that other clients are still served.
 """
 EVENT_STREAM = "text/event-stream"
 # Asks nginx not to buffer the stream.
-STREAM_HEADERS = {**NO_STORE, "X-Accel-Buffering": "no"}
+STREAM_HEADERS = {**endpoints.NO_STORE, "X-Accel-Buffering": "no"}
 RUN_CLOSE_KIND = b"run.close/1"
 """The kind of the last event."""
 
@@ -38,7 +40,7 @@ class After(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=-1, lt=2**53)] | None = None
 
 
-async def follow_run(visit: RequestContext) -> Response:
+async def follow_run(visit: endpoints.RequestContext) -> Response:
     """Tell what happens in a run, until it has ended."""
     run, desk = visit.path_param("run"), visit.desk
     if desk.log_follower.listener_count >= MAX_FOLLOWERS:
@@ -50,7 +52,7 @@ async def follow_run(visit: RequestContext) -> Response:
     feed = RunEventReader(desk.forum.store, run, _last_event_index(visit))
     if await asyncio.to_thread(_is_over, feed.reader, run, feed.after):
         # EventSource reconnects after every end of a stream, but not after a 204 (HTML, 9.2.3).
-        return Response(None, 204, NO_STORE)
+        return Response(None, 204, endpoints.NO_STORE)
     return StreamingResponse(_stream_events(desk, feed), 200, STREAM_HEADERS, EVENT_STREAM)
 
 
@@ -63,7 +65,7 @@ def _is_over(reader: Reader, run: str, after: int) -> bool:
     return index is not None and index <= after
 
 
-def _last_event_index(visit: RequestContext) -> int:
+def _last_event_index(visit: endpoints.RequestContext) -> int:
     """Return the index of the client's last entry: from Last-Event-ID, else from the query."""
     named = visit.request.headers.get("last-event-id")
     if named is None:
@@ -111,8 +113,8 @@ def _encode_delta_event(delta: Delta) -> bytes:
     return b"event: delta\ndata: %s\n\n" % json.encode(delta)
 
 
-EVENTS = Endpoint(
-    "GET", "/api/v1/runs/{run}/events", "follow_run", READERS,
+EVENTS = endpoints.Endpoint(
+    "GET", "/api/v1/runs/{run}/events", "follow_run", endpoints.READERS,
     "Follow a run: an event for each entry, with its index as the event's id", follow_run,
     reply=EVENT_STREAM, query=After, tag="runs",
     also={204: "The run has ended, and the client has all of it"},

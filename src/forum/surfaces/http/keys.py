@@ -1,21 +1,22 @@
 """Endpoints for API keys: list, create and revoke."""
 
 from forum.app import now
-from forum.ledger import Scope, has_scope
+from forum.ledger.access import has_scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.requests import KeyAsk
-from forum.surfaces.schemas.keys import KeyForm, KeysForm, NewKeyForm, key_form, keys_form
+from forum.surfaces.schemas import keys
 
 _ADMIN = frozenset({Scope.ADMIN})
 
 
-def list_keys(visit: RequestContext) -> KeysForm:
+def list_keys(visit: RequestContext) -> keys.KeysForm:
     """List every key of the ledger."""
-    return keys_form(visit.desk.forum.read_access(), now())
+    return keys.keys_form(visit.desk.forum.read_access(), now())
 
 
-def create_key(visit: RequestContext) -> NewKeyForm:
+def create_key(visit: RequestContext) -> keys.NewKeyForm:
     """Make a key; nobody gives more than that one has."""
     ask: KeyAsk = visit.body
     # Otherwise a key could be used to create a more powerful one.
@@ -26,29 +27,29 @@ def create_key(visit: RequestContext) -> NewKeyForm:
             )
     forum = visit.desk.forum
     key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0, visit.principal.name)
-    return NewKeyForm(key_form(forum.read_access(), key.id, now()), str(key))
+    return keys.NewKeyForm(keys.key_form(forum.read_access(), key.id, now()), str(key))
 
 
-def revoke_key(visit: RequestContext) -> KeyForm:
+def revoke_key(visit: RequestContext) -> keys.KeyForm:
     """Let a key open nothing from now on."""
     forum, key = visit.desk.forum, visit.path_param("key")
     forum.revoke(key, visit.principal.name)
-    return key_form(forum.read_access(), key, now())
+    return keys.key_form(forum.read_access(), key, now())
 
 
 KEYS = (
     Endpoint(
         "GET", "/api/v1/keys", "list_keys", _ADMIN,
-        "List the keys of the ledger", list_keys, reply=KeysForm, tag="keys",
+        "List the keys of the ledger", list_keys, reply=keys.KeysForm, tag="keys",
     ),
     Endpoint(
         "POST", "/api/v1/keys", "create_key", _ADMIN,
         "Give somebody a key; its secret is shown this once", create_key,
-        reply=NewKeyForm, body=KeyAsk, status=201, tag="keys",
+        reply=keys.NewKeyForm, body=KeyAsk, status=201, tag="keys",
         example={"name": "ci", "scopes": ["submit", "read"], "seconds": 7776000},
     ),
     Endpoint(
         "DELETE", "/api/v1/keys/{key}", "revoke_key", _ADMIN,
-        "Let a key open nothing from now on", revoke_key, reply=KeyForm, tag="keys",
+        "Let a key open nothing from now on", revoke_key, reply=keys.KeyForm, tag="keys",
     ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 
 from forum.errors import ForumError, StoreFailed
-from forum.ledger import AccessState, ApiKey
+from forum.ledger.access import AccessState, ApiKey
 from forum.surfaces.http.tenant import Tenant
 
 _PAUSE_SECONDS = 0.05

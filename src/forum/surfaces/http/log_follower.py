@@ -12,7 +12,8 @@ from itertools import count
 from typing import TypeVar
 
 from forum.errors import StoreFailed
-from forum.ledger import Store, peek_run
+from forum.ledger.entry import peek_run
+from forum.ledger.ports import Store
 from forum.tlog import Checkpoint, parse_checkpoint
 
 POLL_INTERVAL_S = 0.05

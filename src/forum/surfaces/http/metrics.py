@@ -5,27 +5,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from forum.metrics import (
-    LEDGER_METRICS,
-    Metric,
-    MetricType,
-    Sample,
-    render_header,
-    render_metrics,
-    with_labels,
-)
+from forum import metrics
 from forum.surfaces.http.tenant import Tenant
 
-REQUESTS = Metric(
-    "forum_http_requests_total", MetricType.COUNTER, "Requests, by operation and status."
+REQUESTS = metrics.Metric(
+    "forum_http_requests_total", metrics.MetricType.COUNTER, "Requests, by operation and status."
 )
-REQUEST_SECONDS = Metric(
+REQUEST_SECONDS = metrics.Metric(
     "forum_http_request_seconds",
-    MetricType.HISTOGRAM,
+    metrics.MetricType.HISTOGRAM,
     "How long requests took until the answer began.",
 )
-EVENT_STREAMS = Metric(
-    "forum_event_streams", MetricType.GAUGE, "Clients that follow a run in this process."
+EVENT_STREAMS = metrics.Metric(
+    "forum_event_streams", metrics.MetricType.GAUGE, "Clients that follow a run in this process."
 )
 SERVER_METRICS = (REQUESTS, REQUEST_SECONDS, EVENT_STREAMS)
 """Metrics that only servers have."""
@@ -55,14 +47,14 @@ class HttpMetrics:
         return "".join(f"{line}\n" for line in lines)
 
     def _requests(self) -> Iterable[str]:
-        yield from render_header(REQUESTS)
+        yield from metrics.render_header(REQUESTS)
         for (operation, status), times in sorted(self.requests.items()):
             labels = f'operation="{operation}",status="{status}"'
             yield f"{REQUESTS.name}{{{labels}}} {times}"
 
     def _times(self) -> Iterable[str]:
         name = REQUEST_SECONDS.name
-        yield from render_header(REQUEST_SECONDS)
+        yield from metrics.render_header(REQUEST_SECONDS)
         for operation, buckets in sorted(self.buckets.items()):
             total = 0
             for bound, times in zip((*_BOUNDS, "+Inf"), buckets, strict=True):
@@ -73,6 +65,9 @@ class HttpMetrics:
 
 
 def _ledger(desk: Tenant) -> Iterable[str]:
-    streams = Sample(EVENT_STREAMS, desk.log_follower.listener_count)
-    samples = [*desk.forum.metric_samples(), *with_labels([streams], ledger=desk.forum.origin)]
-    return render_metrics((*LEDGER_METRICS, EVENT_STREAMS), samples)
+    streams = metrics.Sample(EVENT_STREAMS, desk.log_follower.listener_count)
+    samples = [
+        *desk.forum.metric_samples(),
+        *metrics.with_labels([streams], ledger=desk.forum.origin),
+    ]
+    return metrics.render_metrics((*metrics.LEDGER_METRICS, EVENT_STREAMS), samples)

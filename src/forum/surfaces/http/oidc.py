@@ -23,14 +23,9 @@ import httpx2
 import jwt
 import msgspec
 
-from forum.errors import BadSettings, IssuerUnreachable, TokenExpired, TokenRejected
-from forum.ledger import Scope
-from forum.surfaces.http.config_sections import (
-    bad_section,
-    is_confidential_url,
-    is_loopback_url,
-    read_section,
-)
+from forum import errors
+from forum.ledger.kinds import Scope
+from forum.surfaces.http import config_sections
 
 T = TypeVar("T")
 
@@ -105,12 +100,16 @@ class _OidcSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_issuer(table: Mapping[str, Any]) -> Issuer:
     """Parse the section `[oidc]` of the project file.  Raises `BadSettings`."""
-    told = read_section(_SECTION, table, _OidcSection)
-    if not is_confidential_url(told.issuer) or "?" in told.issuer or "#" in told.issuer:
+    told = config_sections.read_section(_SECTION, table, _OidcSection)
+    if (
+        not config_sections.is_confidential_url(told.issuer)
+        or "?" in told.issuer
+        or "#" in told.issuer
+    ):
         raise _bad_setting(
             "issuer: write https://HOST/PATH as in its tokens; http is for loopback only"
         )
-    if told.jwks_url and not is_confidential_url(told.jwks_url):
+    if told.jwks_url and not config_sections.is_confidential_url(told.jwks_url):
         raise _bad_setting("jwks_url: write https://HOST/PATH; http is for loopback only")
     if not told.audience or not told.scopes_claim:
         raise _bad_setting("audience and scopes_claim: neither may be empty")
@@ -125,8 +124,8 @@ def read_issuer(table: Mapping[str, Any]) -> Issuer:
     )
 
 
-def _bad_setting(why: str) -> BadSettings:
-    return bad_section(_SECTION, why)
+def _bad_setting(why: str) -> errors.BadSettings:
+    return config_sections.bad_section(_SECTION, why)
 
 
 # Tokens
@@ -172,7 +171,7 @@ class OidcTokenVerifier:
         self._issuer, self._clock = issuer, clock
         self._keys: Sequence[_VerificationKey] = ()
         self._fetched = self._tried = -inf
-        self._failure: IssuerUnreachable | None = None
+        self._failure: errors.IssuerUnreachable | None = None
         """Why the last fetch failed, if it did."""
         self._refresh_task: asyncio.Task[None] | None = None
         """The fetch in progress; there is at most one."""
@@ -187,7 +186,7 @@ class OidcTokenVerifier:
         try:
             payload = _SIGNATURES.decode(token, key, _ALGORITHMS)
         except jwt.PyJWTError:
-            raise TokenRejected("its signature does not hold") from None
+            raise errors.TokenRejected("its signature does not hold") from None
         return _parse_claims(payload, self._issuer, now)
 
     async def _find_key(self, header: _JoseHeader) -> jwt.PyJWK:
@@ -199,11 +198,11 @@ class OidcTokenVerifier:
             await self._refresh(UNKNOWN_KID_RETRY_DELAY_S)
             named = _keys_with_id(self._keys, header.kid)
         if not named:
-            raise TokenRejected("the issuer has no key of the name that it gives")
+            raise errors.TokenRejected("the issuer has no key of the name that it gives")
         for key in named:
             if header.alg in key.by_algorithm:
                 return key.by_algorithm[header.alg]
-        raise TokenRejected("its algorithm is not one that its key is for")
+        raise errors.TokenRejected("its algorithm is not one that its key is for")
 
     async def _refresh(self, pause: float) -> None:
         """Fetch the keys, unless that was done less than `pause` seconds ago.
@@ -216,13 +215,13 @@ class OidcTokenVerifier:
         if self._refresh_task is not None:
             await asyncio.shield(self._refresh_task)
         if self._failure is not None:
-            raise IssuerUnreachable(*self._failure.args)
+            raise errors.IssuerUnreachable(*self._failure.args)
 
     async def _fetch(self) -> None:
         try:
             self._keys = await _fetch_keys(self._issuer)
             self._fetched, self._failure = self._clock(), None
-        except IssuerUnreachable as error:
+        except errors.IssuerUnreachable as error:
             self._failure = error
         finally:
             self._tried, self._refresh_task = self._clock(), None
@@ -231,13 +230,13 @@ class OidcTokenVerifier:
 def _parse_header(token: str) -> _JoseHeader:
     """Parse the header of a token, which is not trustworthy yet."""
     if len(token) > MAX_TOKEN_BYTES:
-        raise TokenRejected(f"it is longer than {MAX_TOKEN_BYTES} characters")
+        raise errors.TokenRejected(f"it is longer than {MAX_TOKEN_BYTES} characters")
     try:
         header = msgspec.convert(jwt.get_unverified_header(token), _JoseHeader)
     except (jwt.PyJWTError, msgspec.ValidationError, UnicodeError):
-        raise TokenRejected("it is not a signed token (JWS) in the compact form") from None
+        raise errors.TokenRejected("it is not a signed token (JWS) in the compact form") from None
     if header.alg not in _ALGORITHMS:
-        raise TokenRejected(f"its algorithm is none of {', '.join(_ALGORITHMS)}")
+        raise errors.TokenRejected(f"its algorithm is none of {', '.join(_ALGORITHMS)}")
     return header
 
 
@@ -247,13 +246,15 @@ def _parse_claims(payload: bytes, issuer: Issuer, now: float) -> OidcClaims:
         said = msgspec.json.decode(payload, type=_RegisteredClaims)
         others = msgspec.json.decode(payload, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise TokenRejected("iss, sub, aud, exp, nbf, iat: one is missing or malformed") from None
+        raise errors.TokenRejected(
+            "iss, sub, aud, exp, nbf, iat: one is missing or malformed"
+        ) from None
     if said.iss != issuer.url:
-        raise TokenRejected("it is from another issuer")
+        raise errors.TokenRejected("it is from another issuer")
     if issuer.audience not in ([said.aud] if isinstance(said.aud, str) else said.aud):
-        raise TokenRejected("it is meant for another audience")
+        raise errors.TokenRejected("it is meant for another audience")
     if not said.sub.isprintable():
-        raise TokenRejected("its subject cannot be shown")
+        raise errors.TokenRejected("its subject cannot be shown")
     _check_times(said, now)
     return OidcClaims(
         subject=said.sub,
@@ -266,21 +267,21 @@ def _parse_claims(payload: bytes, issuer: Issuer, now: float) -> OidcClaims:
 
 def _check_times(said: _RegisteredClaims, now: float) -> None:
     if now >= said.exp + CLOCK_LEEWAY_S:
-        raise TokenExpired("its time is over; get a new one from its issuer")
+        raise errors.TokenExpired("its time is over; get a new one from its issuer")
     if max(said.nbf, said.iat) > now + CLOCK_LEEWAY_S:
-        raise TokenRejected("its time has not come yet; compare the clocks")
+        raise errors.TokenRejected("its time has not come yet; compare the clocks")
 
 
 def _map_scopes(told: object, issuer: Issuer) -> frozenset[Scope]:
     values = told.split() if isinstance(told, str) else told
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TokenRejected("its scopes are neither a text nor a list of texts")
+        raise errors.TokenRejected("its scopes are neither a text nor a list of texts")
     return frozenset(scope for value in values for scope in issuer.scopes.get(value, ()))
 
 
 def _parse_ledger(told: object) -> str:
     if not isinstance(told, str) or not told:
-        raise TokenRejected("it does not say which ledger it is for")
+        raise errors.TokenRejected("it does not say which ledger it is for")
     return told
 
 
@@ -325,7 +326,7 @@ def _keys_with_id(keys: Sequence[_VerificationKey], kid: str | None) -> Sequence
     if kid is not None:
         return [key for key in keys if key.kid == kid]
     if len(keys) > 1:
-        raise TokenRejected("it does not name its key, and the issuer has several")
+        raise errors.TokenRejected("it does not name its key, and the issuer has several")
     return keys
 
 
@@ -349,10 +350,10 @@ async def _fetch_keys(issuer: Issuer) -> Sequence[_VerificationKey]:
             address = issuer.jwks_url or await _discover_jwks_url(issuer)
             told = await _fetch_document(address, _KeySet)
     except TimeoutError:
-        raise IssuerUnreachable(issuer.url, "it takes too long to answer") from None
+        raise errors.IssuerUnreachable(issuer.url, "it takes too long to answer") from None
     keys = [key for key in map(_parse_key, told.keys) if key is not None]
     if not keys:
-        raise IssuerUnreachable(address, "it has no key that tokens can be checked with")
+        raise errors.IssuerUnreachable(address, "it has no key that tokens can be checked with")
     return keys
 
 
@@ -361,9 +362,9 @@ async def _discover_jwks_url(issuer: Issuer) -> str:
     address = f"{issuer.url.rstrip('/')}/.well-known/openid-configuration"
     found = await _fetch_document(address, _DiscoveryDocument)
     if found.issuer != issuer.url:
-        raise IssuerUnreachable(address, f"it calls itself {found.issuer[:200]!r}")
-    if not is_confidential_url(found.jwks_uri):
-        raise IssuerUnreachable(address, "its jwks_uri is neither https nor on loopback")
+        raise errors.IssuerUnreachable(address, f"it calls itself {found.issuer[:200]!r}")
+    if not config_sections.is_confidential_url(found.jwks_uri):
+        raise errors.IssuerUnreachable(address, "its jwks_uri is neither https nor on loopback")
     return found.jwks_uri
 
 
@@ -386,7 +387,7 @@ async def _fetch_document(address: str, into: type[T]) -> T:
     except (ImportError, OSError, ValueError):
         # The text of these errors may quote the URL of a proxy, including its password.
         why = "the proxy or the certificates that are set up here fail"
-    raise IssuerUnreachable(address, why)
+    raise errors.IssuerUnreachable(address, why)
 
 
 class _DocumentRejected(Exception):
@@ -412,7 +413,7 @@ def _make_client(address: str, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         verify=trusted,
         # A proxy from the environment is meant for other hosts, not for this machine.
-        trust_env=not is_loopback_url(address),
+        trust_env=not config_sections.is_loopback_url(address),
         timeout=httpx2.Timeout(LOOKUP_TIMEOUT_S),
         headers={"Accept": "application/json", "Accept-Encoding": "identity"},
         # Only the configured URL was checked; the target of a redirect was not.

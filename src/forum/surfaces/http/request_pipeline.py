@@ -13,21 +13,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from forum.surfaces.cpu_limits import run_cpu_bounded
+from forum.surfaces.http import endpoints, problems
 from forum.surfaces.http.auth import Authenticator
-from forum.surfaces.http.endpoints import (
-    JSON,
-    NO_STORE,
-    Endpoint,
-    RequestContext,
-    read_idempotency_key,
-)
 from forum.surfaces.http.metrics import HttpMetrics
-from forum.surfaces.http.problems import (
-    ProblemError,
-    ProblemType,
-    problem_from_exception,
-    problem_response,
-)
 from forum.surfaces.logs import LOG, format_error_line
 
 MAX_INLINE_BODY_BYTES = 4_096
@@ -50,7 +38,7 @@ RequestHandler = Callable[[Request], Awaitable[Response]]
 
 
 def make_request_handler(
-    endpoint: Endpoint, door: Authenticator, metrics: HttpMetrics, most_bytes: int
+    endpoint: endpoints.Endpoint, door: Authenticator, metrics: HttpMetrics, most_bytes: int
 ) -> RequestHandler:
     """Return the handler for the requests of one operation."""
 
@@ -75,7 +63,7 @@ def make_request_handler(
             query = _parse_query(request, endpoint)
             body, size = await _parse_body(request, endpoint, most_bytes)
             made = await _call_handler(
-                endpoint, RequestContext(request, desk, principal, query, body, size)
+                endpoint, endpoints.RequestContext(request, desk, principal, query, body, size)
             )
         if isinstance(made, StreamingResponse):
             # The handler's timeout ends here, but a stream may last for
@@ -86,10 +74,12 @@ def make_request_handler(
     return answer
 
 
-async def _call_handler(endpoint: Endpoint, visit: RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
+async def _call_handler(endpoint: endpoints.Endpoint, visit: endpoints.RequestContext) -> Any:  # noqa: ANN401  what the endpoint declares
     """Call the handler; in a thread if it is not a coroutine, because it may block."""
     if endpoint.idempotent:
-        read_idempotency_key(visit.request)  # validated even if the handler does not use it
+        endpoints.read_idempotency_key(
+            visit.request
+        )  # validated even if the handler does not use it
     if inspect.iscoroutinefunction(endpoint.handle):
         return await endpoint.handle(visit)
     return await run_in_threadpool(lambda: _to_response(endpoint.handle(visit), endpoint))
@@ -102,41 +92,45 @@ def _head_only(response: StreamingResponse) -> Response:
     return head
 
 
-def _to_response(made: Any, endpoint: Endpoint) -> Response:  # noqa: ANN401  a form of any kind
+def _to_response(made: Any, endpoint: endpoints.Endpoint) -> Response:  # noqa: ANN401  a form of any kind
     if isinstance(made, Response):
         return made
-    headers = {**NO_STORE, **endpoint.headers}
-    return Response(msgspec.json.encode(made), endpoint.status, headers, JSON)
+    headers = {**endpoints.NO_STORE, **endpoint.headers}
+    return Response(msgspec.json.encode(made), endpoint.status, headers, endpoints.JSON)
 
 
-def _parse_query(request: Request, endpoint: Endpoint) -> Any:  # noqa: ANN401  what the endpoint declares
+def _parse_query(request: Request, endpoint: endpoints.Endpoint) -> Any:  # noqa: ANN401  what the endpoint declares
     if len(request.scope["query_string"]) > _MAX_QUERY_BYTES:
-        raise ProblemError(
-            ProblemType.BAD_REQUEST, f"a query of more than {_MAX_QUERY_BYTES} bytes"
+        raise problems.ProblemError(
+            problems.ProblemType.BAD_REQUEST, f"a query of more than {_MAX_QUERY_BYTES} bytes"
         )
     given = request.query_params
     if endpoint.query is None:
         if given:
-            raise ProblemError(
-                ProblemType.BAD_REQUEST, f"no parameter {next(iter(given))!r} is known here"
+            raise problems.ProblemError(
+                problems.ProblemType.BAD_REQUEST,
+                f"no parameter {next(iter(given))!r} is known here",
             )
         return None
     if len(given.multi_items()) != len(given):
-        raise ProblemError(ProblemType.BAD_REQUEST, "a parameter is given twice")
+        raise problems.ProblemError(problems.ProblemType.BAD_REQUEST, "a parameter is given twice")
     try:
         return msgspec.convert(dict(given), endpoint.query, strict=False)
     except msgspec.ValidationError as error:
-        raise ProblemError(ProblemType.BAD_REQUEST, f"in the query: {error}") from None
+        raise problems.ProblemError(
+            problems.ProblemType.BAD_REQUEST, f"in the query: {error}"
+        ) from None
 
 
-async def _parse_body(request: Request, endpoint: Endpoint, most: int) -> tuple[Any, int]:
+async def _parse_body(request: Request, endpoint: endpoints.Endpoint, most: int) -> tuple[Any, int]:
     """Return the decoded body and its size in bytes."""
     if endpoint.body is None:
         return None, 0
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
-        raise ProblemError(
-            ProblemType.WRONG_TYPE, f"send {JSON}, not {kind or 'a body without a type'}"
+    if kind != endpoints.JSON:
+        raise problems.ProblemError(
+            problems.ProblemType.WRONG_TYPE,
+            f"send {endpoints.JSON}, not {kind or 'a body without a type'}",
         )
     data = await read_body(request, most)
     if len(data) <= MAX_INLINE_BODY_BYTES:
@@ -148,7 +142,9 @@ def _decode(data: bytes, into: Any) -> Any:  # noqa: ANN401
     try:
         return msgspec.json.decode(data, type=into)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ProblemError(ProblemType.BAD_REQUEST, f"in the body: {error}") from None
+        raise problems.ProblemError(
+            problems.ProblemType.BAD_REQUEST, f"in the body: {error}"
+        ) from None
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -156,7 +152,9 @@ async def read_body(request: Request, most: int) -> bytes:
     if int(request.headers.get("content-length") or 0) > most:
         # Content-Length may be absent (chunked) or false,
         # so the received bytes are counted as well.
-        raise ProblemError(ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"})
+        raise problems.ProblemError(
+            problems.ProblemType.TOO_LARGE, f"at most {most} bytes", {"Connection": "close"}
+        )
     data = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -164,18 +162,22 @@ async def read_body(request: Request, most: int) -> bytes:
                 data += chunk
                 if len(data) > most:
                     refused = {"Connection": "close"}
-                    raise ProblemError(ProblemType.TOO_LARGE, f"at most {most} bytes", refused)
+                    raise problems.ProblemError(
+                        problems.ProblemType.TOO_LARGE, f"at most {most} bytes", refused
+                    )
     except TimeoutError:
         why = f"the body did not come within {BODY_TIMEOUT_S:.0f} s"
-        raise ProblemError(ProblemType.BAD_REQUEST, why, {"Connection": "close"}) from None
+        raise problems.ProblemError(
+            problems.ProblemType.BAD_REQUEST, why, {"Connection": "close"}
+        ) from None
     return bytes(data)
 
 
 def _problem_from_error(error: Exception, path: str) -> Response:
-    return problem_response(problem_from_exception(error), path)
+    return problems.problem_response(problems.problem_from_exception(error), path)
 
 
-def _log_error(endpoint: Endpoint, error: Exception) -> None:
+def _log_error(endpoint: endpoints.Endpoint, error: Exception) -> None:
     """Log an internal error, whose details the client does not see."""
-    if problem_from_exception(error).problem.status == ProblemType.BROKEN.status:
+    if problems.problem_from_exception(error).problem.status == problems.ProblemType.BROKEN.status:
         LOG.error("%s failed: %s", endpoint.name, format_error_line(error))

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct, json
 from starlette.responses import Response
 
 from forum.errors import Malformed, NoSuchEntry
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.planning import check_tool_permissions
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
@@ -14,16 +14,9 @@ from forum.surfaces.http.events import EVENTS
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.request_pipeline import MAX_INLINE_BODY_BYTES
 from forum.surfaces.requests import AskForm, check_gate_authority, request_from_form
-from forum.surfaces.schemas.gates import (
-    DecisionForm,
-    GateEditForm,
-    GatesForm,
-    ShownGateForm,
-    gates_form,
-    shown_gate_form,
-)
-from forum.surfaces.schemas.runs import RunForm, RunsPage, run_form, runs_page
-from forum.work import Answer, read_new_plan
+from forum.surfaces.schemas import gates, runs
+from forum.work.plan import read_new_plan
+from forum.work.policy import Answer
 
 _MAX_INLINE_TASKS = 5
 _SUBMIT = frozenset({Scope.SUBMIT})
@@ -113,17 +106,17 @@ def _accepted_run(run: str) -> Response:
     return Response(content, 202, {"Location": href}, "application/json")
 
 
-def list_runs(visit: RequestContext) -> RunsPage:
+def list_runs(visit: RequestContext) -> runs.RunsPage:
     """List runs, the newest first."""
     page: Page = visit.query
     found = visit.desk.forum.recent_runs(page.cursor or None, page.limit)
     requests = {run: visit.desk.forum.request_of(run) for run, _ in found}
-    return runs_page(found, requests, page.limit)
+    return runs.runs_page(found, requests, page.limit)
 
 
-def get_run(visit: RequestContext) -> RunForm:
+def get_run(visit: RequestContext) -> runs.RunForm:
     """Return a run as it stands."""
-    return run_form(visit.desk.forum.view_run(visit.path_param("run")))
+    return runs.run_form(visit.desk.forum.view_run(visit.path_param("run")))
 
 
 def cancel_run(visit: RequestContext) -> Response:
@@ -156,32 +149,32 @@ def fork_run(visit: RequestContext) -> Response:
     )
 
 
-def list_gates(visit: RequestContext) -> GatesForm:
+def list_gates(visit: RequestContext) -> gates.GatesForm:
     """List everything that waits for a person."""
-    return gates_form(visit.desk.forum.waiting_gates())
+    return gates.gates_form(visit.desk.forum.waiting_gates())
 
 
-def show_gate(visit: RequestContext) -> ShownGateForm:
+def show_gate(visit: RequestContext) -> gates.ShownGateForm:
     """Show what waits for approval."""
     run, subject = visit.path_param("run"), visit.query.subject
     gate, shown = visit.desk.forum.read_gate(run, subject)
-    return shown_gate_form(run, gate, shown)
+    return gates.shown_gate_form(run, gate, shown)
 
 
-def decide_gate(visit: RequestContext) -> DecisionForm:
+def decide_gate(visit: RequestContext) -> gates.DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
     form, run = visit.body, visit.path_param("run")
     by = visit.principal.approver
     visit.desk.forum.decide_gate(run, form.subject, form.answer, form.digest, by)
-    return DecisionForm(run, form.subject, form.answer, form.digest)
+    return gates.DecisionForm(run, form.subject, form.answer, form.digest)
 
 
-async def edit_gate(visit: RequestContext) -> GateEditForm:
+async def edit_gate(visit: RequestContext) -> gates.GateEditForm:
     """Replace what waits for approval."""
     return await run_cpu_bounded(lambda: _replace_gated_content(visit))
 
 
-def _replace_gated_content(visit: RequestContext) -> GateEditForm:
+def _replace_gated_content(visit: RequestContext) -> gates.GateEditForm:
     form, run = visit.body, visit.path_param("run")
     try:
         shown = form.shown.encode()
@@ -194,7 +187,7 @@ def _replace_gated_content(visit: RequestContext) -> GateEditForm:
             read_new_plan(shown).all_tasks, visit.desk.forum.read_run_context(run).policy
         )
     digest = visit.desk.forum.edit_gate(run, form.subject, form.digest, shown, actor)
-    return GateEditForm(run, form.subject, digest)
+    return gates.GateEditForm(run, form.subject, digest)
 
 
 RUNS = (
@@ -207,11 +200,11 @@ RUNS = (
     ),
     Endpoint(
         "GET", "/api/v1/runs", "list_runs", READERS,
-        "List runs, the newest first", list_runs, reply=RunsPage, query=Page, tag="runs",
+        "List runs, the newest first", list_runs, reply=runs.RunsPage, query=Page, tag="runs",
     ),
     Endpoint(
         "GET", "/api/v1/runs/{run}", "get_run", READERS,
-        "Look at a run", get_run, reply=RunForm, tag="runs",
+        "Look at a run", get_run, reply=runs.RunForm, tag="runs",
     ),
     EVENTS,
     Endpoint(
@@ -232,22 +225,22 @@ RUNS = (
     ),
     Endpoint(
         "GET", "/api/v1/gates", "list_gates", READERS | _APPROVE,
-        "List everything that waits for a person", list_gates, reply=GatesForm, tag="gates",
+        "List everything that waits for a person", list_gates, reply=gates.GatesForm, tag="gates",
     ),
     Endpoint(
         "GET", "/api/v1/runs/{run}/gate", "show_gate", READERS | _APPROVE,
-        "Show what waits for approval", show_gate, reply=ShownGateForm, query=Subject,
+        "Show what waits for approval", show_gate, reply=gates.ShownGateForm, query=Subject,
         problems=(ProblemType.GONE,), tag="gates",
     ),
     Endpoint(
         "POST", "/api/v1/runs/{run}/gate", "decide_gate", _APPROVE,
-        "Approve or reject what waits", decide_gate, reply=DecisionForm, body=DecisionAsk,
+        "Approve or reject what waits", decide_gate, reply=gates.DecisionForm, body=DecisionAsk,
         problems=(ProblemType.DECIDED, ProblemType.MOVED), tag="gates",
         example={"subject": "plan", "answer": "approve", "digest": "0" * 64},
     ),
     Endpoint(
         "PUT", "/api/v1/runs/{run}/gate", "edit_gate", _APPROVE,
-        "Replace what waits for approval", edit_gate, reply=GateEditForm, body=EditAsk,
+        "Replace what waits for approval", edit_gate, reply=gates.GateEditForm, body=EditAsk,
         problems=(ProblemType.DECIDED, ProblemType.MOVED, ProblemType.GONE), tag="gates",
         example={"subject": "task/rivers", "digest": "0" * 64, "shown": "Name two rivers."},
     ),

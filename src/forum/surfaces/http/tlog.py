@@ -10,24 +10,11 @@ from typing import TypeVar
 
 from starlette.responses import Response
 
+from forum import tlog
 from forum.errors import EntryLost, Malformed
-from forum.ledger import Reader
-from forum.surfaces.http.endpoints import (
-    CACHE_FOREVER,
-    NO_STORE,
-    NOT_MODIFIED,
-    READERS,
-    Endpoint,
-    RequestContext,
-)
+from forum.ledger.ports import Reader
+from forum.surfaces.http import endpoints
 from forum.surfaces.http.problems import ProblemError, ProblemType
-from forum.tlog import (
-    TILE_WIDTH,
-    encode_entry_bundle,
-    parse_checkpoint,
-    parse_entries_path,
-    parse_tile_path,
-)
 
 T = TypeVar("T")
 
@@ -36,7 +23,7 @@ _CACHE_BRIEFLY = {"Cache-Control": "private, max-age=2", "Vary": "Authorization"
 _HASH_SIZE = 32
 
 
-def get_checkpoint(visit: RequestContext) -> Response:
+def get_checkpoint(visit: endpoints.RequestContext) -> Response:
     """Return the newest signed checkpoint, with the cosignatures that it has."""
     note = visit.desk.forum.store.checkpoint()
     if note is None:
@@ -44,29 +31,29 @@ def get_checkpoint(visit: RequestContext) -> Response:
     return _tile_response(visit, note, _TEXT, _CACHE_BRIEFLY)
 
 
-def get_tile(visit: RequestContext) -> Response:
+def get_tile(visit: endpoints.RequestContext) -> Response:
     """Return the hashes of a tile, full or partial."""
     store = visit.desk.forum.store
     path = f"tile/{visit.path_param('level')}/{visit.path_param('path')}"
-    tile, width = _read_path(parse_tile_path, path)
-    _require_signed(store, (tile.index * TILE_WIDTH + width) * TILE_WIDTH**tile.level)
+    tile, width = _read_path(tlog.parse_tile_path, path)
+    _require_signed(store, (tile.index * tlog.TILE_WIDTH + width) * tlog.TILE_WIDTH**tile.level)
     hashes = store.read_tile(tile, width)
     if len(hashes) != _HASH_SIZE * width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _tile_response(visit, hashes, _BYTES, CACHE_FOREVER)
+    return _tile_response(visit, hashes, _BYTES, endpoints.CACHE_FOREVER)
 
 
-def get_entries(visit: RequestContext) -> Response:
+def get_entries(visit: endpoints.RequestContext) -> Response:
     """Return the entries under a tile of level 0, each behind its length."""
     store = visit.desk.forum.store
     path = f"tile/entries/{visit.path_param('path')}"
-    index, width = _read_path(parse_entries_path, path)
-    start = index * TILE_WIDTH
+    index, width = _read_path(tlog.parse_entries_path, path)
+    start = index * tlog.TILE_WIDTH
     _require_signed(store, start + width)
     found = [entry for entry in store.entries(start, start + width) if entry is not None]
     if len(found) != width:
         raise EntryLost(store.origin, f"{path} is not whole")
-    return _tile_response(visit, encode_entry_bundle(found), _BYTES, CACHE_FOREVER)
+    return _tile_response(visit, tlog.encode_entry_bundle(found), _BYTES, endpoints.CACHE_FOREVER)
 
 
 def _read_path(read: Callable[[str], T], path: str) -> T:
@@ -79,18 +66,18 @@ def _read_path(read: Callable[[str], T], path: str) -> T:
 def _require_signed(reader: Reader, size: int) -> None:
     """Raise `ProblemError` (404) unless this many entries are covered by the signed checkpoint."""
     note = reader.checkpoint()
-    signed = parse_checkpoint(note).size if note else 0
+    signed = tlog.parse_checkpoint(note).size if note else 0
     if size > signed:
         raise _not_found(f"the signed tree has {signed} entries")
 
 
 def _not_found(why: str) -> ProblemError:
     # The tile may exist a second later, so no cache may keep this response.
-    return ProblemError(ProblemType.NOT_FOUND, why, dict(NO_STORE))
+    return ProblemError(ProblemType.NOT_FOUND, why, dict(endpoints.NO_STORE))
 
 
 def _tile_response(
-    visit: RequestContext, data: bytes, media: str, caching: dict[str, str]
+    visit: endpoints.RequestContext, data: bytes, media: str, caching: dict[str, str]
 ) -> Response:
     tag = sha256(data).hexdigest()
     headers = {"ETag": f'"{tag}"', **caching}
@@ -100,20 +87,20 @@ def _tile_response(
 
 
 TLOG = (
-    Endpoint(
-        "GET", "/tlog/checkpoint", "tlog_checkpoint", READERS,
+    endpoints.Endpoint(
+        "GET", "/tlog/checkpoint", "tlog_checkpoint", endpoints.READERS,
         "The newest signed checkpoint (C2SP tlog-checkpoint)", get_checkpoint,
-        reply=_TEXT, also=NOT_MODIFIED, problems=(ProblemType.NOT_FOUND,), tag="tlog",
+        reply=_TEXT, also=endpoints.NOT_MODIFIED, problems=(ProblemType.NOT_FOUND,), tag="tlog",
     ),
     # Before the tiles, because `entries` would match as a level.
-    Endpoint(
-        "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", READERS,
+    endpoints.Endpoint(
+        "GET", "/tlog/tile/entries/{path:path}", "tlog_entries", endpoints.READERS,
         "An entry bundle, such as `x001/067` or `000.p/8` (C2SP tlog-tiles)", get_entries,
-        reply=_BYTES, also=NOT_MODIFIED, tag="tlog",
+        reply=_BYTES, also=endpoints.NOT_MODIFIED, tag="tlog",
     ),
-    Endpoint(
-        "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", READERS,
+    endpoints.Endpoint(
+        "GET", "/tlog/tile/{level}/{path:path}", "tlog_tile", endpoints.READERS,
         "A tile, such as `0/x001/067` or `1/000.p/8` (C2SP tlog-tiles)", get_tile,
-        reply=_BYTES, also=NOT_MODIFIED, tag="tlog",
+        reply=_BYTES, also=endpoints.NOT_MODIFIED, tag="tlog",
     ),
 )  # fmt: skip

@@ -12,7 +12,7 @@ import httpx2
 
 from forum.app import now
 from forum.errors import BadSettings
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.surfaces.http.config_sections import is_loopback_url
 from forum.surfaces.http.webhook_state import DeliveryResult
 from forum.surfaces.http.webhooks import Webhook, WebhookMessage

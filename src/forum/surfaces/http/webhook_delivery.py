@@ -16,7 +16,8 @@ import httpx2
 
 from forum.app import Forum
 from forum.errors import BacklogFull, ConcurrentUpdate, StoreFailed
-from forum.ledger import LOG_RUN, MAIN_STRAND, find_index, leaf_of, peek_kind, peek_run
+from forum.ledger import entry
+from forum.ledger.log import find_index
 from forum.surfaces.http import webhook_state
 from forum.surfaces.http.webhook_client import open_client, post_message
 from forum.surfaces.http.webhook_state import DeliveryState, PendingDelivery, webhook_strand
@@ -30,7 +31,7 @@ from forum.surfaces.http.webhooks import (
 )
 from forum.surfaces.logs import LOG, format_error_line
 from forum.tlog import Hash
-from forum.work import AcceptedFacts
+from forum.work.kinds import AcceptedFacts
 
 MAX_CONCURRENT_DELIVERIES: Final = 8
 """Maximum number of concurrent attempts per endpoint, in one process."""
@@ -70,7 +71,9 @@ class WebhookSender:
             ledger = self._forum.ledger
             size = ledger.store.head().size
             newest = next(ledger.store.entries(size - 1, size)) if size else None
-            draft = webhook_state.draft_begin(self.webhook, leaf_of(newest) if newest else None)
+            draft = webhook_state.draft_begin(
+                self.webhook, entry.leaf_of(newest) if newest else None
+            )
             ledger.append_log_entry(draft, self._strand)
             self._refresh_state()
 
@@ -108,7 +111,7 @@ class WebhookSender:
         return chosen if chosen and self._record_attempts(chosen) else []
 
     def _record_attempts(self, chosen: Sequence[PendingDelivery]) -> bool:
-        strand = self._forum.ledger.open_strand_at_end(LOG_RUN, self._strand)
+        strand = self._forum.ledger.open_strand_at_end(entry.LOG_RUN, self._strand)
         if strand.length != self._state.length:
             return False  # the entries added since may claim the same events
         try:
@@ -124,7 +127,7 @@ class WebhookSender:
     def _refresh_state(self) -> None:
         """Apply the entries of the strand that were recorded since, by any process."""
         store, told = self._forum.store, self._state
-        for data in store.read_strand(LOG_RUN, self._strand, told.length):
+        for data in store.read_strand(entry.LOG_RUN, self._strand, told.length):
             told.apply_entry(self._forum.ledger.kinds.read(data))
         if told.newest != self._newest_claimed:
             index = find_index(store, Hash.from_hex(told.newest))
@@ -150,7 +153,7 @@ class WebhookSender:
                 event = self._event_for(data) if data is not None else None
                 if data is not None and event is not None:
                     first = index if first is None else first
-                    found.append(PendingDelivery(leaf_of(data).hex(), event))
+                    found.append(PendingDelivery(entry.leaf_of(data).hex(), event))
             start = stop
         # Stop in front of the first event: the claim may
         # fail, and then the scan must find it again.
@@ -159,17 +162,17 @@ class WebhookSender:
 
     def _event_for(self, data: bytes) -> WebhookEvent | None:
         """Return the event that an entry stands for, or None if the endpoint does not want it."""
-        event = _EVENT_BY_KIND.get(peek_kind(data))
+        event = _EVENT_BY_KIND.get(entry.peek_kind(data))
         if event not in self.webhook.events:
             return None
-        if event is WebhookEvent.RUN_ENDED and not self._is_top_level_run(peek_run(data)):
+        if event is WebhookEvent.RUN_ENDED and not self._is_top_level_run(entry.peek_run(data)):
             return None
         return event
 
     def _is_top_level_run(self, run: str) -> bool:
         """Return whether a run was submitted by a client; runs within a run are not announced."""
         ledger = self._forum.ledger
-        for data in islice(ledger.store.read_strand(run, MAIN_STRAND), _ACCEPTED_WITHIN):
+        for data in islice(ledger.store.read_strand(run, entry.MAIN_STRAND), _ACCEPTED_WITHIN):
             facts = ledger.kinds.read(data).facts
             if isinstance(facts, AcceptedFacts):
                 return not facts.parent_run

@@ -10,7 +10,9 @@ repeated with the same id.  So no event is lost, and receivers can recognize dup
 from dataclasses import dataclass, field
 from typing import Any
 
-from forum.ledger import Draft, Entry, NoticeFacts, Outcome
+from forum.ledger.entry import Entry
+from forum.ledger.kinds import NoticeFacts, Outcome
+from forum.ledger.strand import Draft
 from forum.surfaces.http.webhooks import Webhook
 from forum.tlog import Hash
 

@@ -20,10 +20,13 @@ from urllib.parse import quote
 import msgspec
 
 from forum.errors import BadSettings
-from forum.ledger import Entry, LocatedEntry, Outcome, RunCloseFacts
+from forum.ledger.entry import Entry
+from forum.ledger.kinds import Outcome, RunCloseFacts
+from forum.ledger.log import LocatedEntry
 from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.http.config_sections import bad_section, is_confidential_url, read_section
-from forum.work import Answer, GateOpenFacts
+from forum.work.kinds import GateOpenFacts
+from forum.work.policy import Answer
 
 RETRY_DELAYS_S: Final = (5, 300, 1800, 7200, 18_000, 36_000)
 """Delays after failed attempts; after the last one the delivery fails."""

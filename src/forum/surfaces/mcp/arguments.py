@@ -8,21 +8,14 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from forum.deliberation import DEFAULT_ROUNDS, MAX_PERSONAS, Persona, PersonaClass
+from forum.deliberation.persona_generation import MAX_PERSONAS, PersonaClass
+from forum.deliberation.seating import DEFAULT_ROUNDS
+from forum.deliberation.symposium.schemas import Persona
 from forum.errors import Malformed
-from forum.surfaces.requests import (
-    AgentName,
-    AskForm,
-    BudgetAsk,
-    GateAsk,
-    Options,
-    PanelAsk,
-    Protocol,
-    Seats,
-    TaskAsk,
-    budget_from_form,
-)
-from forum.work import MAX_ROUNDS, MAX_SEATS, Answer, RunBudget
+from forum.surfaces import requests
+from forum.work.panel import MAX_ROUNDS, MAX_SEATS
+from forum.work.plan import RunBudget
+from forum.work.policy import Answer
 
 MAX_WAIT_S = 600
 """Maximum time that a call may wait for a run; after that, the client asks for its status."""
@@ -79,7 +72,7 @@ Question = Annotated[
     ),
 ]
 Models = Annotated[
-    tuple[AgentName, ...],
+    tuple[requests.AgentName, ...],
     Meta(max_length=MAX_SEATS, description="Agents that take the seats in turn; else all do."),
 ]
 
@@ -107,19 +100,19 @@ class PlanAsk(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="What a person approves first: `plan`, `tasks`, `task:NAME`."),
     ] = ()
     tasks: Annotated[
-        tuple[TaskAsk, ...], Meta(description="The plan, if there is one already.")
+        tuple[requests.TaskAsk, ...], Meta(description="The plan, if there is one already.")
     ] = ()
 
     @property
-    def form(self) -> AskForm:
+    def form(self) -> requests.AskForm:
         """The request in the form that all surfaces share."""
-        return AskForm(
+        return requests.AskForm(
             self.request,
             self.tasks,
             self.lane or "",
             self.team,
             budget=_budget(self.budget_usd, self.max_seconds),
-            gates=GateAsk(self.gates) if self.gates else None,
+            gates=requests.GateAsk(self.gates) if self.gates else None,
         )
 
 
@@ -136,13 +129,13 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
     question: Question
     protocol: Annotated[
-        Protocol,
+        requests.Protocol,
         Meta(
             description="`council`: sealed ballots and a vote, the default; `symposium`: personas "
             "take turns, and a coordinator puts it together."
         ),
-    ] = Protocol.COUNCIL
-    seats: Seats = None
+    ] = requests.Protocol.COUNCIL
+    seats: requests.Seats = None
     models: Models = ()
     personas: Annotated[
         tuple[str | Persona, ...],
@@ -152,7 +145,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
             "what `generate_persona` gave.",
         ),
     ] = ()
-    options: Options = ()
+    options: requests.Options = ()
     rounds: Annotated[
         Annotated[int, Meta(ge=0, le=MAX_ROUNDS)] | None, Meta(description="How many at most.")
     ] = None
@@ -163,7 +156,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(ge=0, le=1, description="The share of them that ends it by agreeing.")
     ] = 1.0
     judge: Annotated[
-        AgentName | None, Meta(description="The agent that compares open answers.")
+        requests.AgentName | None, Meta(description="The agent that compares open answers.")
     ] = None
     budget_usd: Usd = None
     max_seconds: Seconds = None
@@ -172,9 +165,9 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Wait = 50.0
 
     @property
-    def form(self) -> AskForm:
+    def form(self) -> requests.AskForm:
         """The request in the form that all surfaces share."""
-        panel = PanelAsk(
+        panel = requests.PanelAsk(
             self.protocol,
             self.seats,
             self.models,
@@ -186,7 +179,7 @@ class DeliberateAsk(Struct, frozen=True, forbid_unknown_fields=True):
             self.judge,
         )
         budget = _budget(self.budget_usd, self.max_seconds)
-        return AskForm(self.question, budget=budget, panel=panel)
+        return requests.AskForm(self.question, budget=budget, panel=panel)
 
 
 class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
@@ -205,7 +198,7 @@ class PersonaAsk(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="`domain`: knows a subject, and keeps to it; `horizontal`: any subject."),
     ] = PersonaClass.DOMAIN
     model: Annotated[
-        AgentName, Meta(description="The agent that makes it up; else the default.")
+        requests.AgentName, Meta(description="The agent that makes it up; else the default.")
     ] = ""
     budget_usd: Usd = None
     max_seconds: Seconds = None
@@ -233,7 +226,7 @@ class AdaptiveAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 def budget_from_arguments(ask: PersonaAsk | AdaptiveAsk) -> RunBudget:
     """Return the budget for everything that the call starts."""
-    return budget_from_form(_budget(ask.budget_usd, ask.max_seconds))
+    return requests.budget_from_form(_budget(ask.budget_usd, ask.max_seconds))
 
 
 def without_wait(ask: PersonaAsk | AdaptiveAsk) -> Struct:
@@ -317,8 +310,8 @@ def _shorten_error(error: Exception) -> str:
     return "text that is no Unicode" if isinstance(error, UnicodeError) else str(error)
 
 
-def _budget(usd: float | None, seconds: float | None) -> BudgetAsk:
-    return BudgetAsk(usd=_to_decimal(usd), seconds=_to_decimal(seconds))
+def _budget(usd: float | None, seconds: float | None) -> requests.BudgetAsk:
+    return requests.BudgetAsk(usd=_to_decimal(usd), seconds=_to_decimal(seconds))
 
 
 def _to_decimal(number: float | None) -> Decimal | None:

@@ -5,9 +5,10 @@ from typing import Protocol
 
 from forum.app import OPERATOR, Approver, Forum
 from forum.errors import ForumError
-from forum.ledger import Scope, has_scope
+from forum.ledger.access import has_scope
+from forum.ledger.kinds import Scope
 from forum.planning import AgentRegistry
-from forum.work import Authority
+from forum.work.kinds import Authority
 
 
 class McpCaller(Protocol):

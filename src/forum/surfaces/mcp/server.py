@@ -28,7 +28,7 @@ from mcp_types import (
 from mcp_types import Tool as Offered
 
 from forum import __version__
-from forum.ledger import has_scope
+from forum.ledger.access import has_scope
 from forum.surfaces.formatting import strip_control_characters
 from forum.surfaces.mcp.arguments import parse_arguments
 from forum.surfaces.mcp.callers import McpCaller

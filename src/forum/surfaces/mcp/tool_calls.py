@@ -23,7 +23,8 @@ from forum.surfaces.formatting import (
 )
 from forum.surfaces.mcp.callers import McpCaller
 from forum.surfaces.mcp.results import ToolReply
-from forum.work import TURN_PREFIX, Run, TaskState
+from forum.work.kinds import TURN_PREFIX
+from forum.work.run_fold import Run, TaskState
 
 _POLL_INTERVAL_S = 0.1
 _MAX_POLL_INTERVAL_S = 1.0

@@ -12,64 +12,17 @@ from msgspec import Struct
 
 from forum.app import KINDS, Forum
 from forum.errors import NotYetSigned
-from forum.ledger import Scope, find_entry, prove_entry, walk_causes
+from forum.ledger.kinds import Scope
+from forum.ledger.log import find_entry, prove_entry, walk_causes
 from forum.surfaces.cpu_limits import run_cpu_bounded
 from forum.surfaces.formatting import pluralize
-from forum.surfaces.mcp.arguments import (
-    AdaptiveAsk,
-    CancelAsk,
-    DecideAsk,
-    DeliberateAsk,
-    EntryAsk,
-    Nothing,
-    PersonaAsk,
-    PlanAsk,
-    RunAsk,
-    RunsAsk,
-    StatusAsk,
-    SubjectAsk,
-    SubmitAsk,
-    WhyAsk,
-)
+from forum.surfaces.mcp import arguments, panel_tools, results, tool_calls
 from forum.surfaces.mcp.callers import McpCaller
-from forum.surfaces.mcp.panel_tools import (
-    deliberate,
-    deliberate_adaptive,
-    generate_persona,
-    list_personas,
-)
-from forum.surfaces.mcp.results import (
-    AttachedFile,
-    BundleForm,
-    CancelForm,
-    DeliberatedForm,
-    InventedForm,
-    PersonasForm,
-    StatusForm,
-    ToolReply,
-    describe_run,
-    status_form,
-)
-from forum.surfaces.mcp.tool_calls import (
-    McpCallContext,
-    run_prepared,
-    submit_request,
-    threaded_tool,
-    wait_for_run,
-)
 from forum.surfaces.requests import RouteAsk, check_gate_authority, request_from_form
-from forum.surfaces.schemas.gates import (
-    DecisionForm,
-    GatesForm,
-    ShownGateForm,
-    gates_form,
-    shown_gate_form,
-)
+from forum.surfaces.schemas import gates, ledger, runs
 from forum.surfaces.schemas.lanes import RouteForm, route_form
-from forum.surfaces.schemas.ledger import ProofForm, WhyForm, proof_form, why_form
 from forum.surfaces.schemas.plans import PlanForm, plan_form
 from forum.surfaces.schemas.reports import ReportForm, report_form
-from forum.surfaces.schemas.runs import RunForm, RunsPage, run_form, runs_page
 
 MAX_ATTACHED_BYTES = 1 << 20
 """Maximum size of a bundle that is attached to a result."""
@@ -99,7 +52,7 @@ class ToolDeclaration:
     scopes: frozenset[Scope]
     takes: type[Struct]
     gives: type[Struct]
-    do: Callable[[McpCallContext, Any], Awaitable[ToolReply]]
+    do: Callable[[tool_calls.McpCallContext, Any], Awaitable[results.ToolReply]]
     hints: ToolHints
     alone: bool = False
     """Whether a process runs it for one caller at a time, because it reads whole ledgers."""
@@ -108,87 +61,97 @@ class ToolDeclaration:
 # Submitting
 
 
-async def submit_run(call: McpCallContext, ask: SubmitAsk) -> ToolReply:
+async def submit_run(
+    call: tool_calls.McpCallContext, ask: arguments.SubmitAsk
+) -> results.ToolReply:
     """Take a request on; whoever then goes away does not stop it."""
-    run = await run_prepared(call, partial(_submit, call.caller, ask))
+    run = await tool_calls.run_prepared(call, partial(_submit, call.caller, ask))
     if ask.wait:
-        await wait_for_run(call, run, ask.seconds)
+        await tool_calls.wait_for_run(call, run, ask.seconds)
     return await call.run_in_thread(_status, call.caller.forum, run)
 
 
-def _submit(caller: McpCaller, ask: SubmitAsk) -> str:
+def _submit(caller: McpCaller, ask: arguments.SubmitAsk) -> str:
     check_gate_authority(ask.form.gates, caller.scopes)
-    return submit_request(caller, request_from_form(ask.form), ask.form, ask.key)
+    return tool_calls.submit_request(caller, request_from_form(ask.form), ask.form, ask.key)
 
 
-async def get_status(call: McpCallContext, ask: StatusAsk) -> ToolReply:
+async def get_status(
+    call: tool_calls.McpCallContext, ask: arguments.StatusAsk
+) -> results.ToolReply:
     """Tell how far a run has come, after waiting for it if that is wanted."""
     run = await call.run_in_thread(call.caller.forum.find_run, ask.run)
     if ask.seconds:
-        await wait_for_run(call, run, ask.seconds)
+        await tool_calls.wait_for_run(call, run, ask.seconds)
     return await call.run_in_thread(_status, call.caller.forum, run)
 
 
-def _status(forum: Forum, run: str) -> ToolReply:
+def _status(forum: Forum, run: str) -> results.ToolReply:
     view = forum.view_run(run)
-    form = status_form(view)
-    return ToolReply(form, describe_run(view), form.answer or "")
+    form = results.status_form(view)
+    return results.ToolReply(form, results.describe_run(view), form.answer or "")
 
 
-async def find_route(call: McpCallContext, ask: RouteAsk) -> ToolReply:
+async def find_route(call: tool_calls.McpCallContext, ask: RouteAsk) -> results.ToolReply:
     """Say where a request belongs."""
     form = route_form(await run_cpu_bounded(lambda: call.caller.staff.router.route(ask.text)))
     sure = f"{form.confidence:.0%} sure"
     if form.lane:
-        return ToolReply(form, f"It belongs to the lane {form.lane}, {sure}.")
-    return ToolReply(form, f"No lane is sure enough; the nearest is {form.nearest}, {sure}.")
+        return results.ToolReply(form, f"It belongs to the lane {form.lane}, {sure}.")
+    return results.ToolReply(
+        form, f"No lane is sure enough; the nearest is {form.nearest}, {sure}."
+    )
 
 
-async def preview_plan(call: McpCallContext, ask: PlanAsk) -> ToolReply:
+async def preview_plan(
+    call: tool_calls.McpCallContext, ask: arguments.PlanAsk
+) -> results.ToolReply:
     """Say what would be done."""
     staff = call.caller.staff
-    form = await run_prepared(
+    form = await tool_calls.run_prepared(
         call, lambda: plan_form(staff.make_run_request(request_from_form(ask.form)))
     )
     if form.team:
-        return ToolReply(form, "A team would make the plan. Nothing was recorded.")
+        return results.ToolReply(form, "A team would make the plan. Nothing was recorded.")
     who = f" in the lane {form.lane}" if form.lane else ""
-    return ToolReply(form, f"{pluralize(len(form.tasks), 'task')}{who}. Nothing was recorded.")
+    return results.ToolReply(
+        form, f"{pluralize(len(form.tasks), 'task')}{who}. Nothing was recorded."
+    )
 
 
-@threaded_tool
-def cancel_run(caller: McpCaller, ask: CancelAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply:
     """Ask a run to end."""
     # Only by the full id, which only clients that received
     # it know: a prefix or an index could name any run.
     caller.forum.cancel(ask.run, caller.name)
-    return ToolReply(CancelForm(ask.run), "It was asked to end.")
+    return results.ToolReply(results.CancelForm(ask.run), "It was asked to end.")
 
 
 # Reading
 
 
-@threaded_tool
-def list_runs(caller: McpCaller, ask: RunsAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def list_runs(caller: McpCaller, ask: arguments.RunsAsk) -> results.ToolReply:
     """List runs."""
     forum = caller.forum
     found = forum.recent_runs(ask.cursor or None, ask.limit)
     requests = {run: forum.request_of(run) for run, _ in found}
-    form = runs_page(found, requests, ask.limit)
+    form = runs.runs_page(found, requests, ask.limit)
     words = [f"{line.run}  {line.outcome or line.state}" for line in form.runs]
-    return ToolReply(form, "\n".join(words) or "There are no more runs.")
+    return results.ToolReply(form, "\n".join(words) or "There are no more runs.")
 
 
-@threaded_tool
-def show_run(caller: McpCaller, ask: RunAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def show_run(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
     """Tell everything of a run."""
     view = caller.forum.view_run(caller.forum.find_run(ask.run))
-    form = run_form(view)
-    return ToolReply(form, describe_run(view), form.answer or "")
+    form = runs.run_form(view)
+    return results.ToolReply(form, results.describe_run(view), form.answer or "")
 
 
-@threaded_tool
-def explain_entry(caller: McpCaller, ask: WhyAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply:
     """Tell what led to an entry."""
     with caller.forum.open_reader() as reader:
         chain = list(walk_causes(reader, KINDS, find_entry(reader, KINDS, ask.entry), ask.limit))
@@ -197,43 +160,45 @@ def explain_entry(caller: McpCaller, ask: WhyAsk) -> ToolReply:
         f"{cause.entry.kind} by {cause.entry.actor}, {cause.position}"
         for depth, cause in chain
     ]
-    return ToolReply(why_form(chain), "\n".join(lines))
+    return results.ToolReply(ledger.why_form(chain), "\n".join(lines))
 
 
 # Deciding
 
 
-@threaded_tool
-def list_gates(caller: McpCaller, _: Nothing) -> ToolReply:
+@tool_calls.threaded_tool
+def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List what waits for a person."""
-    form = gates_form(caller.forum.waiting_gates())
+    form = gates.gates_form(caller.forum.waiting_gates())
     lines = [f"{one.run}  {one.subject}  {one.digest}" for one in form.gates]
-    return ToolReply(form, "\n".join(lines) or "Nothing waits for approval.")
+    return results.ToolReply(form, "\n".join(lines) or "Nothing waits for approval.")
 
 
-@threaded_tool
-def show_gate(caller: McpCaller, ask: SubjectAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def show_gate(caller: McpCaller, ask: arguments.SubjectAsk) -> results.ToolReply:
     """Show what waits at a gate."""
     run = caller.forum.find_run(ask.run)
-    form = shown_gate_form(run, *caller.forum.read_gate(run, ask.subject))
+    form = gates.shown_gate_form(run, *caller.forum.read_gate(run, ask.subject))
     decided = f"It was decided: {form.decided}." if form.decided else "It waits."
     words = f"{form.subject} of run {run}. {decided} Its digest is {form.digest}."
-    return ToolReply(form, words, form.shown)
+    return results.ToolReply(form, words, form.shown)
 
 
-@threaded_tool
-def decide_gate(caller: McpCaller, ask: DecideAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def decide_gate(caller: McpCaller, ask: arguments.DecideAsk) -> results.ToolReply:
     """Approve or reject what waits."""
     run = caller.forum.find_run(ask.run)
     caller.forum.decide_gate(run, ask.subject, ask.answer, ask.digest, caller.approver)
-    form = DecisionForm(run, ask.subject, ask.answer, ask.digest)
-    return ToolReply(form, f"{ask.subject} of run {run}: {ask.answer.value}. It is on record.")
+    form = gates.DecisionForm(run, ask.subject, ask.answer, ask.digest)
+    return results.ToolReply(
+        form, f"{ask.subject} of run {run}: {ask.answer.value}. It is on record."
+    )
 
 
 # Proving
 
 
-async def verify_log(call: McpCallContext, _: Nothing) -> ToolReply:
+async def verify_log(call: tool_calls.McpCallContext, _: arguments.Nothing) -> results.ToolReply:
     """Check the whole ledger."""
     forum = call.caller.forum
     trust = await call.run_in_thread(forum.read_trust)
@@ -244,10 +209,10 @@ async def verify_log(call: McpCallContext, _: Nothing) -> ToolReply:
         "independent": form.independent,
     }
     lines = [f"{name}: {one.state.value}, {one.reason}" for name, one in answers.items()]
-    return ToolReply(form, "\n".join((f"{form.entries} entries of {form.origin}", *lines)))
+    return results.ToolReply(form, "\n".join((f"{form.entries} entries of {form.origin}", *lines)))
 
 
-def _progress_reporter(call: McpCallContext) -> Callable[[int, int], None]:
+def _progress_reporter(call: tool_calls.McpCallContext) -> Callable[[int, int], None]:
     """Return a callback that reports, at intervals, how much of a ledger was checked."""
     last, told = monotonic(), 0
 
@@ -261,37 +226,37 @@ def _progress_reporter(call: McpCallContext) -> Callable[[int, int], None]:
     return tell
 
 
-@threaded_tool
-def get_proof(caller: McpCaller, ask: EntryAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def get_proof(caller: McpCaller, ask: arguments.EntryAsk) -> results.ToolReply:
     """Give what it takes to believe an entry offline."""
     with caller.forum.open_reader() as reader:
         found = find_entry(reader, KINDS, ask.entry)
         if found.index is None:
             raise NotYetSigned(str(found.position))
         proven = prove_entry(reader, found.index)
-    form = proof_form(found, proven)
-    return ToolReply(form, form.proof)
+    form = ledger.proof_form(found, proven)
+    return results.ToolReply(form, form.proof)
 
 
-@threaded_tool
-def export_bundle(caller: McpCaller, ask: RunAsk) -> ToolReply:
+@tool_calls.threaded_tool
+def export_bundle(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
     """Hand over the evidence of a run."""
     run = caller.forum.find_run(ask.run)
     data = caller.forum.export(run, caller.name, SIGNING_TIMEOUT_S)
     fits = len(data) <= MAX_ATTACHED_BYTES
-    form = BundleForm(run, len(data), sha256(data).hexdigest(), fits)
+    form = results.BundleForm(run, len(data), sha256(data).hexdigest(), fits)
     if not fits:
         words = (
             f"The bundle of run {run} has {len(data):,} bytes, which is too much for an answer: "
             f"`forum ledger export {run}` writes it, and POST /api/v1/runs/{run}/bundle sends it."
         )
-        return ToolReply(form, words)
+        return results.ToolReply(form, words)
     words = (
         f"The bundle of run {run} is attached. Anybody can check it offline: `forum verify FILE "
         "--policy POLICY`, with the policy that `forum ledger policy` prints."
     )
-    attached = AttachedFile(f"forum://runs/{run}/bundle.zip", "application/zip", data)
-    return ToolReply(form, words, attached=attached)
+    attached = results.AttachedFile(f"forum://runs/{run}/bundle.zip", "application/zip", data)
+    return results.ToolReply(form, words, attached=attached)
 
 
 _READ = frozenset({Scope.READ, Scope.AUDIT})
@@ -306,7 +271,7 @@ TOOLS: Sequence[ToolDeclaration] = (
         "Give a request, or a plan of tasks, to the agents of this project. Every step is "
         "recorded. Waits for the answer up to `seconds`; a run that takes longer goes on, and "
         "its `status` is asked for by its name. Without a budget there is no limit.",
-        _SUBMIT, SubmitAsk, StatusForm, submit_run,
+        _SUBMIT, arguments.SubmitAsk, results.StatusForm, submit_run,
         ToolHints(destroys=True, open_world=True),
     ),
     ToolDeclaration(
@@ -316,7 +281,7 @@ TOOLS: Sequence[ToolDeclaration] = (
         "turns by the open protocol `symposium`. Tells the answer, the minority and its best "
         "argument. Without limits of yours, a symposium has $5 and 30 minutes. Waits and goes on "
         "as `submit` does.",
-        _SUBMIT, DeliberateAsk, DeliberatedForm, deliberate,
+        _SUBMIT, arguments.DeliberateAsk, results.DeliberatedForm, panel_tools.deliberate,
         ToolHints(destroys=True, open_world=True),
     ),
     ToolDeclaration(
@@ -325,41 +290,42 @@ TOOLS: Sequence[ToolDeclaration] = (
         "it. If the panel needs to know something from the person who asks, its `question` is "
         "returned: ask them, and answer nothing in their place. After a call that was too short, "
         "ask again with the `key` that it gave.",
-        _SUBMIT, AdaptiveAsk, DeliberatedForm, deliberate_adaptive,
+        _SUBMIT, arguments.AdaptiveAsk, results.DeliberatedForm, panel_tools.deliberate_adaptive,
         ToolHints(destroys=True, open_world=True),
     ),
     ToolDeclaration(
         "generate_persona", "Make up a persona",
         "Have a model make up a persona for a question: one that knows a subject, or a way of "
         "thinking. It can be given to `deliberate`. The call is a recorded run.",
-        _SUBMIT, PersonaAsk, InventedForm, generate_persona,
+        _SUBMIT, arguments.PersonaAsk, results.InventedForm, panel_tools.generate_persona,
         ToolHints(destroys=True, open_world=True),
     ),
     ToolDeclaration(
         "list_personas", "List personas",
         "List the personas that come with Forum, by the names that `deliberate` takes.",
-        _READ | _SUBMIT, Nothing, PersonasForm, list_personas, _READ_ONLY,
+        _READ | _SUBMIT, arguments.Nothing, results.PersonasForm, panel_tools.list_personas,
+        _READ_ONLY,
     ),
     ToolDeclaration(
         "status", "How far a run has come",
         "Tell the state of a run, and its answer as soon as there is one. With `seconds` it "
         "waits so long for the run to end, or to need a person.",
-        _READ, StatusAsk, StatusForm, get_status, _READ_ONLY,
+        _READ, arguments.StatusAsk, results.StatusForm, get_status, _READ_ONLY,
     ),
     ToolDeclaration(
         "runs", "List runs",
         "List runs, the newest first, a page at a time.",
-        _READ, RunsAsk, RunsPage, list_runs, _READ_ONLY,
+        _READ, arguments.RunsAsk, runs.RunsPage, list_runs, _READ_ONLY,
     ),
     ToolDeclaration(
         "show", "Show a run",
         "Tell everything of a run: its route, tasks, verdicts, checks, claims, effects, costs.",
-        _READ, RunAsk, RunForm, show_run, _READ_ONLY,
+        _READ, arguments.RunAsk, runs.RunForm, show_run, _READ_ONLY,
     ),
     ToolDeclaration(
         "why", "What led to an entry",
         "Tell the causes of an entry of the ledger, and theirs.",
-        _READ, WhyAsk, WhyForm, explain_entry, _READ_ONLY,
+        _READ, arguments.WhyAsk, ledger.WhyForm, explain_entry, _READ_ONLY,
     ),
     ToolDeclaration(
         "route", "Which specialist a request belongs to",
@@ -371,45 +337,47 @@ TOOLS: Sequence[ToolDeclaration] = (
         "plan", "What would be done",
         "Tell what `submit` would have done with the same arguments: lane, tasks, agents, "
         "limits. Nobody is asked, and nothing is recorded.",
-        _READ | _SUBMIT, PlanAsk, PlanForm, preview_plan, _READ_ONLY,
+        _READ | _SUBMIT, arguments.PlanAsk, PlanForm, preview_plan, _READ_ONLY,
     ),
     ToolDeclaration(
         "cancel", "Have a run end",
         "Ask a run to end: its calls are stopped wherever they are made, what is done stays.",
-        _SUBMIT, CancelAsk, CancelForm, cancel_run, ToolHints(destroys=True, idempotent=True),
+        _SUBMIT, arguments.CancelAsk, results.CancelForm, cancel_run,
+        ToolHints(destroys=True, idempotent=True),
     ),
     ToolDeclaration(
         "gates", "What waits for approval",
         "List everything that waits for a person.",
-        _READ | _APPROVE, Nothing, GatesForm, list_gates, _READ_ONLY,
+        _READ | _APPROVE, arguments.Nothing, gates.GatesForm, list_gates, _READ_ONLY,
     ),
     ToolDeclaration(
         "gate", "Show what waits for approval",
         "Show what waits at a gate of a run, with the digest that a decision has to name.",
-        _READ | _APPROVE, SubjectAsk, ShownGateForm, show_gate, _READ_ONLY,
+        _READ | _APPROVE, arguments.SubjectAsk, gates.ShownGateForm, show_gate, _READ_ONLY,
     ),
     ToolDeclaration(
         "decide", "Approve or reject what waits",
         "Put on record what a person has decided about what has this digest. Ask the person "
         "first: an approval may not be given in their place.",
-        _APPROVE, DecideAsk, DecisionForm, decide_gate, ToolHints(destroys=True, open_world=True),
+        _APPROVE, arguments.DecideAsk, gates.DecisionForm, decide_gate,
+        ToolHints(destroys=True, open_world=True),
     ),
     ToolDeclaration(
         "verify", "Verify the ledger",
         "Check the whole ledger from its bytes: whether it is intact, complete, and seen by "
         "others. Lists what was found, and what was not checked.",
-        _AUDIT, Nothing, ReportForm, verify_log, _READ_ONLY, alone=True,
+        _AUDIT, arguments.Nothing, ReportForm, verify_log, _READ_ONLY, alone=True,
     ),
     ToolDeclaration(
         "proof", "Prove an entry",
         "Give the inclusion proof of an entry with the signed checkpoint that it leads to "
         "(C2SP tlog-proof): what it takes to believe the entry offline.",
-        _READ, EntryAsk, ProofForm, get_proof, _READ_ONLY,
+        _READ, arguments.EntryAsk, ledger.ProofForm, get_proof, _READ_ONLY,
     ),
     ToolDeclaration(
         "bundle", "Export the evidence of a run",
         "Hand over a run as one archive that a stranger can check offline. That it was exported "
         "is recorded.",
-        _AUDIT, RunAsk, BundleForm, export_bundle, ToolHints(), alone=True,
+        _AUDIT, arguments.RunAsk, results.BundleForm, export_bundle, ToolHints(), alone=True,
     ),
 )  # fmt: skip

@@ -6,10 +6,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import BudgetStatus
-from forum.ledger import NO_LIMIT, Spend
+from forum.ledger.ports import NO_LIMIT, Spend
 from forum.surfaces.formatting import format_rfc3339, format_usd
 from forum.surfaces.schemas.fields import Moment, Usd
-from forum.work import Period
+from forum.work.shared_caps import Period
 
 
 class SpendForm(Struct, frozen=True):

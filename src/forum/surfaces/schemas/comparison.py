@@ -15,7 +15,7 @@ from forum.surfaces.formatting import (
     task_duration,
 )
 from forum.surfaces.schemas.fields import RunId, Seconds, Usd
-from forum.work import Divergence, DivergenceKind, RunStep
+from forum.work.run_comparison import Divergence, DivergenceKind, RunStep
 
 DifferenceCount = Annotated[int, Meta(description="How many steps differ; a thousand are listed.")]
 _MAX_DIVERGENCES = 1000

@@ -7,25 +7,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.deliberation import (
-    Accord,
-    BallotFacts,
-    CouncilCloseFacts,
-    CouncilFacts,
-    CouncilReport,
-    End,
-    Ground,
-    MinorityPosition,
-    ReportedChange,
-    RevealFacts,
-    SeatReport,
-    TurnId,
-    read_report,
-)
-from forum.ledger import Facts
+from forum.deliberation import council_kinds, council_report
+from forum.deliberation.ballots import TurnId
+from forum.ledger.entry import Facts
 from forum.surfaces.formatting import explain_task_state, note_body
 from forum.surfaces.schemas.fields import SpentForm, spent_form
-from forum.work import TURN_PREFIX
+from forum.work.kinds import TURN_PREFIX
 
 
 class VoteForm(Struct, frozen=True):
@@ -107,9 +94,13 @@ class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
 
     seated: Annotated[int, Meta(description="How many seats there are.")]
     ballots: tuple[RoundForm, ...]
-    end: Annotated[End | None, Meta(description="Why nobody was asked again; null before.")]
-    ground: Annotated[Ground | None, Meta(description="By what the answer was chosen.")]
-    accord: Annotated[Accord | None, Meta(description="How far the seats agree.")]
+    end: Annotated[
+        council_kinds.End | None, Meta(description="Why nobody was asked again; null before.")
+    ]
+    ground: Annotated[
+        council_kinds.Ground | None, Meta(description="By what the answer was chosen.")
+    ]
+    accord: Annotated[council_kinds.Accord | None, Meta(description="How far the seats agree.")]
     rounds: Annotated[int, Meta(description="How often ballots were exchanged.")]
     baseline: BaselineForm | None
     spent: SpentForm | None
@@ -126,15 +117,17 @@ class CouncilForm(Struct, frozen=True, tag="council", tag_field="protocol"):
 def council_form(view: RunView) -> CouncilForm:
     """Return what is told of a council, in its form."""
     facts = [note.facts for note in view.notes]
-    opened = next(one for one in facts if isinstance(one, CouncilFacts))
-    concluded = next((one for one in facts if isinstance(one, CouncilCloseFacts)), None)
+    opened = next(one for one in facts if isinstance(one, council_kinds.CouncilFacts))
+    concluded = next(
+        (one for one in facts if isinstance(one, council_kinds.CouncilCloseFacts)), None
+    )
     told = (
         note_body(note, "report")
         for note in view.notes
-        if isinstance(note.facts, CouncilCloseFacts)
+        if isinstance(note.facts, council_kinds.CouncilCloseFacts)
     )
     body = next(told, b"")
-    report = read_report(body) if body else None
+    report = council_report.read_report(body) if body else None
     return CouncilForm(
         seated=opened.seats,
         ballots=_round_forms(facts),
@@ -159,14 +152,14 @@ def _round_forms(facts: Iterable[Facts]) -> tuple[RoundForm, ...]:
     sealed: Counter[int] = Counter()
     revealed = set()
     for one in facts:
-        if isinstance(one, BallotFacts):
+        if isinstance(one, council_kinds.BallotFacts):
             sealed[one.round] += 1
-        elif isinstance(one, RevealFacts):
+        elif isinstance(one, council_kinds.RevealFacts):
             revealed.add(one.round)
     return tuple(RoundForm(number, sealed[number], number in revealed) for number in sorted(sealed))
 
 
-def _baseline_form(report: CouncilReport) -> BaselineForm:
+def _baseline_form(report: council_report.CouncilReport) -> BaselineForm:
     base = report.baseline
     return BaselineForm(
         base.answer,
@@ -177,12 +170,12 @@ def _baseline_form(report: CouncilReport) -> BaselineForm:
     )
 
 
-def _seat_form(sat: SeatReport) -> SeatForm:
+def _seat_form(sat: council_report.SeatReport) -> SeatForm:
     votes = tuple(VoteForm(vote.round, vote.answer, vote.confidence) for vote in sat.votes)
     return SeatForm(sat.seat, sat.agent, sat.model or None, votes, sat.weighed or None)
 
 
-def _change_form(turned: ReportedChange) -> ChangeForm:
+def _change_form(turned: council_report.ReportedChange) -> ChangeForm:
     return ChangeForm(
         turned.seat,
         turned.round,
@@ -194,7 +187,7 @@ def _change_form(turned: ReportedChange) -> ChangeForm:
     )
 
 
-def _minority_form(minority: MinorityPosition) -> MinorityForm:
+def _minority_form(minority: council_report.MinorityPosition) -> MinorityForm:
     best = minority.argument
     return MinorityForm(
         minority.answer,

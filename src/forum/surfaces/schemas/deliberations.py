@@ -1,7 +1,8 @@
 """What a panel has come to, whichever protocol it follows."""
 
 from forum.app import RunView
-from forum.deliberation import CouncilFacts, MessageFacts
+from forum.deliberation.council_kinds import CouncilFacts
+from forum.deliberation.symposium.kinds import MessageFacts
 from forum.surfaces.schemas.council import CouncilForm, council_form
 from forum.surfaces.schemas.symposium import SymposiumForm, symposium_form
 

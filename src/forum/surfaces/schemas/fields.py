@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.ledger import NO_LIMIT, Amount
+from forum.ledger.ports import NO_LIMIT, Amount
 from forum.surfaces.formatting import format_usd
 
 RunId = Annotated[

@@ -8,7 +8,8 @@ from msgspec import Meta, Struct
 
 from forum.surfaces.formatting import format_rfc3339
 from forum.surfaces.schemas.fields import Moment, RunId
-from forum.work import Answer, Gate
+from forum.work.policy import Answer
+from forum.work.run_fold import Gate
 
 Subject = Annotated[
     str,

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.ledger import AccessState, Scope
+from forum.ledger.access import AccessState
+from forum.ledger.kinds import Scope
 from forum.surfaces.formatting import format_rfc3339
 
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.work import Lane, Roster, Route, Tier
+from forum.work.roster import Lane, Roster, Tier
+from forum.work.routing import Route
 
 
 class EvidenceForm(Struct, frozen=True):

@@ -5,7 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
-from forum.ledger import LocatedEntry, Publication, QuarantinedRow
+from forum.ledger.log import LocatedEntry
+from forum.ledger.ports import QuarantinedRow
+from forum.ledger.sequencer import Publication
 from forum.surfaces.schemas.fields import EntryId, Index, RunId
 from forum.tlog import Checkpoint, TlogProof
 

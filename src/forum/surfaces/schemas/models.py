@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.planning import inspect_agent
 from forum.surfaces.formatting import first_line, format_usd
 from forum.surfaces.schemas.fields import Usd
-from forum.work import AgentInspection, Policy, Role, Tier, Why, agent_for
+from forum.work.agent_inspection import AgentInspection
+from forum.work.kinds import Why
+from forum.work.policy import Policy, Role
+from forum.work.role_assignment import agent_for
+from forum.work.roster import Tier
 
 if TYPE_CHECKING:
     from forum.engine import CallReply

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from forum.surfaces.schemas.fields import After, CapForm, Needs, cap_form
-from forum.work import Policy, Task
+from forum.surfaces.schemas import fields
+from forum.work.plan import Task
+from forum.work.policy import Policy
 
 if TYPE_CHECKING:
     from forum.engine import RunRequest
@@ -17,8 +18,8 @@ class PlannedForm(Struct, frozen=True):
     id: str
     instruction: str
     done_when: str
-    needs: Needs
-    after: After
+    needs: fields.Needs
+    after: fields.After
     lane: str | None
     agent: Annotated[str, Meta(description="Who would do it; the default agent has no name.")]
     tasks: Annotated[tuple["PlannedForm", ...], Meta(description="The plan within it.")]
@@ -44,7 +45,7 @@ class PlanForm(Struct, frozen=True):
     team: Annotated[bool, Meta(description="Whether a team would make the plan: no task is known.")]
     tasks: tuple[PlannedForm, ...]
     gates: Annotated[tuple[str, ...], Meta(description="What a person has to approve first.")]
-    cap: CapForm
+    cap: fields.CapForm
 
 
 def plan_form(order: "RunRequest") -> PlanForm:
@@ -55,5 +56,5 @@ def plan_form(order: "RunRequest") -> PlanForm:
         order.plan is None,
         tuple(_planned_form(task, order.policy) for task in tasks),
         order.policy.gates,
-        cap_form(order.budget.cap, order.budget.milliseconds),
+        fields.cap_form(order.budget.cap, order.budget.milliseconds),
     )

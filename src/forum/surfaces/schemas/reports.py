@@ -4,25 +4,25 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from forum import verify
 from forum.surfaces.schemas.fields import Index
-from forum.verify import Bodies, Claim, EpochSummary, Finding, Problem, Report, Sighting, State
 
 
 class AnswerForm(Struct, frozen=True):
     """Whether a claim holds, and why."""
 
-    state: State
+    state: verify.State
     reason: str
 
 
 class FindingForm(Struct, frozen=True):
     """One thing that is wrong, and where."""
 
-    problem: Problem
+    problem: verify.Problem
     detail: str
     index: Index | None
     entry: Annotated[str | None, Meta(description="Where the entry stands: run/strand/n.")]
-    claim: Annotated[Claim, Meta(description="The claim that it refutes.")]
+    claim: Annotated[verify.Claim, Meta(description="The claim that it refutes.")]
 
 
 class ReportForm(Struct, frozen=True):
@@ -41,11 +41,11 @@ class ReportForm(Struct, frozen=True):
     entries: int
     runs: int
     open_runs: tuple[str, ...]
-    bodies: Bodies
+    bodies: verify.Bodies
     pending: Annotated[int, Meta(description="Entries that are newer than the checkpoint.")]
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[verify.Sighting, ...]
     epochs: Annotated[
-        tuple[EpochSummary, ...],
+        tuple[verify.EpochSummary, ...],
         Meta(description="The earlier logs that a ledger continues, the newest first."),
     ]
     notices: Annotated[
@@ -53,7 +53,7 @@ class ReportForm(Struct, frozen=True):
     ] = ()
 
 
-def report_form(report: Report) -> ReportForm:
+def report_form(report: verify.Report) -> ReportForm:
     """Return a report, in its form."""
     words = (report.intact, report.complete, report.independent)
     intact, complete, independent = (AnswerForm(word.state, word.reason) for word in words)
@@ -79,6 +79,6 @@ def report_form(report: Report) -> ReportForm:
     )
 
 
-def _finding_form(finding: Finding) -> FindingForm:
+def _finding_form(finding: verify.Finding) -> FindingForm:
     problem = finding.problem
     return FindingForm(problem, finding.detail, finding.index, finding.entry, problem.claim)

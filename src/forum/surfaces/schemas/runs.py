@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.surfaces.formatting import (
     RoleSummary,
     Status,
@@ -19,48 +19,31 @@ from forum.surfaces.formatting import (
     run_duration,
     summarize_roles,
 )
+from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
-from forum.surfaces.schemas.fields import (
-    AmountForm,
-    CapForm,
-    EntryId,
-    Index,
-    Moment,
-    RunId,
-    Seconds,
-    amount_form,
-    cap_form,
-)
 from forum.surfaces.schemas.gates import GateForm, WaitForm, gate_form
 from forum.surfaces.schemas.tasks import EffectForm, TaskForm, effect_form, task_form
 from forum.tlog import Hash
-from forum.work import (
-    ActionClaim,
-    Basis,
-    Check,
-    CheckFacts,
-    Independence,
-    Run,
-    RunState,
-    StopReason,
-    TaskState,
-)
+from forum.work import kinds
+from forum.work.acceptance_criteria import Check
+from forum.work.claims import ActionClaim
+from forum.work.run_fold import Run, RunState, TaskState
 
-_UNCAPPED = CapForm(None, None, None, None)
+_UNCAPPED = fields.CapForm(None, None, None, None)
 
 
 class RoutedForm(Struct, frozen=True):
     """The lane that a run was given, by what, and how sure that was."""
 
     lane: str | None
-    basis: Basis
+    basis: kinds.Basis
     confidence: float
     runner_up: str | None
     margin: float
     roster: Annotated[
         str | None, Meta(description="The digest of the lanes that there were to choose from.")
     ]
-    entry: Index | None
+    entry: fields.Index | None
 
 
 def _routed_form(view: RunView) -> RoutedForm | None:
@@ -86,11 +69,11 @@ class PartForm(Struct, frozen=True):
     state: Annotated[
         TaskState | None, Meta(description="Null of a role that is asked within tasks.")
     ]
-    spent: AmountForm
+    spent: fields.AmountForm
 
 
 def _part_form(part: RoleSummary) -> PartForm:
-    return PartForm(part.role, part.who, part.state, amount_form(part.spent))
+    return PartForm(part.role, part.who, part.state, fields.amount_form(part.spent))
 
 
 class CheckForm(Struct, frozen=True):
@@ -101,11 +84,11 @@ class CheckForm(Struct, frozen=True):
     check: Check
     reason: str | None
     judge: str | None
-    independence: Independence | None
-    entry: Index | None
+    independence: kinds.Independence | None
+    entry: fields.Index | None
 
 
-def _check_form(view: RunView, leaf: Hash, checked: CheckFacts) -> CheckForm:
+def _check_form(view: RunView, leaf: Hash, checked: kinds.CheckFacts) -> CheckForm:
     return CheckForm(
         checked.subject,
         checked.outcome,
@@ -122,8 +105,8 @@ class ClaimForm(Struct, frozen=True):
 
     deed: Annotated[str, Meta(examples=["tests", "file", "command", "sent"])]
     text: str
-    entry: Index | None
-    receipt: EntryId | None
+    entry: fields.Index | None
+    receipt: fields.EntryId | None
 
 
 def _claim_form(view: RunView, claim: ActionClaim) -> ClaimForm:
@@ -134,7 +117,7 @@ def _claim_form(view: RunView, claim: ActionClaim) -> ClaimForm:
 class RunForm(Struct, frozen=True):
     """A run: what was asked, how far it has come, what it cost, and what was answered."""
 
-    run: RunId
+    run: fields.RunId
     until: Annotated[
         int | None,
         Meta(description="The last entry that is taken into account, if not all are."),
@@ -151,24 +134,24 @@ class RunForm(Struct, frozen=True):
     reason: Annotated[str, Meta(description="Why it did not end well, or what it waits for.")]
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
     answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
-    spent: AmountForm
-    cap: CapForm
-    spent_by: Annotated[dict[str, AmountForm], Meta(description="By the names of agents.")]
+    spent: fields.AmountForm
+    cap: fields.CapForm
+    spent_by: Annotated[dict[str, fields.AmountForm], Meta(description="By the names of agents.")]
     route: RoutedForm | None
     roles: tuple[PartForm, ...]
     checks: tuple[CheckForm, ...]
     claims: tuple[ClaimForm, ...]
     effects: tuple[EffectForm, ...]
-    begun: Moment
-    seconds: Seconds
+    begun: fields.Moment
+    seconds: fields.Seconds
     tasks: tuple[TaskForm, ...]
     deliberation: Annotated[
         DeliberationForm | None, Meta(description="Null if no panel deliberates.")
     ]
     gates: tuple[GateForm, ...]
     waits_for: tuple[WaitForm, ...]
-    fork_of: Annotated[RunId | None, Meta(description="The run that this one parted from.")]
-    within: Annotated[RunId | None, Meta(description="The run that has this one done.")]
+    fork_of: Annotated[fields.RunId | None, Meta(description="The run that this one parted from.")]
+    within: Annotated[fields.RunId | None, Meta(description="The run that has this one done.")]
     why: Annotated[
         str | None,
         Meta(description="Why it failed, in one sentence with the last reply; null if it did not."),
@@ -187,9 +170,9 @@ def run_form(view: RunView) -> RunForm:
         reason=explain_run_state(view),
         request=view.request,
         answer=None if view.answer is None else view.answer.decode(errors="replace"),
-        spent=amount_form(state.spent),
-        cap=cap_form(accepted.cap, accepted.milliseconds) if accepted else _UNCAPPED,
-        spent_by={agent: amount_form(spent) for agent, spent in state.spent_by.items()},
+        spent=fields.amount_form(state.spent),
+        cap=fields.cap_form(accepted.cap, accepted.milliseconds) if accepted else _UNCAPPED,
+        spent_by={agent: fields.amount_form(spent) for agent, spent in state.spent_by.items()},
         route=_routed_form(view),
         roles=tuple(_part_form(part) for part in summarize_roles(state)),
         checks=tuple(_check_form(view, leaf, checked) for leaf, checked in state.checks),
@@ -214,14 +197,14 @@ def run_form(view: RunView) -> RunForm:
 class RunLine(Struct, frozen=True):
     """A run in a list of runs."""
 
-    run: RunId
+    run: fields.RunId
     state: RunState
     outcome: Outcome | None
-    stopped: StopReason | None
+    stopped: kinds.StopReason | None
     passed: Annotated[int, Meta(description="How many tasks, or turns of a panel, have passed.")]
     tasks: Annotated[int, Meta(description="How many its plan has, or its panel has begun.")]
-    spent: AmountForm
-    begun: Moment
+    spent: fields.AmountForm
+    begun: fields.Moment
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
 
 
@@ -233,7 +216,7 @@ def _run_line(run: str, state: Run, request: str | None) -> RunLine:
         state.outcome,
         state.stopped.reason if state.stopped else None,
         *count_progress(state),
-        amount_form(state.spent),
+        fields.amount_form(state.spent),
         format_rfc3339(state.begun),
         request,
     )

@@ -6,12 +6,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.surfaces.formatting import explain_failure, format_rfc3339
-from forum.surfaces.schemas.fields import AmountForm, Moment, RunId, amount_form
+from forum.surfaces.schemas import fields
 from forum.surfaces.schemas.reports import ReportForm
 from forum.verify import Report
-from forum.work import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts, RunRecord
+from forum.work.kinds import AcceptedFacts, GateDecisionByFacts, GateDecisionFacts
+from forum.work.run_record import RunRecord
 
 
 class DecisionLine(Struct, frozen=True):
@@ -21,29 +22,29 @@ class DecisionLine(Struct, frozen=True):
     answer: str
     by: str
     actor: str
-    at: Moment
+    at: fields.Moment
 
 
 class WitnessLine(Struct, frozen=True):
     """Who has seen the log as it is in the bundle, and when that one says it was."""
 
     witness: str
-    at: Moment
+    at: fields.Moment
     same_machine: bool
 
 
 class StoryForm(Struct, frozen=True):
     """What was asked and answered, when, by whom, at what cost, and who has seen it."""
 
-    run: RunId
+    run: fields.RunId
     request: Annotated[str | None, Meta(description="Null if it was erased.")]
     asked_by: str
-    asked_at: Annotated[Moment, Meta(description="By the clock of the writer.")]
+    asked_at: Annotated[fields.Moment, Meta(description="By the clock of the writer.")]
     answer: Annotated[str | None, Meta(description="Null if there is none, or it was erased.")]
     outcome: Annotated[Outcome | None, Meta(description="Null if the run had not ended.")]
-    ended_at: Moment | None
+    ended_at: fields.Moment | None
     why: Annotated[str | None, Meta(description="Why it failed, if it did.")]
-    spent: AmountForm
+    spent: fields.AmountForm
     models: Annotated[dict[str, int], Meta(description="Who answered, and how many calls.")]
     decisions: tuple[DecisionLine, ...]
     witnesses: tuple[WitnessLine, ...]
@@ -68,7 +69,7 @@ def story_form(record: RunRecord, view: RunView, report: Report) -> StoryForm:
         outcome=state.outcome,
         ended_at=format_rfc3339(state.ended) if state.outcome is not None else None,
         why=explain_failure(view) or None,
-        spent=amount_form(state.spent),
+        spent=fields.amount_form(state.spent),
         models=_models(view),
         decisions=tuple(_decisions(record)),
         witnesses=tuple(

@@ -6,28 +6,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.deliberation import (
-    CoordinationTurn,
-    Message,
-    MessageFacts,
-    MessageType,
-    OutcomeKind,
-    PanelContraction,
-    PanelFacts,
-    ProblemStatement,
-    Reason,
-    ReplayPin,
-    SymposiumCloseFacts,
-    Synthesis,
-    TerminationArtifact,
-    message_type,
-    read_message,
-    read_selection,
-    read_termination,
-)
+from forum.deliberation.symposium import kinds, schemas
+from forum.deliberation.symposium.decoders import read_message, read_selection, read_termination
+from forum.deliberation.symposium.transcript import message_type
 from forum.surfaces.formatting import note_body, session_end
 from forum.surfaces.schemas.fields import RunId, SpentForm, spent_form
-from forum.work import NANO_USD, Symposium
+from forum.work.panel import Symposium
+from forum.work.team_settings import NANO_USD
 
 
 class SpokenForm(Struct, frozen=True):
@@ -36,7 +21,7 @@ class SpokenForm(Struct, frozen=True):
     id: str
     round: int
     turn: int
-    type: MessageType
+    type: kinds.MessageType
     speaker: str
     text: str
     spent: SpentForm
@@ -49,8 +34,8 @@ class SymposiumForm(Struct, frozen=True, tag="symposium", tag_field="protocol"):
     panel: tuple[str, ...]
     rounds: int
     messages: tuple[SpokenForm, ...]
-    outcome: Annotated[OutcomeKind | None, Meta(description="Null while it goes on.")]
-    reason: Annotated[Reason | None, Meta(description="Why there is no synthesis.")]
+    outcome: Annotated[kinds.OutcomeKind | None, Meta(description="Null while it goes on.")]
+    reason: Annotated[kinds.Reason | None, Meta(description="Why there is no synthesis.")]
     pending: Annotated[str | None, Meta(description="What the panel wants to know.")]
     unresolved: Annotated[tuple[str, ...], Meta(description="What it left open.")]
     digest: Annotated[str | None, Meta(description="SHA-256 of the canonical transcript.")]
@@ -61,13 +46,13 @@ def symposium_form(view: RunView) -> SymposiumForm:
     """Return what is told of a session of the open protocol, in its form."""
     closed = session_end(view)
     told = {type(note.facts): note for note in view.notes}
-    panel = note_body(told[PanelFacts], "panel") if PanelFacts in told else b""
-    ended = note_body(told[SymposiumCloseFacts], "termination") if closed else b""
+    panel = note_body(told[kinds.PanelFacts], "panel") if kinds.PanelFacts in told else b""
+    ended = note_body(told[kinds.SymposiumCloseFacts], "termination") if closed else b""
     ending = read_termination(ended) if ended else None
     messages = [
         read_message(body)
         for note in view.notes
-        if isinstance(note.facts, MessageFacts) and (body := note_body(note, "message"))
+        if isinstance(note.facts, kinds.MessageFacts) and (body := note_body(note, "message"))
     ]
     return SymposiumForm(
         session=_session_id(view),
@@ -88,7 +73,7 @@ def _session_id(view: RunView) -> str | None:
     return str(panel.config.get("session_id")) if isinstance(panel, Symposium) else None
 
 
-def _spoken_form(message: Message) -> SpokenForm:
+def _spoken_form(message: schemas.Message) -> SpokenForm:
     usage = message.usage
     return SpokenForm(
         message.id,
@@ -101,22 +86,22 @@ def _spoken_form(message: Message) -> SpokenForm:
     )
 
 
-def _message_text(message: Message) -> str:
+def _message_text(message: schemas.Message) -> str:
     """Return what a message says, in words."""
     match message:
-        case ProblemStatement():
+        case schemas.ProblemStatement():
             return message.content
-        case CoordinationTurn():
+        case schemas.CoordinationTurn():
             return f"{message.content.next_action}: {message.content.rationale}"
-        case Synthesis():
+        case schemas.Synthesis():
             return message.content.integrated_answer
-        case PanelContraction():
+        case schemas.PanelContraction():
             return f"{message.content.agent_id} has left: {message.content.reason}"
         case _:
             return message.content.text
 
 
-def _pending(ending: TerminationArtifact | None) -> str | None:
+def _pending(ending: schemas.TerminationArtifact | None) -> str | None:
     if ending and ending.pending_user_input_request:
         return ending.pending_user_input_request.question
     if ending and ending.pending_external_research_request:
@@ -124,9 +109,11 @@ def _pending(ending: TerminationArtifact | None) -> str | None:
     return None
 
 
-def _unresolved(messages: Sequence[Message], ending: TerminationArtifact | None) -> tuple[str, ...]:
+def _unresolved(
+    messages: Sequence[schemas.Message], ending: schemas.TerminationArtifact | None
+) -> tuple[str, ...]:
     last = messages[-1] if messages else None
-    left = ending or (last.content if isinstance(last, Synthesis) else None)
+    left = ending or (last.content if isinstance(last, schemas.Synthesis) else None)
     return tuple(one.topic for one in left.unresolved_disagreements) if left else ()
 
 
@@ -149,6 +136,6 @@ class ArtifactForm(Struct, frozen=True):
     messages: Annotated[int | None, Meta(description="How many were read again.")] = None
     parted: Annotated[str | None, Meta(description="The first message that is another.")] = None
     run: Annotated[RunId | None, Meta(description="The run that it was compared with.")] = None
-    pin: Annotated[ReplayPin | None, Meta(description="The first pin that could not be held.")] = (
-        None
-    )
+    pin: Annotated[
+        kinds.ReplayPin | None, Meta(description="The first pin that could not be held.")
+    ] = None

@@ -5,18 +5,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from forum.app import RunView
-from forum.ledger import Outcome
+from forum.ledger.kinds import Outcome
 from forum.surfaces.formatting import count_lost_calls, explain_task_state, own_calls, task_duration
-from forum.surfaces.schemas.fields import (
-    After,
-    AmountForm,
-    Index,
-    Needs,
-    RunId,
-    Seconds,
-    amount_form,
-)
-from forum.work import Check, Independence, Next, TaskRun, TaskState, ToolUseRecord, VerdictFacts
+from forum.surfaces.schemas import fields
+from forum.work.acceptance_criteria import Check
+from forum.work.kinds import Independence, Next, VerdictFacts
+from forum.work.run_fold import TaskRun, TaskState, ToolUseRecord
 
 
 class VerdictForm(Struct, frozen=True):
@@ -59,11 +53,11 @@ class TaskForm(Struct, frozen=True):
     attempts: int
     verdicts: tuple[VerdictForm, ...]
     lost: Annotated[int, Meta(description="Calls whose replies were lost with their workers.")]
-    spent: AmountForm
-    seconds: Seconds
-    needs: Needs
-    after: After
-    run: Annotated[RunId | None, Meta(description="The run within this one that does it.")]
+    spent: fields.AmountForm
+    seconds: fields.Seconds
+    needs: fields.Needs
+    after: fields.After
+    run: Annotated[fields.RunId | None, Meta(description="The run within this one that does it.")]
     entry: Annotated[int | None, Meta(description="The index of its last entry.")]
 
 
@@ -82,7 +76,7 @@ def task_form(view: RunView, task: TaskRun) -> TaskForm:
         attempts=task.attempts,
         verdicts=tuple(_verdict_form(verdict) for verdict in task.verdicts),
         lost=count_lost_calls(task),
-        spent=amount_form(task.spent),
+        spent=fields.amount_form(task.spent),
         seconds=round(task_duration(task, view.at) / 1e6, 3),
         needs=tuple(planned.needs) if planned else (),
         after=tuple(planned.after) if planned else (),
@@ -99,7 +93,7 @@ class EffectForm(Struct, frozen=True):
     outcome: Annotated[
         Outcome | None, Meta(description="Null while it is intended, and nobody knows more.")
     ]
-    entry: Index | None
+    entry: fields.Index | None
 
 
 def effect_form(view: RunView, task: str, use: ToolUseRecord) -> EffectForm:

@@ -4,15 +4,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from forum.surfaces.schemas.fields import EntryId, Index, Moment, RunId
+from forum.surfaces.schemas import fields
 
 
 class TranscriptStep(Struct, frozen=True):
     """One entry of a run, in words, with its texts."""
 
-    entry: Index | None
-    id: EntryId
-    at: Moment
+    entry: fields.Index | None
+    id: fields.EntryId
+    at: fields.Moment
     strand: str
     kind: str
     actor: str
@@ -26,6 +26,6 @@ class TranscriptStep(Struct, frozen=True):
 class TranscriptForm(Struct, frozen=True):
     """All steps of a run, and why it failed, if it did."""
 
-    run: RunId
+    run: fields.RunId
     steps: tuple[TranscriptStep, ...]
     why: str | None

@@ -7,35 +7,12 @@ import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM
-from forum.surfaces.http.openai.conversation import (
-    MAX_MESSAGES,
-    Message,
-    Terms,
-    build_request_text,
-    read_messages,
-    reject_unsupported,
-)
+from forum.surfaces.http.openai import conversation, http_responses, run_stream
 from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
-from forum.surfaces.http.openai.http_responses import (
-    KEEP_ALIVE,
-    Provenance,
-    build_provenance,
-    json_response,
-    stream_response,
-)
 from forum.surfaces.http.openai.models import resolve_requested_model
-from forum.surfaces.http.openai.run_stream import (
-    ENDPOINT_TIMEOUT_S,
-    AnsweredRun,
-    CompletionUsage,
-    StartedRun,
-    start_run,
-    stream_answer,
-    wait_for_answer,
-)
 from forum.surfaces.http.problems import ProblemType
 
 DONE = b"data: [DONE]\n\n"
@@ -51,11 +28,13 @@ class ChatAsk(Struct, frozen=True):
     """What clients send.  Members that are not listed are ignored, as are those that only tune."""
 
     model: Annotated[str, Meta(min_length=1, examples=["forum"])]
-    messages: Annotated[tuple[Message, ...], Meta(min_length=1, max_length=MAX_MESSAGES)]
+    messages: Annotated[
+        tuple[conversation.Message, ...], Meta(min_length=1, max_length=conversation.MAX_MESSAGES)
+    ]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     metadata: dict[str, Any] | None = None
-    forum: Terms = Terms()
+    forum: conversation.Terms = conversation.Terms()
     n: Any = None
     tools: Any = None
     tool_choice: Any = None
@@ -121,7 +100,7 @@ class Completion(Struct, frozen=True):
     choices: tuple[Alternative, ...]
     usage: UsageForm
     system_fingerprint: str
-    forum: Provenance
+    forum: http_responses.Provenance
 
 
 class ChunkDelta(Struct, frozen=True, omit_defaults=True):
@@ -149,30 +128,32 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     model: str
     choices: tuple[ChunkChoice, ...]
     system_fingerprint: str
-    forum: Provenance
+    forum: http_responses.Provenance
     usage: UsageForm | None = None
 
 
 async def create_chat_completion(visit: RequestContext) -> Response:
     """Have a conversation answered."""
     ask: ChatAsk = visit.body
-    reject_unsupported(ask, _SUPPORTED_VALUES)
+    conversation.reject_unsupported(ask, _SUPPORTED_VALUES)
     choice = await resolve_requested_model(visit, ask.model, ask.metadata or {})
 
     def request() -> str:
-        return build_request_text(read_messages(ask.messages), "messages")
+        return conversation.build_request_text(conversation.read_messages(ask.messages), "messages")
 
     try:
-        begun = await start_run(visit, choice, request, ask.forum)
+        begun = await run_stream.start_run(visit, choice, request, ask.forum)
         if not ask.stream:
-            return json_response(begun.run, _completion(begun, await wait_for_answer(visit, begun)))
+            return http_responses.json_response(
+                begun.run, _completion(begun, await run_stream.wait_for_answer(visit, begun))
+            )
     except NoAnswer as error:
         return error.response()
     usage = bool(ask.stream_options and ask.stream_options.include_usage)
-    return stream_response(begun.run, _chunks(begun, usage=usage))
+    return http_responses.stream_response(begun.run, _chunks(begun, usage=usage))
 
 
-def _completion(begun: StartedRun, ended: AnsweredRun) -> Completion:
+def _completion(begun: run_stream.StartedRun, ended: run_stream.AnsweredRun) -> Completion:
     return Completion(
         _completion_id(begun),
         "chat.completion",
@@ -181,17 +162,17 @@ def _completion(begun: StartedRun, ended: AnsweredRun) -> Completion:
         (Alternative(0, Reply("assistant", ended.answer), "stop"),),
         _usage(ended.usage),
         _fingerprint(begun),
-        build_provenance(begun.run, ended.deliberation),
+        http_responses.build_provenance(begun.run, ended.deliberation),
     )
 
 
-async def _chunks(begun: StartedRun, *, usage: bool) -> AsyncIterator[bytes]:
+async def _chunks(begun: run_stream.StartedRun, *, usage: bool) -> AsyncIterator[bytes]:
     """Yield the events of a stream; after a failure, an error replaces the final chunk."""
     yield _chunk(begun, ChunkChoice(0, ChunkDelta("assistant", "")))
     try:
-        async for piece in stream_answer(begun):
-            if isinstance(piece, AnsweredRun):
-                proof = build_provenance(begun.run, piece.deliberation)
+        async for piece in run_stream.stream_answer(begun):
+            if isinstance(piece, run_stream.AnsweredRun):
+                proof = http_responses.build_provenance(begun.run, piece.deliberation)
                 yield _chunk(begun, ChunkChoice(0, ChunkDelta(), "stop"), proof=proof)
                 if usage:
                     yield _chunk(begun, usage=piece.usage)
@@ -199,7 +180,7 @@ async def _chunks(begun: StartedRun, *, usage: bool) -> AsyncIterator[bytes]:
                 yield (
                     _chunk(begun, ChunkChoice(0, ChunkDelta(content=piece)))
                     if piece
-                    else KEEP_ALIVE
+                    else http_responses.KEEP_ALIVE
                 )
     except NoAnswer as error:
         yield b"data: %s\n\n" % msgspec.json.encode(error.form)
@@ -207,10 +188,10 @@ async def _chunks(begun: StartedRun, *, usage: bool) -> AsyncIterator[bytes]:
 
 
 def _chunk(
-    begun: StartedRun,
+    begun: run_stream.StartedRun,
     *choices: ChunkChoice,
-    usage: CompletionUsage | None = None,
-    proof: Provenance | None = None,
+    usage: run_stream.CompletionUsage | None = None,
+    proof: http_responses.Provenance | None = None,
 ) -> bytes:
     chunk = Chunk(
         _completion_id(begun),
@@ -219,22 +200,22 @@ def _chunk(
         begun.model,
         choices,
         _fingerprint(begun),
-        proof or build_provenance(begun.run),
+        proof or http_responses.build_provenance(begun.run),
         _usage(usage) if usage else None,
     )
     return b"data: %s\n\n" % msgspec.json.encode(chunk)
 
 
-def _completion_id(begun: StartedRun) -> str:
+def _completion_id(begun: run_stream.StartedRun) -> str:
     return f"chatcmpl-{begun.run}"
 
 
-def _fingerprint(begun: StartedRun) -> str:
+def _fingerprint(begun: run_stream.StartedRun) -> str:
     """Return a fingerprint that changes with the lanes."""
     return f"fp_{begun.desk.staff.roster.digest[:16]}"
 
 
-def _usage(usage: CompletionUsage) -> UsageForm:
+def _usage(usage: run_stream.CompletionUsage) -> UsageForm:
     return UsageForm(usage.read, usage.written, usage.read + usage.written)
 
 
@@ -243,6 +224,6 @@ CHAT = Endpoint(
     "Answer a conversation, as OpenAI's chat completions do", create_chat_completion,
     reply=Completion, other_types=(EVENT_STREAM,), body=ChatAsk, idempotent=True, tag="openai",
     problems=(ProblemType.NOT_FOUND, ProblemType.GONE), voice=openai_error_response,
-    seconds=ENDPOINT_TIMEOUT_S,
+    seconds=run_stream.ENDPOINT_TIMEOUT_S,
     example={"model": "forum", "messages": [{"role": "user", "content": "Name three rivers."}]},
 )  # fmt: skip

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from forum.surfaces.http.openai.errors import ParameterError, unsupported_parameter
 from forum.surfaces.http.problems import ProblemType
 from forum.surfaces.requests import BudgetAsk, GateAsk, PanelAsk
-from forum.work import Quotation, task_prompt
+from forum.work.prompt import Quotation, task_prompt
 
 MAX_MESSAGES = 2_000
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import READERS, Endpoint, RequestContext
 from forum.surfaces.http.openai.errors import ParameterError, openai_error_response
 from forum.surfaces.http.problems import ProblemType
-from forum.work import Roster
+from forum.work.roster import Roster
 
 FORUM, TEAM, REPLAY, PANEL = "forum", "team", "replay", "panel"
 _LANE = "lane/"

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import Meta, Struct, field
 from starlette.responses import Response
 
-from forum.ledger import Scope
+from forum.ledger.kinds import Scope
 from forum.surfaces.http.endpoints import Endpoint, RequestContext
 from forum.surfaces.http.events import EVENT_STREAM
+from forum.surfaces.http.openai import http_responses, run_stream
 from forum.surfaces.http.openai.conversation import (
     MAX_MESSAGES,
     Item,
@@ -21,23 +22,7 @@ from forum.surfaces.http.openai.conversation import (
     reject_unsupported,
 )
 from forum.surfaces.http.openai.errors import NoAnswer, openai_error_response
-from forum.surfaces.http.openai.http_responses import (
-    KEEP_ALIVE,
-    Provenance,
-    build_provenance,
-    json_response,
-    stream_response,
-)
 from forum.surfaces.http.openai.models import resolve_requested_model
-from forum.surfaces.http.openai.run_stream import (
-    ENDPOINT_TIMEOUT_S,
-    AnsweredRun,
-    CompletionUsage,
-    StartedRun,
-    start_run,
-    stream_answer,
-    wait_for_answer,
-)
 from forum.surfaces.http.problems import ProblemType
 
 _TEXT = {"format": {"type": "text"}}
@@ -146,7 +131,8 @@ class ResponseForm(Struct, frozen=True):
     background: bool = False
     store: bool = True
     forum: Annotated[
-        Provenance | None, Meta(description="Where the answer comes from, once it is there.")
+        http_responses.Provenance | None,
+        Meta(description="Where the answer comes from, once it is there."),
     ] = None
 
 
@@ -154,7 +140,7 @@ class ResponseForm(Struct, frozen=True):
 class ResponseBuilder:
     """Builds the responses for one run and the client's own metadata."""
 
-    begun: StartedRun
+    begun: run_stream.StartedRun
     metadata: Mapping[str, Any]
     instructions: str | None
 
@@ -166,11 +152,11 @@ class ResponseBuilder:
     def form(
         self,
         status: str,
-        ended: AnsweredRun | None = None,
+        ended: run_stream.AnsweredRun | None = None,
         error: NoAnswer | None = None,
     ) -> ResponseForm:
         """Return the response in its current state."""
-        begun, proof = self.begun, build_provenance(self.begun.run)
+        begun, proof = self.begun, http_responses.build_provenance(self.begun.run)
         known = {"forum_run": proof.run, "forum_verify": proof.verify}
         return ResponseForm(
             f"resp_{begun.run}",
@@ -182,7 +168,7 @@ class ResponseBuilder:
             _usage(ended.usage) if ended else None,
             ResponseError(error.code, str(error)) if error else None,
             instructions=self.instructions,
-            forum=build_provenance(begun.run, ended.deliberation) if ended else None,
+            forum=http_responses.build_provenance(begun.run, ended.deliberation) if ended else None,
         )
 
     def message(self, text: str) -> OutputMessage:
@@ -190,7 +176,7 @@ class ResponseBuilder:
         return OutputMessage(self.item, "completed", (OutputText(text),))
 
 
-def _usage(usage: CompletionUsage) -> ResponseUsage:
+def _usage(usage: run_stream.CompletionUsage) -> ResponseUsage:
     return ResponseUsage(usage.read, usage.written, usage.read + usage.written)
 
 
@@ -207,14 +193,14 @@ async def create_response(visit: RequestContext) -> Response:
         return build_request_text(read_input(ask.input, ask.instructions), "input")
 
     try:
-        begun = await start_run(visit, choice, request, ask.forum)
+        begun = await run_stream.start_run(visit, choice, request, ask.forum)
         answering = ResponseBuilder(begun, metadata, ask.instructions)
         if not ask.stream:
-            answer = answering.form("completed", await wait_for_answer(visit, begun))
-            return json_response(begun.run, answer)
+            answer = answering.form("completed", await run_stream.wait_for_answer(visit, begun))
+            return http_responses.json_response(begun.run, answer)
     except NoAnswer as error:
         return error.response()
-    return stream_response(begun.run, _stream_events(answering))
+    return http_responses.stream_response(begun.run, _stream_events(answering))
 
 
 def _verbosity_variants(text: object) -> tuple[Any, ...]:
@@ -238,8 +224,8 @@ async def _stream_events(answering: ResponseBuilder) -> AsyncIterator[bytes]:
     yield event("response.output_item.added", output_index=0, item=message)
     yield event("response.content_part.added", **at, part=OutputText(""))
     try:
-        async for piece in stream_answer(answering.begun):
-            if isinstance(piece, AnsweredRun):
+        async for piece in run_stream.stream_answer(answering.begun):
+            if isinstance(piece, run_stream.AnsweredRun):
                 text = piece.answer
                 whole_message = answering.message(text)
                 yield event("response.output_text.done", **at, text=text, logprobs=())
@@ -249,7 +235,7 @@ async def _stream_events(answering: ResponseBuilder) -> AsyncIterator[bytes]:
             elif piece:
                 yield event("response.output_text.delta", **at, delta=piece, logprobs=())
             else:
-                yield KEEP_ALIVE
+                yield http_responses.KEEP_ALIVE
     except NoAnswer as error:
         yield event("response.failed", response=answering.form("failed", error=error))
 
@@ -260,6 +246,6 @@ RESPONSES = Endpoint(
     reply=ResponseForm, other_types=(EVENT_STREAM,), body=ResponsesAsk, idempotent=True,
     tag="openai",
     problems=(ProblemType.NOT_FOUND, ProblemType.GONE), voice=openai_error_response,
-    seconds=ENDPOINT_TIMEOUT_S,
+    seconds=run_stream.ENDPOINT_TIMEOUT_S,
     example={"model": "forum", "input": "Name three rivers."},
 )  # fmt: skip

@@ -20,8 +20,11 @@ from starlette.requests import ClientDisconnect
 from forum.app import Forum, RunView, now
 from forum.engine import MAX_STREAMED_BYTES_PER_S
 from forum.errors import BodyGone, ReplayMiss, StoreFailed
-from forum.ledger import MAIN_STRAND, Outcome, has_scope, peek_kind
+from forum.ledger.access import has_scope
+from forum.ledger.entry import MAIN_STRAND, peek_kind
+from forum.ledger.kinds import Outcome
 from forum.planning import ClientRequest
+from forum.surfaces import requests
 from forum.surfaces.formatting import explain_run_state, explain_task_state, session_end, work_tasks
 from forum.surfaces.http.delta_queue import DeltaQueue
 from forum.surfaces.http.endpoints import READERS, RequestContext
@@ -32,23 +35,11 @@ from forum.surfaces.http.openai.errors import NoAnswer, ParameterError
 from forum.surfaces.http.openai.models import PANEL, ModelChoice
 from forum.surfaces.http.problems import ProblemError, ProblemType
 from forum.surfaces.http.tenant import Tenant
-from forum.surfaces.requests import (
-    PanelAsk,
-    budget_from_form,
-    check_gate_authority,
-    panel_from_form,
-)
 from forum.surfaces.schemas.deliberations import DeliberationForm, deliberation_form
-from forum.work import (
-    Panel,
-    Run,
-    RunBudget,
-    RunState,
-    StopReason,
-    gate_strand,
-    stop_reason,
-    task_strand,
-)
+from forum.work.kinds import StopReason, gate_strand, task_strand
+from forum.work.panel import Panel
+from forum.work.plan import RunBudget
+from forum.work.run_fold import Run, RunState, stop_reason
 
 if TYPE_CHECKING:
     from forum.engine import RunRequest
@@ -111,8 +102,8 @@ async def start_run(
     if choice.replay is not None:
         await _check_replay(visit, choice.replay)
         return StartedRun(desk, choice.replay, choice.model, created, replayed=True)
-    gates, budget = terms.gates, budget_from_form(terms.budget)
-    check_gate_authority(gates, visit.principal.scopes)
+    gates, budget = terms.gates, requests.budget_from_form(terms.budget)
+    requests.check_gate_authority(gates, visit.principal.scopes)
 
     def ask() -> ClientRequest:
         words = request()
@@ -136,7 +127,7 @@ async def start_run(
 
 def _panel(choice: ModelChoice, terms: Terms, request: str, budget: RunBudget) -> Panel | None:
     if choice.panel:
-        return panel_from_form(terms.panel or PanelAsk(), request, budget)
+        return requests.panel_from_form(terms.panel or requests.PanelAsk(), request, budget)
     if terms.panel is not None:
         why = f"who deliberates is said to the model {PANEL!r}, and not to {choice.model[:64]!r}"
         raise ParameterError(ProblemType.BAD_REQUEST, why, param="forum.panel")
