@@ -1,177 +1,215 @@
-"""All errors that Forum raises on purpose, in one tree.
+"""All errors that Forum raises on purpose, in families.
 
     ForumError
-    ├── Malformed            bytes or text that are not in the canonical form
-    ├── ProofRejected        a Merkle proof does not lead to the given root
-    ├── SignatureRejected    a note is not signed by a key that the reader trusts
-    ├── TokenRejected        a bearer token does not authenticate the caller
-    │   └── TokenExpired     a valid bearer token has expired
-    ├── IssuerUnreachable    the keys for checking tokens cannot be fetched
-    ├── PositionTaken        another writer has recorded this position of the strand
-    ├── BudgetExceeded       a reservation would exceed the cap of a run
-    ├── BudgetSliceExhausted  a process has spent its part of a cap over many runs
-    ├── CapReached           a request would exceed a cap over many runs
-    ├── IdempotencyKeyUsed   the idempotency key was used before
-    ├── ConcurrentUpdate     another process has made the same update first
-    ├── StepMismatch         the record has another step than the requested one
-    ├── BacklogFull          too many entries wait for an index
-    ├── RollbackDetected     the database does not continue the signed checkpoint
-    ├── GuardMissing         there are signed checkpoints, but no guard on this machine
-    ├── BackupRejected       a backup is altered, incomplete, or does not fit here
-    ├── RestoreRefused       continuing from a backup would fork the log
-    ├── NoSuchEntry          the log has no such entry
-    ├── NoSuchRun            the log has no such run
-    ├── NoSuchKey            no such API key was ever granted
-    ├── RunAlreadyEnded      the run is closed and accepts no further requests
-    ├── RunNotEnded          a body cannot be erased while its run may still read it
-    ├── NoSuchGate           no gate with this subject exists
-    ├── GateAlreadyDecided   a person or the deadline has decided already
-    ├── GateChanged          the content was edited after the approver read it
-    ├── BodyGone             a required body was erased, or is missing
-    ├── ReplayMiss           the record has no reply to a call that is replayed
-    ├── EntryLost            the database no longer has an acknowledged entry
-    ├── TamperDetected       the database differs from what was recorded
-    ├── WrongWriteKey        this machine's write key is not one of the log's
-    ├── NoSuchLog            the database does not hold this log
-    ├── AmbiguousEntry       a shortened id fits several entries
-    ├── AmbiguousRun         a prefix of a run id fits several runs
-    ├── NotYetSigned         durable, but in no signed checkpoint yet
-    ├── StoreFailed          the database failed: full, read-only, locked or gone
-    │   ├── StoreConnectionLost  the connection broke: a commit may or may not have happened
-    │   └── StateFileFailed  a file beside the database failed: guard, witness, keys
-    ├── SchemaTooOld         the database has to be upgraded first
-    ├── DurabilityDisabled   the database is configured to lose acknowledged entries
-    ├── SchemaTooNew         the database was written by a newer release
-    ├── BadPlan              a plan, or its policy, could never be executed
-    ├── CheckTooExpensive    a request takes too long to check
-    ├── BadRoster            no router can be made from a roster
-    ├── BadSettings          a settings file is invalid
-    ├── MissingExtra         an optional dependency is not installed
-    ├── NotConfined          the sandbox for agents' programs does not work here
-    ├── UnknownPrice         the price of a model is not known
-    ├── AgentUnusable        an agent of a run cannot be called
-    ├── NotServing           a local model did not start
-    ├── ServerUnusable       the tools of an MCP server cannot be listed or used
-    ├── PortUnusable         a server cannot listen at its address
-    ├── NoLedger             there is no ledger here yet
-    ├── LogKeyMissing        the signing key of a log that this machine remembers is gone
-    ├── LogKeyChanged        the signing key is not that of this project's log
-    ├── LogKeyRetired        the log's signing key was replaced after this process started
-    ├── RotationRefused      the signing key of a log cannot be rotated here
-    ├── KeyUnreadable        a key file is missing, unreadable or damaged
-    ├── WitnessRefused       a witness received a checkpoint and did not cosign it
-    │   └── CosignatureRefused  the cosignature's time cannot be right
-    └── WitnessUnreachable   a witness did not answer
+    ├── NotFound        the log has no such thing, or a short name fits several
+    ├── Conflict        the request does not fit the state that the log is in now
+    ├── Invalid         the request could never be carried out
+    ├── Unavailable     not possible now; the operator has to act, or the caller tries again
+    ├── Untrusted       data, a signature or a proof is not what was recorded or signed
+    ├── LimitReached    a budget or a cap does not allow it
+    └── SetupError      this installation is incomplete or wrongly configured
 
-An error is named after its cause, carries facts as attributes, and its text names the remedy if
-there is one.
+A family carries what the surfaces need as class data: the problem type for HTTP clients, the exit
+code of the command line, and the remedy that `forum doctor` prints. A class may override them.
+An error is named after its cause, and its facts are attributes. Its `text` is a template over these
+facts, and names the remedy if there is one.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
+from typing import ClassVar, dataclass_transform
 
 
+class ProblemType(Enum):
+    """The closed set of problems of the HTTP API: the name of its type, the status, the title."""
+
+    BAD_REQUEST = ("bad-request", 400, "The request cannot be read")
+    NO_KEY = ("no-key", 401, "A valid key or token is required")
+    FORBIDDEN = ("forbidden", 403, "This key does not permit this request")
+    WRONG_HOST = ("wrong-host", 403, "The request is for another host, or comes from another site")
+    NOT_FOUND = ("not-found", 404, "Not found")
+    NO_METHOD = ("method-not-allowed", 405, "This address does not support that method")
+    CONFLICT = ("conflict", 409, "The request conflicts with a change made at the same time")
+    ENDED = ("run-ended", 409, "The run has ended")
+    DECIDED = ("gate-decided", 409, "The gate was decided already")
+    MOVED = ("gate-moved", 409, "The content of the gate has changed since it was read")
+    REUSED_KEY = (
+        "idempotency-key-reused",
+        409,
+        "This Idempotency-Key was used for another request",
+    )
+    NOT_SIGNED = ("not-signed-yet", 409, "No signed checkpoint covers this yet")
+    GONE = ("body-gone", 410, "The body was erased, or is missing")
+    TOO_LARGE = ("too-large", 413, "The request is larger than this server accepts")
+    WRONG_TYPE = ("unsupported-media-type", 415, "The body is not JSON")
+    UNFIT = ("unprocessable", 422, "The request can be read, but could never be carried out")
+    TOO_FAST = ("too-many-requests", 429, "Too many requests")
+    CAPPED = ("cap-reached", 429, "A cap of the operator over many runs is reached")
+    BROKEN = ("internal", 500, "Internal error")
+    UNAVAILABLE = ("unavailable", 503, "Temporarily unavailable")
+    TOO_SLOW = ("timeout", 503, "The request took too long")
+
+    def __init__(self, slug: str, status: int, title: str) -> None:
+        self.type = f"urn:forum:problem:{slug}"
+        self.status, self.title = status, title
+
+
+@dataclass_transform(eq_default=False)
 class ForumError(Exception):
-    """Base class of all errors that Forum raises on purpose."""
+    """Base class of all errors that Forum raises on purpose.
+
+    The annotated attributes of a subclass are its facts, and the arguments of its constructor.
+    They are assigned here: real data classes would compile a constructor for each class whenever
+    Forum starts.
+    """
+
+    problem: ClassVar[ProblemType] = ProblemType.BROKEN
+    exit_code: ClassVar[int] = 1
+    text: ClassVar[str] = ""
+    remedy: ClassVar[str] = "forum config show"
+    """What to do next, for `forum doctor`: a template over the facts."""
+
+    def __init__(self, *facts: object) -> None:
+        super().__init__(*facts)
+        names = (name for kind in reversed(type(self).__mro__) for name in _facts_of(kind))
+        for name, fact in zip(names, facts, strict=False):  # the rest has default values
+            setattr(self, name, fact)
+
+    def __str__(self) -> str:
+        return self.text.format_map(vars(self))
+
+    @property
+    def next_step(self) -> str:
+        """The remedy, with the facts of this error filled in."""
+        return self.remedy.format_map(vars(self))
 
 
-class Malformed(ForumError):
+def _facts_of(kind: type) -> Iterator[str]:
+    """Return the names of the facts that a class adds; the class data of `ForumError` are none."""
+    return iter(() if kind is ForumError else vars(kind).get("__annotations__", ()))
+
+
+class NotFound(ForumError):
+    """The log has no such thing, or a short name fits several."""
+
+    problem = ProblemType.NOT_FOUND
+
+
+class Conflict(ForumError):
+    """The request does not fit the state that the log is in now."""
+
+    problem = ProblemType.CONFLICT
+
+
+class Invalid(ForumError):
+    """The request could never be carried out."""
+
+    problem = ProblemType.UNFIT
+
+
+class Unavailable(ForumError):
+    """It is not possible now: the operator has to act, or the caller tries again."""
+
+    problem = ProblemType.UNAVAILABLE
+
+
+class Untrusted(ForumError):
+    """Data, a signature or a proof is not what was recorded or signed; it is not used."""
+
+
+class LimitReached(ForumError):
+    """A budget or a cap does not allow it; nothing was recorded."""
+
+    exit_code = 5
+
+
+class SetupError(ForumError):
+    """This installation is incomplete or wrongly configured."""
+
+
+class Malformed(Invalid):
     """Bytes or text are not in the one canonical form."""
 
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(what, why)
-        self.what, self.why = what, why
+    what: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"malformed {self.what}: {self.why}"
+    text = "malformed {what}: {why}"
 
 
-class ProofRejected(ForumError):
+class ProofRejected(Untrusted):
     """A Merkle proof does not lead to the claimed root."""
 
-    def __init__(self, claim: str) -> None:
-        super().__init__(claim)
-        self.claim = claim
+    claim: str
 
-    def __str__(self) -> str:
-        return f"proof rejected: {self.claim}"
+    text = "proof rejected: {claim}"
 
 
-class SignatureRejected(ForumError):
+class SignatureRejected(Untrusted):
     """A note is not signed by a trusted key, or a trusted key's signature is invalid."""
 
-    def __init__(self, key: str, why: str) -> None:
-        super().__init__(key, why)
-        self.key, self.why = key, why
+    key: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"signature rejected: {self.key}: {self.why}"
+    text = "signature rejected: {key}: {why}"
 
 
-class TokenRejected(ForumError):
+class TokenRejected(Untrusted):
     """A bearer token does not authenticate the caller. Its content is never quoted."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
-    def __str__(self) -> str:
-        return f"token rejected: {self.why}"
+    text = "token rejected: {why}"
 
 
 class TokenExpired(TokenRejected):
     """A valid bearer token has expired."""
 
 
-class IssuerUnreachable(ForumError):
+class IssuerUnreachable(Unavailable):
     """The keys of the token issuer cannot be fetched, so no token can be checked."""
 
-    def __init__(self, address: str, why: str) -> None:
-        super().__init__(address, why)
-        self.address, self.why = address, why
+    address: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"no keys to check tokens with: {self.address}: {self.why}; see [oidc] in forum.toml"
+    text = "no keys to check tokens with: {address}: {why}; see [oidc] in forum.toml"
 
 
 class PositionTaken(ForumError):
     """Another writer has already recorded this position of the strand."""
 
-    def __init__(self, position: str) -> None:
-        super().__init__(position)
-        self.position = position
+    position: str
 
-    def __str__(self) -> str:
-        return f"position {self.position} is taken: another writer has gone on with this strand"
+    text = "position {position} is taken: another writer has written to this strand"
 
 
-class BudgetExceeded(ForumError):
+class BudgetExceeded(LimitReached):
     """A reservation would exceed the cap of its run; nothing was recorded."""
 
-    def __init__(self, run: str, limit: str, asked: int, used: int, cap: int) -> None:
-        super().__init__(run, limit, asked, used, cap)
-        self.run, self.limit, self.asked, self.used, self.cap = run, limit, asked, used, cap
+    run: str
+    limit: str
+    asked: int
+    used: int
+    cap: int
 
-    def __str__(self) -> str:
-        return (
-            f"run {self.run}: {self.asked} more {self.limit} would pass its cap: "
-            f"{self.used} of {self.cap} are spent or reserved"
-        )
+    text = (
+        "run {run}: {asked} more {limit} would pass its cap: {used} of {cap} are spent or reserved"
+    )
 
 
-class BudgetSliceExhausted(ForumError):
+class BudgetSliceExhausted(LimitReached):
     """A process's slice of a shared cap is too small for the amount; nothing was recorded."""
 
-    def __init__(self, scope: str, period: str) -> None:
-        super().__init__(scope, period)
-        self.scope, self.period = scope, period
+    scope: str
+    period: str
 
-    def __str__(self) -> str:
-        return f"the slice of {self.scope} for {self.period} is spent: take another one"
+    text = "the slice of {scope} for {period} is spent: reserve another one"
 
 
-class CapReached(ForumError):
+class CapReached(LimitReached):
     """A request would exceed a cap over many runs; nothing was recorded."""
+
+    problem = ProblemType.CAPPED
 
     def __init__(
         self, scope: str, per: str, limit: str, amounts: tuple[int, int, int], seconds: int
@@ -199,285 +237,246 @@ class CapReached(ForumError):
         return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-class IdempotencyKeyUsed(ForumError):
+class IdempotencyKeyUsed(Conflict):
     """An idempotency key was used before; nothing was recorded."""
 
-    def __init__(self, run: str, digest: str, tag: bytes | None = None) -> None:
-        super().__init__(run, digest, tag)
-        self.run, self.digest, self.tag = run, digest, tag
+    run: str
+    digest: str
+    tag: bytes | None = None
 
-    def __str__(self) -> str:
-        return f"this was asked for before: run {self.run}"
+    problem = ProblemType.REUSED_KEY
+    text = "this request was made before: run {run}"
 
 
-class ConcurrentUpdate(ForumError):
+class ConcurrentUpdate(Conflict):
     """Another process changed a value after this one had read it."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    what: str
 
-    def __str__(self) -> str:
-        return f"overtaken: {self.what} was changed by somebody else"
+    text = "another process has changed {what} first"
 
 
 class StepMismatch(ForumError):
     """The record has another step at this position than the requested one."""
 
-    def __init__(self, position: str, recorded: str, asked: str) -> None:
-        super().__init__(position, recorded, asked)
-        self.position, self.recorded, self.asked = position, recorded, asked
+    position: str
+    recorded: str
+    asked: str
 
-    def __str__(self) -> str:
-        return (
-            f"position {self.position} records step {self.recorded!r}, not {self.asked!r}: "
-            "the program does not follow its own record"
-        )
+    text = (
+        "position {position} records step {recorded!r}, not {asked!r}: the program does not "
+        "follow its own record"
+    )
 
 
-class BacklogFull(ForumError):
+class BacklogFull(Unavailable):
     """Too many entries wait for an index; nothing was recorded."""
 
-    def __init__(self, waiting: int, limit: int) -> None:
-        super().__init__(waiting, limit)
-        self.waiting, self.limit = waiting, limit
+    waiting: int
+    limit: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.waiting} entries wait to be sequenced (limit {self.limit}); "
-            "try again in a second, and check that a sequencer is running"
-        )
+    text = (
+        "{waiting} entries wait to be sequenced (limit {limit}); try again in a second, and check"
+        " that a sequencer is running"
+    )
 
 
-class RollbackDetected(ForumError):
+class RollbackDetected(Untrusted):
     """The database does not continue the last signed checkpoint."""
 
-    def __init__(self, origin: str, signed: int, found: int) -> None:
-        super().__init__(origin, signed, found)
-        self.origin, self.signed, self.found = origin, signed, found
+    origin: str
+    signed: int
+    found: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.origin}: the database (size {self.found}) does not continue the signed "
-            f"checkpoint of size {self.signed}; it was restored or altered. Nothing is signed. "
-            "Put the newer database back, or begin a new epoch: forum ledger epoch"
-        )
+    text = (
+        "{origin}: the database (size {found}) does not continue the signed checkpoint of size "
+        "{signed}; it was restored or altered. Nothing is signed. Put the newer database back, or"
+        " begin a new epoch: forum ledger epoch"
+    )
 
 
-class GuardMissing(ForumError):
+class GuardMissing(Unavailable):
     """There are signed checkpoints, but this machine does not remember the last one."""
 
-    def __init__(self, origin: str, size: int) -> None:
-        super().__init__(origin, size)
-        self.origin, self.size = origin, size
+    origin: str
+    size: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.origin}: a checkpoint of size {self.size} was signed elsewhere, and this "
-            "machine does not remember it. Copy the state directory of the machine that signed, "
-            "or begin a new epoch: forum ledger epoch"
-        )
+    text = (
+        "{origin}: a checkpoint of size {size} was signed elsewhere, and this machine does not "
+        "remember it. Copy the state directory of the machine that signed, or begin a new epoch: "
+        "forum ledger epoch"
+    )
 
 
-class BackupRejected(ForumError):
+class BackupRejected(Untrusted):
     """A backup cannot be restored here."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
-    def __str__(self) -> str:
-        return f"the backup was not restored: {self.why}"
+    text = "the backup was not restored: {why}"
 
 
-class RestoreRefused(ForumError):
+class RestoreRefused(Untrusted):
     """Signing on from a backup could create a second history of the same log."""
 
-    def __init__(self, origin: str, size: int, why: str) -> None:
-        super().__init__(origin, size, why)
-        self.origin, self.size, self.why = origin, size, why
+    origin: str
+    size: int
+    why: str
 
-    def __str__(self) -> str:
-        return f"{self.origin} was not restored at size {self.size}: {self.why}"
+    text = "{origin} was not restored at size {size}: {why}"
 
 
-class NoSuchEntry(ForumError):
+class NoSuchEntry(NotFound):
     """The log has no such entry."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
+    what: str
 
-    def __str__(self) -> str:
-        return f"no such entry: {self.what}"
+    text = "no such entry: {what}"
 
 
-class NoSuchRun(ForumError):
+class NoSuchRun(NotFound):
     """The log has no such run."""
 
-    def __init__(self, run: str) -> None:
-        super().__init__(run)
-        self.run = run
+    run: str
 
-    def __str__(self) -> str:
-        return f"no such run: {self.run}; forum runs lists them"
+    text = "no such run: {run}; forum runs lists them"
 
 
-class NoSuchKey(ForumError):
+class NoSuchKey(NotFound):
     """No such API key was ever granted."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
+    key: str
 
-    def __str__(self) -> str:
-        return f"no such key: {self.key}; forum keys list shows them"
+    text = "no such key: {key}; forum keys list shows them"
 
 
-class RunNotEnded(ForumError):
+class RunNotEnded(Conflict):
     """A run has not ended, and its driver still reads what it has recorded."""
 
-    def __init__(self, run: str) -> None:
-        super().__init__(run)
-        self.run = run
+    run: str
 
-    def __str__(self) -> str:
-        return f"run {self.run} goes on, and needs what it has recorded: forum cancel it first"
+    text = (
+        "run {run} has not ended and needs what it has recorded; end it first: forum cancel {run}"
+    )
 
 
-class RunAlreadyEnded(ForumError):
+class RunAlreadyEnded(Conflict):
     """A run is closed."""
 
-    def __init__(self, run: str) -> None:
-        super().__init__(run)
-        self.run = run
+    run: str
 
-    def __str__(self) -> str:
-        return f"run {self.run} has ended; forum show {self.run} tells how"
+    problem = ProblemType.ENDED
+    text = "run {run} has ended; see its end with: forum show {run}"
 
 
-class NoSuchGate(ForumError):
+class NoSuchGate(NotFound):
     """The run has no gate with this subject."""
 
-    def __init__(self, run: str, subject: str) -> None:
-        super().__init__(run, subject)
-        self.run, self.subject = run, subject
+    run: str
+    subject: str
 
-    def __str__(self) -> str:
-        return f"run {self.run} has no gate {self.subject}; forum gate list shows what waits"
+    text = "run {run} has no gate {subject}; forum gate list shows what waits"
 
 
-class GateAlreadyDecided(ForumError):
+class GateAlreadyDecided(Conflict):
     """A gate was decided already; there is no second decision."""
 
-    def __init__(self, run: str, subject: str, answer: str, by: str) -> None:
-        super().__init__(run, subject, answer, by)
-        self.run, self.subject, self.answer, self.by = run, subject, answer, by
+    run: str
+    subject: str
+    answer: str
+    by: str
 
-    def __str__(self) -> str:
-        return f"run {self.run}, gate {self.subject}: decided already ({self.answer}, by {self.by})"
+    problem = ProblemType.DECIDED
+    text = "run {run}, gate {subject}: decided already ({answer}, by {by})"
 
 
-class GateChanged(ForumError):
+class GateChanged(Conflict):
     """The content of a gate was edited after the approver read it."""
 
-    def __init__(self, run: str, subject: str, digest: str) -> None:
-        super().__init__(run, subject, digest)
-        self.run, self.subject, self.digest = run, subject, digest
+    run: str
+    subject: str
+    digest: str
 
-    def __str__(self) -> str:
-        return (
-            f"run {self.run}, gate {self.subject}: it was edited since, and now has the digest "
-            f"{self.digest[:16]}; look again with forum gate show, then decide"
-        )
+    problem = ProblemType.MOVED
+    text = (
+        "run {run}, gate {subject}: it was edited after you read it, its digest is {digest:.16}; "
+        "look again with forum gate show, then decide"
+    )
 
 
-class BodyGone(ForumError):
+class BodyGone(Conflict):
     """A required body was erased, or is missing."""
 
-    def __init__(self, position: str, name: str) -> None:
-        super().__init__(position, name)
-        self.position, self.name = position, name
+    position: str
+    name: str
 
-    def __str__(self) -> str:
-        return f"entry {self.position}: its body {self.name!r} was erased, and is needed for this"
+    problem = ProblemType.GONE
+    text = "entry {position}: its body {name!r} was erased, and is needed for this"
 
 
 class ReplayMiss(ForumError):
     """The record has no reply to a call that is replayed."""
 
-    def __init__(self, task: str, step: str) -> None:
-        super().__init__(task, step)
-        self.task, self.step = task, step
+    task: str
+    step: str
 
-    def __str__(self) -> str:
-        return (
-            f"the record has no {self.step} of task {self.task}: nothing is made up, nobody asked"
-        )
+    text = "the record has no {step} of task {task}, and a replay calls no model"
 
 
-class EntryLost(ForumError):
+class EntryLost(Untrusted):
     """An acknowledged entry is no longer in the database."""
 
-    def __init__(self, origin: str, which: str) -> None:
-        super().__init__(origin, which)
-        self.origin, self.which = origin, which
+    origin: str
+    which: str
 
-    def __str__(self) -> str:
-        return f"{self.origin}: {self.which}; nothing is signed. See: forum ledger verify"
+    text = "{origin}: {which}; nothing is signed. See: forum ledger verify"
 
 
-class TamperDetected(ForumError):
+class TamperDetected(Untrusted):
     """The database differs from what was recorded; the altered data are not used."""
 
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(what, why)
-        self.what, self.why = what, why
+    what: str
+    why: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.what} was altered in the database: {self.why}. It is not used. "
-            "See what else was changed: forum ledger verify"
-        )
+    exit_code = 3
+    text = (
+        "{what} was altered in the database: {why}. It is not used. See what else was changed: "
+        "forum ledger verify"
+    )
 
 
-class WrongWriteKey(ForumError):
+class WrongWriteKey(Untrusted):
     """The sequencer would refuse entries that are tagged with this write key."""
 
-    def __init__(self, origin: str, key: str, why: str) -> None:
-        super().__init__(origin, key, why)
-        self.origin, self.key, self.why = origin, key, why
+    origin: str
+    key: str
+    why: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.origin}: this machine cannot write with write key {self.key}: {self.why}. "
-            "Copy write.key from the machine that signs the log"
-        )
+    text = (
+        "{origin}: this machine cannot write with write key {key}: {why}. Copy write.key from the"
+        " machine that signs the log"
+    )
 
 
-class NoSuchLog(ForumError):
+class NoSuchLog(SetupError):
     """The database does not hold this log."""
 
-    def __init__(self, origin: str) -> None:
-        super().__init__(origin)
-        self.origin = origin
+    origin: str
 
-    def __str__(self) -> str:
-        return f"the database holds no log {self.origin}"
+    text = "the database holds no log {origin}"
+    remedy = "forum init"
 
 
-class AmbiguousEntry(ForumError):
+class AmbiguousEntry(NotFound):
     """A shortened id fits more than one entry."""
 
-    def __init__(self, prefix: str, count: int) -> None:
-        super().__init__(prefix, count)
-        self.prefix, self.count = prefix, count
+    prefix: str
+    count: int
 
-    def __str__(self) -> str:
-        return f"{self.count} entries begin with {self.prefix}; give more digits"
+    text = "{count} entries begin with {prefix}; give more digits"
 
 
-class AmbiguousRun(ForumError):
+class AmbiguousRun(NotFound):
     """A prefix of a run id fits more than one run."""
 
     MAX_NAMED = 3
@@ -495,143 +494,128 @@ class AmbiguousRun(ForumError):
         return f"{count} runs begin with {self.prefix}: {named}{others}; give more of the name"
 
 
-class NotYetSigned(ForumError):
+class NotYetSigned(Conflict):
     """An entry is durable, but no signed checkpoint covers it yet."""
 
-    def __init__(self, entry: str) -> None:
-        super().__init__(entry)
-        self.entry = entry
+    entry: str
 
-    def __str__(self) -> str:
-        return f"entry {self.entry} is not in a signed checkpoint yet; try again in a second"
+    problem = ProblemType.NOT_SIGNED
+    text = "entry {entry} is not in a signed checkpoint yet; try again in a second"
 
 
-class StoreFailed(ForumError):
+class StoreFailed(Unavailable):
     """The database failed: the disk is full, read-only, locked or gone."""
 
-    def __init__(self, doing: str, why: str, remedy: str = "") -> None:
-        super().__init__(doing, why, remedy)
+    text = "the ledger's database failed while {doing}: {why}"
+    remedy = "forum ledger verify"
+
+    def __init__(self, doing: str, why: str, hint: str = "") -> None:
+        super().__init__(doing, why, hint)
         # Drivers explain errors on several lines; messages have one.
-        self.doing, self.why, self.remedy = doing, " ".join(why.split()), remedy
+        self.doing, self.why, self.hint = doing, " ".join(why.split()), hint
 
     def __str__(self) -> str:
-        message = f"the ledger's database failed while {self.doing}: {self.why.rstrip('.')}"
-        if not self.remedy:
+        message = super().__str__().rstrip(".")
+        if not self.hint:
             return message
-        return f"{message}{'' if message.endswith('?') else '.'} {self.remedy}"
+        return f"{message}{'' if message.endswith('?') else '.'} {self.hint}"
 
 
 class StoreConnectionLost(StoreFailed):
     """The connection broke: it is unknown whether the last commit took place."""
 
+    remedy = "start the database, or correct its address, then: forum doctor"
+
 
 class StateFileFailed(StoreFailed):
     """A small file outside the database failed: a guard, a witness's memory, a key, a policy."""
 
+    text = "{what} failed while {doing}: {why}"
+
     def __init__(self, what: str, doing: str, why: str) -> None:
-        super().__init__(doing, why)
+        super().__init__(
+            doing, why, "Make room there, or let this user write there; then try again"
+        )
         self.what = what
         self.args = (what, doing, why)
 
-    def __str__(self) -> str:
-        return (
-            f"{self.what} failed while {self.doing}: {self.why}. "
-            "Make room there, or let this user write there; then try again"
-        )
 
-
-class SchemaTooOld(ForumError):
+class SchemaTooOld(SetupError):
     """The database lacks tables that this release needs."""
 
-    def __init__(self, found: int, known: int) -> None:
-        super().__init__(found, known)
-        self.found, self.known = found, known
+    found: int
+    known: int
 
-    def __str__(self) -> str:
-        return (
-            f"the schema is version {self.found}, this release needs {self.known}: "
-            "run forum db upgrade"
-        )
+    text = "the schema is version {found}, this release needs {known}: run forum db upgrade"
+    remedy = "forum db upgrade"
 
 
-class DurabilityDisabled(ForumError):
+class DurabilityDisabled(SetupError):
     """The database is configured so that it may lose acknowledged entries."""
 
-    def __init__(self, setting: str) -> None:
-        super().__init__(setting)
-        self.setting = setting
+    setting: str
 
-    def __str__(self) -> str:
-        return f"the database may lose acknowledged entries: {self.setting}; set it right first"
+    text = "the database may lose acknowledged entries: {setting}; correct this setting first"
+    remedy = "set fsync and synchronous_commit to on in postgresql.conf"
 
 
-class SchemaTooNew(ForumError):
+class SchemaTooNew(SetupError):
     """The database was written by a newer release."""
 
-    def __init__(self, found: int, known: int) -> None:
-        super().__init__(found, known)
-        self.found, self.known = found, known
+    found: int
+    known: int
 
-    def __str__(self) -> str:
-        return f"the schema is version {self.found}, this release knows {self.known}: upgrade forum"
+    text = "the schema is version {found}, this release knows {known}: upgrade forum"
+    remedy = "pip install --upgrade forumd"
 
 
-class BadPlan(ForumError, ValueError):
+class BadPlan(Invalid, ValueError):
     """A plan, or the policy for it, could never be executed."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    why: str
 
-    def __str__(self) -> str:
-        return f"this cannot be run: {self.why}"
+    text = "this cannot be run: {why}"
 
 
-class CheckTooExpensive(ForumError):
+class CheckTooExpensive(Invalid):
     """A request takes too long to check."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
+    seconds: float
 
-    def __str__(self) -> str:
-        return (
-            f"checking this request takes more than {self.seconds:g} s of CPU time; "
-            "send fewer tasks, or fewer and smaller checks"
-        )
+    text = (
+        "checking this request takes more than {seconds:g} s of CPU time; send fewer tasks, or "
+        "fewer and smaller checks"
+    )
 
 
-class BadRoster(ForumError, ValueError):
+class BadRoster(SetupError, ValueError):
     """A roster cannot be read, or no router can be made from it."""
 
-    def __init__(self, where: str, why: str) -> None:
-        super().__init__(where, why)
-        self.where, self.why = where, why
+    where: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"this roster cannot be used: {self.where}: {self.why}"
+    text = "this roster cannot be used: {where}: {why}"
+    remedy = "correct the roster; which one it is: forum config show"
 
 
-class BadSettings(ForumError):
+class BadSettings(SetupError):
     """A settings file cannot be read, or has an unknown or invalid setting."""
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(path, why)
-        self.path, self.why = path, why
+    path: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}"
+    text = "{path}: {why}"
+    remedy = "correct {path}, then: forum doctor"
 
 
-class MissingExtra(ForumError):
+class MissingExtra(SetupError):
     """A command needs an optional dependency that is not installed."""
 
-    def __init__(self, extra: str, why: str) -> None:
-        super().__init__(extra, why)
-        self.extra, self.why = extra, why
+    extra: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"{self.why}; install it with: pip install 'forumd[{self.extra}]'"
+    text = "{why}; install it with: pip install 'forumd[{extra}]'"
+    remedy = "pip install 'forumd[{extra}]'"
 
 
 @contextmanager
@@ -643,181 +627,158 @@ def require_extra(name: str) -> Iterator[None]:
         raise MissingExtra(name, str(error)) from None
 
 
-class NotConfined(ForumError):
+class NotConfined(SetupError):
     """The programs of agents must run in a sandbox, and cannot."""
 
-    def __init__(self, why: str, step: str) -> None:
-        super().__init__(why, step)
-        self.why, self.step = why, step
+    why: str
+    step: str
 
-    def __str__(self) -> str:
-        return f"programs of agents cannot be confined: {self.why}; {self.step}"
+    text = "programs of agents cannot be confined: {why}; {step}"
+    remedy = "{step}, then: forum doctor"
 
 
-class UnknownPrice(ForumError):
+class UnknownPrice(Invalid):
     """The price of a model is not known; it is not assumed to be zero."""
 
-    def __init__(self, model: str, why: str) -> None:
-        super().__init__(model, why)
-        self.model, self.why = model, why
+    model: str
+    why: str
 
-    def __str__(self) -> str:
-        return (
-            f"the price of {self.model!r} is not known: {self.why}; declare it, in dollars for a "
-            "million tokens: price = { input = 0, output = 0 } in forum.toml, "
-            "or --price-in and --price-out"
-        )
+    text = (
+        "the price of {model!r} is not known: {why}; declare it, in dollars for a million tokens:"
+        " price = {{ input = 0, output = 0 }} in forum.toml, or --price-in and --price-out"
+    )
 
 
-class AgentUnusable(ForumError):
+class AgentUnusable(Invalid):
     """An agent cannot be called as it is configured."""
 
-    def __init__(self, agent: str, why: str) -> None:
-        super().__init__(agent, why)
-        self.agent, self.why = agent, why
+    agent: str
+    why: str
 
     def __str__(self) -> str:
         name = f"agent {self.agent!r}" if self.agent else "the agent"
-        return f"{name} cannot be asked: {self.why}"
+        return f"{name} cannot be called: {self.why}"
 
 
-class NotServing(ForumError):
+class NotServing(SetupError):
     """A model served by Forum itself did not start."""
 
-    def __init__(self, model: str, why: str) -> None:
-        super().__init__(model, why)
-        self.model, self.why = model, why
+    model: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"the model {self.model} is not served: {self.why}"
+    text = "the model {model} did not start: {why}"
 
 
-class ServerUnusable(ForumError):
+class ServerUnusable(Unavailable):
     """An MCP server cannot list its tools, or lists tools that cannot be used."""
 
-    def __init__(self, server: str, why: str) -> None:
-        super().__init__(server, why)
-        self.server, self.why = server, why
+    server: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"the MCP server {self.server!r} cannot be used: {self.why}"
+    text = "the MCP server {server!r} cannot be used: {why}"
 
 
-class PortUnusable(ForumError):
+class PortUnusable(SetupError):
     """A server cannot listen at its address."""
 
-    def __init__(self, host: str, port: int, why: str) -> None:
-        super().__init__(host, port, why)
-        self.host, self.port, self.why = host, port, why
+    host: str
+    port: int
+    why: str
 
-    def __str__(self) -> str:
-        return f"cannot listen at {self.host} port {self.port}: {self.why}"
+    text = "cannot listen at {host} port {port}: {why}"
 
 
-class NoLedger(ForumError):
+class NoLedger(SetupError):
     """There is no ledger here yet."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
-        self.where = where
+    where: str
 
-    def __str__(self) -> str:
-        return f"there is no ledger in {self.where}; make one with: forum init"
+    text = "there is no ledger in {where}; make one with: forum init"
 
 
-_REMEDIES = (
+_KEY_REMEDIES = (
     "Restore the key and its folder from a backup, or continue under a new key, with a reason "
     "that is recorded: forum ledger epoch --reason TEXT. To start over on purpose: "
     "forum init --new-log"
 )
 
 
-class LogKeyMissing(ForumError):
+class LogKeyMissing(Unavailable):
     """The signing key of this project's log is gone."""
 
-    def __init__(self, origin: str, path: str) -> None:
-        super().__init__(origin, path)
-        self.origin, self.path = origin, path
+    origin: str
+    path: str
 
-    def __str__(self) -> str:
-        return f"the signing key of {self.origin} is missing: {self.path}. {_REMEDIES}"
+    text = f"the signing key of {{origin}} is missing: {{path}}. {_KEY_REMEDIES}"
+    remedy = "restore it from a backup, or: forum ledger epoch --reason TEXT"
 
 
-class LogKeyChanged(ForumError):
+class LogKeyChanged(Unavailable):
     """The signing key is not that of this project's log."""
 
-    def __init__(self, origin: str, path: str, found: str) -> None:
-        super().__init__(origin, path, found)
-        self.origin, self.path, self.found = origin, path, found
+    origin: str
+    path: str
+    found: str
+
+    remedy = "restore it from a backup, or: forum ledger epoch --reason TEXT"
 
     def __str__(self) -> str:
         found = "another key of that name" if self.found == self.origin else f"that of {self.found}"
         return (
             f"this project's log is {self.origin}, and the signing key {self.path} is {found}. "
-            f"{_REMEDIES}"
+            f"{_KEY_REMEDIES}"
         )
 
 
-class LogKeyRetired(ForumError):
+class LogKeyRetired(Unavailable):
     """The log has a new signing key; this process holds the old one."""
 
-    def __init__(self, origin: str) -> None:
-        super().__init__(origin)
-        self.origin = origin
+    origin: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.origin}: the last checkpoint was signed with another key. Nothing is signed. "
-            "If the key was rotated, restart this process; otherwise put the newest key back"
-        )
+    text = (
+        "{origin}: the last checkpoint was signed with another key. Nothing is signed. If the key"
+        " was rotated, restart this process; otherwise put the newest key back"
+    )
 
 
-class RotationRefused(ForumError):
+class RotationRefused(SetupError):
     """The signing key of a log cannot be rotated here, or not now."""
 
-    def __init__(self, origin: str, why: str) -> None:
-        super().__init__(origin, why)
-        self.origin, self.why = origin, why
+    origin: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"the signing key of {self.origin} was not rotated: {self.why}"
+    text = "the signing key of {origin} was not rotated: {why}"
 
 
-class KeyUnreadable(ForumError):
+class KeyUnreadable(SetupError):
     """A key file cannot be read."""
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(path, why)
-        self.path, self.why = path, why
+    path: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"cannot read the key {self.path}: {self.why}"
+    text = "cannot read the key {path}: {why}"
+    remedy = "restore the file from a backup, then: forum doctor"
 
 
-class WitnessRefused(ForumError):
+class WitnessRefused(Untrusted):
     """A witness received a checkpoint and did not cosign it."""
 
-    def __init__(self, witness: str, why: str) -> None:
-        super().__init__(witness, why)
-        self.witness, self.why = witness, why
+    witness: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"witness {self.witness} refused the checkpoint: {self.why}"
+    text = "witness {witness} refused the checkpoint: {why}"
 
 
 class CosignatureRefused(WitnessRefused):
     """A witness cosigned, but its cosignature was not accepted."""
 
-    def __str__(self) -> str:
-        return f"the cosignature of witness {self.witness} is not accepted: {self.why}"
+    text = "the cosignature of witness {witness} is not accepted: {why}"
 
 
-class WitnessUnreachable(ForumError):
+class WitnessUnreachable(Unavailable):
     """A witness did not answer in time, or did not follow the protocol."""
 
-    def __init__(self, witness: str, why: str) -> None:
-        super().__init__(witness, why)
-        self.witness, self.why = witness, why
+    witness: str
+    why: str
 
-    def __str__(self) -> str:
-        return f"witness {self.witness} is unreachable: {self.why}"
+    text = "witness {witness} is unreachable: {why}"

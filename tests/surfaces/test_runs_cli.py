@@ -480,7 +480,7 @@ def test_a_replay_without_its_record_is_a_mismatch(tmp_path: Path) -> None:
     replayed = terminal.call("replay", run)
 
     assert replayed.exit_code == 4
-    assert "nothing is made up, nobody asked" in replayed.stdout
+    assert "a replay calls no model" in replayed.stdout
 
 
 def test_a_fork_of_what_was_erased_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from forum import __version__
-from forum.errors import CapReached, ForumError, TamperDetected
+from forum.errors import ForumError, TamperDetected
 from forum.surfaces.cli.os_errors import explain_os_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-EXIT_FAILED, EXIT_REJECTED, EXIT_MISMATCH, EXIT_OVER_BUDGET = 1, 3, 4, 5
+EXIT_FAILED, EXIT_REJECTED, EXIT_MISMATCH = ForumError.exit_code, TamperDetected.exit_code, 4
 
 UNMUTED_STDERR = "forum.aloud"
 """Key of `ctx.meta` under which --quiet keeps the real stderr, for errors and prompts."""
@@ -187,10 +187,4 @@ def main() -> None:
     except (ForumError, OSError) as error:  # OSError: a file that the user named, or a full disk
         told = explain_os_error(error) if isinstance(error, OSError) else error
         click.echo(f"{click.style('error', fg='red')}: {told}", err=True, color=color)
-        sys.exit(_exit_status(error))
-
-
-def _exit_status(error: Exception) -> int:
-    if isinstance(error, CapReached):
-        return EXIT_OVER_BUDGET
-    return EXIT_REJECTED if isinstance(error, TamperDetected) else EXIT_FAILED
+        sys.exit(error.exit_code if isinstance(error, ForumError) else EXIT_FAILED)

@@ -59,20 +59,6 @@ _WEIGHTS = {
 }
 """Packages with model weights. No extra includes them: it would install their dependencies, too."""
 
-_REMEDIES: tuple[tuple[type[errors.ForumError], str], ...] = (
-    (errors.SchemaTooOld, "forum db upgrade"),
-    (errors.SchemaTooNew, "pip install --upgrade forumd"),
-    (errors.DurabilityDisabled, "set fsync and synchronous_commit to on in postgresql.conf"),
-    (errors.StoreConnectionLost, "start the database, or correct its address, then: forum doctor"),
-    (errors.NoSuchLog, "forum init"),
-    (errors.StoreFailed, "forum ledger verify"),
-    (errors.BadRoster, "correct the roster; which one it is: forum config show"),
-    (errors.LogKeyMissing, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
-    (errors.LogKeyChanged, "restore it from a backup, or: forum ledger epoch --reason TEXT"),
-    (errors.KeyUnreadable, "restore the file from a backup, then: forum doctor"),
-)
-"""Remedies for errors that do not name one themselves; the first match applies."""
-
 
 class DoctorState(StrEnum):
     """What a check came to."""
@@ -222,21 +208,13 @@ def _run_check(name: str, check: Callable[[], Iterable[DoctorFinding]]) -> list[
     try:
         return list(check())
     except (errors.ForumError, OSError) as error:
-        return [_problem(name, mask_passwords(" ".join(str(error).split())), _remedy_for(error))]
+        remedy = (
+            error.next_step if isinstance(error, errors.ForumError) else errors.ForumError.remedy
+        )
+        return [_problem(name, mask_passwords(" ".join(str(error).split())), remedy)]
     except Exception as error:  # noqa: BLE001  reported as a finding
         said = f"it could not be looked at: {type(error).__name__}: {error}"
         return [_problem(name, mask_passwords(said), "forum --version, and report both")]
-
-
-def _remedy_for(error: Exception) -> str:
-    """Return the remedy for an error."""
-    if isinstance(error, errors.MissingExtra):
-        return f"pip install 'forumd[{error.extra}]'"
-    if isinstance(error, errors.BadSettings):
-        return f"correct {error.path}, then: forum doctor"
-    if isinstance(error, errors.NotConfined):
-        return f"{error.step}, then: forum doctor"
-    return next((step for kind, step in _REMEDIES if isinstance(error, kind)), "forum config show")
 
 
 # This machine
