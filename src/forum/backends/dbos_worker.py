@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import sqlite3
+import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -48,6 +49,8 @@ _ORPHAN_CHECK_INTERVAL_S = 30.0
 _RETRY_DELAY_S = 0.5
 _TIMER_POLL_INTERVAL_S = 0.1
 _DRAIN_POLL_INTERVAL_S = 0.02
+_DEQUEUE_TIMEOUT_S = 5.0
+"""The time that `close` waits for the queue threads, which may be blocked on the database."""
 _QUEUE_POLL_INTERVAL_S = 0.1
 _POLL_SHARING_INTERVAL_S = 1.0
 _MAX_POLL_FACTOR = 10
@@ -98,6 +101,7 @@ class Worker:
         self._stop, self._gone = Event(), Event()
         self._threads: list[Thread] = []
         self._queues: list[Queue] = []
+        self._dbos: DBOS | None = None
         self._looks = self._workers = 0
         """The number of workers for which the polling interval of the queues was last set."""
         self._closing = False
@@ -196,7 +200,7 @@ class Worker:
         self._start_thread("broom", self._delete_old_workflows, _CLEANUP_INTERVAL_S, self._stop)
 
     def _launch(self, url: str) -> None:
-        DBOS(config=self._config(url))
+        self._dbos = DBOS(config=self._config(url))
         DBOS.launch()
         for queue, most in (("runs", self._capacity.runs), ("tasks", self._capacity.tasks)):
             self._queues.append(
@@ -223,6 +227,7 @@ class Worker:
         self._closing = True
         self._engine.stop_starting_tasks()
         deadline = monotonic() + patience
+        self._stop_dequeuing()
         while self._engine.is_working and monotonic() < deadline:
             sleep(_DRAIN_POLL_INTERVAL_S)
         self._stop.set()
@@ -241,6 +246,21 @@ class Worker:
         # take over.
         with suppress(errors.StoreFailed):  # then the lease expires by itself
             self._store.renew_lease(self.id, 0)
+
+    def _stop_dequeuing(self) -> None:
+        """Stop the threads in which DBOS takes work from the queues, and wait until they end.
+
+        `DBOS.destroy` stops the event loop before these threads.  A thread that hands a workflow to
+        the loop while it stops would wait forever, and `destroy` would wait 10 s for the thread.
+        """
+        if self._dbos is None:
+            return
+        for event in self._dbos.background_thread_stop_events:
+            event.set()
+        deadline = monotonic() + _DEQUEUE_TIMEOUT_S
+        for thread in threading.enumerate():
+            if thread.name.startswith("queue-worker-"):
+                thread.join(max(0.0, deadline - monotonic()))
 
     def _config(self, url: str) -> DBOSConfig:
         return {
