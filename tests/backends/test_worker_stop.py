@@ -12,7 +12,7 @@ from dbos._event_loop import BackgroundEventLoop
 from dbos._sys_db import WorkflowStatusInternal
 
 from forum.engine import RunRequest
-from forum.work import single_task_plan
+from forum.work.plan import single_task_plan
 from tests.e2e.project import project
 
 MAX_SECONDS = 5.0
