@@ -79,8 +79,11 @@ def test_a_decision_has_the_form_of_one(page: Path) -> None:
     text = page.read_text()
     headings = re.findall(r"^\*\*(\w+)\*\* ", text, flags=re.MULTILINE)
 
-    assert re.match(rf"# {page.name[:4]}  \S.*\n\nStatus: (accepted|superseded by \d{{4}})\n", text)
+    status = r"accepted|superseded by \d{4}|superseded in part by \d{4}(?: and \d{4})*"
+
+    assert re.match(rf"# {page.name[:4]}  \S.*\n\nStatus: (?:{status})\n", text)
     assert headings == ["Context", "Decision", "Consequences", "Rejected"]
+    assert ("\nSuperseded: " in text and "\nStill holds: " in text) == ("in part" in text[:200])
 
 
 PARTICIPLE = re.compile(r"[A-Z][a-z]+(?:ed|en|ing)|Told|Kept|Gone|Said|Heard|Sent|Made|Begun|Lost")
