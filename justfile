@@ -31,11 +31,15 @@ fix:
 bench name="ledger" *args:
     {{bin}}/python -m benchmarks {{name}} {{args}}
 
-# Write the reference of the command line and the table of scopes anew, and check all documents: links, forms, commands
+# Write the generated pages, and build the documentation site into build/docs/site
 docs:
     {{bin}}/python -m tests.docs.cli_reference
     {{bin}}/python -m tests.docs.access_guide
-    {{bin}}/pytest tests/docs tests/test_repository.py
+    {{bin}}/python -m tests.docs.site
+
+# Check all documents: links, anchors, formats, and the commands that they tell to type
+check-docs: docs
+    {{bin}}/pytest tests/docs tests/test_docs_site.py tests/test_repository.py
 
 # Serve a real, very small model on this machine, for whoever speaks OpenAI's API
 real-model *args:

@@ -1,0 +1,144 @@
+"""Build the documentation site, and write the list of pages in llms.txt; `just docs` runs it.
+
+    python -m tests.docs.site      writes llms.txt and docs/adr/README.md, builds build/docs/site
+
+Pages keep their places: the site is made from a copy of the Markdown files of the repository, so
+that a link which leads somewhere in the repository leads to the same page on the site.  The
+navigation is in zensical.toml.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "zensical.toml"
+LLMS = ROOT / "llms.txt"
+DECISIONS = ROOT / "docs/adr"
+THEME = ROOT / "docs/theme"
+
+_COPIED = ("*.md", "LICENSE", "llms.txt", "docs/**/*.md", "docs/**/*.svg", "examples/**/*.py")
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_SENTENCE = re.compile(r"(?<=[a-z`\d)\"*])[.](?=\s|$)")
+
+_LLMS_HEAD = """\
+# Forum
+
+> Forum runs fleets of AI agents. Each step is an entry in a ledger before the next step begins. \
+Anybody who holds an answer can verify offline how it came about.
+
+Generated from the pages by `just docs`; do not edit.
+"""
+_DECISIONS_HEAD = """\
+# Decisions
+
+Each page is one decision: its context, the decision, its consequences, and what was rejected. \
+A decision is never removed. A later page supersedes it, and its status says so.
+
+Generated from the pages by `just docs`; do not edit.
+
+| decision | status |
+|---|---|
+"""
+
+
+def copy_pages(folder: Path) -> None:
+    """Copy the pages, the configuration and the theme into the folder of a build."""
+    pages = folder / "pages"
+    shutil.rmtree(pages, ignore_errors=True)
+    for source in sorted(path for pattern in _COPIED for path in ROOT.glob(pattern)):
+        target = pages / source.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    shutil.copytree(THEME, folder / "theme", dirs_exist_ok=True)
+    shutil.copyfile(CONFIG, folder / CONFIG.name)
+
+
+def build_site(folder: Path) -> Path:
+    """Build the site in a folder, and return where it is; a warning is an error.
+
+    Every page is beside its HTML as Markdown too: that is where the links of llms.txt lead.
+    """
+    copy_pages(folder)
+    site = folder / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        raise RuntimeError(built.stdout + built.stderr)
+    for page in (folder / "pages").rglob("*.md"):
+        shutil.copyfile(page, site / page.relative_to(folder / "pages"))
+    return site
+
+
+def navigation() -> dict[str, list[str]]:
+    """Return the pages of each section of the navigation."""
+    project = tomllib.loads(CONFIG.read_text())["project"]
+    return {title: _pages(items) for section in project["nav"] for title, items in section.items()}
+
+
+def _pages(items: list[Any]) -> list[str]:
+    """Return the pages of a section and of the sections in it."""
+    pages: list[str] = []
+    for item in items:
+        if isinstance(item, str):
+            pages.append(item)
+        else:
+            pages += [page for section in item.values() for page in _pages(section)]
+    return pages
+
+
+def decisions() -> list[Path]:
+    """Return the pages of decisions, oldest first."""
+    return sorted(DECISIONS.glob("[0-9]*.md"))
+
+
+def title_of(page: Path) -> str:
+    """Return the title of a page."""
+    return " ".join(page.read_text().split("\n", 1)[0].removeprefix("# ").split())
+
+
+def summary_of(page: Path) -> str:
+    """Return the first sentence of a page; of a decision, the first one of what was decided."""
+    text = page.read_text().split("\n", 1)[1]
+    if page.parent == DECISIONS and "**Decision** " in text:
+        text = text.split("**Decision** ")[1]
+    paragraph = text.strip().split("\n\n")[0].replace("\n", " ")
+    return _SENTENCE.split(_LINK.sub(r"\1", paragraph))[0].replace("**", "") + "."
+
+
+def render_llms() -> str:
+    """Return llms.txt: every page of the navigation and every decision, each with one sentence."""
+    sections = {
+        title: [ROOT / page for page in pages]
+        for title, pages in navigation().items()
+        if title != "Decisions"
+    }
+    sections["Optional"] = decisions()  # by the convention: what a short context may leave out
+    parts = [_LLMS_HEAD]
+    for title, pages in sections.items():
+        lines = [
+            f"- [{title_of(page)}]({page.relative_to(ROOT)}): {summary_of(page)}" for page in pages
+        ]
+        parts.append("\n".join([f"## {title}", "", *lines, ""]))
+    return "\n".join(parts)
+
+
+def render_decisions() -> str:
+    """Return the index of decisions, with the status of each."""
+    rows = [f"| [{title_of(page)}]({page.name}) | {_status(page)} |\n" for page in decisions()]
+    return _DECISIONS_HEAD + "".join(rows)
+
+
+def _status(page: Path) -> str:
+    return page.read_text().split("\nStatus: ")[1].split("\n")[0]
+
+
+if __name__ == "__main__":
+    (DECISIONS / "README.md").write_text(render_decisions())
+    LLMS.write_text(render_llms())
+    print(build_site(ROOT / "build/docs"))  # noqa: T201
