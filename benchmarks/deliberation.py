@@ -616,7 +616,7 @@ def timed(ours: Ours, size: int, baseline: int, rounds: int) -> dict[str, Any]:
 
 def seconds_of(ours: Ours, order: RunRequest) -> tuple[float, float]:
     """Return how long a council sat, and how long that was from its submission, by the record."""
-    run, deadline = ours.forum.submit(order), time.monotonic() + PATIENCE_SECONDS
+    run, deadline = ours.forum.runs.submit(order), time.monotonic() + PATIENCE_SECONDS
     while True:
         told = [entry for _, entry in read_strand_entries(ours.forum.ledger, run, MAIN_STRAND)]
         if isinstance(told[-1].facts, RunCloseFacts):

@@ -211,7 +211,7 @@ class Ours(Side):
     def finish(self, orders: Iterable[RunRequest]) -> None:
         """Have orders carried out, all at once."""
         # The first to come ends first: who looks for the last one sees nothing end for long.
-        runs = [self.forum.submit(order) for order in orders][::-1]
+        runs = [self.forum.runs.submit(order) for order in orders][::-1]
         deadline = time.monotonic() + PATIENCE_SECONDS
         while runs:
             time.sleep(LOOK_SECONDS)
@@ -269,7 +269,7 @@ def open_forum(folder: Path, url: str | None) -> Forum:
     """Begin a new ledger."""
     forum = Forum(settings_of(folder, url))
     upgrade_database(forum.settings)
-    forum.initialise()
+    forum.keys.initialise()
     return forum
 
 
@@ -343,7 +343,7 @@ def growth_figures(folder: Path, url: str | None, sizes: Sizes) -> dict[str, Any
             turns = list(times.items())
             for forum, spent in turns if number % 2 else reversed(turns):
                 begun = time.perf_counter()
-                forum.submit(order)
+                forum.runs.submit(order)
                 spent.append(time.perf_counter() - begun)
     few, many = (statistics.median(spent) for spent in times.values())
     return {

@@ -259,7 +259,7 @@ class Project:
         settings = load_settings(folder, self._environ)
         upgrade_database(settings)
         with Forum(settings) as forum:
-            forum.initialise()
+            forum.keys.initialise()
             fill(forum, entries)
 
     @contextmanager

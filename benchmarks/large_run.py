@@ -36,9 +36,9 @@ def _measure(folder: Path, url: str | None, rounds: int) -> dict[str, float]:
     if url:
         upgrade_schema(url)
     with Forum(settings) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         run = _write(forum, ENTRIES)
-        forum.publish()
+        forum.log.publish()
     environment = {name: value for name, value in os.environ.items() if name[:6] != "FORUM_"}
     environment |= {"FORUM_DATA_DIR": str(data), "FORUM_STATE_DIR": str(state)}
     environment |= {"FORUM_DATABASE_URL": url} if url else {}

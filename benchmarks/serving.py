@@ -21,7 +21,7 @@ def main(folder: str, database: str | None = None) -> None:
     """Serve until the standard input ends."""
     with (
         Forum(settings_of(Path(folder), database)) as forum,
-        forum.run_worker(report=lambda error: print(repr(error), file=sys.stderr)),
+        forum.runs.run_worker(report=lambda error: print(repr(error), file=sys.stderr)),
     ):
         print("ready", flush=True)
         sys.stdin.read()

@@ -48,10 +48,10 @@ async def record(ledger: Ledger) -> str:
 def main() -> None:
     """Record one run, and verify the ledger that holds it."""
     with Forum(load_settings(Path.cwd(), os.environ)) as forum:
-        forum.initialise()
-        with forum.open_writer() as ledger:
+        forum.keys.initialise()
+        with forum.log.open_writer() as ledger:
             run = asyncio.run(record(ledger))
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
     print(f"{run}: intact {report.intact.state}, complete {report.complete.state}")
     print(f"independent {report.independent.state}: {report.independent.reason}")
 

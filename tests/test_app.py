@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forum import app
-from forum.app import Forum
+from forum.app import Forum, log, project, witness_server
 from forum.backends import state_files
 from forum.config import Settings
 from forum.errors import IdempotencyKeyUsed, RollbackDetected
@@ -23,12 +23,12 @@ import os, sys, time
 from pathlib import Path
 from forum.app import Forum
 from forum.config import load_settings
-from forum.ledger import text_content
+from forum.ledger.body import text_content
 with Forum(load_settings(Path.cwd(), os.environ)) as forum:
     while time.time() < float(sys.argv[1]):
         pass
-    forum.initialise()
-    print(forum.record_note(text_content("first"))[0].leaf.hex())
+    forum.keys.initialise()
+    print(forum.log.record_note(text_content("first"))[0].leaf.hex())
 """
 
 
@@ -66,20 +66,20 @@ def test_processes_that_come_first_together_share_one_ledger(
     assert [writer.returncode for writer in writers] == [0] * 6
     with Forum(settings) as forum:
         assert all(forum.ledger.find_entry(leaf).index is not None for leaf in recorded)
-        assert forum.verify(forum.read_trust()).ok
+        assert forum.log.verify(forum.log.read_trust()).ok
 
 
 def test_writers_hear_that_their_log_is_kept_no_more(settings: Settings, tmp_path: Path) -> None:
     """Entries that nobody will ever sign must not be acknowledged without a word."""
     with Forum(settings) as forum:
-        forum.initialise()
-        forum.record_note(text_content("signed"))
+        forum.keys.initialise()
+        forum.log.record_note(text_content("signed"))
         guard = next((settings.state / "logs").glob("*/guard.note"))
         other = Forum(Settings(tmp_path / "x", tmp_path / "y", tmp_path / "x" / "log.key"))
         with other:
-            other.initialise()
+            other.keys.initialise()
             for _ in range(3):
-                other.record_note(text_content("another history"))
+                other.log.record_note(text_content("another history"))
         foreign = next((tmp_path / "y" / "logs").glob("*/guard.note"))
         guard.write_bytes(foreign.read_bytes())
 
@@ -89,7 +89,7 @@ def test_writers_hear_that_their_log_is_kept_no_more(settings: Settings, tmp_pat
 
 def write_on(forum: Forum) -> None:
     """Write for as long as nobody objects."""
-    with forum.open_writer() as ledger:
+    with forum.log.open_writer() as ledger:
         strand = ledger.open_strand("run")
         for n in range(20_000):
             strand.append(Draft(f"step/{n}", "tester", NoteFacts()))
@@ -100,7 +100,7 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
 ) -> None:
     """Stopped at any point, the new log names the old one, or the old one is still in use."""
     with Forum(settings) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         left = forum.origin
     kept = state_files.write_key
 
@@ -117,15 +117,15 @@ def test_an_epoch_that_was_interrupted_is_begun_again(
     for call in (0, 1):
         monkeypatch.setattr(state_files, "write_key", stop_at(call))
         with pytest.raises(KeyboardInterrupt), Forum(settings) as forum:
-            forum.new_epoch()
+            forum.keys.new_epoch()
     monkeypatch.setattr(state_files, "write_key", kept)
     with Forum(settings) as forum:
-        origin = forum.new_epoch().origin
+        origin = forum.keys.new_epoch().origin
     with Forum(settings) as forum:
         run = forum.ledger.open_run("run", "tester")
         forum.ledger.close_run(run, "tester", Outcome.OK)
-        forum.publish()
-        report = forum.verify(forum.read_trust())
+        forum.log.publish()
+        report = forum.log.verify(forum.log.read_trust())
 
     assert origin == f"{left}/epoch-2" == report.origin
     assert report.ok
@@ -144,19 +144,20 @@ class Machine:
 
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.settings, self.now, self.warnings = settings, 1_800_000_000 * 1_000_000, list[str]()
-        monkeypatch.setattr(app, "now", lambda: self.now)
+        for part in (log, project, witness_server):  # each took the clock when it was imported
+            monkeypatch.setattr(part, "now", lambda: self.now)
 
     def note(self, words: str) -> str:
         """Record a remark as a command does, a minute later, and return its run."""
         self.now += 60 * 1_000_000
         with Forum(self.settings, self.warnings.append) as forum:
-            forum.initialise()
-            return forum.record_note(text_content(words))[0].entry.run
+            forum.keys.initialise()
+            return forum.log.record_note(text_content(words))[0].entry.run
 
     def verify(self) -> Report:
         """Verify as a command does."""
         with Forum(self.settings, self.warnings.append) as forum:
-            return forum.verify(forum.read_trust())
+            return forum.log.verify(forum.log.read_trust())
 
 
 @pytest.mark.parametrize("wrong", [DAY, -3 * HOUR], ids=["ahead", "behind"])
@@ -201,40 +202,40 @@ def test_a_guard_that_cannot_be_written_costs_no_entry(settings: Settings) -> No
     """The entry is durable before it is signed: a failure would have it recorded a second time."""
     warnings: list[str] = []
     with Forum(settings, warnings.append) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         guard = next((settings.state / "logs").glob("*/guard.note"))
         obstacle = guard.with_name("guard.note.new")
         obstacle.mkdir()
-        recorded, publication = forum.record_note(text_content("hello"), "key")
-        left = forum.verify(forum.read_trust(), at=app.now() + DAY)
+        recorded, publication = forum.log.record_note(text_content("hello"), "key")
+        left = forum.log.verify(forum.log.read_trust(), at=app.now() + DAY)
         assert (publication, recorded.entry.kind) == (None, "note/1")
         assert "the signer's guard failed while writing" in warnings[0]
         assert str(guard) in warnings[0]
         assert left.ok
         assert any("the next write signs them" in notice for notice in left.notices)
-        with forum.open_writer() as ledger:  # a program that goes on writing hears of it too
+        with forum.log.open_writer() as ledger:  # a program that goes on writing hears of it too
             ledger.open_strand("run").append(Draft("run/open", "tester", RunOpenFacts()))
         assert len(warnings) == 2
 
         obstacle.rmdir()
-        again, signed = forum.record_note(text_content("hello"), "key")
+        again, signed = forum.log.record_note(text_content("hello"), "key")
         assert again.leaf == recorded.leaf
         assert signed is not None
         assert signed.witnessed
-        assert forum.verify(forum.read_trust()).ok
+        assert forum.log.verify(forum.log.read_trust()).ok
 
 
 def test_a_witness_that_cannot_write_is_out_of_reach(settings: Settings) -> None:
     """The log is signed; the witness of this machine is asked again next time."""
     with Forum(settings, lambda _: None) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         memory = next((settings.state / "witness" / "logs").glob("*.note"))
         obstacle = memory.with_name(f"{memory.name}.new")
         obstacle.mkdir()
-        _, publication = forum.record_note(text_content("hello"))
-        left = forum.verify(forum.read_trust(), at=app.now() + DAY)
+        _, publication = forum.log.record_note(text_content("hello"))
+        left = forum.log.verify(forum.log.read_trust(), at=app.now() + DAY)
         obstacle.rmdir()
-        _, after = forum.record_note(text_content("again"))
+        _, after = forum.log.record_note(text_content("again"))
 
     assert publication is not None
     assert (publication.witnessed, len(publication.unreachable)) == (False, 1)
@@ -248,11 +249,11 @@ def test_a_witness_that_cannot_write_is_out_of_reach(settings: Settings) -> None
 def test_a_key_stands_for_one_remark(settings: Settings) -> None:
     """A retry returns what is recorded; the same key for something else is a mistake."""
     with Forum(settings, lambda _: None) as forum:
-        forum.initialise()
-        first, _ = forum.record_note(text_content("hello"), "key")
-        again, _ = forum.record_note(text_content("hello"), "key")
-        other, _ = forum.record_note(text_content("hello"), "another key")
+        forum.keys.initialise()
+        first, _ = forum.log.record_note(text_content("hello"), "key")
+        again, _ = forum.log.record_note(text_content("hello"), "key")
+        other, _ = forum.log.record_note(text_content("hello"), "another key")
 
         assert first.leaf == again.leaf != other.leaf
         with pytest.raises(IdempotencyKeyUsed):
-            forum.record_note(text_content("something else"), "key")
+            forum.log.record_note(text_content("something else"), "key")

@@ -54,9 +54,9 @@ class Machine:
     def write(self, notes: int) -> int:
         """Record some notes, and return the size of the log."""
         with self.forum() as forum:
-            forum.initialise()
+            forum.keys.initialise()
             for n in range(notes):
-                forum.record_note(text_content(f"note {n}"))
+                forum.log.record_note(text_content(f"note {n}"))
             return forum.store.head().size
 
     def back_up(self) -> Path:
@@ -75,7 +75,7 @@ class Machine:
     def verify(self) -> set[Problem]:
         """Verify the ledger, and return what is found."""
         with self.forum() as forum:
-            report = forum.verify(forum.read_trust())
+            report = forum.log.verify(forum.log.read_trust())
         assert report.ok == (not report.findings)
         return {finding.problem for finding in report.findings}
 
@@ -114,7 +114,7 @@ def test_a_backup_with_a_quarantined_row_can_be_restored(machine: Machine) -> No
         assert planted is not None
         entry = KINDS.read(planted)
         forged = KINDS.write(replace(entry, n=entry.n + 1))
-        forum.tamper().insert(forged, bytes(16))
+        forum.log.tamper().insert(forged, bytes(16))
     size = machine.write(1)
     saved = machine.back_up()
     machine.destroy()
@@ -191,7 +191,7 @@ def test_a_backup_is_of_one_moment_while_others_write(machine: Machine) -> None:
     stop = Event()
 
     def write() -> None:
-        with machine.forum() as forum, forum.open_writer() as ledger:
+        with machine.forum() as forum, forum.log.open_writer() as ledger:
             for n in count():
                 ledger.open_run(f"run-{n}", "tester")
                 if stop.is_set():
@@ -260,7 +260,7 @@ def test_the_state_directory_is_not_in_a_backup(machine: Machine) -> None:
     machine.write(1)
     saved = machine.back_up()
     with machine.forum() as forum:
-        notes = {parse_checkpoint(note).size for note in forum.remembered_checkpoints()}
+        notes = {parse_checkpoint(note).size for note in forum.log.remembered_checkpoints()}
 
     assert notes == {read_backup(saved).size}
     assert not list(saved.rglob("*.note"))

@@ -43,15 +43,15 @@ def write(settings: Settings, words: str = "hello") -> list[str]:
     """Write into the ledger as a command does, and return what a person is told."""
     told: list[str] = []
     with Forum(settings, told.append) as forum:
-        forum.initialise()
-        forum.record_note(text_content(words))
+        forum.keys.initialise()
+        forum.log.record_note(text_content(words))
     return told
 
 
 def verify(settings: Settings) -> Report:
     """Verify the ledger as a command does."""
     with Forum(settings) as forum:
-        return forum.verify(forum.read_trust())
+        return forum.log.verify(forum.log.read_trust())
 
 
 def problems(report: Report) -> set[Problem]:
@@ -67,11 +67,11 @@ def refusal(settings: Settings, command: Callable[[Forum], object]) -> ForumErro
 
 
 COMMANDS: list[Callable[[Forum], object]] = [
-    Forum.initialise,
-    lambda forum: forum.verify(forum.read_trust()),
+    lambda forum: forum.keys.initialise(),
+    lambda forum: forum.log.verify(forum.log.read_trust()),
     lambda forum: forum.store,
     lambda forum: forum.open_reader().__enter__(),
-    lambda forum: forum.grant("ci", ()),
+    lambda forum: forum.access.grant("ci", ()),
 ]
 
 
@@ -114,7 +114,7 @@ def test_another_key_of_the_same_name_is_noticed(make: Make) -> None:
     write(settings)
     state_files.write_key(settings.key_file, key_of(str(settings.origin)))
 
-    assert isinstance(refusal(settings, Forum.initialise), LogKeyChanged)
+    assert isinstance(refusal(settings, lambda forum: forum.keys.initialise()), LogKeyChanged)
 
 
 def test_an_earlier_log_that_is_deleted_after_an_epoch_is_missed(make: Make) -> None:
@@ -123,9 +123,9 @@ def test_an_earlier_log_that_is_deleted_after_an_epoch_is_missed(make: Make) -> 
     write(settings, "what somebody regrets")
     with Forum(settings) as old:
         old.store.head()  # opened under the write key that the epoch replaces
-        old.new_epoch("we had a fire")
+        old.keys.new_epoch("we had a fire")
         assert verify(settings).ok
-        old.tamper().replace_history([])
+        old.log.tamper().replace_history([])
 
     report = verify(settings)
     assert problems(report) == {Problem.EPOCH_MISSING}
@@ -141,11 +141,11 @@ def test_an_earlier_log_that_is_cut_or_altered_after_an_epoch_is_found(make: Mak
     write(settings, "cut")
     with Forum(settings) as old:
         entries = [data for data in old.store.entries(0, 6) if data]
-        old.new_epoch("we had a fire")
-        old.tamper().replace_history(entries, keep_checkpoints=6)
+        old.keys.new_epoch("we had a fire")
+        old.log.tamper().replace_history(entries, keep_checkpoints=6)
     cut = verify(settings)
     with Forum(replace(settings, data=settings.data)) as forum:
-        forum.record_note(text_content("life goes on"))
+        forum.log.record_note(text_content("life goes on"))
 
     assert Problem.TAIL_CUT in problems(cut)
     assert Problem.TAIL_CUT in problems(verify(settings))
@@ -157,8 +157,8 @@ def test_an_earlier_log_that_goes_on_after_its_epoch_is_found(make: Make) -> Non
     write(settings)
     with Forum(settings) as old:
         old.store.head()  # opened under the write key that the epoch replaces
-        old.new_epoch("we had a fire")
-        old.record_note(text_content("somebody was not told"))
+        old.keys.new_epoch("we had a fire")
+        old.log.record_note(text_content("somebody was not told"))
 
     assert problems(verify(settings)) == {Problem.HISTORY_REPLACED}
 
@@ -168,7 +168,7 @@ def test_an_earlier_log_that_is_not_continued_is_missed(make: Make) -> None:
     settings = make("project")
     write(settings)
     with Forum(settings) as forum:
-        forum.new_epoch("we had a fire")
+        forum.keys.new_epoch("we had a fire")
     report = verify(settings)
     registry = ProjectRegistry(settings.state / "projects")
     (project,) = registry.find_by_log(report.origin)
@@ -186,8 +186,8 @@ def test_what_was_lost_before_an_epoch_is_declared_by_it(make: Make) -> None:
     write(settings, "lost")
     with Forum(settings) as old:
         entries = [data for data in old.store.entries(0, 5) if data]
-        old.tamper().replace_history(entries, keep_checkpoints=5)
-        old.new_epoch("restored from a backup")
+        old.log.tamper().replace_history(entries, keep_checkpoints=5)
+        old.keys.new_epoch("restored from a backup")
 
     report = verify(settings)
     assert problems(report) <= {Problem.BODY_MISSING, Problem.TABLE_MISMATCH}
@@ -201,14 +201,16 @@ def test_after_the_loss_of_the_key_an_epoch_goes_on_under_a_new_one(make: Make) 
     lost = state_files.read_key(settings.key_file)
     settings.key_file.unlink()
 
-    assert isinstance(refusal(settings, Forum.new_epoch), LogKeyMissing)  # without a reason
+    assert isinstance(
+        refusal(settings, lambda forum: forum.keys.new_epoch()), LogKeyMissing
+    )  # without a reason
     with Forum(settings) as forum:
-        begun = forum.new_epoch("the disk died")
+        begun = forum.keys.new_epoch("the disk died")
     told = write(settings, "a new beginning")
     report = verify(settings)
     with Forum(settings) as forum:
         first = [KINDS.read(data) for data in forum.store.read_strand(LOG_RUN, MAIN_STRAND)]
-        reason = forum.bodies_at(LOG_RUN, MAIN_STRAND, "log/epoch")["reason"]
+        reason = forum.reads.bodies_at(LOG_RUN, MAIN_STRAND, "log/epoch")["reason"]
 
     assert begun.has_new_key
     assert begun.key.public != lost.verifier().public
@@ -225,10 +227,10 @@ def test_a_lost_folder_leaves_an_epoch_that_says_what_is_missing(make: Make) -> 
     settings = make("project")
     write(settings)
     with Forum(settings) as forum:
-        forum.tamper().replace_history([])
+        forum.log.tamper().replace_history([])
     shutil.rmtree(settings.data)
     with Forum(settings) as forum:
-        forum.new_epoch("somebody has deleted everything")
+        forum.keys.new_epoch("somebody has deleted everything")
     write(settings)
 
     assert problems(verify(settings)) == {Problem.EPOCH_MISSING}
@@ -254,11 +256,11 @@ def test_an_epoch_under_a_new_key_can_be_stopped_anywhere(
     for module in ("state_files", "project_registry"):
         monkeypatch.setattr(f"forum.backends.{module}.write_durably", stopped)
     with pytest.raises(KeyboardInterrupt), Forum(settings) as forum:
-        forum.new_epoch("the disk died")
+        forum.keys.new_epoch("the disk died")
     monkeypatch.undo()
     if not settings.key_file.exists():
         with Forum(settings) as forum:
-            forum.new_epoch("the disk died")
+            forum.keys.new_epoch("the disk died")
     told = write(settings)
     report = verify(settings)
 
@@ -296,7 +298,7 @@ def test_a_copied_folder_is_named_and_only_one_of_both_is_signed(
     assert "too; both are registered" in line
     if settings.database is None:
         assert "forum ledger epoch" in str(
-            refusal(settings, lambda forum: forum.record_note(text_content("in the original")))
+            refusal(settings, lambda forum: forum.log.record_note(text_content("in the original")))
         )
 
 
@@ -306,8 +308,8 @@ def test_starting_over_is_done_on_purpose(make: Make) -> None:
     write(settings)
     shutil.rmtree(settings.data)
     with Forum(settings) as forum:
-        forum.start_over()
-        forum.initialise()
+        forum.keys.start_over()
+        forum.keys.initialise()
     write(settings)
     report = verify(settings)
     (project,) = ProjectRegistry(settings.state / "projects").find_by_log(report.origin)
@@ -324,9 +326,9 @@ def test_starting_over_keeps_the_old_key(make: Make) -> None:
     write(settings)
     key = settings.key_file.read_bytes()
     with Forum(settings) as forum:
-        forum.start_over()
-        forum.initialise()
-        forum.record_note(text_content("hello"))
+        forum.keys.start_over()
+        forum.keys.initialise()
+        forum.log.record_note(text_content("hello"))
 
     assert verify(settings).ok
     assert [path.read_bytes() for path in settings.data.glob("log.key.replaced-*")] == [key]
@@ -343,11 +345,11 @@ def test_a_project_on_postgres_is_remembered_by_its_database(
     shutil.rmtree(old.data)
     moved = replace(old, data=tmp_path / "b", key_file=tmp_path / "b/log.key")
 
-    assert isinstance(refusal(moved, Forum.initialise), LogKeyMissing)
+    assert isinstance(refusal(moved, lambda forum: forum.keys.initialise()), LogKeyMissing)
     stranger = replace(moved, state=tmp_path / "other")
     assert isinstance(refusal(stranger, lambda forum: forum.key), NoLedger)
     with Forum(moved) as forum:
-        forum.new_epoch("the folder was lost when we moved")
+        forum.keys.new_epoch("the folder was lost when we moved")
     write(moved)
     assert verify(moved).ok
     write(old)  # another project, since the first one goes on elsewhere
@@ -378,7 +380,7 @@ def test_a_reader_registers_what_an_older_release_has_made(make: Make) -> None:
     assert verify(settings).ok
     settings.key_file.unlink()
 
-    assert isinstance(refusal(settings, Forum.initialise), LogKeyMissing)
+    assert isinstance(refusal(settings, lambda forum: forum.keys.initialise()), LogKeyMissing)
 
 
 def test_a_state_directory_that_cannot_be_written_stops_no_reader(

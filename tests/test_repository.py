@@ -87,7 +87,7 @@ def test_a_decision_has_the_form_of_one(page: Path) -> None:
 
 
 PARTICIPLE = re.compile(r"[A-Z][a-z]+(?:ed|en|ing)|Told|Kept|Gone|Said|Heard|Sent|Made|Begun|Lost")
-NOT_PARTICIPLES = {"Finding", "Setting", "Sighting"}
+NOT_PARTICIPLES = {"Finding", "Setting", "Sighting", "Untrusted"}
 RELEASED_NAMES = {
     "Malformed",  # recorded as the code of a stop
     "Scripted",  # part of a recorded digest

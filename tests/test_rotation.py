@@ -32,8 +32,8 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 def write(settings: Settings) -> str:
     """Put a remark on record as a command does, and return its run."""
     with Forum(settings) as forum:
-        forum.initialise()
-        located, publication = forum.record_note(text_content("hello"))
+        forum.keys.initialise()
+        located, publication = forum.log.record_note(text_content("hello"))
     assert publication is not None
     assert publication.witnessed
     return located.entry.run
@@ -49,12 +49,12 @@ def test_whoever_trusts_the_old_key_follows_to_the_new_one(settings: Settings) -
     old = key_in(settings)
     with Forum(settings) as forum:
         before = forum.policy
-        rotation = forum.rotate_key()
+        rotation = forum.keys.rotate_key()
     run = write(settings)
     with Forum(settings) as forum:
-        report = forum.verify(forum.read_trust())
-        pinned = forum.verify(Trust(policy=before))
-        bundle = verify_bundle(forum.export(run), KINDS, Trust(policy=before))
+        report = forum.log.verify(forum.log.read_trust())
+        pinned = forum.log.verify(Trust(policy=before))
+        bundle = verify_bundle(forum.log.export(run), KINDS, Trust(policy=before))
         named = forum.policy.log_keys
 
     assert (rotation.old, rotation.key) == (old, key_in(settings))
@@ -71,36 +71,36 @@ def test_keys_can_be_rotated_again_and_again(settings: Settings) -> None:
         before = forum.policy
     for _ in range(3):
         with Forum(settings) as forum:
-            forum.rotate_key()
+            forum.keys.rotate_key()
     run = write(settings)
     with Forum(settings) as forum:
-        assert forum.verify(Trust(policy=before)).ok
-        assert verify_bundle(forum.export(run), KINDS, Trust(policy=before)).ok
+        assert forum.log.verify(Trust(policy=before)).ok
+        assert verify_bundle(forum.log.export(run), KINDS, Trust(policy=before)).ok
 
 
 def test_a_process_that_holds_the_old_key_stops_signing(settings: Settings) -> None:
     """It was not restarted; what it signed would be refused by every verifier."""
     with Forum(settings) as running:
-        running.record_note(text_content("before"))
+        running.log.record_note(text_content("before"))
         with Forum(settings) as forum:
-            forum.rotate_key()
+            forum.keys.rotate_key()
 
         with pytest.raises(LogKeyRetired, match="restart"):
-            running.record_note(text_content("after"))
+            running.log.record_note(text_content("after"))
     write(settings)
     with Forum(settings) as forum:
-        assert forum.verify(forum.read_trust()).ok
+        assert forum.log.verify(forum.log.read_trust()).ok
 
 
 def test_the_old_key_from_a_backup_is_refused(settings: Settings) -> None:
     """It was rotated because somebody else may have it."""
     backup = settings.key_file.read_bytes()
     with Forum(settings) as forum:
-        forum.rotate_key()
+        forum.keys.rotate_key()
     settings.key_file.write_bytes(backup)
 
     with Forum(settings) as forum, pytest.raises(LogKeyChanged):
-        forum.initialise()
+        forum.keys.initialise()
 
 
 @pytest.fixture
@@ -143,19 +143,19 @@ def test_a_rotation_that_was_stopped_harms_nothing(
         stop(at)
         try:
             with Forum(here) as forum:
-                forum.rotate_key()
+                forum.keys.rotate_key()
             done = True
         except KeyboardInterrupt:
             at += 1
         monkeypatch.undo()
         if again:
             with Forum(here) as forum:
-                forum.rotate_key()
+                forum.keys.rotate_key()
         write(here)
         with Forum(here) as forum:
-            report = forum.verify(forum.read_trust())
+            report = forum.log.verify(forum.log.read_trust())
             assert report.ok, (at, report)
-            assert forum.verify(Trust(policy=before)).ok
+            assert forum.log.verify(Trust(policy=before)).ok
     assert at > 8
 
 
@@ -164,7 +164,7 @@ def test_only_the_machine_that_signs_rotates_the_key(settings: Settings, tmp_pat
     elsewhere = replace(settings, state=tmp_path / "elsewhere")
 
     with Forum(elsewhere) as forum, pytest.raises(RotationRefused, match="another machine"):
-        forum.rotate_key()
+        forum.keys.rotate_key()
 
 
 def test_an_epoch_after_a_rotation_knows_every_key_of_the_log_before_it(
@@ -172,12 +172,12 @@ def test_an_epoch_after_a_rotation_knows_every_key_of_the_log_before_it(
 ) -> None:
     """The earlier log is signed by both."""
     with Forum(settings) as forum:
-        forum.rotate_key()
+        forum.keys.rotate_key()
     with Forum(settings) as forum:
-        forum.new_epoch("we moved")
+        forum.keys.new_epoch("we moved")
     write(settings)
     with Forum(settings) as forum:
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
 
     assert report.ok, report
     assert [epoch.origin for epoch in report.epochs] == [settings.origin]
@@ -205,7 +205,7 @@ def test_whoever_looks_too_early_takes_the_write_key_that_another_process_made(
     with Forum(settings) as late:
         assert late.write_keys is None
         settings.write_key_file.write_bytes(key)  # by another process, in this moment
-        late.initialise()
-        late.record_note(text_content("hello"))
+        late.keys.initialise()
+        late.log.record_note(text_content("hello"))
         assert late.store.count_quarantined() == 0
     assert settings.write_key_file.read_bytes() == key

@@ -156,7 +156,7 @@ def restore_backup(
             raise errors.BackupRejected(
                 f"its key is that of {forum.key.name}, not of {manifest.origin}"
             )
-        memories = forum.remembered_checkpoints()
+        memories = forum.log.remembered_checkpoints()
         # On Postgres the rows are committed when this block succeeds, and rolled back when it
         # raises.
         with _open_backup(settings, source, manifest) as reader:
@@ -168,12 +168,12 @@ def restore_backup(
             note = reader.checkpoint()
         _place_files(forum, source, manifest)
         if not goes_on:
-            begun = forum.new_epoch("restored from a backup")
+            begun = forum.keys.new_epoch("restored from a backup")
             return msgspec.structs.replace(found, epoch=begun.origin)
         if note and not memories:
-            forum.remember_signed(note)
-        forum.initialise()
-        forum.publish()
+            forum.log.remember_signed(note)
+        forum.keys.initialise()
+        forum.log.publish()
         return found
 
 
@@ -386,7 +386,7 @@ def _place_policy(forum: Forum, source: Path) -> None:
         for w in tlog.WitnessPolicy.parse(data).witnesses
         if w.key.name.startswith(LOCAL_WITNESS)
     ]
-    gone = any(key != forum.witness.verifier for key in local)
+    gone = any(key != forum.witness.local.verifier for key in local)
     if not forum.policy_file.exists() and not gone:
         make_private_folder(forum.policy_file.parent)
         _write(forum.policy_file, data)

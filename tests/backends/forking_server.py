@@ -99,7 +99,7 @@ class Writers:
 def crowd(forum: Forum) -> dict[str, object]:
     """Fork children while threads append."""
     codes: list[int] = []
-    with forum.open_writer() as ledger:
+    with forum.log.open_writer() as ledger:
         writers = Writers(ledger)
         for first in range(0, CHILDREN, AT_ONCE):
             children = []
@@ -145,7 +145,7 @@ def slow(forum: Forum) -> dict[str, object]:
         strand.append(Draft("note", "tester", NoteFacts(), (), (body,)))
         ledger.close_run(strand, "tester", Outcome.OK)
 
-    with forum.open_writer() as ledger:
+    with forum.log.open_writer() as ledger:
         thread = Thread(target=append, args=(ledger,))
         thread.start()
         begun.wait(30)
@@ -160,7 +160,7 @@ def outlived(forum: Forum) -> dict[str, object]:
 
     def work() -> None:
         parent = os.getppid()
-        with forum.open_writer() as ledger:
+        with forum.log.open_writer() as ledger:
             strand = ledger.open_run("child", "tester")
             write(strand, ENTRIES // 2)
             os.write(tell, b".")
@@ -178,14 +178,14 @@ def outlived(forum: Forum) -> dict[str, object]:
 
 def write_alone(settings: Settings, run: str) -> None:
     """Open the ledger and write a run."""
-    with Forum(settings) as forum, forum.open_writer() as ledger:
+    with Forum(settings) as forum, forum.log.open_writer() as ledger:
         write_run(ledger, run)
 
 
 def spawn(forum: Forum) -> dict[str, object]:
     """Start children that share nothing with their parent."""
     context = multiprocessing.get_context("spawn")
-    with forum.open_writer() as ledger:
+    with forum.log.open_writer() as ledger:
         write_run(ledger, "parent")
         children = [
             context.Process(target=write_alone, args=(forum.settings, f"child-{nth}"))
@@ -214,7 +214,7 @@ MODES = {"crowd": crowd, "slow": slow, "outlived": outlived, "spawn": spawn, "le
 def main(mode: str, folder: str, url: str = "") -> None:
     """Do one of these and print what came of it."""
     with Forum(settings_of(Path(folder), url or None)) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         told = MODES[mode](forum)
     sys.stdout.write(json.dumps(told))
 

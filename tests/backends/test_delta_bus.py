@@ -137,7 +137,7 @@ def test_a_worker_is_heard_while_it_works(
     home, ear = stack.enter_context(project(tmp_path, url)), Ear()
     stack.enter_context(home.forum.delta_bus.subscribe(ear))
     heed(home.forum.delta_bus, ear)
-    stack.enter_context(home.worker() if url else home.forum.run_worker())
+    stack.enter_context(home.worker() if url else home.forum.runs.run_worker())
     agent = Scripted({"*": (ScriptStep("Good day to you.", milliseconds=100),)})
     order = RunRequest("x", Plan((Task("a", "x"),)), Policy(agents={"": agent}))
     run = home.submit(order)

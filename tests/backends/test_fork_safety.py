@@ -63,7 +63,7 @@ def test_a_hundred_forked_children_append_and_nothing_is_lost_or_doubled(
     """A server that forks its workers has opened the ledger before, and has threads that write."""
     told = run_server("crowd", tmp_path, url)
     with Forum(settings_of(tmp_path, url or None)) as forum:
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
         written = lengths(forum, [f"child-{nth}" for nth in range(CHILDREN)])
         parents = lengths(forum, [*(f"parent-{nth}" for nth in range(THREADS)), "afterwards"])
         (own,), size = lengths(forum, ["log"]), forum.store.head().size
@@ -81,7 +81,7 @@ def test_a_child_appends_whatever_its_parent_is_doing(tmp_path: Path, url: str, 
     """A lock that another thread holds at the moment of a fork stays locked in the child."""
     told = run_server(mode, tmp_path, url)
     with Forum(settings_of(tmp_path, url or None)) as forum:
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
         runs = ["child"] if mode == "slow" else [f"child-{nth}" for nth in range(3)]
         written = lengths(forum, [*runs])
 
@@ -99,8 +99,8 @@ def test_a_child_goes_on_when_its_parent_has_ended(tmp_path: Path, url: str) -> 
     run_server("outlived", tmp_path, url)
     with Forum(settings_of(tmp_path, url or None)) as forum:
         wait_until(lambda: lengths(forum, ["child"]) == [ENTRIES + 2])
-        forum.publish()
-        report = forum.verify(forum.read_trust())
+        forum.log.publish()
+        report = forum.log.verify(forum.log.read_trust())
 
     assert report.intact.state is report.complete.state is State.HOLDS, report
 

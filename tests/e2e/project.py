@@ -37,11 +37,11 @@ class Project:
 
     def submit(self, order: RunRequest) -> str:
         """Have a run accepted."""
-        return self.forum.submit(order)
+        return self.forum.runs.submit(order)
 
     def wait(self, run: str, seconds: float = 30.0) -> Run:
         """Wait until a run has ended, or waits for a person."""
-        state = self.forum.follow_run(run, patience=seconds)
+        state = self.forum.reads.follow_run(run, patience=seconds)
         log = self.home / "worker.log"
         said = log.read_text() if log.exists() else ""
         assert state.outcome is not None or state.open_gates, f"still {state.state}: {said}"
@@ -49,12 +49,12 @@ class Project:
 
     def end(self, run: str, seconds: float = 30.0) -> Run:
         """Wait until a run has ended, whatever it waits for meanwhile."""
-        eventually(lambda: self.forum.read_run(run).outcome is not None, seconds)
-        return self.forum.read_run(run)
+        eventually(lambda: self.forum.reads.read_run(run).outcome is not None, seconds)
+        return self.forum.reads.read_run(run)
 
     def answer(self, run: str) -> bytes:
         """Return what a run has answered."""
-        at = self.forum.read_run(run).answer_at
+        at = self.forum.reads.read_run(run).answer_at
         assert at is not None
         return read_body(self.forum.ledger, at, "answer")
 
@@ -71,7 +71,7 @@ def project(home: Path, database: str | None, toml: str = "") -> Iterator[Projec
     settings = load_settings(home, environ)
     upgrade_database(settings)
     with Forum(settings) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         yield Project(home, environ, forum)
 
 

@@ -56,7 +56,7 @@ def test_a_run_goes_on_when_dbos_has_lost_everything(tmp_path: Path) -> None:
     with project(tmp_path / "project", None) as home:
         with home.worker() as worker:
             run = home.submit(order(milliseconds=1500))
-            eventually(lambda: bool(home.forum.read_run(run).tasks))
+            eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
             worker.kill()
             worker.wait()
         for file in home.forum.settings.data.glob("engine.db*"):

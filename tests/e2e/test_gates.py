@@ -29,7 +29,7 @@ def test_what_was_approved_while_nobody_worked_is_done_when_somebody_does(home: 
     with home.worker():
         run = home.submit(order())
         gate = home.wait(run).open_gates[0]
-    home.forum.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
+    home.forum.runs.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
     with home.worker():
         state = home.end(run)
 
@@ -61,7 +61,7 @@ def test_a_deadline_of_25_seconds_outlives_a_kill(home: Project) -> None:
         worker.send_signal(signal.SIGKILL)
     with home.worker():
         state = home.end(run, seconds=40)
-    home.forum.publish()  # the worker may have been killed before it came to that
+    home.forum.log.publish()  # the worker may have been killed before it came to that
     decision = home.forum.ledger.find_entry(state.gates[gate.strand].entry.hex()).entry
 
     assert state.outcome is Outcome.FAILED
@@ -73,11 +73,11 @@ def test_an_approval_of_what_was_edited_since_is_refused(home: Project) -> None:
     with home.worker():
         run = home.submit(order())
         gate = home.wait(run).open_gates[0]
-        fresh = home.forum.edit_gate(run, "task/answer", gate.digest, b"Deploy on Monday.")
+        fresh = home.forum.runs.edit_gate(run, "task/answer", gate.digest, b"Deploy on Monday.")
         with pytest.raises(GateChanged):
-            home.forum.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
-        waiting = home.forum.read_run(run)
-        home.forum.decide_gate(run, "task/answer", Answer.APPROVE, fresh)
+            home.forum.runs.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
+        waiting = home.forum.reads.read_run(run)
+        home.forum.runs.decide_gate(run, "task/answer", Answer.APPROVE, fresh)
         state = home.end(run)
 
     assert waiting.open_gates
@@ -91,9 +91,9 @@ def test_a_decision_wakes_its_run_in_less_than_a_second(home: Project) -> None:
     with home.worker():
         run = home.submit(order())
         gate = home.wait(run).open_gates[0]
-        home.forum.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
+        home.forum.runs.decide_gate(run, "task/answer", Answer.APPROVE, gate.digest)
         decided = monotonic()
-        eventually(lambda: bool(home.forum.read_run(run).tasks))
+        eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
         woken = monotonic() - decided
 
     assert woken < 1.0

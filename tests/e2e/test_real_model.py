@@ -47,7 +47,7 @@ def forum(home: Project, *argv: str) -> subprocess.CompletedProcess[str]:
 
 def calls_of(home: Project, run: str) -> list[tuple[CallFacts, ReplyFacts | None]]:
     """Return every call of a run with its reply."""
-    tasks = home.forum.read_run(run).tasks.values()
+    tasks = home.forum.reads.read_run(run).tasks.values()
     return [(call.called, call.replied) for task in tasks for call in task.calls]
 
 
@@ -62,7 +62,7 @@ def test_a_plain_request_is_answered_by_a_team_of_real_models(home: Project, smo
     said = forum(home, "submit", request, "--team", "--max-calls", "30", "--json")
     told = json.loads(said.stdout)
     run = told["run"]
-    state = home.forum.read_run(run)
+    state = home.forum.reads.read_run(run)
 
     assert said.returncode == 0, said.stderr
     assert state.outcome is Outcome.OK
@@ -93,12 +93,12 @@ def test_two_results_of_a_real_model_become_one_answer(home: Project, smollm2: s
     lanes = {"geography": LaneBrief("Knows places.", "Answer in one short sentence.", "worker")}
     roles = dict.fromkeys((Role.VALIDATOR, Role.SYNTHESIZER, Role.INTENT), "judge")
     policy = Policy(agents={"worker": chat, "judge": chat}, lanes=lanes, roles=roles)
-    with home.forum.run_worker():
+    with home.forum.runs.run_worker():
         run = home.submit(RunRequest("A river and a mountain?", tasks, policy, RunBudget(calls=40)))
         state = home.wait(run, 240)
 
     assert state.task("@synthesizer").state is TaskState.PASSED
     assert all(f"[{name}]".encode() in home.answer(run) for name in ("river", "peak"))
-    home.forum.publish()
-    assert home.forum.verify(home.forum.read_trust()).ok
-    assert home.forum.replay(run) == []
+    home.forum.log.publish()
+    assert home.forum.log.verify(home.forum.log.read_trust()).ok
+    assert home.forum.runs.replay(run) == []

@@ -38,7 +38,7 @@ def test_a_council_of_a_real_model(home: Project) -> None:
     )  # fmt: skip
     told = json.loads(said.stdout)
     verified = forum(home, "ledger", "verify", "--json")
-    entries = home.forum.read_run(told["run"]).tasks
+    entries = home.forum.reads.read_run(told["run"]).tasks
 
     assert said.returncode == 0, said.stderr
     assert told["answer"] in ("yes", "no")

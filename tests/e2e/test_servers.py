@@ -84,7 +84,7 @@ def test_a_follower_misses_nothing_when_its_server_is_killed(home: Project) -> N
         servers = {port_of(served): served for served in (first, second)}
         seen: list[int] = []
         killed = False
-        while not home.forum.read_run(run).outcome or seen[-1:] != expected(home, run)[-1:]:
+        while not home.forum.reads.read_run(run).outcome or seen[-1:] != expected(home, run)[-1:]:
             for index in events(url, run, seen[-1] if seen else None):
                 seen.append(index)
                 if len(seen) >= 5 and not killed:
@@ -94,7 +94,7 @@ def test_a_follower_misses_nothing_when_its_server_is_killed(home: Project) -> N
     assert killed
     assert len(set(balancer.visited)) == 2
     assert seen == expected(home, run)
-    assert home.forum.read_run(run).outcome is Outcome.OK
+    assert home.forum.reads.read_run(run).outcome is Outcome.OK
 
 
 def test_a_client_that_goes_away_does_not_stop_its_run(home: Project) -> None:
@@ -122,7 +122,7 @@ def test_the_same_key_gives_the_same_run_from_every_server(home: Project) -> Non
     assert [ask.status_code for ask in asks] == [202, 409, 202, 409]
     assert asks[0].json()["run"] == asks[2].json()["run"]
     assert asks[1].json()["type"] == "urn:forum:problem:idempotency-key-reused"
-    assert len(home.forum.recent_runs(None, 10)) == 1
+    assert len(home.forum.reads.recent_runs(None, 10)) == 1
 
 
 def test_a_server_that_is_stopped_lets_its_clients_go(home: Project) -> None:

@@ -74,7 +74,7 @@ def unbroken(ask: Ask, folder: Path) -> dict[str, list[object]]:
 
 def is_called(home: Project, run: str, turn: str) -> bool:
     """Tell whether a turn's call is being made."""
-    calls = home.forum.read_run(run).task(turn).calls
+    calls = home.forum.reads.read_run(run).task(turn).calls
     return bool(calls) and calls[-1].replied is None
 
 
@@ -96,8 +96,8 @@ def check_broken(
     for name, lost in turns.items():
         whys = [call.replied.why for call in state.task(name).calls if call.replied]
         assert whys == ([Why.LOST, Why.NONE] if lost else [Why.NONE]), name
-    home.forum.publish()
-    assert home.forum.verify(home.forum.read_trust()).ok
+    home.forum.log.publish()
+    assert home.forum.log.verify(home.forum.log.read_trust()).ok
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_worker_that_is_stopped_politely_lets_its_seats_finish(tmp_path: Path)
         eventually(lambda: is_called(home, run, TURNS[0]))
         first.send_signal(signal.SIGTERM)
         status = first.wait()
-        state = home.forum.read_run(run)
+        state = home.forum.reads.read_run(run)
 
     assert status == 0
     assert list(state.tasks) == [TURNS[0]], "nobody else was asked any more"

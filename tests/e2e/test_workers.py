@@ -30,8 +30,8 @@ def test_a_worker_on_a_machine_that_does_not_sign_carries_runs_out(
         run = home.submit(RunRequest("Go.", single_task_plan("Go.")))
         with elsewhere.worker():
             state = home.end(run)
-        home.forum.publish()
-        report = home.forum.verify(home.forum.read_trust())
+        home.forum.log.publish()
+        report = home.forum.log.verify(home.forum.log.read_trust())
 
     assert state.outcome is Outcome.OK
     assert report.ok, report.findings
@@ -43,7 +43,7 @@ def test_a_worker_that_is_stopped_politely_ends_its_calls_first(tmp_path: Path) 
     slow = Scripted({"*": (ScriptStep("done", milliseconds=5000),)})
     with project(tmp_path / "project", None) as home, home.worker() as first:
         run = home.submit(RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": slow})))
-        eventually(lambda: bool(home.forum.read_run(run).tasks))
+        eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
         with home.worker():
             first.send_signal(signal.SIGTERM)
             state = home.end(run)
@@ -62,7 +62,7 @@ def test_what_is_held_by_one_without_a_lease_is_handed_on(home: Project) -> None
     slow = Scripted({"*": (ScriptStep("done", milliseconds=2000),)})
     with home.worker() as worker:
         run = home.submit(RunRequest("Go.", single_task_plan("Go."), Policy(agents={"": slow})))
-        eventually(lambda: bool(home.forum.read_run(run).tasks))
+        eventually(lambda: bool(home.forum.reads.read_run(run).tasks))
         worker.kill()
         worker.wait()
     for name in home.forum.store.workers():

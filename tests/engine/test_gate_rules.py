@@ -233,11 +233,11 @@ def test_whoever_submits_cannot_leave_the_rules_out(tmp_path: Path) -> None:
     here = (tmp_path / "data", tmp_path / "state", tmp_path / "data" / "log.key")
     table = {"pay": {"tool": "pay"}}
     with Forum(Settings(*here)) as forum:
-        forum.initialise()
-        free = forum.submit(RunRequest("x", chain("a"), Policy(gate_rules=(RULE,))))
-        assert forum.read_run_context(free).policy.gate_rules == ()
+        forum.keys.initialise()
+        free = forum.runs.submit(RunRequest("x", chain("a"), Policy(gate_rules=(RULE,))))
+        assert forum.reads.read_run_context(free).policy.gate_rules == ()
     with Forum(Settings(*here, team={"gates": table})) as forum:
-        runs = [forum.submit(RunRequest("x", chain("a"), Policy())), forum.fork(free, 0)]
-        rules = [forum.read_run_context(run).policy.gate_rules for run in runs]
+        runs = [forum.runs.submit(RunRequest("x", chain("a"), Policy())), forum.runs.fork(free, 0)]
+        rules = [forum.reads.read_run_context(run).policy.gate_rules for run in runs]
 
     assert rules == [(GateRule("pay", "pay"),)] * 2

@@ -131,12 +131,12 @@ def test_a_history_verifies_and_says_what_it_said(history: History) -> None:
     history.upgrade()
     known = history.expected
     with Forum(history.settings) as forum:
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
         note = forum.ledger.find_entry(known["note"])
         erased = forum.ledger.find_entry(known["redacted"])
         body = forum.store.body(note.position, "text")
         said = b"".join(body.read()) if body else b""
-        access = forum.read_access()
+        access = forum.access.read_access()
 
     assert report.ok, report.findings
     assert (report.origin, report.size, report.root) == (
@@ -163,8 +163,8 @@ def test_the_bundle_of_a_history_verifies(history: History) -> None:
 
 def end_of(forum: Forum, run: str) -> Run:
     """Wait until a run has ended."""
-    eventually(lambda: forum.read_run(run).outcome is not None, 60)
-    return forum.read_run(run)
+    eventually(lambda: forum.reads.read_run(run).outcome is not None, 60)
+    return forum.reads.read_run(run)
 
 
 def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
@@ -172,16 +172,16 @@ def test_runs_of_a_history_are_continued_and_exported(history: History) -> None:
     history.upgrade()
     known = history.expected
     with Forum(history.settings) as forum:
-        (waits,) = forum.read_run(known["waiting_run"]).open_gates
-        forum.decide_gate(known["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
-        forum.resume(known["waiting_run"])
-        with forum.run_worker():
+        (waits,) = forum.reads.read_run(known["waiting_run"]).open_gates
+        forum.runs.decide_gate(known["waiting_run"], "task/report", Answer.APPROVE, waits.digest)
+        forum.runs.resume(known["waiting_run"])
+        with forum.runs.run_worker():
             states = [end_of(forum, known[name]) for name in ("waiting_run", "accepted_run")]
         exported = {
-            name: forum.export(known[name])
+            name: forum.log.export(known[name])
             for name in ("run", "council", "waiting_run", "accepted_run")
         }
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
 
     assert [state.outcome for state in states] == [Outcome.OK, Outcome.OK]
     # What was done before the upgrade was not done again.
@@ -259,17 +259,17 @@ def test_workers_of_two_releases_share_the_work_during_an_upgrade(
             history.finish_upgrade()
             runs.append(new())
             check_done_once(end_of(forum, runs[-1]))
-            accepted = {run for run, _ in forum.recent_runs(None, 100)}
+            accepted = {run for run, _ in forum.reads.recent_runs(None, 100)}
             second.send_signal(signal.SIGTERM)
             assert second.wait(60) == 0, _logs(logs)
-            forum.publish()
-            report = forum.verify(forum.read_trust())
+            forum.log.publish()
+            report = forum.log.verify(forum.log.read_trust())
 
     # Whoever opens a ledger file alone finishes its upgrade.
     noted = history.call("ledger", "note", "After the upgrade.")
     with Forum(history.settings) as forum:
         keys = forum.write_keys
-        again = forum.verify(forum.read_trust())
+        again = forum.log.verify(forum.log.read_trust())
 
     assert report.ok, report.findings
     assert again.ok, again.findings

@@ -202,7 +202,7 @@ import sys
 sys.modules["pydantic_ai"] = None
 from forum.errors import MissingExtra
 from forum.models import make_model
-from forum.work import Library
+from forum.work.policy import Library
 try:
     make_model(Library("openai:gpt-4o"))
 except MissingExtra as missing:

@@ -363,7 +363,7 @@ def _recorded(scene: Scene) -> set[str]:
                 facts = entry.facts
                 name = "text" if isinstance(facts, NoteFacts) else ""
                 name = "request" if isinstance(facts, AcceptedFacts) else name
-                if name and forum.bodies_at(run, "main", entry.step)[name] == _WORDS.encode():
+                if name and forum.reads.bodies_at(run, "main", entry.step)[name] == _WORDS.encode():
                     found.add(run)
         return found
 

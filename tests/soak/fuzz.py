@@ -107,10 +107,10 @@ class House:
         """Return what a visitor shows at the door."""
         forum = self._guarded.project.forum
         if visitor.is_operator:
-            return {"Authorization": f"Bearer {forum.operator_token()}"}
+            return {"Authorization": f"Bearer {forum.access.operator_token()}"}
         if visitor.scope is None:
             return {}
-        return {"Authorization": f"Bearer {forum.grant(visitor.name, {visitor.scope})}"}
+        return {"Authorization": f"Bearer {forum.access.grant(visitor.name, {visitor.scope})}"}
 
     def _known(self) -> list[Known]:
         """Make what can be asked for, and say what it is."""
@@ -129,7 +129,12 @@ class House:
             Known("path.run", [run], ("follow_run", "fork_run")),
             Known("path.run", gates[1:], ("show_gate", "decide_gate", "edit_gate")),
             Known("path.run", gates[:1], ("cancel_run",)),
-            Known("path.key", [made.forum.grant("victim", {Scope.READ}).id], ("revoke_key",), 1.0),
+            Known(
+                "path.key",
+                [made.forum.access.grant("victim", {Scope.READ}).id],
+                ("revoke_key",),
+                1.0,
+            ),
             Known("path.entry", [*map(str, entries)]),
             Known("path.name", ["request", "answer", "output", "shown"]),
             Known("path.path", ["000", "001"]),

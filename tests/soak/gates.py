@@ -69,7 +69,7 @@ def let_wait(made: Project, names: list[str]) -> None:
     """Have all these runs accepted, and driven to their gates."""
 
     async def drive() -> None:
-        with made.forum.open_writer() as ledger:
+        with made.forum.log.open_writer() as ledger:
             runner = LocalRunner(Engine(ledger, make_model, make_tool))
             for start in range(0, len(names), _AT_ONCE):
                 for run in names[start : start + _AT_ONCE]:
@@ -80,15 +80,15 @@ def let_wait(made: Project, names: list[str]) -> None:
             print(file=sys.stderr)
 
     asyncio.run(drive())
-    assert made.forum.read_run(names[-1]).state is RunState.WAITING
+    assert made.forum.reads.read_run(names[-1]).state is RunState.WAITING
 
 
 def wake(made: Project, run: str) -> int:
     """Decide about one run, and return after how many milliseconds it had gone on."""
-    gate = made.forum.read_run(run).open_gates[0]
-    made.forum.decide_gate(run, "plan", Answer.APPROVE, gate.digest)
+    gate = made.forum.reads.read_run(run).open_gates[0]
+    made.forum.runs.decide_gate(run, "plan", Answer.APPROVE, gate.digest)
     decided = monotonic()
-    while not made.forum.read_run(run).tasks:
+    while not made.forum.reads.read_run(run).tasks:
         assert monotonic() < decided + 20, "it does not wake"
         sleep(0.01)
     return round(1000 * (monotonic() - decided))

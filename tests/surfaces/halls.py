@@ -27,7 +27,7 @@ def open_forum(home: Path, project: str = PROJECT) -> Forum:
     (home / "forum.toml").write_text(project)
     own = {name: text for name, text in os.environ.items() if not name.startswith("FORUM_")}
     forum = Forum(load_settings(home, own | {"FORUM_STATE_DIR": str(home / "state")}))
-    forum.initialise()
+    forum.keys.initialise()
     return forum
 
 
@@ -38,7 +38,7 @@ def hall(
     """Serve a house to a client that comes from an address, as the operator or as nobody."""
     with TestClient(make_app(house), "http://localhost", client=(peer, 40000)) as client:
         if operator:
-            client.headers.update(showing(house.desks[0].forum.operator_token()))
+            client.headers.update(showing(house.desks[0].forum.access.operator_token()))
         yield client
 
 

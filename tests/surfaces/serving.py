@@ -66,7 +66,7 @@ def serving(
     with (made.home / "serve.log").open("ab") as log:
         server = subprocess.Popen(argv, cwd=made.home, env=made.environ, stderr=log)
     try:
-        token = made.forum.operator_token()
+        token = made.forum.access.operator_token()
         shown = {"Authorization": f"Bearer {token}"}
         with httpx2.Client(base_url=url, timeout=60.0, verify=False, headers=shown) as client:
             eventually(lambda: _is_ready(client, server, made), START_SECONDS)

@@ -122,7 +122,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Forum, Te
 def test_an_admin_gives_and_takes_keys_over_http(tmp_path: Path) -> None:
     """As on the command line; the record says who gave it."""
     with lone_hall(tmp_path) as (forum, client):
-        admin = forum.grant("boss", {Scope.ADMIN})
+        admin = forum.access.grant("boss", {Scope.ADMIN})
         ask = {"name": "ci", "scopes": ["read"], "seconds": 3600}
         made = client.post(KEYS, json=ask, headers=showing(admin))
         secret, key = made.json()["secret"], made.json()["key"]
@@ -160,7 +160,7 @@ def test_a_key_that_makes_no_sense_is_refused_over_http(
     answer = client.post(KEYS, json=ask)
 
     assert answer.status_code in (400, 422)
-    assert forum.read_access().granted == {}
+    assert forum.access.read_access().granted == {}
 
 
 def test_nobody_gives_what_that_one_has_not(terminal: Terminal) -> None:
@@ -172,7 +172,7 @@ def test_nobody_gives_what_that_one_has_not(terminal: Terminal) -> None:
         with pytest.raises(ProblemError, match="the scope admin"):
             create_key(visit)
 
-        assert forum.read_access().granted == {}
+        assert forum.access.read_access().granted == {}
 
 
 # In the file of a project

@@ -78,30 +78,30 @@ def forum(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Forum]:
     data = tmp_path / "data"
     settings = Settings(data, tmp_path / "state", data / "log.key", fresh_origin(), url)
     with Forum(settings) as found:
-        found.initialise()
+        found.keys.initialise()
         yield found
 
 
 def test_a_server_remembers_a_revocation_that_is_deleted_with_its_head(forum: Forum) -> None:
     """Whoever kept an older row of the head, with its tag, can put it back; not the memory."""
-    key = forum.grant("intern", [Scope.ADMIN])
-    forum.publish()
+    key = forum.access.grant("intern", [Scope.ADMIN])
+    forum.log.publish()
     before = forum.store.strand_head(ACCESS_STRAND)
     assert before is not None
-    forum.revoke(key.id)
-    forum.publish()
+    forum.access.revoke(key.id)
+    forum.log.publish()
     server = Forum(forum.settings)
-    known = server.read_access()
+    known = server.access.read_access()
     revocation = forum.ledger.find_entry(str(Position(LOG_RUN, ACCESS_STRAND, 1)))
-    forum.tamper().delete(revocation.index or 0)
+    forum.log.tamper().delete(revocation.index or 0)
     forum.store.save_strand_head(before)
 
-    assert key.id in server.read_access(known).revoked
+    assert key.id in server.access.read_access(known).revoked
     with (
         pytest.raises(TamperDetected, match="not there any more"),
         Forum(forum.settings) as restarted,
     ):
-        restarted.read_access()
+        restarted.access.read_access()
     server.close()
 
 
@@ -119,15 +119,15 @@ def test_a_machine_that_only_writes_needs_no_signing_key(forum: Forum, tmp_path:
         policy=forum.policy_file,
     )
     with Forum(settings) as writer:
-        writer.initialise()
+        writer.keys.initialise()
         run = writer.ledger.open_run("run", "agent:remote")
         signs = writer.is_signer
-    forum.publish()
+    forum.log.publish()
 
     assert not signs
     assert not (elsewhere / "log.key").exists()
     assert forum.ledger.find_entry("run/main/0").leaf == run.head
-    assert forum.verify(forum.read_trust()).ok
+    assert forum.log.verify(forum.log.read_trust()).ok
 
 
 def test_a_machine_with_another_write_key_does_not_write(forum: Forum, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_machine_with_another_write_key_does_not_write(forum: Forum, tmp_path:
     secret = next(line for line in path.read_text().splitlines() if line.startswith("key "))
     other = Forum(Settings(tmp_path / "x", tmp_path / "y", tmp_path / "x" / "log.key"))
     with other:
-        other.initialise()
+        other.keys.initialise()
         foreign = other.settings.write_key_file.read_text().splitlines()[2]
     strange.write_text(path.read_text().replace(secret, foreign))
 
@@ -145,22 +145,22 @@ def test_a_machine_with_another_write_key_does_not_write(forum: Forum, tmp_path:
         pytest.raises(WrongWriteKey, match=r"Copy write\.key"),
         Forum(replace(forum.settings, write_key=strange)) as wrong,
     ):
-        wrong.initialise()
+        wrong.keys.initialise()
 
 
 def test_a_rotated_write_key_leaves_what_was_written_in_force(forum: Forum) -> None:
     """Both keys hold from then on, and entries of both are signed."""
     before = forum.ledger.open_run("before", "x")
-    forum.rotate_write_key()
+    forum.keys.rotate_write_key()
     after = forum.ledger.open_run("after", "x")
-    forum.publish()
+    forum.log.publish()
 
     assert [forum.ledger.find_entry(f"{run.run}/main/0").leaf for run in (before, after)] == [
         before.head,
         after.head,
     ]
     assert forum.store.count_quarantined() == 0
-    assert forum.verify(forum.read_trust()).ok
+    assert forum.log.verify(forum.log.read_trust()).ok
 
 
 def test_rows_that_were_set_aside_are_listed_until_they_are_discarded(terminal: Terminal) -> None:
@@ -186,14 +186,14 @@ def test_rows_that_were_set_aside_are_listed_until_they_are_discarded(terminal: 
 
 def test_a_reader_without_the_write_key_checks_by_the_signed_tree(forum: Forum) -> None:
     """An auditor holds the public key only: what is signed is checked, what is too new is shown."""
-    forum.record_note(text_content("signed"))
+    forum.log.record_note(text_content("signed"))
     forum.ledger.open_run("young", "x")
     settings = replace(forum.settings, write_key=forum.settings.data / "none")
     with Forum(settings) as auditor, auditor.open_reader() as reader:
         signed = [data for data in reader.entries(0, reader.head().size) if data]
         young = list(reader.read_strand("young", "main"))
     index = len(signed) - 1
-    forum.tamper().overwrite(index, signed[index].replace(b"operator", b"somebody"))
+    forum.log.tamper().overwrite(index, signed[index].replace(b"operator", b"somebody"))
 
     assert len(young) == 1
     with (
@@ -277,7 +277,7 @@ def test_a_process_that_runs_learns_of_a_rotated_key(forum: Forum) -> None:
     with Forum(forum.settings) as worker:
         sequencer = worker.sequencer
         worker.store.head()
-        forum.rotate_write_key()
+        forum.keys.rotate_write_key()
         run = forum.ledger.open_run("after", "x")
         sequencer.drain()
 
@@ -288,14 +288,14 @@ def test_a_process_that_runs_learns_of_a_rotated_key(forum: Forum) -> None:
 
 def test_a_server_without_the_write_key_believes_only_what_is_signed(forum: Forum) -> None:
     """Whoever deletes the file must not open the door for rows of his own."""
-    forum.grant("auditor", [Scope.AUDIT])
-    forum.publish()
-    forum.grant("young", [Scope.READ])
+    forum.access.grant("auditor", [Scope.AUDIT])
+    forum.log.publish()
+    forum.access.grant("young", [Scope.READ])
     settings = replace(forum.settings, write_key=forum.settings.data / "none")
 
     with pytest.raises(TamperDetected, match="no signed tree"), Forum(settings) as without:
-        without.read_access()
-    with pytest.raises(WrongWriteKey), Forum(settings) as without, without.open_writer():
+        without.access.read_access()
+    with pytest.raises(WrongWriteKey), Forum(settings) as without, without.log.open_writer():
         pass
     with pytest.raises(WrongWriteKey, match="rotate-write"), Forum(settings) as without:
-        without.initialise()
+        without.keys.initialise()

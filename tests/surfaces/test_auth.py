@@ -70,7 +70,7 @@ def lounge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         open_forum(tmp_path_factory.mktemp("lounge")) as forum,
         hall(ServerConfig([Tenant(forum)], LOOPBACK_HOSTS | {"forum.example"})) as client,
     ):
-        forum.operator_token()
+        forum.access.operator_token()
         yield client
 
 
@@ -117,11 +117,11 @@ def test_the_operators_token_is_good_from_everywhere_and_nothing_else_is(
     """What is shown decides, and not who forwards it."""
     with hall(ServerConfig([Tenant(forum)]), peer) as client:
         without = client.get(RUNS)
-        shown = client.get(RUNS, headers=showing(forum.operator_token()))
+        shown = client.get(RUNS, headers=showing(forum.access.operator_token()))
         made = client.post(
             "/api/v1/keys",
             json={"name": "ci", "scopes": ["read"]},
-            headers=showing(forum.operator_token()),
+            headers=showing(forum.access.operator_token()),
         )
 
     assert without.status_code == 401
@@ -140,9 +140,9 @@ def access_entries(forum: Forum) -> list[Entry[Any]]:
 def test_a_token_that_was_replaced_opens_nothing(forum: Forum) -> None:
     """At once, in servers that run."""
     with hall(ServerConfig([Tenant(forum)])) as client:
-        old = forum.operator_token()
+        old = forum.access.operator_token()
         before = client.get(RUNS, headers=showing(old))
-        new = forum.operator_token(rotate=True)
+        new = forum.access.operator_token(rotate=True)
         after = [client.get(RUNS, headers=showing(token)) for token in (old, new)]
 
     assert before.status_code == 200
@@ -151,18 +151,18 @@ def test_a_token_that_was_replaced_opens_nothing(forum: Forum) -> None:
 
 def test_a_token_that_others_could_read_opens_nothing(forum: Forum, tmp_path: Path) -> None:
     """Somebody else may have it by now: it is replaced, not only hidden again."""
-    token = forum.operator_token()
+    token = forum.access.operator_token()
     (path,) = (tmp_path / "state/projects").glob("*.token")
     mode = path.stat().st_mode & 0o777
     path.chmod(0o644)
     with hall(ServerConfig([Tenant(forum)])) as client:
         answer = client.get(RUNS, headers=showing(token))
     with pytest.raises(KeyUnreadable, match="forum token --rotate"):
-        forum.operator_token()
+        forum.access.operator_token()
 
     assert mode == 0o600
     assert answer.status_code == 401
-    assert forum.operator_token(rotate=True) == forum.operator_token() != token
+    assert forum.access.operator_token(rotate=True) == forum.access.operator_token() != token
 
 
 def test_each_project_has_a_token_of_its_own(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_each_project_has_a_token_of_its_own(tmp_path: Path) -> None:
     with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
         house = ServerConfig([Tenant(one), Tenant(two)])
         with hall(house) as client:
-            taken = client.post(RUNS, json=ASK, headers=showing(two.operator_token()))
-        runs = [len(forum.recent_runs(None, 10)) for forum in (one, two)]
+            taken = client.post(RUNS, json=ASK, headers=showing(two.access.operator_token()))
+        runs = [len(forum.reads.recent_runs(None, 10)) for forum in (one, two)]
 
     assert taken.status_code == 202
     assert runs == [0, 1]
@@ -192,7 +192,9 @@ def test_an_open_loopback_lets_anybody_submit_and_read_and_nothing_else(forum: F
             client.post(f"{RUNS}/{run}/bundle"),
         ]  # fmt: skip
         itself = client.post(RUNS, json=gated | {"gates": {"what": ["plan"], "default": "approve"}})
-        wrong = client.get(RUNS, headers=showing(f"forum_{forum.tenant}_{'0' * 12}_{'0' * 64}"))
+        wrong = client.get(
+            RUNS, headers=showing(f"forum_{forum.access.tenant}_{'0' * 12}_{'0' * 64}")
+        )
 
     assert (asked.status_code, read.status_code) == (202, 200)
     assert [answer.status_code for answer in refused] == [403] * len(refused)
@@ -206,7 +208,7 @@ def test_a_stranger_cannot_learn_which_ledgers_a_server_has(tmp_path: Path) -> N
     """Neither by what is answered, nor by how long it takes, nor by what is written for it."""
     with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
         with hall(ServerConfig([Tenant(one), Tenant(two)])) as client:
-            names = [two.tenant, "0badc0de", one.tenant, "deadbeef"]
+            names = [two.access.tenant, "0badc0de", one.access.tenant, "deadbeef"]
             keys = [f"forum_{name}_{'0' * 12}_{'0' * 64}" for name in names]
             answers = [client.get(RUNS, headers=showing(key)) for key in keys]
             times: dict[str, list[float]] = {}
@@ -232,19 +234,19 @@ def test_a_stranger_cannot_learn_which_ledgers_a_server_has_while_a_database_is_
     """Every unknown key waits as long for the same answer; a key of another ledger stays good."""
     away = threading.Event()
     with open_forum(tmp_path / "one") as one, open_forum(tmp_path / "two") as two:
-        good, new = (one.grant(name, {Scope.READ}) for name in ("good", "new"))
+        good, new = (one.access.grant(name, {Scope.READ}) for name in ("good", "new"))
         with hall(ServerConfig([Tenant(one), Tenant(two)])) as client:
             assert client.get(RUNS, headers=showing(good)).status_code == 200
-            monkeypatch.setattr(two, "read_access", lambda _: away.wait(SOON) and None)
+            monkeypatch.setattr(two.access, "read_access", lambda _: away.wait(SOON) and None)
             try:
-                names = [two.tenant, "0badc0de", one.tenant, "deadbeef", "12345678"]
+                names = [two.access.tenant, "0badc0de", one.access.tenant, "deadbeef", "12345678"]
                 keys = [f"forum_{name}_{'0' * 12}_{'0' * 64}" for name in names]
                 answers, times = [], []
                 for key in keys:
                     began = perf_counter()
                     answers.append(client.get(RUNS, headers=showing(key)))
                     times.append(perf_counter() - began)
-                newer = one.grant("newer", {Scope.READ})
+                newer = one.access.grant("newer", {Scope.READ})
                 opened = [client.get(RUNS, headers=showing(key)) for key in (good, new, newer)]
             finally:
                 away.set()
@@ -270,9 +272,9 @@ def test_a_probe_may_call_the_server_by_any_name(lounge: TestClient) -> None:
 def test_a_key_that_is_revoked_elsewhere_ends_here(tmp_path: Path) -> None:
     """Servers share nothing but the ledger; a stolen key has a second left."""
     with lone_hall(tmp_path) as (forum, client), open_forum(tmp_path) as elsewhere:
-        key = forum.grant("ci", {Scope.READ})
+        key = forum.access.grant("ci", {Scope.READ})
         before = client.get(RUNS, headers=showing(key)).status_code
-        elsewhere.revoke(key.id)
+        elsewhere.access.revoke(key.id)
         eventually(lambda: client.get(RUNS, headers=showing(key)).status_code == 401)
 
     assert before == 200
@@ -282,7 +284,7 @@ def test_a_key_that_is_revoked_elsewhere_ends_here(tmp_path: Path) -> None:
 def test_a_key_ends_with_its_time(tmp_path: Path) -> None:
     """By the clock of the server, without anybody's doing."""
     with lone_hall(tmp_path) as (forum, client):
-        key = forum.grant("ci", {Scope.READ}, seconds=2)
+        key = forum.access.grant("ci", {Scope.READ}, seconds=2)
         before = client.get(RUNS, headers=showing(key)).status_code
         eventually(lambda: client.get(RUNS, headers=showing(key)).status_code == 401)
 
@@ -294,7 +296,7 @@ def test_entries_name_the_key_by_which_somebody_came(tmp_path: Path) -> None:
     with lone_hall(tmp_path) as (forum, client):
         actors = {}
         for name in ("ci", "a/b", "50%", "Zoë", 'a "b"\\', "x" * 300):
-            key = forum.grant(name, {Scope.SUBMIT})
+            key = forum.access.grant(name, {Scope.SUBMIT})
             asked = client.post(RUNS, json=ASK, headers=showing(key))
             run = asked.json()["run"]
             entries = map(forum.ledger.kinds.read, forum.store.read_strand(run, "main"))
@@ -322,7 +324,10 @@ def test_an_idempotency_key_that_nobody_could_repeat_is_refused(tmp_path: Path) 
 
 def test_each_key_has_its_own_rate(forum: Forum) -> None:
     """One that asks without end is told to wait, and nobody else notices."""
-    hasty, other = forum.grant("hasty", {Scope.READ}), forum.grant("other", {Scope.READ})
+    hasty, other = (
+        forum.access.grant("hasty", {Scope.READ}),
+        forum.access.grant("other", {Scope.READ}),
+    )
     with hall(ServerConfig([Tenant(forum)], rate=0.5)) as client:
         found = [client.get(RUNS, headers=showing(hasty)) for _ in range(3)]
         calm = client.get(RUNS, headers=showing(other))
@@ -371,13 +376,16 @@ def test_who_hangs_up_leaves_no_line_behind(caplog: pytest.LogCaptureFixture) ->
 def test_who_was_turned_away_is_told_by_name_and_reason(tmp_path: Path) -> None:
     """An auditor asks who tried what; a made-up name of a key is nobody's."""
     with lone_hall(tmp_path) as (forum, client):
-        reader, old = forum.grant("r", {Scope.READ}), forum.grant("o", EVERYTHING, seconds=-1)
-        gone = forum.grant("g", EVERYTHING)
-        forum.revoke(gone.id)
+        reader, old = (
+            forum.access.grant("r", {Scope.READ}),
+            forum.access.grant("o", EVERYTHING, seconds=-1),
+        )
+        gone = forum.access.grant("g", EVERYTHING)
+        forum.access.revoke(gone.id)
         client.post(RUNS, json=ASK, headers=showing(reader))
         for key in (old, gone):
             client.get(RUNS, headers=showing(key))
-        client.get(RUNS, headers=showing(f"forum_{forum.tenant}_invented_{'0' * 64}"))
+        client.get(RUNS, headers=showing(f"forum_{forum.access.tenant}_invented_{'0' * 64}"))
         client.get(RUNS, headers={"Host": "evil.example"})
         found = [(t.facts.who, t.facts.why.value, t.facts.door) for t in turned_away(forum)]
 
@@ -411,8 +419,8 @@ class Slow:
 
     def __init__(self, forum: Forum, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.gate = threading.Event(), threading.Event()
-        self._deny = forum.record_denial
-        monkeypatch.setattr(forum, "record_denial", self)
+        self._deny = forum.access.record_denial
+        monkeypatch.setattr(forum.access, "record_denial", self)
 
     def __call__(self, denied: AccessDenialFacts, actor: str) -> None:
         """Put one on record."""
@@ -470,7 +478,7 @@ def test_what_could_not_be_told_is_told_later(
     forum: Forum, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database that restarts does not make anybody welcome."""
-    deny, away = forum.record_denial, [True, True]
+    deny, away = forum.access.record_denial, [True, True]
 
     def lose(denied: AccessDenialFacts, actor: str) -> None:
         if away:
@@ -478,7 +486,7 @@ def test_what_could_not_be_told_is_told_later(
             raise StoreFailed("appending", "the connection broke")
         deny(denied, actor)
 
-    monkeypatch.setattr(forum, "record_denial", lose)
+    monkeypatch.setattr(forum.access, "record_denial", lose)
 
     async def scene() -> None:
         denials, desk = DenialRecorder(), Tenant(forum)
@@ -607,14 +615,14 @@ def test_a_token_is_for_the_ledger_that_it_names(tmp_path: Path) -> None:
         open_forum(tmp_path / "two") as two,
     ):
         with hall(issuer.house(one, two, ledger_claim="ledger")) as client:
-            for ledger in (two.origin, two.tenant):
+            for ledger in (two.origin, two.access.tenant):
                 token = issuer.token(ledger=ledger, scope="submit read")
                 client.post(RUNS, json=ASK, headers=showing(token))
             elsewhere = client.get(RUNS, headers=showing(issuer.token(ledger="nowhere")))
             unsaid = client.get(RUNS, headers=showing(issuer.token()))
         with hall(issuer.house(one, two)) as client:
             first = client.get(RUNS, headers=showing(issuer.token(ledger=two.origin)))
-        runs = [len(forum.recent_runs(None, 10)) for forum in (one, two)]
+        runs = [len(forum.reads.recent_runs(None, 10)) for forum in (one, two)]
 
     assert runs == [0, 2]
     assert [elsewhere.status_code, unsaid.status_code] == [401, 401]
@@ -624,7 +632,7 @@ def test_a_token_is_for_the_ledger_that_it_names(tmp_path: Path) -> None:
 def test_an_issuer_that_is_away_keeps_no_key_out(forum: Forum) -> None:
     """Nobody is let in on a word that cannot be checked; keys need nobody else."""
     away = Issuer(free_port())
-    key = forum.grant("ci", {Scope.READ})
+    key = forum.access.grant("ci", {Scope.READ})
     with hall(away.house(forum)) as client:
         unknown = client.get(RUNS, headers=showing(away.token()))
         known = client.get(RUNS, headers=showing(key))
@@ -639,22 +647,22 @@ def test_an_issuer_that_is_away_keeps_no_key_out(forum: Forum) -> None:
 def test_a_decision_says_by_what_right_it_was_made_and_not_by_whom(forum: Forum) -> None:
     """Who a person is stands in a body that can be erased; the entry names nobody."""
     gated = {"request": "Hi.", "route": False, "gates": {"what": ["plan"]}}
-    approver = forum.grant("boss", {Scope.APPROVE})
+    approver = forum.access.grant("boss", {Scope.APPROVE})
     with issuing() as issuer:
-        house = replace(issuer.house(forum), desks=[Tenant(forum, forum.run_worker)])
+        house = replace(issuer.house(forum), desks=[Tenant(forum, forum.runs.run_worker)])
         token = issuer.token("ann@example.com", scope="approve")
         with hall(house, operator=True) as client:
             runs = [client.post(RUNS, json=gated).json()["run"] for _ in range(3)]
             for run, shown in zip(
-                runs, (forum.operator_token(), str(approver), token), strict=True
+                runs, (forum.access.operator_token(), str(approver), token), strict=True
             ):
-                forum.follow_run(run, patience=SOON)
-                digest = forum.read_gate(run, "plan")[0].digest
+                forum.reads.follow_run(run, patience=SOON)
+                digest = forum.reads.read_gate(run, "plan")[0].digest
                 said = {"subject": "plan", "answer": "approve", "digest": digest}
                 done = client.post(f"{RUNS}/{run}/gate", json=said, headers=showing(shown))
                 assert done.status_code == 200, done.text
             for run in runs:
-                assert forum.follow_run(run, patience=SOON).outcome is not None
+                assert forum.reads.follow_run(run, patience=SOON).outcome is not None
         rows = [list(forum.store.read_strand(run, "gate/plan"))[-1] for run in runs]
 
     entries = [forum.ledger.kinds.read(row) for row in rows]
@@ -664,11 +672,11 @@ def test_a_decision_says_by_what_right_it_was_made_and_not_by_whom(forum: Forum)
         ("gate.decision/2", "person"),
     ]
     assert [entry.actor for entry in entries] == ["operator", f"key/boss/{approver.id}", "person"]
-    bodies = forum.bodies_at(runs[2], "gate/plan", "decision")
+    bodies = forum.reads.bodies_at(runs[2], "gate/plan", "decision")
     assert json.loads(bodies["identity"]) == {"subject": "ann@example.com", "issuer": issuer.url}
     assert b"ann" not in rows[2]
-    assert [forum.replay(run) for run in runs] == [[], [], []]
-    forum.redact(leaf_of(rows[2]).hex(), "identity", RedactionReason.REQUEST)
-    assert forum.replay(runs[2]) == []
-    report = standalone.verify(forum.export(runs[2]), stranger(forum.read_trust()))
+    assert [forum.runs.replay(run) for run in runs] == [[], [], []]
+    forum.log.redact(leaf_of(rows[2]).hex(), "identity", RedactionReason.REQUEST)
+    assert forum.runs.replay(runs[2]) == []
+    report = standalone.verify(forum.log.export(runs[2]), stranger(forum.log.read_trust()))
     assert report["intact"]["state"] == "holds"

@@ -89,18 +89,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Serve two ledgers, and make keys of every sort, of these and of a third one."""
     homes: list[Path] = [tmp_path_factory.mktemp(name) for name in ("first", "second", "third")]
     with open_forum(homes[0]) as first, open_forum(homes[1]) as second:
-        by_scope = {scope: first.grant(scope, {scope}) for scope in Scope}
-        stranger = second.grant("stranger", EVERYTHING)
-        revoked = first.grant("gone", EVERYTHING)
-        first.revoke(revoked.id)
+        by_scope = {scope: first.access.grant(scope, {scope}) for scope in Scope}
+        stranger = second.access.grant("stranger", EVERYTHING)
+        revoked = first.access.grant("gone", EVERYTHING)
+        first.access.revoke(revoked.id)
         with open_forum(homes[2]) as third:
             bad: dict[str, ApiKey | str] = {
-                "expired": first.grant("old", EVERYTHING, seconds=-1),
+                "expired": first.access.grant("old", EVERYTHING, seconds=-1),
                 "revoked": revoked,
-                "forged": ApiKey(first.tenant, by_scope[Scope.ADMIN].id, "0" * 64),
-                "of a key that was never made": ApiKey(first.tenant, "0" * 12, "0" * 64),
-                "under another ledger's name": ApiKey(second.tenant, *_parts(by_scope)),
-                "of a ledger that is not served": third.grant("far", EVERYTHING),
+                "forged": ApiKey(first.access.tenant, by_scope[Scope.ADMIN].id, "0" * 64),
+                "of a key that was never made": ApiKey(first.access.tenant, "0" * 12, "0" * 64),
+                "under another ledger's name": ApiKey(second.access.tenant, *_parts(by_scope)),
+                "of a ledger that is not served": third.access.grant("far", EVERYTHING),
                 "no key at all": "open sesame",
             }
         house = ServerConfig([Tenant(first), Tenant(second)])

@@ -38,8 +38,8 @@ def test_a_submission_over_the_cap_is_refused_until_the_day_is_over(tmp_path: Pa
     """Other keys go on, and asking again for what was taken on is no new run."""
     ask = {"request": "Name a river.", "route": False}
     with open_forum(tmp_path, TWO_RUNS) as forum, hall(ServerConfig([Tenant(forum)])) as client:
-        one, other = (showing(forum.grant(n, {Scope.SUBMIT})) for n in ("one", "other"))
-        reader = showing(forum.grant("reader", {Scope.READ}))
+        one, other = (showing(forum.access.grant(n, {Scope.SUBMIT})) for n in ("one", "other"))
+        reader = showing(forum.access.grant("reader", {Scope.READ}))
         named = {**one, "Idempotency-Key": "first"}
         taken = [
             client.post(RUNS, json=ask, headers=named),

@@ -82,8 +82,8 @@ class Visitor:
 def visiting(home: Path, settings: str) -> Iterator[Visitor]:
     """Serve a project to somebody who may submit and read."""
     with open_forum(home, settings) as forum:
-        key = forum.grant("visitor", {Scope.SUBMIT, Scope.READ})
-        with hall(ServerConfig([Tenant(forum, forum.run_worker)])) as client:
+        key = forum.access.grant("visitor", {Scope.SUBMIT, Scope.READ})
+        with hall(ServerConfig([Tenant(forum, forum.runs.run_worker)])) as client:
             yield Visitor(forum, client, key)
 
 
@@ -208,12 +208,12 @@ def test_a_panel_that_cannot_sit_is_refused_with_what_to_do(
     visitor: Visitor, panel: object, members: dict[str, object], words: str
 ) -> None:
     """Nobody from outside can have others asked than the operator has named, nor a tool run."""
-    before = visitor.forum.recent_runs(None, 1)
+    before = visitor.forum.reads.recent_runs(None, 1)
     refused = visitor.ask(panel, **members)
 
     assert refused.status_code in (400, 422)
     assert words in refused.json()["detail"]
-    assert visitor.forum.recent_runs(None, 1) == before
+    assert visitor.forum.reads.recent_runs(None, 1) == before
 
 
 def test_a_symposium_is_no_task_of_a_plan(visitor: Visitor) -> None:

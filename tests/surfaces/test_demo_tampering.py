@@ -132,15 +132,15 @@ def test_processes_find_what_one_finds(
     scene: TamperScene, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In processes of their own, with snapshots of their own: the same, in the same order."""
-    monkeypatch.setattr("forum.app._MIN_PARALLEL_ENTRIES", 0)
+    monkeypatch.setattr("forum.app.log._MIN_PARALLEL_ENTRIES", 0)
     monkeypatch.setattr("forum.verify.ledger_audit._CHUNK_ENTRIES", 2)
     monkeypatch.setattr("forum.verify.ledger_audit.SEGMENT_ENTRIES", 3)
     fraud = next((fraud for fraud in TAMPER_CASES if fraud.name == name), None)
     if fraud is not None:
         fraud.play(scene)
-    trust, later = scene.forum.read_trust(), now() + 60_000_000
-    alone = scene.forum.verify(trust, at=later)
-    together = scene.forum.verify(trust, at=later, jobs=2)
+    trust, later = scene.forum.log.read_trust(), now() + 60_000_000
+    alone = scene.forum.log.verify(trust, at=later)
+    together = scene.forum.log.verify(trust, at=later, jobs=2)
 
     assert together == alone
     assert alone.ok is (fraud is None)
@@ -161,7 +161,7 @@ def test_a_fraud_is_caught_by_the_evidence_that_it_names(
 def test_an_honest_ledger_gives_no_finding(scene: TamperScene) -> None:
     """Whoever calls everything a fraud catches them all; going on honestly is none either."""
     untouched = detect_tampering(scene, TamperCase("none", "nothing", lambda _: None, frozenset()))
-    scene.forum.record_note(text_content("one more run"))
+    scene.forum.log.record_note(text_content("one more run"))
     longer = detect_tampering(scene, TamperCase("none", "nothing", lambda _: None, frozenset()))
 
     assert untouched == longer == set()

@@ -205,7 +205,7 @@ def test_a_database_is_looked_at_without_being_changed(tmp_path: Path, postgres_
         with psycopg.connect(url) as db:
             logs = db.execute("SELECT count(*) FROM forum.log").fetchone()
         with Forum(settings) as forum:
-            forum.initialise()
+            forum.keys.initialise()
         begun = {one.check: one for one in run_doctor_checks(lambda: settings)}
 
     assert (bare.state, bare.next) == (DoctorState.PROBLEM, "forum db upgrade")

@@ -53,12 +53,15 @@ def test_a_revocation_ends_what_is_followed(forum: Forum, monkeypatch: pytest.Mo
     """A run can be followed for days; a stolen key must not open what happens in it after that."""
     monkeypatch.setattr("forum.surfaces.http.auth.KEY_CACHE_TTL_S", 0.0)
     desk, strand = Tenant(forum), forum.ledger.open_run(RUN, "me")
-    stolen, good = forum.grant("stolen", {Scope.READ}), forum.grant("good", {Scope.READ})
+    stolen, good = (
+        forum.access.grant("stolen", {Scope.READ}),
+        forum.access.grant("good", {Scope.READ}),
+    )
     with ThreadPoolExecutor(2) as threads, hall(ServerConfig([desk])) as client:
         eventually(lambda: forum.store.backlog() == 0)
         ends = [threads.submit(client.get, EVENTS, headers=showing(key)) for key in (stolen, good)]
         eventually(lambda: desk.log_follower.listener_count == 2)
-        forum.revoke(stolen.id)
+        forum.access.revoke(stolen.id)
         forum.ledger.close_run(strand, "me", Outcome.OK)
         told = [end.result(SOON) for end in ends]
 

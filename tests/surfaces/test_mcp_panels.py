@@ -75,7 +75,7 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     if request.param == "pipes":
         return over_pipes(request.getfixturevalue("here"))
     there: Served = request.getfixturevalue("there")
-    return over_http(there.url, there.project.forum.operator_token())
+    return over_http(there.url, there.project.forum.access.operator_token())
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -130,7 +130,7 @@ def test_a_question_goes_back_to_whoever_asks(tmp_path: Path) -> None:
             return dict(result.structured_content), words, quoted, text_of(later)
 
         found, words, quoted, later = talk(over_pipes(made), asked, "2026-07-28")
-        view = made.forum.view_run(found["run"])
+        view = made.forum.reads.view_run(found["run"])
 
     assert found["question"] == quoted == "Which bridge?"
     assert "Put it to them" in words
@@ -157,8 +157,8 @@ def test_a_panel_made_up_for_a_question_goes_on_under_its_key(tmp_path: Path) ->
             return [early, found, again]
 
         early, found, again = talk(over_pipes(made, "--no-work"), asked, "legacy")
-        runs = made.forum.recent_runs(None, 10)
-        view = made.forum.view_run(found["run"])
+        runs = made.forum.reads.recent_runs(None, 10)
+        view = made.forum.reads.view_run(found["run"])
 
     assert (early["outcome"], early["deliberation"]) == (None, None)
     assert (found["answer"], again["answer"]) == (ANSWER, ANSWER)
@@ -177,20 +177,20 @@ def test_a_key_that_is_revoked_meanwhile_has_no_panel_sit(tmp_path: Path) -> Non
     """Making up personas takes its time: the run that follows is another one, and begins later."""
     with served(tmp_path, settings=panels.project(SYMPOSIUM, TWO), workers=0) as house:
         forum = house.project.forum
-        key = forum.grant("guest", {Scope.SUBMIT})
+        key = forum.access.grant("guest", {Scope.SUBMIT})
 
         async def asked(begun: Talk) -> str:
             async with asyncio.TaskGroup() as both:
                 ask = begun.badly("deliberate_adaptive", question=QUESTION, seats=2)
                 refused = both.create_task(ask)
-                await asyncio.to_thread(eventually, lambda: bool(forum.recent_runs(None, 1)))
-                forum.revoke(key.id)
+                await asyncio.to_thread(eventually, lambda: bool(forum.reads.recent_runs(None, 1)))
+                forum.access.revoke(key.id)
                 await asyncio.sleep(2 * KEY_CACHE_TTL_S)
                 with house.project.worker():
                     return await refused
 
         words = talk(over_http(house.url, str(key)), asked, "2026-07-28")
-        runs = forum.recent_runs(None, 10)
+        runs = forum.reads.recent_runs(None, 10)
 
     assert "revoked" in words
     assert len(runs) == 1
@@ -210,7 +210,7 @@ def test_what_is_not_said_has_the_defaults_of_the_protocol(tmp_path: Path) -> No
             )
 
         found = talk(in_process(made, Scope.SUBMIT), asked, "2026-07-28")
-        policy = made.forum.read_run_request(found["run"]).policy
+        policy = made.forum.reads.read_run_request(found["run"]).policy
 
     config = read_config(policy.panel.config)  # type: ignore[union-attr]
     caps = config.budget
@@ -246,9 +246,9 @@ def test_panels_that_cannot_sit_are_refused_with_what_to_do(here: Project, tmp_p
             await begun.badly("generate_persona", about=QUESTION),
         ]
 
-    before = here.forum.recent_runs(None, 1)
+    before = here.forum.reads.recent_runs(None, 1)
     words = talk(in_process(here, Scope.SUBMIT), clumsily, "2026-07-28")
-    assert here.forum.recent_runs(None, 1) == before
+    assert here.forum.reads.recent_runs(None, 1) == before
     with project(tmp_path, None) as nobody:
         words += talk(in_process(nobody, Scope.SUBMIT), alone, "2026-07-28")
 

@@ -116,12 +116,12 @@ def _project(home: Path) -> Path:
 
 
 def _client(house: Served, *scopes: Scope) -> OpenAI:
-    key = str(house.project.forum.grant("tester", scopes or (Scope.SUBMIT, Scope.READ)))
+    key = str(house.project.forum.access.grant("tester", scopes or (Scope.SUBMIT, Scope.READ)))
     return OpenAI(base_url=f"{house.url}/v1", api_key=key)
 
 
 def _runs(house: Served) -> list[str]:
-    return [run for run, _ in house.project.forum.recent_runs(None, 100)]
+    return [run for run, _ in house.project.forum.reads.recent_runs(None, 100)]
 
 
 def test_models_are_ways_of_working_and_lanes(client: OpenAI) -> None:
@@ -203,7 +203,7 @@ def test_the_whole_team_answers(house: Served, client: OpenAI) -> None:
     )
 
     assert raw.parse().choices[0].message.content == TOGETHER
-    state = house.project.forum.read_run(raw.headers["forum-run"])
+    state = house.project.forum.reads.read_run(raw.headers["forum-run"])
     assert {"elbe", "danube", "@coordinator", "@synthesizer"} <= set(state.tasks)
 
 
@@ -221,7 +221,7 @@ def test_a_conversation_becomes_one_request(house: Served, client: OpenAI) -> No
         ],
     )
 
-    request = house.project.forum.request_of(raw.headers["forum-run"])
+    request = house.project.forum.reads.request_of(raw.headers["forum-run"])
     assert request is not None
     assert request.startswith("Speak plainly.\n\nAnd a longer one?\n\nWhat follows was said by")
     assert "begin: user, message 2\nName a river.\n---" in request
@@ -272,7 +272,7 @@ def test_a_client_that_leaves_does_not_end_the_run(house: Served, client: OpenAI
     with client.chat.completions.create(model="lane/team", messages=HELLO, stream=True) as stream:
         run = next(iter(stream)).id.removeprefix("chatcmpl-")
 
-    assert house.project.forum.read_run(run).outcome is None
+    assert house.project.forum.reads.read_run(run).outcome is None
     assert house.project.end(run).outcome is Outcome.OK
     assert house.project.answer(run) == SLOW.encode()
 
@@ -349,7 +349,7 @@ def test_a_run_that_waits_for_a_person_says_how_to_go_on(house: Served, client: 
     run = waiting.value.response.headers["forum-run"]
     assert waiting.value.code == "waiting_for_approval"
     assert f"forum gate approve {run} plan" in waiting.value.message
-    assert house.project.forum.read_run(run).open_gates
+    assert house.project.forum.reads.read_run(run).open_gates
     assert last.type == "response.failed"
     assert last.response.error is not None
     assert "waiting_for_approval" in last.response.error.to_json()
@@ -436,7 +436,7 @@ def test_words_are_passed_on_while_they_are_said(heard: Served) -> None:
             pieces.append(chunk.choices[0].delta.content or "")
             run = chunk.id.removeprefix("chatcmpl-")
             running = running or (
-                len(pieces) == 2 and heard.project.forum.read_run(run).answered is None
+                len(pieces) == 2 and heard.project.forum.reads.read_run(run).answered is None
             )
 
     assert running
@@ -471,7 +471,7 @@ def test_a_server_that_ends_tells_where_the_answer_will_be(house: Served, client
             list(stream)
 
     assert ended.value.code == "still_running"
-    eventually(lambda: house.project.forum.read_run(run).outcome is Outcome.OK)
+    eventually(lambda: house.project.forum.reads.read_run(run).outcome is Outcome.OK)
     again = client.chat.completions.create(model=f"replay:{run}", messages=HELLO)
     assert again.choices[0].message.content == SLOW
 
@@ -485,7 +485,7 @@ def test_an_answer_that_takes_too_long_can_be_fetched_later(
         told = client.post("/v1/responses", json={"model": "forum", "input": "Nobody works here."})
         run = told.headers["forum-run"]
 
-        assert forum.read_run(run).outcome is None
+        assert forum.reads.read_run(run).outcome is None
     assert told.status_code == 503
     assert told.json()["error"]["code"] == "still_running"
     assert f"/api/v1/runs/{run}" in told.json()["error"]["message"]

@@ -58,7 +58,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def client(house: Served) -> Iterator[OpenAI]:
     """Return a client as people make it."""
-    key = str(house.project.forum.grant("tester", (Scope.SUBMIT, Scope.READ)))
+    key = str(house.project.forum.access.grant("tester", (Scope.SUBMIT, Scope.READ)))
     with OpenAI(base_url=f"{house.url}/v1", api_key=key) as client:
         yield client
 
@@ -161,7 +161,7 @@ def test_a_panel_that_nobody_was_heard_in_says_why(tmp_path: Path) -> None:
     ask = {"model": "panel", "messages": ASKED, "forum": {"panel": {"seats": 2}}}
     with (
         open_forum(tmp_path, project(MUTE)) as forum,
-        hall(ServerConfig([Tenant(forum, forum.run_worker)]), operator=True) as client,
+        hall(ServerConfig([Tenant(forum, forum.runs.run_worker)]), operator=True) as client,
     ):
         failed = client.post("/v1/chat/completions", json=ask).json()
 
@@ -181,7 +181,7 @@ def test_a_panel_that_cannot_sit_is_refused(
     house: Served, client: OpenAI, model: str, panel: dict[str, object], words: str
 ) -> None:
     """To ignore what was said of it would give an answer that looks as if it were heeded."""
-    before = house.project.forum.recent_runs(None, 1)
+    before = house.project.forum.reads.recent_runs(None, 1)
     with pytest.raises(openai.APIStatusError) as refused:
         client.chat.completions.create(
             model=model, messages=ASKED, extra_body={"forum": {"panel": panel}}
@@ -189,7 +189,7 @@ def test_a_panel_that_cannot_sit_is_refused(
 
     assert refused.value.status_code in (400, 422)
     assert words in refused.value.message
-    assert house.project.forum.recent_runs(None, 1) == before
+    assert house.project.forum.reads.recent_runs(None, 1) == before
 
 
 def test_a_panel_over_its_budget_is_like_an_account_without_money(client: OpenAI) -> None:

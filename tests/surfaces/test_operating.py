@@ -229,8 +229,8 @@ def test_a_worker_tells_what_it_did(tmp_path: Path) -> None:
     """Runs, calls, tokens and what waits: to a key of scope metrics, at a port of its own."""
     port = free_port()
     with project(tmp_path, None, PROJECT) as made:
-        key = made.forum.grant("prometheus", {Scope.METRICS})
-        submitter = made.forum.grant("ci", {Scope.SUBMIT})
+        key = made.forum.access.grant("prometheus", {Scope.METRICS})
+        submitter = made.forum.access.grant("ci", {Scope.SUBMIT})
         with made.worker("--metrics-port", str(port)):
             url = f"http://127.0.0.1:{port}/metrics"
             run = made.submit(one_task_order())
@@ -270,11 +270,11 @@ def one_task_order() -> RunRequest:
 def test_a_server_tells_what_waits_and_nothing_more_to_a_key_for_metrics(tmp_path: Path) -> None:
     """Whoever runs Prometheus sees no request, no answer and no key."""
     with lone_hall(tmp_path) as (forum, client):
-        key = forum.grant("prometheus", {Scope.METRICS})
+        key = forum.access.grant("prometheus", {Scope.METRICS})
         eventually(lambda: client.get(READY).status_code == 200, 60)
         ask = {"request": "Pay 5.", "gates": {"what": ["plan"]}}
         taken = client.post(
-            "/api/v1/runs", json=ask, headers=showing(forum.grant("ci", {Scope.SUBMIT}))
+            "/api/v1/runs", json=ask, headers=showing(forum.access.grant("ci", {Scope.SUBMIT}))
         )
         told = values(client.get("/metrics", headers=showing(key)).text)
         others = [
@@ -293,7 +293,7 @@ def test_runs_of_before_are_told_of_in_json_too(terminal: Terminal, command: Seq
     """A process that keeps a log writes everything into it: which runs it finds, for example."""
     run = terminal.call("submit", "hello", "--cmd", "cat", "--detach").stdout.strip()
     with Forum(load_settings(terminal.folder, terminal.environment)) as forum:
-        forum.interrupt(run)
+        forum.runs.interrupt(run)
     with subprocess.Popen(
         [str(FORUM), *command, "--log-format", "json"],
         cwd=terminal.folder,

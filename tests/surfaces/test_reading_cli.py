@@ -128,7 +128,7 @@ def test_of_an_interrupted_run_is_told_how_to_go_on(user: Terminal) -> None:
     """Nobody works on it: a task must not be told as running."""
     run = user.type("submit", "Wait", "--cmd", "cat", "--detach").stdout.strip()
     with Forum(load_settings(user.folder, user.environment)) as forum:
-        forum.interrupt(run)
+        forum.runs.interrupt(run)
     watched = user.type("watch", run)
     user.type("cancel", run)
 

@@ -122,7 +122,7 @@ def test_a_body_comes_as_bytes_until_it_is_erased(there: Served) -> None:
     request, entry = body_at(there, run, "request")
     shown = there.client.get(request)
     eventually(lambda: is_signed(there))
-    there.project.forum.redact(entry["id"], "request", RedactionReason.REQUEST)
+    there.project.forum.log.redact(entry["id"], "request", RedactionReason.REQUEST)
     erased = there.client.get(request, headers={"If-None-Match": shown.headers["etag"]})
 
     assert shown.content == b"<script>alert(1)</script>"
@@ -196,10 +196,10 @@ def test_no_hash_is_served_that_nobody_has_signed(tmp_path: Path) -> None:
         # Without its lifespan the application does not sign.
         app = make_app(ServerConfig([Tenant(made.forum)]))
         client = TestClient(app, "http://localhost", client=("127.0.0.1", 1))
-        client.headers.update(showing(made.forum.operator_token()))
+        client.headers.update(showing(made.forum.access.operator_token()))
         paths = ["tile/0/000", "tile/1/000.p/1", "tile/entries/000", "tile/0/000.p/3"]
         unsigned = [client.get(f"/tlog/{path}") for path in paths]
-        made.forum.publish()
+        made.forum.log.publish()
         signed = [client.get(f"/tlog/{path}") for path in paths]
 
     assert [answer.status_code for answer in unsigned] == [404] * 4
@@ -210,7 +210,7 @@ def test_no_hash_is_served_that_nobody_has_signed(tmp_path: Path) -> None:
 def test_a_bundle_verifies_offline_and_whoever_took_it_is_recorded(there: Served) -> None:
     """What leaves the ledger can be checked without it, and does not leave unseen."""
     forum, run = there.project.forum, there.submit()
-    key = forum.grant("auditor", [Scope.AUDIT])
+    key = forum.access.grant("auditor", [Scope.AUDIT])
     bearer = {"Authorization": f"Bearer {key}"}
     taken = there.client.post(f"/api/v1/runs/{run}/bundle", headers=bearer)
 
@@ -262,15 +262,15 @@ def test_a_machine_that_does_not_sign_waits_for_the_one_that_does(tmp_path: Path
     """Any server can hand out bundles; only the one that remembers what it signed signs."""
     with project(tmp_path / "project", None) as made:
         signer = made.forum
-        remark, _ = signer.record_note(text_content("hello"))
+        remark, _ = signer.log.record_note(text_content("hello"))
         elsewhere = replace(
             signer.settings, state=tmp_path / "elsewhere", policy=signer.policy_file
         )
         with Forum(elsewhere) as other:
-            with signer.open_writer():
-                bundle = other.export(remark.entry.run, "somebody", patience=30.0)
+            with signer.log.open_writer():
+                bundle = other.log.export(remark.entry.run, "somebody", patience=30.0)
             with pytest.raises(GuardMissing):
-                other.export(remark.entry.run, "somebody")
+                other.log.export(remark.entry.run, "somebody")
 
     report = verify_bundle(bundle, KINDS, Trust(policy=signer.policy))
     assert report.ok, report.findings

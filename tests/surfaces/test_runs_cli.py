@@ -349,7 +349,7 @@ def test_a_beginning_that_fits_several_runs_names_none(
     """To guess which run is to be cancelled would be the wrong kind of help."""
     made = [f"01a1c0de-1234-7000-8000-00000000000{n}" for n in range(2)]
     names = iter(made)
-    monkeypatch.setattr("forum.app.new_run_id", lambda: next(names))
+    monkeypatch.setattr("forum.app.runs.new_run_id", lambda: next(names))
     for _ in range(2):
         bare.call("submit", "x", "--cmd", "cat", "--detach")
 
@@ -729,7 +729,7 @@ def test_the_gate_of_an_interrupted_run_is_decided_and_says_that_the_run_waits(
     (file,) = bare.folder.parent.rglob("ledger.db")
     settings = Settings(file.parent, bare.state, file.parent / "log.key")
     with Forum(settings) as forum:
-        forum.interrupt(run["run"])
+        forum.runs.interrupt(run["run"])
     decided = bare.type("gate", "approve", run["run"], "plan")
     other = bare.type("submit", "y", "--cmd", "cat")
 

@@ -25,8 +25,8 @@ def test_who_may_only_submit_reads_nothing_by_cancelling(tmp_path: Path) -> None
     """A run is named in logs and addresses; to stop it must not be a way to read it."""
     plans = "Buy the lighthouse."
     with lone_hall(tmp_path) as (forum, client):
-        both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
-        mere = showing(forum.grant("mere", {Scope.SUBMIT}))
+        both = showing(forum.access.grant("both", {Scope.SUBMIT, Scope.READ}))
+        mere = showing(forum.access.grant("mere", {Scope.SUBMIT}))
         asked = client.post(RUNS, json={"request": plans, "route": False}, headers=both)
         run = f"{RUNS}/{asked.json()['run']}"
         told = client.post(f"{run}/cancel", headers=mere)
@@ -40,12 +40,12 @@ def test_who_may_only_submit_reads_nothing_by_cancelling(tmp_path: Path) -> None
 def test_an_interrupted_run_is_resumed_by_whoever_may_submit(tmp_path: Path) -> None:
     """Over HTTP as at the command line; who may only submit reads nothing by it."""
     with lone_hall(tmp_path) as (forum, client):
-        both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
-        mere = showing(forum.grant("mere", {Scope.SUBMIT}))
-        reader = showing(forum.grant("reader", {Scope.READ}))
+        both = showing(forum.access.grant("both", {Scope.SUBMIT, Scope.READ}))
+        mere = showing(forum.access.grant("mere", {Scope.SUBMIT}))
+        reader = showing(forum.access.grant("reader", {Scope.READ}))
         asked = client.post(RUNS, json={"request": "Go.", "route": False}, headers=both)
         run = asked.json()["run"]
-        forum.interrupt(run)
+        forum.runs.interrupt(run)
         states = [client.get(f"{RUNS}/{run}", headers=both).json()["state"]]
         refused = client.post(f"{RUNS}/{run}/resume", headers=reader)
         told = [client.post(f"{RUNS}/{run}/resume", headers=mere) for _ in range(2)]
@@ -84,12 +84,12 @@ def test_only_who_may_approve_says_what_a_deadline_decides(
     ask: dict[str, Any] = {"request": "Pay.", "route": False}
     talk = {"model": "forum", "messages": [{"role": "user", "content": "Pay."}]}
     with lone_hall(tmp_path) as (forum, client):
-        mere = showing(forum.grant("mere", {Scope.SUBMIT, Scope.READ}))
-        trusted = showing(forum.grant("trusted", {Scope.SUBMIT, Scope.APPROVE}))
+        mere = showing(forum.access.grant("mere", {Scope.SUBMIT, Scope.READ}))
+        trusted = showing(forum.access.grant("trusted", {Scope.SUBMIT, Scope.APPROVE}))
         said = [client.post(RUNS, json={**ask, "gates": gates}, headers=mere) for gates in terms]
         chats = [{**talk, "forum": {"gates": gates}} for gates in terms]
         said += [client.post(CHAT, json=chat, headers=mere) for chat in chats]
-        begun = forum.recent_runs(None, 10)
+        begun = forum.reads.recent_runs(None, 10)
         may = [client.post(RUNS, json={**ask, "gates": gates}, headers=trusted) for gates in terms]
         may.append(client.post(RUNS, json={**ask, "gates": {"what": ["plan"]}}, headers=mere))
 
@@ -103,9 +103,9 @@ def test_a_fork_uses_no_more_than_the_operator_allows(tmp_path: Path) -> None:
     """It is asked for by a client, whoever has asked for what it parts from, and without limits."""
     ceiling = "[clients]\nusd = 0.25\ncalls = 10\n"
     with open_forum(tmp_path, ceiling + PROJECT) as forum:
-        both = showing(forum.grant("both", {Scope.SUBMIT, Scope.READ}))
+        both = showing(forum.access.grant("both", {Scope.SUBMIT, Scope.READ}))
         with hall(ServerConfig([Tenant(forum)])) as client:
-            run = forum.submit(
+            run = forum.runs.submit(
                 RunRequest("Name three rivers.", single_task_plan("Name three rivers."))
             )
             first = f"{run}/main/0"
@@ -136,14 +136,16 @@ def test_an_edited_plan_reaches_no_further_than_one_that_is_asked_for(tmp_path: 
         "gates": {"what": ["plan"]},
     }
     with open_forum(tmp_path, PROJECT + TOOLS) as forum:
-        mere, approver = (forum.grant("one", {scope}) for scope in (Scope.SUBMIT, Scope.APPROVE))
-        with hall(ServerConfig([Tenant(forum, forum.run_worker)])) as client:
+        mere, approver = (
+            forum.access.grant("one", {scope}) for scope in (Scope.SUBMIT, Scope.APPROVE)
+        )
+        with hall(ServerConfig([Tenant(forum, forum.runs.run_worker)])) as client:
             run = client.post(RUNS, json=ask, headers=showing(mere)).json()["run"]
-            eventually(lambda: bool(forum.waiting_gates()))
+            eventually(lambda: bool(forum.reads.waiting_gates()))
             found = {}
             for task in tasks:
                 shown = write_plan(Plan((task,)))
-                digest = forum.read_gate(run, "plan")[0].digest
+                digest = forum.reads.read_gate(run, "plan")[0].digest
                 edit = {"subject": "plan", "digest": digest, "shown": shown.decode()}
                 answer = client.put(f"{RUNS}/{run}/gate", json=edit, headers=showing(approver))
                 found[task] = answer.status_code

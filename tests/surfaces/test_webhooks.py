@@ -137,7 +137,7 @@ def telling(home: Path, *sections: str) -> Iterator[Forum]:
 
 def end_a_run(forum: Forum, origin: AcceptedFacts | None = None) -> str:
     """Have a run accepted and closed."""
-    run = forum.submit(RunRequest("Name three rivers."), origin)
+    run = forum.runs.submit(RunRequest("Name three rivers."), origin)
     ledger = forum.ledger
     ledger.close_run(ledger.open_strand_at_end(run, MAIN_STRAND), "engine", Outcome.OK)
     return run
@@ -186,7 +186,7 @@ def test_gates_and_ends_are_told_once(
         eventually(lambda: count(forum, Outcome.OK) == 11, 60)
         ends = [heard.said for heard in receiver.heard[1:]]
         ledger = first.client.get(ends[0]["data"]["href"]).json()
-        report = forum.verify(forum.read_trust())
+        report = forum.log.verify(forum.log.read_trust())
 
     assert gate["type"] == "gate.opened"
     assert gate["data"]["run"] == run
@@ -309,7 +309,7 @@ def test_only_what_somebody_asked_for_since_then_is_told(tmp_path: Path) -> None
         with telling(tmp_path / "p", *sections) as forum:
             outer = end_a_run(forum)
             end_a_run(forum, AcceptedFacts(parent_run=outer, parent_task="t"))
-            forum.record_note(BytesContent(b"All is well."))
+            forum.log.record_note(BytesContent(b"All is well."))
             last = end_a_run(forum)
             eventually(lambda: count(forum, Outcome.OK) == 2)
 

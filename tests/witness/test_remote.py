@@ -42,13 +42,13 @@ def test_a_quorum_of_here_and_elsewhere_needs_both(settings: Settings, served: S
     served.know(log)
     write_policy(settings, log, KnownWitness("there", key, f"http://{HOST}:{free_port()}"))
     with Forum(settings) as forum:
-        forum.initialise()
-        _, alone = forum.record_note(text_content("hello"))
-        unseen = forum.verify(forum.read_trust(), at=LATER)
+        forum.keys.initialise()
+        _, alone = forum.log.record_note(text_content("hello"))
+        unseen = forum.log.verify(forum.log.read_trust(), at=LATER)
     write_policy(settings, log, KnownWitness("there", key, served.url))
     with Forum(settings) as forum:
-        both = forum.publish()
-        seen = forum.verify(forum.read_trust(), at=LATER)
+        both = forum.log.publish()
+        seen = forum.log.verify(forum.log.read_trust(), at=LATER)
 
     assert alone is not None
     assert (alone.witnessed, both.witnessed) == (False, True)

@@ -95,7 +95,7 @@ class Audit:
     # The ledger
 
     def _check_ledger(self) -> None:
-        report = self.forum.verify(self.forum.read_trust())
+        report = self.forum.log.verify(self.forum.log.read_trust())
         self.verified = report.ok
         self._expect(report.ok, f"the ledger does not verify: {report.findings}")
         store = self.forum.store

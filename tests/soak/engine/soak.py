@@ -21,7 +21,7 @@ def soak(database: str, goals: Goals, seed: int = 0, keep: Path | None = None) -
         folder = Path(name)
         try:
             with open_bench(database, folder) as bench, Forum(bench.settings) as forum:
-                forum.initialise()
+                forum.keys.initialise()
                 return _soak(bench, forum, goals, seed)
         finally:
             if keep is not None:
@@ -33,7 +33,7 @@ def _soak(bench: Bench, forum: Forum, goals: Goals, seed: int) -> dict[str, Any]
     campaign.run()
     ran = campaign.seconds
     say(f"{bench.name}: {campaign.kills} killed in {ran:.0f} s; checking")
-    forum.publish()
+    forum.log.publish()
     audit = Audit(forum, bench, campaign.evidence, campaign.requests.shapes)
     audit.run()
     takeovers = Takeovers(campaign.evidence, forum.store)

@@ -52,7 +52,7 @@ def serve(orders: Orders, trap: Trap) -> None:
     settings = orders.settings
     with Forum(settings) as forum:
         forum.store = trapped_store(open_store(forum), trap)
-        with forum.open_writer() as ledger:
+        with forum.log.open_writer() as ledger:
             worker = TrappedWorker(
                 TrappedEngine(ledger, make_model, make_tool, trap),
                 forum.store,

@@ -21,7 +21,7 @@ def budgets(*, as_json: bool) -> None:
     clock of the database.  What is reserved for calls that are under way counts as used.
     """
     with common_options.open_forum() as forum:
-        found = budgets_form(forum.budget_status())
+        found = budgets_form(forum.runs.budget_status())
     if as_json:
         print_json("forum.budgets/1", found)
         return

@@ -90,7 +90,9 @@ def _complete_subjects(ctx: click.Context, _begun: str) -> list[str]:
         if forum.settings.database or not forum.settings.ledger_file.exists():
             return []
         run = str(ctx.params.get("run") or "")
-        return [gate.opened.subject for at, gate in forum.waiting_gates() if at.startswith(run)]
+        return [
+            gate.opened.subject for at, gate in forum.reads.waiting_gates() if at.startswith(run)
+        ]
 
 
 def _complete_lanes(_ctx: click.Context, _begun: str) -> list[str]:

@@ -394,10 +394,10 @@ def _is_file(path: Path) -> bool:
 def _run_session(order: RunRequest, folder: Path | None, how: OutputOptions) -> None:
     submit_options.reject_unusable_agents(order.policy, None, here=not how.detach)
     with common_options.open_forum() as forum:
-        forum.initialise()
+        forum.keys.initialise()
 
         def begin() -> str:
-            run = submit_options.as_usage_error(lambda: forum.submit(order))
+            run = submit_options.as_usage_error(lambda: forum.runs.submit(order))
             if folder is not None:
                 _save_at_start(forum, run, folder)
             return run
@@ -465,7 +465,7 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
     goes on.  A folder that belongs to another run is left alone.  Exit status: 0 written, 2 usage.
     """
     with common_options.open_forum() as forum:
-        found = forum.find_run(run)
+        found = forum.reads.find_run(run)
         panel = _read_panel(forum, found)
         if not isinstance(panel, Symposium):
             what = "symposium" if panel else "deliberation"
@@ -487,7 +487,7 @@ def export(run: str, output: Path, *, as_json: bool) -> None:
 
 def _read_panel(forum: Forum, run: str) -> Panel | None:
     try:
-        return forum.read_run_request(run).policy.panel
+        return forum.reads.read_run_request(run).policy.panel
     except NoSuchEntry:  # the log's own run has no request
         return None
 

@@ -84,13 +84,13 @@ def run_crash_demo(home: Path, tell: Callable[[str], None]) -> CrashDemoResult:
     # The demo must not write to the user's database.
     environ.pop("FORUM_DATABASE_URL", None)
     with Forum(load_settings(home, environ)) as forum:
-        forum.initialise()
-        run = forum.submit(_build_run_request(home))
+        forum.keys.initialise()
+        run = forum.runs.submit(_build_run_request(home))
         tell(f"accepted: run {run}, 6 tasks, 4 agents, a cap of ${BUDGET_NANO_USD / DOLLAR:.2f}")
         kills = _kill_twice(forum, run, home, environ, tell)
-        forum.publish()
+        forum.log.publish()
         tale = _read_result(forum, run, home, kills)
-        tale.verified = forum.verify(forum.read_trust()).ok
+        tale.verified = forum.log.verify(forum.log.read_trust()).ok
     tale.seconds = monotonic() - begun
     return tale
 
@@ -141,7 +141,7 @@ def _kill_twice(
 ) -> int:
     """Kill one worker during a call and the next during the payment; the third reaches the cap."""
     with _worker(home, environ) as first:
-        _wait_until(lambda: _in_flight(forum.read_run(run)))
+        _wait_until(lambda: _in_flight(forum.reads.read_run(run)))
         tell(f"kill -9 worker {first.pid}: an agent was at work")
         first.kill()
     with _worker(home, environ) as second:
@@ -183,12 +183,12 @@ def _in_flight(run: Run) -> bool:
 
 
 def _is_over(forum: Forum, run: str) -> bool:
-    state = forum.read_run(run)
+    state = forum.reads.read_run(run)
     return state.stopped is not None and bool(state.open_gates) and not _in_flight(state)
 
 
 def _read_result(forum: Forum, run: str, home: Path, kills: int) -> CrashDemoResult:
-    state = forum.read_run(run)
+    state = forum.reads.read_run(run)
     calls = [call for task in state.tasks.values() for call in task.calls]
     lost = [call for call in calls if call.replied and call.replied.why is Why.LOST]
     payments = (home / "payments").read_text().split("\n")[:-1]

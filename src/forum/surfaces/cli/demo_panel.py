@@ -73,14 +73,14 @@ def run_panel_demo(home: Path, tell: Callable[[str], None]) -> PanelDemoResult:
     honest = home / "honest"
     settings = _settings(honest)
     with Forum(settings) as forum:
-        forum.initialise()
+        forum.keys.initialise()
         tell(f"asked: {QUESTION}")
-        run = forum.submit(_build_run_request())
-        with forum.run_worker():
-            forum.follow_run(run)
-        forum.publish()
-        verified = forum.verify(forum.read_trust()).ok
-        view = forum.view_run(run)
+        run = forum.runs.submit(_build_run_request())
+        with forum.runs.run_worker():
+            forum.reads.follow_run(run)
+        forum.log.publish()
+        verified = forum.log.verify(forum.log.read_trust()).ok
+        view = forum.reads.view_run(run)
     tell("the ballots are sealed, the answer is recorded; now two forgers come")
     forgeries = tuple(_forge(home, fraud, run) for fraud in _FORGERY_CASES)
     vote, right = _most_frequent(_answers(-1)), _answers(0).count(RIGHT)
@@ -158,7 +158,7 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
     with Forum(_settings(home / fraud.name)) as forum:
         trust = fraud.forge(forum, run)
         # A minute later, when entries that no witness has seen are overdue.
-        report = forum.verify(trust, at=now() + 60_000_000)
+        report = forum.log.verify(trust, at=now() + 60_000_000)
     found = tuple(dict.fromkeys(str(finding.problem) for finding in report.findings))
     caught = any(one.startswith(fraud.by) for one in found)
     return ForgeryResult(fraud.name, fraud.does, caught, found, fraud.told)
@@ -166,8 +166,8 @@ def _forge(home: Path, fraud: "_ForgeryCase", run: str) -> ForgeryResult:
 
 def _change_ballot(forum: Forum, run: str) -> Trust:
     """Replace the body of the sealed ballot."""
-    forum.tamper().set_body(_find(forum, run, "ballot"), "ballot", _FORGED)
-    return forum.read_trust()
+    forum.log.tamper().set_body(_find(forum, run, "ballot"), "ballot", _FORGED)
+    return forum.log.read_trust()
 
 
 def _rewrite_all(forum: Forum, run: str) -> Trust:
@@ -177,7 +177,7 @@ def _rewrite_all(forum: Forum, run: str) -> Trust:
     """
     forged = {(_find(forum, run, body), body): _FORGED for body in ("ballot", "output")}
     history, kept = _rewrite(forum, forged)
-    tamper = forum.tamper()
+    tamper = forum.log.tamper()
     tamper.replace_history(history, keep_checkpoints=kept)
     for (at, name), data in forged.items():
         tamper.set_body(at, name, data)

@@ -71,11 +71,11 @@ class TamperResult:
 def create_scene(settings: Settings) -> TamperScene:
     """Write a small honest ledger, with a checkpoint after each run."""
     forum = app.Forum(settings)
-    forum.initialise()
+    forum.keys.initialise()
     run = _write_run(forum.ledger, "Pay the invoice of ACME.", "paid 40.00 EUR to ACME")
-    forum.publish()
+    forum.log.publish()
     _write_run(forum.ledger, "Pay the rent.", "paid 900.00 EUR to the landlord")
-    forum.publish()
+    forum.log.publish()
     return TamperScene(forum, run, Position(run, "task/pay", 1))
 
 
@@ -129,13 +129,13 @@ def _checkpoints(scene: TamperScene) -> dict[int, bytes]:
 def _roll_back(scene: TamperScene) -> None:
     """Roll the database back to the checkpoint before the last."""
     before = sorted(_checkpoints(scene))[-2]
-    scene.forum.tamper().replace_history(scene.entries()[:before], keep_checkpoints=before)
+    scene.forum.log.tamper().replace_history(scene.entries()[:before], keep_checkpoints=before)
 
 
 def _replace_history(scene: TamperScene, entries: list[bytes]) -> None:
     """Replace the history under the checkpoints that were signed for the old one."""
     newest = max(_checkpoints(scene))
-    scene.forum.tamper().replace_history(entries, keep_checkpoints=newest)
+    scene.forum.log.tamper().replace_history(entries, keep_checkpoints=newest)
 
 
 def _tag(scene: TamperScene, data: bytes) -> bytes:
@@ -158,11 +158,11 @@ def _other_actor(target: int) -> Callable[[int, dict[str, object]], None]:
 def _edit(scene: TamperScene) -> None:
     index = scene.index_of(scene.payment)
     data = scene.entries()[index].replace(AGENT.encode(), b"agent:innocent")
-    scene.forum.tamper().overwrite(index, data)
+    scene.forum.log.tamper().overwrite(index, data)
 
 
 def _delete(scene: TamperScene) -> None:
-    scene.forum.tamper().delete(scene.index_of(scene.payment))
+    scene.forum.log.tamper().delete(scene.index_of(scene.payment))
 
 
 def _insert(scene: TamperScene) -> None:
@@ -174,15 +174,15 @@ def _insert(scene: TamperScene) -> None:
 
 def _reorder(scene: TamperScene) -> None:
     index = scene.index_of(scene.payment)
-    scene.forum.tamper().swap_entries(index - 1, index)
+    scene.forum.log.tamper().swap_entries(index - 1, index)
 
 
 def _swap_body(scene: TamperScene) -> None:
-    scene.forum.tamper().set_body(scene.payment, "text", b"paid 40.00 EUR to my cousin")
+    scene.forum.log.tamper().set_body(scene.payment, "text", b"paid 40.00 EUR to my cousin")
 
 
 def _remove_body(scene: TamperScene) -> None:
-    scene.forum.tamper().remove_body(scene.payment, "text")
+    scene.forum.log.tamper().remove_body(scene.payment, "text")
 
 
 def _cut_tail(scene: TamperScene) -> None:
@@ -195,13 +195,13 @@ def _rewrite(scene: TamperScene) -> None:
 
 def _resign(scene: TamperScene) -> None:
     entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
-    scene.forum.tamper().replace_history(entries)
+    scene.forum.log.tamper().replace_history(entries)
     _sign(scene, scene.forum.key)
 
 
 def _swap_key(scene: TamperScene) -> None:
     entries = _rehash(scene.entries(), _other_actor(scene.index_of(scene.payment)))
-    scene.forum.tamper().replace_history(entries)
+    scene.forum.log.tamper().replace_history(entries)
     _sign(scene, tlog.SigningKey(secrets.token_bytes(32), scene.forum.origin))
 
 
@@ -219,7 +219,7 @@ def _backdate(scene: TamperScene) -> None:
     # The writer's clock is under the attacker's control.
     past = Ledger(scene.forum.store, app.KINDS, lambda: app.now() - _MONTH, app.new_salt, tags=keys)
     _write_run(past, "Approve the payment.", "approved, long before anybody asked")
-    scene.forum.publish()
+    scene.forum.log.publish()
 
 
 def _bogus_parent(scene: TamperScene) -> None:
@@ -228,17 +228,17 @@ def _bogus_parent(scene: TamperScene) -> None:
         _draft_note("request", CLERK, "As the board decided.", tlog.Hash(secrets.token_bytes(32)))
     )
     scene.forum.ledger.close_run(main, CLERK, kinds.Outcome.OK)
-    scene.forum.publish()
+    scene.forum.log.publish()
 
 
 def _duplicate(scene: TamperScene) -> None:
     main = scene.forum.ledger.open_run(app.new_run_id(), CLERK)
     (asked,) = main.append(Draft("request", CLERK, kinds.NoteFacts()))
     forged = msgspec.structs.replace(asked.entry, actor="agent:friend")
-    scene.forum.tamper().insert(app.KINDS.write(forged), _tag(scene, app.KINDS.write(forged)))
-    scene.forum.publish()
+    scene.forum.log.tamper().insert(app.KINDS.write(forged), _tag(scene, app.KINDS.write(forged)))
+    scene.forum.log.publish()
     scene.forum.ledger.close_run(main, CLERK, kinds.Outcome.OK)
-    scene.forum.publish()
+    scene.forum.log.publish()
 
 
 def _omit_entry(scene: TamperScene) -> None:
@@ -246,8 +246,8 @@ def _omit_entry(scene: TamperScene) -> None:
     main.append(_draft_note("request", CLERK, "Delete the customer's data."))
     main.append(_draft_note("refusal", AGENT, "I must not do that."))
     main.append(_draft_note("override", CLERK, "Do it anyway."))
-    scene.forum.tamper().delete_pending(Position(main.run, "main", 2))
-    scene.forum.publish()
+    scene.forum.log.tamper().delete_pending(Position(main.run, "main", 2))
+    scene.forum.log.publish()
 
 
 def _restore_backup(scene: TamperScene) -> None:
@@ -255,35 +255,35 @@ def _restore_backup(scene: TamperScene) -> None:
     _roll_back(scene)
     _write_run(scene.forum.ledger, "Pay the rent.", "the rent was never paid")
     _write_run(scene.forum.ledger, "Pay the rent.", "no, really not")
-    scene.forum.publish()
+    scene.forum.log.publish()
 
 
 def _grant_and_revoke(scene: TamperScene) -> None:
     """Grant a key and revoke it, both signed."""
-    key = scene.forum.grant("intern", [kinds.Scope.SUBMIT])
-    scene.forum.grant("auditor", [kinds.Scope.AUDIT])
-    scene.forum.revoke(key.id)
-    scene.forum.read_access()
-    scene.forum.publish()
+    key = scene.forum.access.grant("intern", [kinds.Scope.SUBMIT])
+    scene.forum.access.grant("auditor", [kinds.Scope.AUDIT])
+    scene.forum.access.revoke(key.id)
+    scene.forum.access.read_access()
+    scene.forum.log.publish()
 
 
 def _use_access(scene: TamperScene) -> None:
     """Read the access rights, as a newly started server does."""
-    app.Forum(scene.forum.settings).read_access()
+    app.Forum(scene.forum.settings).access.read_access()
 
 
 def _un_revoke(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
-    scene.forum.record_denial(
+    scene.forum.access.record_denial(
         kinds.AccessDenialFacts("intern", kinds.DenialReason.REVOKED, "submit"), CLERK
     )
-    scene.forum.tamper().move(Position(LOG_RUN, ACCESS_STRAND, 2), DENIALS_STRAND)
+    scene.forum.log.tamper().move(Position(LOG_RUN, ACCESS_STRAND, 2), DENIALS_STRAND)
     _use_access(scene)
 
 
 def _drop_revocation(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
-    scene.forum.tamper().delete(scene.index_of(Position(LOG_RUN, ACCESS_STRAND, 2)))
+    scene.forum.log.tamper().delete(scene.index_of(Position(LOG_RUN, ACCESS_STRAND, 2)))
     _use_access(scene)
 
 
@@ -302,7 +302,7 @@ def _append_forged(scene: TamperScene, strand: str, facts: Facts) -> bytes:
         ts=app.now(),
     )
     data = app.KINDS.write(forged)
-    scene.forum.tamper().insert(data)
+    scene.forum.log.tamper().insert(data)
     return data
 
 
@@ -313,7 +313,7 @@ def _forged_grant(scene: TamperScene) -> None:
         ACCESS_STRAND,
         kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64),
     )
-    scene.forum.publish()
+    scene.forum.log.publish()
 
 
 def _hidden_grant(scene: TamperScene) -> None:
@@ -321,7 +321,7 @@ def _hidden_grant(scene: TamperScene) -> None:
     _grant_and_revoke(scene)
     facts = kinds.AccessGrantFacts("0badc0de0bad", "me", (kinds.GrantScope.ADMIN,), "0" * 64)
     entry = app.KINDS.read(_append_forged(scene, ACCESS_STRAND, facts))
-    scene.forum.tamper().hide_row(Position(LOG_RUN, ACCESS_STRAND, entry.n))
+    scene.forum.log.tamper().hide_row(Position(LOG_RUN, ACCESS_STRAND, entry.n))
     _use_access(scene)
 
 
@@ -333,26 +333,26 @@ def _forged_redaction(scene: TamperScene) -> None:
         MAIN_STRAND,
         kinds.RedactionFacts(target.leaf.hex(), "text", kinds.RedactionReason.REQUEST),
     )
-    scene.forum.publish()
-    scene.forum.tamper().remove_body(scene.payment, "text")
+    scene.forum.log.publish()
+    scene.forum.log.tamper().remove_body(scene.payment, "text")
 
 
 def _swap_runs(scene: TamperScene) -> None:
     """Exchange the names of two runs, so that readers find one under the name of the other."""
     other = next(run for run in scene.forum.store.runs("", 9) if run not in (scene.run, LOG_RUN))
-    thief = scene.forum.tamper()
+    thief = scene.forum.log.tamper()
     for run, name in ((scene.run, "kept"), (other, scene.run), ("kept", other)):
         thief.rename_run(run, name)
 
 
 def _hide_run(scene: TamperScene) -> None:
-    scene.forum.tamper().rename_run(scene.run, "~")
+    scene.forum.log.tamper().rename_run(scene.run, "~")
 
 
 def _break_look_up(scene: TamperScene) -> None:
     """Break the lookup of an entry by its id, so that an export ends before it."""
     index = scene.index_of(scene.payment)
-    scene.forum.tamper().set_prefix(leaf_of(scene.entries()[index]), 1)
+    scene.forum.log.tamper().set_prefix(leaf_of(scene.entries()[index]), 1)
 
 
 def _accept(scene: TamperScene, request: str) -> str:
@@ -360,22 +360,22 @@ def _accept(scene: TamperScene, request: str) -> str:
     from forum.engine import IdempotencyKey, RunRequest
 
     order = RunRequest(request, budget=RunBudget(usd=1_000_000))
-    run = scene.forum.submit(order, ticket=IdempotencyKey(request, "0" * 64))
-    scene.forum.publish()
+    run = scene.forum.runs.submit(order, ticket=IdempotencyKey(request, "0" * 64))
+    scene.forum.log.publish()
     return run
 
 
 def _raise_budget(scene: TamperScene) -> None:
-    scene.forum.tamper().set_cap(_accept(scene, "Buy a book."), 10**12)
+    scene.forum.log.tamper().set_cap(_accept(scene, "Buy a book."), 10**12)
 
 
 def _drop_timer(scene: TamperScene) -> None:
-    scene.forum.tamper().clear_timers(_accept(scene, "Buy a book."))
+    scene.forum.log.tamper().clear_timers(_accept(scene, "Buy a book."))
 
 
 def _redirect_key(scene: TamperScene) -> None:
     run, other = _accept(scene, "Buy a book."), _accept(scene, "Buy a house.")
-    scene.forum.tamper().redirect_idempotency_key(run, other)
+    scene.forum.log.tamper().redirect_idempotency_key(run, other)
 
 
 def _lose_folder(scene: TamperScene) -> None:
@@ -401,22 +401,22 @@ def _swap_folder(scene: TamperScene) -> None:
 def _write_elsewhere(settings: Settings) -> Path:
     """Append to a ledger as any command would, and return the path of its policy."""
     with app.Forum(settings) as forum:
-        forum.initialise()
-        forum.record_note(text_content("nothing was ever paid"))
+        forum.keys.initialise()
+        forum.log.record_note(text_content("nothing was ever paid"))
         return forum.policy_file
 
 
 def _drop_epoch(scene: TamperScene) -> None:
     """Start a new epoch, which is allowed, and delete the log before it."""
     scene.forum.store.head()  # opened with the write key that the epoch replaces
-    scene.forum.new_epoch("we had a fire")
-    scene.forum.tamper().replace_history([])
+    scene.forum.keys.new_epoch("we had a fire")
+    scene.forum.log.tamper().replace_history([])
 
 
 def _sign_retired(scene: TamperScene) -> None:
     """Sign with a key that was stolen before its rotation."""
     stolen = scene.forum.key
-    scene.forum.rotate_key()
+    scene.forum.keys.rotate_key()
     # Sequenced and signed below without publishing, which would use the new key.
     _write_run(scene.forum.ledger, "Pay me.", "paid 10,000.00 EUR to a friend")
     Sequencer(scene.forum.store).drain()
@@ -603,7 +603,7 @@ def detect_tampering(scene: TamperScene, fraud: TamperCase) -> set[str]:
         # The auditor is another process that opens the ledger as it is, a minute later: by then,
         # entries that no witness has seen are overdue.
         with app.Forum(scene.forum.settings) as auditor:
-            report = auditor.verify(auditor.read_trust(), at=app.now() + 60_000_000)
+            report = auditor.log.verify(auditor.log.read_trust(), at=app.now() + 60_000_000)
     except errors.RollbackDetected:
         return {"signer-refuses"}
     except errors.TamperDetected:

@@ -62,8 +62,8 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
     tell("starting SmolLM2-135M on this machine: no account, no network")
     with serve_demo_model() as (url, model), Forum(load_settings(home, environ)) as forum:
         tell(f"it answers at {url}")
-        forum.initialise()
-        run = forum.submit(_build_run_request(request, url, model))
+        forum.keys.initialise()
+        run = forum.runs.submit(_build_run_request(request, url, model))
         tell(f"accepted: run {run}")
         told: set[str] = set()
 
@@ -72,12 +72,12 @@ def run_team_demo(home: Path, request: str, tell: Callable[[str], None]) -> Team
                 told.add(name)
                 tell(f"  {name.removeprefix(ROLE_PREFIX)} ...")
 
-        with forum.run_worker():
-            state = forum.follow_run(run, watch)
-        forum.publish()
-        verified = forum.verify(forum.read_trust()).ok
-        diverged = len(forum.replay(run))
-        view = forum.view_run(run)
+        with forum.runs.run_worker():
+            state = forum.reads.follow_run(run, watch)
+        forum.log.publish()
+        verified = forum.log.verify(forum.log.read_trust()).ok
+        diverged = len(forum.runs.replay(run))
+        view = forum.reads.view_run(run)
     return TeamDemoResult(
         run,
         request,

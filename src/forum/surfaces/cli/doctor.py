@@ -286,7 +286,7 @@ def _check_secrets(house: Installation) -> Iterator[DoctorFinding]:
             said = f"{_short_path(path)} holds {what}, and other users may read it (mode {mode})"
             yield _problem("secrets", said, f"chmod 600 {shlex.quote(str(path))}")
     try:
-        house.forum.check_operator_token()
+        house.forum.access.check_operator_token()
     except errors.KeyUnreadable as error:
         # Changing the mode would not help: whoever has read the token can keep using it.
         said = f"the operator's token opens nothing: {_short_path(Path(error.path))}: {error.why}"
@@ -488,7 +488,7 @@ def _check_witnesses(house: Installation) -> Iterator[DoctorFinding]:
 
 def _check_witness(house: Installation, known: tlog.KnownWitness) -> DoctorFinding:
     folder = house.settings.state / "witness"
-    if (folder / "witness.key").is_file() and house.forum.witness.verifier == known.key:
+    if (folder / "witness.key").is_file() and house.forum.witness.local.verifier == known.key:
         return _ok("witness", f"{known.name}: on this machine")
     if not known.url:
         said = f"{known.name}: neither on this machine nor with an address"

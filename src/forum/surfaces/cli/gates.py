@@ -41,7 +41,7 @@ def gate() -> None:
 def list_(*, as_json: bool) -> None:
     """List everything that waits for a person."""
     with common_options.open_forum() as forum:
-        found = forum.waiting_gates()
+        found = forum.reads.waiting_gates()
     if as_json:
         output.print_json("forum.gates/1", gates.gates_form(found))
         return
@@ -73,9 +73,9 @@ def show(run: str, subject: str, *, as_json: bool) -> None:
     before it and the digest go to standard error.
     """
     with common_options.open_forum() as forum:
-        found, subject = forum.find_run(run), _parse_subject(subject)
-        waiting, shown = forum.read_gate(found, subject)
-        results, request = forum.gate_results(found, subject), forum.request_of(found)
+        found, subject = forum.reads.find_run(run), _parse_subject(subject)
+        waiting, shown = forum.reads.read_gate(found, subject)
+        results, request = forum.reads.gate_results(found, subject), forum.reads.request_of(found)
     if as_json:
         output.print_json(
             "forum.gate/1", gates.explained_gate_form(found, waiting, shown, request, results)
@@ -157,10 +157,10 @@ def reject(run: str, subject: str, digest: str | None, *, as_json: bool) -> None
 def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: bool) -> None:
     """Replace what waits at a gate of a RUN, and print its new digest.  It still waits then."""
     with common_options.open_forum() as forum:
-        found, subject = forum.find_run(run), _parse_subject(subject)
+        found, subject = forum.reads.find_run(run), _parse_subject(subject)
         shown, before = file.read_bytes(), _check_digest(forum, found, subject, digest)
-        changed = as_usage_error(lambda: forum.edit_gate(found, subject, before, shown))
-        publication = forum.publish_or_warn()
+        changed = as_usage_error(lambda: forum.runs.edit_gate(found, subject, before, shown))
+        publication = forum.log.publish_or_warn()
     if as_json:
         output.print_json("forum.gate.edit/1", gates.GateEditForm(found, subject, changed))
         return
@@ -174,14 +174,14 @@ def edit(run: str, subject: str, file: Path, digest: str | None, *, as_json: boo
 
 def _decide(run: str, subject: str, answer: Answer, digest: str | None, *, as_json: bool) -> None:
     with common_options.open_forum() as forum:
-        found, subject = forum.find_run(run), _parse_subject(subject)
+        found, subject = forum.reads.find_run(run), _parse_subject(subject)
         decided = _check_digest(forum, found, subject, digest)
         # The engine compares the digest again when it records the decision, so an edit in between
         # is not approved by accident.
-        forum.decide_gate(found, subject, answer, decided)
-        publication = forum.publish_or_warn()
-        outer = forum.outer_run(found)
-        interrupted = forum.read_run(outer).interrupted
+        forum.runs.decide_gate(found, subject, answer, decided)
+        publication = forum.log.publish_or_warn()
+        outer = forum.reads.outer_run(found)
+        interrupted = forum.reads.read_run(outer).interrupted
     if as_json:
         output.print_json("forum.decision/1", gates.DecisionForm(found, subject, answer, decided))
         return
@@ -203,7 +203,7 @@ def _check_digest(forum: Forum, run: str, subject: str, given: str | None) -> st
     """
     if given is not None and len(given) < _MIN_DIGEST_DIGITS:
         raise click.UsageError(f"--digest: give at least {_MIN_DIGEST_DIGITS} digits")
-    shown: Gate = forum.read_gate(run, subject)[0]
+    shown: Gate = forum.reads.read_gate(run, subject)[0]
     if given is not None and not shown.digest.startswith(given.lower()):
         raise GateChanged(run, subject, shown.digest)
     return shown.digest

@@ -51,14 +51,14 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
     ask = _build_key_ask(name, scopes, expires)
     with common_options.open_forum() as forum:
         # No ledger is created here: a key of a ledger that was just created by mistake is useless.
-        key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0)
-        made = key_form(forum.read_access(), key.id, now())
+        key = forum.access.grant(ask.name, set(ask.scopes), ask.seconds or 0)
+        made = key_form(forum.access.read_access(), key.id, now())
         # Print the secret before publishing: it is stored nowhere, so a later error would lose it.
         if as_json:
             print_json("forum.key/1", NewKeyForm(made, str(key)))
         else:
             click.echo(str(key))
-        publication = forum.publish_or_warn()
+        publication = forum.log.publish_or_warn()
     if not as_json:
         until = f" until {made.expires}" if made.expires else ""
         common_options.echo_info(f"key {made.id} of {made.name}: {', '.join(made.scopes)}{until}")
@@ -73,7 +73,7 @@ def create(name: str, scopes: tuple[str, ...], expires: str | None, *, as_json: 
 def list_keys(*, as_json: bool) -> None:
     """List every key that was made, the oldest first."""
     with common_options.open_forum() as forum:
-        found = keys_form(forum.read_access(), now())
+        found = keys_form(forum.access.read_access(), now())
     if as_json:
         print_json("forum.keys/1", found)
         return
@@ -89,9 +89,9 @@ def list_keys(*, as_json: bool) -> None:
 def revoke(key: str, *, as_json: bool) -> None:
     """Let the key ID open nothing any more.  Servers know it within a second."""
     with common_options.open_forum() as forum:
-        forum.revoke(key)
-        form = key_form(forum.read_access(), key, now())
-        publication = forum.publish_or_warn()
+        forum.access.revoke(key)
+        form = key_form(forum.access.read_access(), key, now())
+        publication = forum.log.publish_or_warn()
     if as_json:
         print_json("forum.key.revoked/1", form)
         return
@@ -107,7 +107,7 @@ def rotate_write(*, as_json: bool) -> None:
     Copy write.key to the other machines that write to this log, and restart what runs there.
     """
     with common_options.open_forum() as forum:
-        key_id = forum.rotate_write_key()
+        key_id = forum.keys.rotate_write_key()
         path = forum.settings.write_key_file
     if as_json:
         print_json("forum.write-key/1", {"key": key_id, "path": str(path)})
@@ -126,7 +126,7 @@ def rotate_log(*, as_json: bool) -> None:
     afterwards.  Tell the operators of remote witnesses, and give readers the new policy.
     """
     with common_options.open_forum() as forum:
-        rotation = forum.rotate_key()
+        rotation = forum.keys.rotate_key()
     if as_json:
         facts = {"origin": rotation.key.name, "key": str(rotation.key), "old": str(rotation.old)}
         print_json("forum.key.rotated/1", facts)

@@ -73,7 +73,7 @@ def verify(
     Exit status 0 if all three hold, 3 if not.
     """
     with common_options.open_forum() as forum:
-        named, own = common_options.read_trust(keys, policy, seen), forum.read_trust()
+        named, own = common_options.read_trust(keys, policy, seen), forum.log.read_trust()
         # This machine's memory counts even if the reader names other keys: a log only grows.
         trust = Trust(
             keys=named.keys,
@@ -83,11 +83,11 @@ def verify(
         )
         processes, show = jobs or os.cpu_count() or 1, make_progress_bar("verified")
         if since_seen:
-            report, why = forum.verify_since_seen(trust, show, processes)
+            report, why = forum.log.verify_since_seen(trust, show, processes)
             if why:
                 click.echo(f"everything was checked, not only what is new: {why}", err=True)
         else:
-            report = forum.verify(trust, show, jobs=processes)
+            report = forum.log.verify(trust, show, jobs=processes)
     print_report(report, as_json)
     raise SystemExit(0 if report.ok else EXIT_REJECTED)
 
@@ -226,9 +226,9 @@ def note(content: str | None, idempotency_key: str | None, *, as_json: bool) -> 
         text_content(content) if content is not None else common_options.read_text(sys.stdin.buffer)
     )
     with common_options.open_forum() as forum:
-        forum.initialise()
+        forum.keys.initialise()
         try:
-            recorded, publication = forum.record_note(words, idempotency_key)
+            recorded, publication = forum.log.record_note(words, idempotency_key)
         except IdempotencyKeyUsed as asked:
             why = f"The key {idempotency_key} was used for another note, run {asked.run}"
             raise click.ClickException(f"{why}. Use another key for this one.") from None
@@ -255,7 +255,7 @@ def redact(entry: str, body: str, reason: str, *, as_json: bool) -> None:
     Whoever already holds the body and its salt, in an exported bundle, can still prove it.
     """
     with common_options.open_forum() as forum:
-        done = forum.redact(entry, body, RedactionReason(reason))
+        done = forum.log.redact(entry, body, RedactionReason(reason))
     if as_json:
         print_json("forum.redaction/1", {"id": done.entry, "erased": done.erased})
     else:
@@ -273,9 +273,9 @@ def export(run: str, output: Path | None, *, as_json: bool) -> None:
     RUN is the id of a run, or any ENTRY of it.
     """
     with common_options.open_forum() as forum:
-        run = forum.find_run(run)
+        run = forum.reads.find_run(run)
         path = output or Path(f"{run}.zip")
-        path.write_bytes(forum.export(run))
+        path.write_bytes(forum.log.export(run))
     if as_json:
         print_json("forum.export/1", {"run": run, "path": str(path)})
     else:
@@ -345,7 +345,7 @@ def quarantine(*, discard: bool, as_json: bool) -> None:
     with common_options.open_forum() as forum:
         rows = forum.store.quarantined_rows()
         if discard:
-            forum.discard_quarantine()
+            forum.log.discard_quarantine()
     if as_json:
         print_json("forum.quarantine/1", quarantine_form(rows, discarded=discard))
     for found in () if as_json else rows:
@@ -368,7 +368,7 @@ def epoch(reason: str, *, as_json: bool) -> None:
     reason is needed, and readers must pin the new key.
     """
     with common_options.open_forum() as forum:
-        begun = forum.new_epoch(reason)
+        begun = forum.keys.new_epoch(reason)
     if as_json:
         facts = {"origin": begun.origin, "key": str(begun.key), "new_key": begun.has_new_key}
         print_json("forum.epoch/1", facts)

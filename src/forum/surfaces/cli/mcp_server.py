@@ -61,20 +61,20 @@ def mcp(scopes: tuple[str, ...], *, work: bool) -> None:
     # Before anything can print: other output on stdout would corrupt the protocol.
     wires = claim_stdio()
     with common_options.open_forum() as forum:
-        forum.initialise()
+        forum.keys.initialise()
         opened = frozenset(map(Scope, scopes))
         server = make_server(lambda _: caller)
         caller = LocalCaller(forum, AgentRegistry(forum.settings), opened)
         if work:
             announce_runs(forum)
         # Without a worker the tools still write, for example to submit runs.
-        with _work_on_runs(forum) if work else forum.open_writer():
+        with _work_on_runs(forum) if work else forum.log.open_writer():
             common_options.echo_info(f"serving {forum.origin} over standard input and output")
             asyncio.run(_serve(server, wires))
 
 
 def _work_on_runs(forum: Forum) -> AbstractContextManager[object]:
-    return forum.run_worker(
+    return forum.runs.run_worker(
         WorkerCapacity(_MAX_RUNS, _MAX_TASKS), make_trouble_printer(), STOP_TIMEOUT_S
     )
 

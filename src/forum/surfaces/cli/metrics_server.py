@@ -124,12 +124,12 @@ class _MetricsAccess:
         """Return the status that denies this key access to metrics, or None if it has access."""
         key = ApiKey.parse(shown)
         # A key of another ledger gets the same answer as an unknown one.
-        if key is None or key.ledger != self._forum.tenant:
+        if key is None or key.ledger != self._forum.access.tenant:
             return HTTPStatus.UNAUTHORIZED
         if monotonic() - self._at >= _ACCESS_FRESH_S:
             # Take the time before reading: a revocation during the read must not count as seen.
             asked = monotonic()
-            self._access = self._forum.read_access(self._access)
+            self._access = self._forum.access.read_access(self._access)
             self._at = asked
         grant = self._access.check_key(key, now())
         if isinstance(grant, DenialReason):
@@ -150,7 +150,7 @@ def answer_scrape(
             return refused, "this needs the scope metrics\n"
         if refused is not None:
             return refused, "show a key: Authorization: Bearer forum_...\n"
-        lines = render_metrics(LEDGER_METRICS, forum.metric_samples())
+        lines = render_metrics(LEDGER_METRICS, forum.runs.metric_samples())
         return HTTPStatus.OK, "".join(f"{line}\n" for line in lines)
     except ForumError as error:
         # While the database is known to be away, the monitor has logged it, and each scrape would

@@ -37,13 +37,13 @@ def resume(run: str, *, detach: bool, as_json: bool) -> None:
     again.  A run that has ended already prints what came of it.
     """
     with common_options.open_forum() as forum:
-        found = forum.find_run(run)
-        if forum.read_run(found).outcome is not None:
+        found = forum.reads.find_run(run)
+        if forum.reads.read_run(found).outcome is not None:
             click.echo("it has ended already", err=True)
             print_result_and_exit(forum, found, as_json=as_json)
 
         def go_on() -> str:
-            forum.resume(found)
+            forum.runs.resume(found)
             return found
 
         if detach:
@@ -62,16 +62,16 @@ def cancel(run: str, *, detach: bool, as_json: bool) -> None:
     Exit status 0 once that is recorded.
     """
     with common_options.open_forum() as forum:
-        found = forum.find_run(run)
-        forum.cancel(found)
-        forum.publish_or_warn()
-        state = forum.read_run(found)
+        found = forum.reads.find_run(run)
+        forum.runs.cancel(found)
+        forum.log.publish_or_warn()
+        state = forum.reads.read_run(found)
         if not detach:
-            state = forum.follow_run(found, patience=_OTHER_WORKER_TIMEOUT_S)
+            state = forum.reads.follow_run(found, patience=_OTHER_WORKER_TIMEOUT_S)
             if state.outcome is None:
-                with forum.run_worker():  # no other worker has ended it
-                    state = forum.follow_run(found)
-        view = forum.view_run(found)
+                with forum.runs.run_worker():  # no other worker has ended it
+                    state = forum.reads.follow_run(found)
+        view = forum.reads.view_run(found)
     if as_json:
         print_json("forum.run/1", run_form(view))
         return
@@ -102,17 +102,17 @@ def fork(run: str | None, at: str, *, agents: AgentOptions, detach: bool, as_jso
     before where you name them.  Without a RUN, the one that the entry belongs to.
     """
     with common_options.open_forum() as forum:
-        forum.publish()  # so that the entry has an index
+        forum.log.publish()  # so that the entry has an index
         entry = forum.ledger.find_entry(at)
-        found = forum.find_run(run) if run else entry.entry.run
+        found = forum.reads.find_run(run) if run else entry.entry.run
         index = _index_in(entry, found)
-        order = forum.read_run_request(found)
+        order = forum.reads.read_run_request(found)
         policy = agents.apply_to_fork(order.policy)
         if agents.names_default:
             reject_unusable_agents(policy, order.plan, here=not detach)
 
         def part() -> str:
-            return forum.fork(found, index, policy)
+            return forum.runs.fork(found, index, policy)
 
         click.echo(f"forking {found[:SHORT_ID_LENGTH]} after entry {index}", err=True)
         if detach:
@@ -141,17 +141,17 @@ def replay(run: str, *, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         same = "the replay says the same, step by step"
-        replay_and_compare(forum, forum.find_run(run), same, as_json=as_json)
+        replay_and_compare(forum, forum.reads.find_run(run), same, as_json=as_json)
 
 
 def replay_and_compare(forum: Forum, run: str, same: str, *, as_json: bool) -> NoReturn:
     """Replay a run from its record; print `same`, or where the two differ, and exit."""
-    if forum.read_run(run).outcome is None:
+    if forum.reads.read_run(run).outcome is None:
         raise click.UsageError(
             f"run {run} has not ended; go on with: forum resume {run[:SHORT_ID_LENGTH]}"
         )
     try:
-        parted, missing = forum.replay(run), ""
+        parted, missing = forum.runs.replay(run), ""
     except ReplayMiss as miss:
         parted, missing = [], str(miss)
     if as_json:

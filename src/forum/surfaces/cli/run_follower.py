@@ -72,7 +72,9 @@ def run_and_follow(
     try:
         # Start the worker first: the time limit of a run counts from its acceptance.
         with (
-            forum.run_worker(report=telling.report_trouble, patience=_STOP_TIMEOUT_S) as worker,
+            forum.runs.run_worker(
+                report=telling.report_trouble, patience=_STOP_TIMEOUT_S
+            ) as worker,
             # The innermost block: its handlers are removed before the worker closes, so that Ctrl-C
             # still works while the worker waits for its calls.
             catch_stop_signals() as stop,
@@ -80,7 +82,7 @@ def run_and_follow(
             run = begin()
             telling.begin(run)
             announce_runs(forum, worker.id, run)
-            forum.follow_run(run, telling.show, wait=stop.wait)
+            forum.reads.follow_run(run, telling.show, wait=stop.wait)
             telling.end()
             if stop.number is not None:
                 number = signal.Signals(stop.number)
@@ -109,12 +111,12 @@ def watch_run(forum: Forum, run: str, *, as_json: bool) -> NoReturn:
     """
     telling = _make_progress(forum)
     telling.begin(run)
-    if forum.read_run(run).outcome is None and not forum.has_workers:
+    if forum.reads.read_run(run).outcome is None and not forum.reads.has_workers:
         common_options.echo_error(
             f"no worker is running; carry it out: forum resume {run[:SHORT_ID_LENGTH]}"
         )
     try:
-        forum.follow_run(run, telling.show)
+        forum.reads.follow_run(run, telling.show)
     except KeyboardInterrupt:
         click.echo(
             f"\nstopped watching; the run goes on: forum watch {run[:SHORT_ID_LENGTH]}", err=True
@@ -135,10 +137,10 @@ def _interrupt_or_detach(
     if carries_out(run):
         gone_on = f"interrupted; go on with: forum resume {short}{later(run)}"
         try:
-            return gone_on if forum.interrupt(run) else ""
+            return gone_on if forum.runs.interrupt(run) else ""
         except StoreFailed as failure:
             return f"{strip_control_characters(str(failure))}\n{_not_interrupted(short)}"
-    if forum.read_run(run).outcome is not None:
+    if forum.reads.read_run(run).outcome is not None:
         return ""
     return f"stopped following; another process carries run {short} on: forum show {short}"
 
@@ -178,9 +180,9 @@ def _raise_if_detached(left: str) -> None:
 def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) -> None:
     """Start a run for another worker and print its id."""
     run = begin()
-    forum.publish_or_warn()
+    forum.log.publish_or_warn()
     if as_json:
-        print_json("forum.run/1", run_form(forum.view_run(run)))
+        print_json("forum.run/1", run_form(forum.reads.view_run(run)))
     else:
         click.echo(run)
     click.echo(f"a forum worker carries it out; look: forum show {run[:SHORT_ID_LENGTH]}", err=True)
@@ -188,7 +190,7 @@ def submit_detached(forum: Forum, begin: Callable[[], str], *, as_json: bool) ->
 
 def print_result_and_exit(forum: Forum, run: str, *, as_json: bool, trouble: str = "") -> NoReturn:
     """Print the result of a run and exit with its status, or as failed if there was `trouble`."""
-    view = forum.view_run(run)
+    view = forum.reads.view_run(run)
     if as_json:
         print_json("forum.run/1", run_form(view))
     elif view.answer is not None:
@@ -341,7 +343,7 @@ class _LiveProgress:
         # `state.plan` is the id of the plan's entry. Its tasks are in a body, which is read only if
         # the id has changed.
         if state.plan != self._view.state.plan:
-            self._view = replace(self._view, plan=self._forum.view_run(self._view.run).plan)
+            self._view = replace(self._view, plan=self._forum.reads.view_run(self._view.run).plan)
         self._view = replace(self._view, state=state, at=now())
         columns, rows = _terminal_size()
         with self._lock:

@@ -48,9 +48,9 @@ class RunFilter:
         """Return whether a run matches; the cheapest test comes first."""
         if self.states and not run_labels(state) & set(self.states):
             return False
-        if self.text and self.text.casefold() not in (forum.request_of(run) or "").casefold():
+        if self.text and self.text.casefold() not in (forum.reads.request_of(run) or "").casefold():
             return False
-        return not self.lane or self.lane in forum.lanes_of(run, state)
+        return not self.lane or self.lane in forum.reads.lanes_of(run, state)
 
 
 filter_options = common_options.collect_options(
@@ -99,15 +99,15 @@ def runs(
     """List runs, the newest first."""
     begun = parse_moment(runfilter.since, app.now()) if runfilter.since else 0
     with common_options.open_forum() as forum:
-        before = forum.find_run(before) if before else None
-        found = forum.recent_runs(
+        before = forum.reads.find_run(before) if before else None
+        found = forum.reads.recent_runs(
             before,
             limit,
             within=every,
             since=begun,
             matches=runfilter.test(forum),
         )
-        requests = {run: forum.request_of(run) for run, _ in found}
+        requests = {run: forum.reads.request_of(run) for run, _ in found}
     if as_json:
         print_json("forum.runs/1", runs_form(found, requests))
         return
@@ -198,12 +198,12 @@ def show(
         )
         return
     with common_options.open_forum() as forum:
-        found = forum.find_run(run) if run else _newest_run(forum)
-        view = forum.view_run(found, forum.ledger.find_entry(until) if until else None)
+        found = forum.reads.find_run(run) if run else _newest_run(forum)
+        view = forum.reads.view_run(found, forum.ledger.find_entry(until) if until else None)
         if view.state.accepted is None:
             raise NoSuchRun(f"{found} had no request at that time" if until else found)
         _print_run(
-            view, forum.read_run_record(found) if transcript else None, answer, every, as_json
+            view, forum.reads.read_run_record(found) if transcript else None, answer, every, as_json
         )
     if not (answer or transcript or as_json):
         _print_hints(view)
@@ -255,17 +255,17 @@ def watch(run: str | None, *, as_json: bool) -> None:
     status is that of `forum submit`.
     """
     with common_options.open_forum() as forum:
-        found = forum.find_run(run) if run else _newest_run(forum)
-        state = forum.read_run(found)
+        found = forum.reads.find_run(run) if run else _newest_run(forum)
+        state = forum.reads.read_run(found)
         if state.interrupted and state.outcome is None:
             # Its tasks keep their state, but no worker drives them: there is nothing to watch.
-            common_options.echo_error(explain_run_state(forum.view_run(found)))
+            common_options.echo_error(explain_run_state(forum.reads.view_run(found)))
             print_result_and_exit(forum, found, as_json=as_json)
         watch_run(forum, found, as_json=as_json)
 
 
 def _newest_run(forum: app.Forum) -> str:
-    found = forum.recent_runs(None, 1)
+    found = forum.reads.recent_runs(None, 1)
     if not found:
         raise click.ClickException('there is no run yet; begin one: forum submit "..."')
     return found[0][0]
@@ -283,11 +283,11 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
     How long something took is no difference.  Exit status 0 if they say the same, 1 if not.
     """
     with common_options.open_forum() as forum:
-        first, second = forum.find_run(a), forum.find_run(b)
-        found = forum.diff_runs(first, second)
-        answers = (forum.view_run(first).answer, forum.view_run(second).answer)
+        first, second = forum.reads.find_run(a), forum.reads.find_run(b)
+        found = forum.reads.diff_runs(first, second)
+        answers = (forum.reads.view_run(first).answer, forum.reads.view_run(second).answer)
         bodies = [
-            forum.bodies_at(run, one.strand, one.step)
+            forum.reads.bodies_at(run, one.strand, one.step)
             # Only the first difference is printed in full.
             for one in found[:1]
             for run in (first, second)
@@ -311,7 +311,7 @@ def diff(a: str, b: str, *, as_json: bool) -> None:
 def bench(a: str, b: str, *, as_json: bool) -> None:
     """Measure two runs A and B side by side: what they did, cost and took."""
     with common_options.open_forum() as forum:
-        views = [forum.view_run(forum.find_run(one)) for one in (a, b)]
+        views = [forum.reads.view_run(forum.reads.find_run(one)) for one in (a, b)]
     measured = comparison.BenchForm(*map(comparison.measure_form, views))
     if as_json:
         print_json("forum.bench/1", measured)

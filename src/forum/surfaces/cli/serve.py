@@ -160,7 +160,7 @@ def serve(
     forums = [Forum(one) for one in settings]
     house = _make_server_config(forums, place, rules)
     if place.host not in _LOOPBACK_HOSTS and not (
-        house.bearer or any(f.read_access().granted for f in forums)
+        house.bearer or any(f.access.read_access().granted for f in forums)
     ):
         raise click.UsageError(
             f"--host {place.host}: nobody elsewhere could be let in; "

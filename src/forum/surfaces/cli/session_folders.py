@@ -206,7 +206,7 @@ def write_session_folder(forum: Forum, run: str, folder: Path) -> list[str]:
 
 def session_files(forum: Forum, run: str) -> dict[str, bytes]:
     """Return the files of a session, derived from the ledger. Raises `BodyGone`."""
-    session, notes = forum.read_session(run), forum.view_run(run).notes
+    session, notes = forum.reads.read_session(run), forum.reads.view_run(run).notes
     try:
         return dict(build_session_files(read_recorded_session(session, notes), __version__))
     except KeyError as missing:
@@ -273,7 +273,7 @@ def _is_in_ledger(link: RunLink, forum: Forum) -> bool:
     """
     try:
         known = link.origin == forum.origin and bool(forum.store.strands(link.run))
-        return known and isinstance(forum.read_run_request(link.run).policy.panel, Symposium)
+        return known and isinstance(forum.reads.read_run_request(link.run).policy.panel, Symposium)
     except errors.BodyGone:
         return True  # the code that needs the erased body reports it
     except (errors.NoLedger, errors.NoSuchEntry):

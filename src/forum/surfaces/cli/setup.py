@@ -118,14 +118,14 @@ def init(*, new_log: bool, as_json: bool) -> None:
         path.write_text(_TEMPLATE)
     with common_options.open_forum() as forum:
         if new_log:
-            forum.start_over()
-        fresh = forum.initialise() or new_log
-        forum.operator_token()
+            forum.keys.start_over()
+        fresh = forum.keys.initialise() or new_log
+        forum.access.operator_token()
         facts = {
             "made": fresh,
             "origin": forum.origin,
             "key": str(forum.verifier),
-            "witness": str(forum.witness.verifier),
+            "witness": str(forum.witness.local.verifier),
             "policy": str(forum.policy_file),
             "data": str(forum.settings.data),
         }
@@ -181,5 +181,5 @@ def _enforce_tags(settings: Settings) -> bool | None:
     with Forum(settings) as forum:
         if not settings.key_file.exists():
             return None
-        forum.initialise()
-        return forum.enforce_tags()
+        forum.keys.initialise()
+        return forum.log.enforce_tags()

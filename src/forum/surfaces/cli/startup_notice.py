@@ -22,13 +22,13 @@ def announce_runs(
     command is for. A process that keeps a log passes its log function as `say`.
     """
     # One more than is counted, to know whether there are more.
-    accepted = [run for run in forum.accepted_runs(_MAX_COUNTED + 1) if run != own]
+    accepted = [run for run in forum.reads.accepted_runs(_MAX_COUNTED + 1) if run != own]
     if accepted:
-        others = len(forum.live_workers() - {worker})
+        others = len(forum.reads.live_workers() - {worker})
         shared = f", with {pluralize(others, 'other worker')}" if others else ""
         said = f"carrying on {_count(accepted)} accepted before{shared}: {_names(accepted)}"
         say(said)
-    interrupted = [run for run in forum.interrupted_runs(_MAX_COUNTED + 1) if run != own]
+    interrupted = [run for run in forum.reads.interrupted_runs(_MAX_COUNTED + 1) if run != own]
     if interrupted:
         one = len(interrupted) == 1
         said = f"{_count(interrupted)} {'is' if one else 'are'} interrupted: {_names(interrupted)}"

@@ -99,13 +99,13 @@ def submit(
         )
     with common_options.open_forum() as forum:
         common_options.announce_user_ledger(forum.settings)
-        forum.initialise()
+        forum.keys.initialise()
 
         ticket = _make_idempotency_key(order, idempotency_key) if idempotency_key else None
 
         def begin() -> str:
             try:
-                return as_usage_error(lambda: forum.submit(order, ticket=ticket))
+                return as_usage_error(lambda: forum.runs.submit(order, ticket=ticket))
             except IdempotencyKeyUsed as asked:
                 why = f"The key {idempotency_key} was used for another request, run {asked.run}"
                 raise click.ClickException(f"{why}. Use another key for this one.") from None

@@ -191,10 +191,14 @@ def _find_session(what: str, forum: Forum) -> session_folders.FoundSession | str
     """Return the session at a path or of a run; for a council, return its run id."""
     if Path(what).exists():
         return session_folders.find_session_at_path(what, forum)
-    run = forum.find_run(what)
-    view = forum.view_run(run)
+    run = forum.reads.find_run(what)
+    view = forum.reads.view_run(run)
     told = deliberation_form(view)
-    if told is None and view.state.outcome is None and forum.read_run_request(run).policy.panel:
+    if (
+        told is None
+        and view.state.outcome is None
+        and forum.reads.read_run_request(run).policy.panel
+    ):
         raise click.UsageError(
             f"run {run} has not begun; see it through: forum resume {run[:SHORT_ID_LENGTH]}"
         )
@@ -283,14 +287,14 @@ def _replay_record(
     found: session_folders.FoundSession, run: str, forum: Forum, *, as_json: bool
 ) -> None:
     """Let the engine execute a run again from its record, and compare the result."""
-    session = forum.read_session(run)
+    session = forum.reads.read_session(run)
     held = _recorded_pins(compute_pins(session, session_folders.RUNTIME))
     # The artifact may differ from the record, so its pins are computed from its own config.
     was = _recorded_pins(compute_pins(_session_in(found, session), found.runtime))
     if pin := find_unheld_pin(was, held):
         _report_unheld_pin(found, pin, as_json=as_json)
     try:
-        parted = forum.replay(run)
+        parted = forum.runs.replay(run)
     except ReplayMiss:
         _report_unheld_pin(found, ReplayPin.TRANSCRIPT_PREFIX, as_json=as_json)
     files = session_folders.session_files(forum, run)
@@ -351,7 +355,7 @@ def _replay_script(
 
 
 def _council_metrics(run: str, forum: Forum) -> dict[str, Any]:
-    told = deliberation_form(forum.view_run(run))
+    told = deliberation_form(forum.reads.view_run(run))
     assert isinstance(told, CouncilForm)  # noqa: S101  `_find_session` checked the type
     baseline = told.baseline
     return {

@@ -25,7 +25,7 @@ def token(*, rotate: bool, as_json: bool) -> None:
     """
     with common_options.open_forum() as forum:
         forum.verifier  # noqa: B018  raises where there is no ledger: its token opens nothing
-        made = forum.operator_token(rotate=rotate)
+        made = forum.access.operator_token(rotate=rotate)
     if as_json:
         print_json("forum.token/1", {"token": made})
     else:

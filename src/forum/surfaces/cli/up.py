@@ -50,11 +50,11 @@ def up(port: int, tasks: int, log_format: str, *, open_loopback: bool, require_k
 
     check_open_loopback("127.0.0.1", open_loopback=open_loopback, require_keys=require_keys)
     with log_to_stderr(log_format), Forum(common_options.current_settings(), log_warning) as forum:
-        forum.initialise()
-        forum.operator_token()
+        forum.keys.initialise()
+        forum.access.operator_token()
         announce_runs(forum, say=log_line)
         work = partial(
-            forum.run_worker,
+            forum.runs.run_worker,
             WorkerCapacity(tasks=tasks),
             make_trouble_logger(forum),
             STOP_TIMEOUT_S,

@@ -63,7 +63,7 @@ def worker(
             # The outermost block: a signal while the worker starts must not kill it halfway.
             catch_stop_signals() as stop,
             forum.monitor.run_in_background(),
-            forum.run_worker(
+            forum.runs.run_worker(
                 WorkerCapacity(runs, tasks), make_trouble_logger(forum), STOP_TIMEOUT_S
             ) as serving,
             serving_metrics(forum, metricsaddress),

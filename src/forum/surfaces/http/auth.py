@@ -101,7 +101,7 @@ class ServerConfig:
     @property
     def tenants_by_name(self) -> Mapping[str, Tenant]:
         """The tenants by the name that API keys contain."""
-        return {desk.forum.tenant: desk for desk in self.desks}
+        return {desk.forum.access.tenant: desk for desk in self.desks}
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Authenticator:
     ) -> tuple[Tenant, endpoints.Principal]:
         # Each project has its own operator token, so the token identifies the ledger.
         for desk in self.config.desks:
-            if desk.forum.is_operator(token):
+            if desk.forum.access.is_operator(token):
                 return desk, OPERATOR_PRINCIPAL
         await self._record_denial(self.config.desks[0], ANONYMOUS, DenialReason.UNKNOWN, endpoint)
         raise _unauthorized(_UNKNOWN_KEY)
@@ -262,7 +262,7 @@ class Authenticator:
     def _find_tenant(self, ledger: str) -> Tenant | None:
         """Return the tenant for a ledger's origin, or for the name that API keys contain."""
         for desk in self.config.desks:
-            if ledger in (desk.forum.origin, desk.forum.tenant):
+            if ledger in (desk.forum.origin, desk.forum.access.tenant):
                 return desk
         return None
 
@@ -282,7 +282,7 @@ class Authenticator:
         if principal.credential is endpoints.Credential.OPERATOR:
             return
         at, rate = monotonic(), self.config.rate
-        who = (desk.forum.tenant, principal.name)
+        who = (desk.forum.access.tenant, principal.name)
         # Removed and inserted again, so that the dictionary is in the order of last use.
         bucket = self._buckets.pop(who, None) or RateLimitBucket(2 * rate, at)
         self._buckets[who] = bucket

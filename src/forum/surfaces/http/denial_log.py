@@ -79,7 +79,7 @@ class DenialRecorder:
         times, self._pending[case] = self._pending[case], 0
         denied = AccessDenialFacts(case.who, case.why, case.door, times)
         try:
-            await asyncio.to_thread(case.desk.forum.record_denial, denied, case.who)
+            await asyncio.to_thread(case.desk.forum.access.record_denial, denied, case.who)
         except Exception:
             self._pending[case] = self._pending.get(case, 0) + times
             raise

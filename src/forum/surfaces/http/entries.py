@@ -172,7 +172,7 @@ def verify_log(visit: endpoints.RequestContext) -> ReportForm:
         )
     try:
         forum = visit.desk.forum
-        return report_form(forum.verify(forum.read_trust()))
+        return report_form(forum.log.verify(forum.log.read_trust()))
     finally:
         _verify_lock.release()
 
@@ -180,7 +180,7 @@ def verify_log(visit: endpoints.RequestContext) -> ReportForm:
 def export_bundle(visit: endpoints.RequestContext) -> Response:
     """Return the evidence bundle of a run; who took it is recorded and signed before."""
     run = visit.path_param("run")
-    bundle = visit.desk.forum.export(run, visit.principal.name, SIGNER_TIMEOUT_S)
+    bundle = visit.desk.forum.log.export(run, visit.principal.name, SIGNER_TIMEOUT_S)
     headers = {**endpoints.NO_STORE, "Content-Disposition": f'attachment; filename="{run}.zip"'}
     return Response(bundle, 200, headers, _ZIP)
 

@@ -13,7 +13,7 @@ _ADMIN = frozenset({Scope.ADMIN})
 
 def list_keys(visit: RequestContext) -> keys.KeysForm:
     """List every key of the ledger."""
-    return keys.keys_form(visit.desk.forum.read_access(), now())
+    return keys.keys_form(visit.desk.forum.access.read_access(), now())
 
 
 def create_key(visit: RequestContext) -> keys.NewKeyForm:
@@ -26,15 +26,15 @@ def create_key(visit: RequestContext) -> keys.NewKeyForm:
                 ProblemType.FORBIDDEN, f"who has not the scope {scope} cannot give it"
             )
     forum = visit.desk.forum
-    key = forum.grant(ask.name, set(ask.scopes), ask.seconds or 0, visit.principal.name)
-    return keys.NewKeyForm(keys.key_form(forum.read_access(), key.id, now()), str(key))
+    key = forum.access.grant(ask.name, set(ask.scopes), ask.seconds or 0, visit.principal.name)
+    return keys.NewKeyForm(keys.key_form(forum.access.read_access(), key.id, now()), str(key))
 
 
 def revoke_key(visit: RequestContext) -> keys.KeyForm:
     """Let a key open nothing from now on."""
     forum, key = visit.desk.forum, visit.path_param("key")
-    forum.revoke(key, visit.principal.name)
-    return keys.key_form(forum.read_access(), key, now())
+    forum.access.revoke(key, visit.principal.name)
+    return keys.key_form(forum.access.read_access(), key, now())
 
 
 KEYS = (

@@ -69,7 +69,9 @@ class _LedgerKeys:
         began, loop = monotonic(), asyncio.get_running_loop()
         try:
             forum = self._desk.forum
-            self.access = await loop.run_in_executor(self._threads, forum.read_access, self.access)
+            self.access = await loop.run_in_executor(
+                self._threads, forum.access.read_access, self.access
+            )
             self.failed = None
         except ForumError as error:
             self.failed = error
@@ -92,7 +94,7 @@ class KnownKeys:
     """The keys of all ledgers of a server.  Bound to one event loop."""
 
     def __init__(self, desks: Iterable[Tenant]) -> None:
-        served = {desk.forum.tenant: desk for desk in desks}
+        served = {desk.forum.access.tenant: desk for desk in desks}
         # One thread per ledger: databases that hang take none from the others.
         threads = ThreadPoolExecutor(len(served), "forum-keys")
         self._ledgers = {name: _LedgerKeys(desk, threads) for name, desk in served.items()}

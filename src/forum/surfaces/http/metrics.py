@@ -67,7 +67,7 @@ class HttpMetrics:
 def _ledger(desk: Tenant) -> Iterable[str]:
     streams = metrics.Sample(EVENT_STREAMS, desk.log_follower.listener_count)
     samples = [
-        *desk.forum.metric_samples(),
+        *desk.forum.runs.metric_samples(),
         *metrics.with_labels([streams], ledger=desk.forum.origin),
     ]
     return metrics.render_metrics((*metrics.LEDGER_METRICS, EVENT_STREAMS), samples)

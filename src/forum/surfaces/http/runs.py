@@ -83,7 +83,7 @@ async def create_run(visit: RequestContext) -> Response:
         await desk.admission.wait_for_slot()
         order, past = desk.staff.make_run_request(ask), desk.log_follower.latest_checkpoint
         return _accepted_run(
-            await desk.forum.submit_async(order, actor, past, visit.idempotency_key)
+            await desk.forum.runs.submit_async(order, actor, past, visit.idempotency_key)
         )
     order = await desk.build_run_request(lambda: request_from_form(form))
     return _accepted_run(await desk.submit(order, actor, lambda: visit.idempotency_key))
@@ -109,27 +109,27 @@ def _accepted_run(run: str) -> Response:
 def list_runs(visit: RequestContext) -> runs.RunsPage:
     """List runs, the newest first."""
     page: Page = visit.query
-    found = visit.desk.forum.recent_runs(page.cursor or None, page.limit)
-    requests = {run: visit.desk.forum.request_of(run) for run, _ in found}
+    found = visit.desk.forum.reads.recent_runs(page.cursor or None, page.limit)
+    requests = {run: visit.desk.forum.reads.request_of(run) for run, _ in found}
     return runs.runs_page(found, requests, page.limit)
 
 
 def get_run(visit: RequestContext) -> runs.RunForm:
     """Return a run as it stands."""
-    return runs.run_form(visit.desk.forum.view_run(visit.path_param("run")))
+    return runs.run_form(visit.desk.forum.reads.view_run(visit.path_param("run")))
 
 
 def cancel_run(visit: RequestContext) -> Response:
     """Ask a run to end.  Nothing of it is told: who may only submit must not read by stopping."""
     run = visit.path_param("run")
-    visit.desk.forum.cancel(run, visit.principal.name)
+    visit.desk.forum.runs.cancel(run, visit.principal.name)
     return _accepted_run(run)
 
 
 def resume_run(visit: RequestContext) -> Response:
     """Have an interrupted run carried out again; any other goes on as it does."""
     run = visit.path_param("run")
-    visit.desk.forum.resume(run, visit.principal.name)
+    visit.desk.forum.runs.resume(run, visit.principal.name)
     return _accepted_run(run)
 
 
@@ -145,19 +145,19 @@ def fork_run(visit: RequestContext) -> Response:
         raise ProblemError(ProblemType.UNFIT, f"entry {form.at} is none of run {run}")
     actor, ceiling = visit.principal.name, visit.desk.staff.team_settings.ceiling
     return _accepted_run(
-        forum.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)
+        forum.runs.fork(run, form.at, actor=actor, ticket=visit.idempotency_key, ceiling=ceiling)
     )
 
 
 def list_gates(visit: RequestContext) -> gates.GatesForm:
     """List everything that waits for a person."""
-    return gates.gates_form(visit.desk.forum.waiting_gates())
+    return gates.gates_form(visit.desk.forum.reads.waiting_gates())
 
 
 def show_gate(visit: RequestContext) -> gates.ShownGateForm:
     """Show what waits for approval."""
     run, subject = visit.path_param("run"), visit.query.subject
-    gate, shown = visit.desk.forum.read_gate(run, subject)
+    gate, shown = visit.desk.forum.reads.read_gate(run, subject)
     return gates.shown_gate_form(run, gate, shown)
 
 
@@ -165,7 +165,7 @@ def decide_gate(visit: RequestContext) -> gates.DecisionForm:
     """Approve or reject what has the digest of what was looked at."""
     form, run = visit.body, visit.path_param("run")
     by = visit.principal.approver
-    visit.desk.forum.decide_gate(run, form.subject, form.answer, form.digest, by)
+    visit.desk.forum.runs.decide_gate(run, form.subject, form.answer, form.digest, by)
     return gates.DecisionForm(run, form.subject, form.answer, form.digest)
 
 
@@ -184,9 +184,9 @@ def _replace_gated_content(visit: RequestContext) -> gates.GateEditForm:
     if form.subject == "plan":
         # Otherwise the acceptance criteria of an edited plan could get around the tool permissions.
         check_tool_permissions(
-            read_new_plan(shown).all_tasks, visit.desk.forum.read_run_context(run).policy
+            read_new_plan(shown).all_tasks, visit.desk.forum.reads.read_run_context(run).policy
         )
-    digest = visit.desk.forum.edit_gate(run, form.subject, form.digest, shown, actor)
+    digest = visit.desk.forum.runs.edit_gate(run, form.subject, form.digest, shown, actor)
     return gates.GateEditForm(run, form.subject, digest)
 
 

@@ -37,7 +37,7 @@ class Tenant:
 
     def __init__(self, forum: Forum, hold: HoldOpen | None = None) -> None:
         self.forum = forum
-        self.hold: HoldOpen = hold or forum.open_writer
+        self.hold: HoldOpen = hold or forum.log.open_writer
         """Keeps the ledger open for writing while it is served; may also run a worker."""
         self.staff = AgentRegistry(forum.settings)
         self.log_follower = LogFollower(forum.store)
@@ -84,4 +84,6 @@ class Tenant:
         self, order: RunRequest, actor: str, ticket: Callable[[], IdempotencyKey | None]
     ) -> str:
         """Submit a run request of any size and return its run."""
-        return await run_cpu_bounded(lambda: self.forum.submit(order, actor=actor, ticket=ticket()))
+        return await run_cpu_bounded(
+            lambda: self.forum.runs.submit(order, actor=actor, ticket=ticket())
+        )

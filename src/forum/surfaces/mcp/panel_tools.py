@@ -33,7 +33,7 @@ async def deliberate(
     )
     if ask.wait:
         await tool_calls.wait_for_run(call, run, ask.seconds)
-    view = await call.run_in_thread(caller.forum.view_run, run)
+    view = await call.run_in_thread(caller.forum.reads.view_run, run)
     return _deliberation_reply(view, results.deliberated_form(view, ask.key))
 
 
@@ -55,7 +55,7 @@ async def deliberate_adaptive(
     )
     run = await tool_calls.run_prepared(call, invent)
     told = await tool_calls.wait_for_run(call, run, ask.seconds)
-    view = await call.run_in_thread(caller.forum.view_run, run)
+    view = await call.run_in_thread(caller.forum.reads.view_run, run)
     if view.state.outcome is not Outcome.OK:
         goes_on = view.state.outcome is None
         again = "Then ask this again, with the same `key`." if goes_on else "Nobody deliberates."
@@ -73,7 +73,7 @@ async def deliberate_adaptive(
         call, lambda: tool_calls.submit_request(caller, order, arguments.without_wait(ask), key)
     )
     await tool_calls.wait_for_run(call, run, max(0.0, deadline - monotonic()), told + 1)
-    view = await call.run_in_thread(caller.forum.view_run, run)
+    view = await call.run_in_thread(caller.forum.reads.view_run, run)
     return _deliberation_reply(view, results.deliberated_form(view, key, personas))
 
 
@@ -92,7 +92,7 @@ async def generate_persona(
     )
     run = await tool_calls.run_prepared(call, invent)
     await tool_calls.wait_for_run(call, run, ask.seconds)
-    view = await call.run_in_thread(caller.forum.view_run, run)
+    view = await call.run_in_thread(caller.forum.reads.view_run, run)
     if view.state.outcome is not Outcome.OK:
         return results.ToolReply(results.invented_form(view, None), results.describe_run(view))
     (persona,) = _read_generated_personas(view, ask.kind)

@@ -80,7 +80,7 @@ def submit_request(caller: McpCaller, ask: ClientRequest, form: Struct, key: str
     if key:
         digest = sha256(msgspec.json.encode(form)).hexdigest()
         ticket = IdempotencyKey(f"{caller.name}/{key}", digest)
-    return caller.forum.submit(order, actor=caller.name, ticket=ticket)
+    return caller.forum.runs.submit(order, actor=caller.name, ticket=ticket)
 
 
 async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: float = 0.0) -> float:
@@ -107,9 +107,9 @@ async def wait_for_run(call: McpCallContext, run: str, seconds: float, begin: fl
 
 def _poll_run(forum: Forum, run: str) -> tuple[Run, bool]:
     """Return a run, and whether it has ended or waits for a human."""
-    state = forum.read_run(run)
+    state = forum.reads.read_run(run)
     works = any(state.task(name).state is TaskState.RUNNING for name in state.tasks)
-    waits = not works and bool(forum.open_gates(run, state))
+    waits = not works and bool(forum.reads.open_gates(run, state))
     return state, state.accepted is None or state.outcome is not None or waits
 
 

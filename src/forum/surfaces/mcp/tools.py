@@ -80,14 +80,14 @@ async def get_status(
     call: tool_calls.McpCallContext, ask: arguments.StatusAsk
 ) -> results.ToolReply:
     """Tell how far a run has come, after waiting for it if that is wanted."""
-    run = await call.run_in_thread(call.caller.forum.find_run, ask.run)
+    run = await call.run_in_thread(call.caller.forum.reads.find_run, ask.run)
     if ask.seconds:
         await tool_calls.wait_for_run(call, run, ask.seconds)
     return await call.run_in_thread(_status, call.caller.forum, run)
 
 
 def _status(forum: Forum, run: str) -> results.ToolReply:
-    view = forum.view_run(run)
+    view = forum.reads.view_run(run)
     form = results.status_form(view)
     return results.ToolReply(form, results.describe_run(view), form.answer or "")
 
@@ -124,7 +124,7 @@ def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply
     """Ask a run to end."""
     # Only by the full id, which only clients that received
     # it know: a prefix or an index could name any run.
-    caller.forum.cancel(ask.run, caller.name)
+    caller.forum.runs.cancel(ask.run, caller.name)
     return results.ToolReply(results.CancelForm(ask.run), "It was asked to end.")
 
 
@@ -135,8 +135,8 @@ def cancel_run(caller: McpCaller, ask: arguments.CancelAsk) -> results.ToolReply
 def list_runs(caller: McpCaller, ask: arguments.RunsAsk) -> results.ToolReply:
     """List runs."""
     forum = caller.forum
-    found = forum.recent_runs(ask.cursor or None, ask.limit)
-    requests = {run: forum.request_of(run) for run, _ in found}
+    found = forum.reads.recent_runs(ask.cursor or None, ask.limit)
+    requests = {run: forum.reads.request_of(run) for run, _ in found}
     form = runs.runs_page(found, requests, ask.limit)
     words = [f"{line.run}  {line.outcome or line.state}" for line in form.runs]
     return results.ToolReply(form, "\n".join(words) or "There are no more runs.")
@@ -145,7 +145,7 @@ def list_runs(caller: McpCaller, ask: arguments.RunsAsk) -> results.ToolReply:
 @tool_calls.threaded_tool
 def show_run(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
     """Tell everything of a run."""
-    view = caller.forum.view_run(caller.forum.find_run(ask.run))
+    view = caller.forum.reads.view_run(caller.forum.reads.find_run(ask.run))
     form = runs.run_form(view)
     return results.ToolReply(form, results.describe_run(view), form.answer or "")
 
@@ -169,7 +169,7 @@ def explain_entry(caller: McpCaller, ask: arguments.WhyAsk) -> results.ToolReply
 @tool_calls.threaded_tool
 def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
     """List what waits for a person."""
-    form = gates.gates_form(caller.forum.waiting_gates())
+    form = gates.gates_form(caller.forum.reads.waiting_gates())
     lines = [f"{one.run}  {one.subject}  {one.digest}" for one in form.gates]
     return results.ToolReply(form, "\n".join(lines) or "Nothing waits for approval.")
 
@@ -177,8 +177,8 @@ def list_gates(caller: McpCaller, _: arguments.Nothing) -> results.ToolReply:
 @tool_calls.threaded_tool
 def show_gate(caller: McpCaller, ask: arguments.SubjectAsk) -> results.ToolReply:
     """Show what waits at a gate."""
-    run = caller.forum.find_run(ask.run)
-    form = gates.shown_gate_form(run, *caller.forum.read_gate(run, ask.subject))
+    run = caller.forum.reads.find_run(ask.run)
+    form = gates.shown_gate_form(run, *caller.forum.reads.read_gate(run, ask.subject))
     decided = f"It was decided: {form.decided}." if form.decided else "It waits."
     words = f"{form.subject} of run {run}. {decided} Its digest is {form.digest}."
     return results.ToolReply(form, words, form.shown)
@@ -187,8 +187,8 @@ def show_gate(caller: McpCaller, ask: arguments.SubjectAsk) -> results.ToolReply
 @tool_calls.threaded_tool
 def decide_gate(caller: McpCaller, ask: arguments.DecideAsk) -> results.ToolReply:
     """Approve or reject what waits."""
-    run = caller.forum.find_run(ask.run)
-    caller.forum.decide_gate(run, ask.subject, ask.answer, ask.digest, caller.approver)
+    run = caller.forum.reads.find_run(ask.run)
+    caller.forum.runs.decide_gate(run, ask.subject, ask.answer, ask.digest, caller.approver)
     form = gates.DecisionForm(run, ask.subject, ask.answer, ask.digest)
     return results.ToolReply(
         form, f"{ask.subject} of run {run}: {ask.answer.value}. It is on record."
@@ -201,8 +201,8 @@ def decide_gate(caller: McpCaller, ask: arguments.DecideAsk) -> results.ToolRepl
 async def verify_log(call: tool_calls.McpCallContext, _: arguments.Nothing) -> results.ToolReply:
     """Check the whole ledger."""
     forum = call.caller.forum
-    trust = await call.run_in_thread(forum.read_trust)
-    form = report_form(await call.run_in_thread(forum.verify, trust, _progress_reporter(call)))
+    trust = await call.run_in_thread(forum.log.read_trust)
+    form = report_form(await call.run_in_thread(forum.log.verify, trust, _progress_reporter(call)))
     answers = {
         "intact": form.intact,
         "complete": form.complete,
@@ -241,8 +241,8 @@ def get_proof(caller: McpCaller, ask: arguments.EntryAsk) -> results.ToolReply:
 @tool_calls.threaded_tool
 def export_bundle(caller: McpCaller, ask: arguments.RunAsk) -> results.ToolReply:
     """Hand over the evidence of a run."""
-    run = caller.forum.find_run(ask.run)
-    data = caller.forum.export(run, caller.name, SIGNING_TIMEOUT_S)
+    run = caller.forum.reads.find_run(ask.run)
+    data = caller.forum.log.export(run, caller.name, SIGNING_TIMEOUT_S)
     fits = len(data) <= MAX_ATTACHED_BYTES
     form = results.BundleForm(run, len(data), sha256(data).hexdigest(), fits)
     if not fits:

@@ -148,11 +148,11 @@ async def _check_replay(visit: RequestContext, run: str) -> None:
     if not has_scope(visit.principal.scopes, READERS):
         raise ProblemError(ProblemType.FORBIDDEN, "to replay a run needs the scope read or audit")
     forum = visit.desk.forum
-    if (await run_in_threadpool(forum.read_run, run)).outcome is None:
+    if (await run_in_threadpool(forum.reads.read_run, run)).outcome is None:
         raise NoAnswer(run, 409, "run_not_ended", "only a run that has ended can be replayed")
     try:
         async with _REPLAY_SLOTS:
-            found = await run_in_threadpool(forum.replay, run)
+            found = await run_in_threadpool(forum.runs.replay, run)
     except (ReplayMiss, BodyGone) as error:
         raise NoAnswer(run, 409, "replay_diverged", f"it cannot be replayed: {error}") from None
     if found:
@@ -272,7 +272,7 @@ def _read_run_end(forum: Forum, run: str) -> AnsweredRun | NoAnswer | None:
     gated = any(strand.startswith(gate_strand("")) for strand in forum.store.strands(run))
     if not gated and (last is None or peek_kind(last) != RUN_CLOSE_KIND):
         return None
-    view = forum.view_run(run)
+    view = forum.reads.view_run(run)
     state = view.state
     if state.outcome is Outcome.OK and view.answer is not None:
         answer = view.answer.decode(errors="replace")

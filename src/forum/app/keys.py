@@ -1,0 +1,477 @@
+"""The signing key and the write keys of a log: making, rotating and replacing them."""
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace as replace_struct
+
+from forum import __version__, tlog
+from forum.errors import (
+    ConcurrentUpdate,
+    KeyUnreadable,
+    LogKeyChanged,
+    LogKeyMissing,
+    NoLedger,
+    RotationRefused,
+    WrongWriteKey,
+)
+from forum.ledger import kinds
+from forum.ledger.body import text_content
+from forum.ledger.entry import LOG_RUN
+from forum.ledger.key_rotation import KEYS_STRAND
+from forum.ledger.log import (
+    read_strand_entries,
+)
+from forum.ledger.sequencer import Publication
+from forum.ledger.strand import TAGGED_STRANDS, WRITE_KEY_MARK, Attachment, Draft
+from forum.ledger.write_tags import WriteKey, WriteKeys
+
+if TYPE_CHECKING:
+    from forum.backends.project_registry import ProjectEpoch
+from forum.app.environment import OPERATOR, now, pending_write_keys_path
+from forum.app.log import LogOperations
+from forum.app.project import ProjectContext
+from forum.app.reads import RunReads
+from forum.app.witness import LocalWitness
+from forum.app.witness_server import trust_log
+
+
+class EpochStart(Struct, frozen=True):
+    """The log that continues another one."""
+
+    origin: str
+    key: tlog.VerifierKey
+    has_new_key: bool
+    """Whether the old key was lost, so that readers have to pin another public key."""
+
+
+class SigningKeyRotation(Struct, frozen=True):
+    """The result of replacing a log's signing key."""
+
+    old: tlog.VerifierKey
+    key: tlog.VerifierKey
+    publication: Publication
+
+
+class KeyOperations:
+    """Makes, rotates and replaces the signing key and the write keys of a log."""
+
+    def __init__(self, project: ProjectContext, log: LogOperations, witness: LocalWitness) -> None:
+        self._project, self._log, self._witness = project, log, witness
+
+    def initialise(self) -> bool:
+        """Create the key, policy, witness and log that are missing; return whether the log is new.
+
+        Raises `LogKeyMissing` if this machine remembers a log here whose key is gone.
+        """
+        from forum.backends.state_files import lock_file
+
+        # One process at a time: of two keys made at once one would be overwritten, and with it the
+        # ability to continue what it had signed.
+        with lock_file(self._project.settings.key_file):
+            files = (self._project.settings.key_file, self._project.settings.public_key_file)
+            fresh = not any(path.exists() for path in files)
+            if fresh:
+                with suppress(NoLedger):
+                    self._project.key  # noqa: B018  raises if this machine remembers a log here
+                self._make_key()
+            self.write_public_key()
+            self._make_write_key(new=fresh)
+            self._witness.trust_locally()
+        if not fresh:
+            # Quarantine a forged row at the end of a strand before anything reads the strand.
+            with suppress(ConcurrentUpdate):  # another process is sequencing
+                self._project.sequencer.sequence_batch()
+        self._project.ledger.initialize(f"forumd/{__version__}", self._project.verifier)
+        self._project.ledger.check_write_key()
+        if fresh:
+            self._project.ledger.mark_write_key()
+            self._log.publish_or_warn()
+        elif (
+            self._project.write_keys is not None
+            and not self._project.write_keys.is_enforced
+            and self._project.is_signer
+        ):
+            self._project.ledger.mark_write_key()
+        if not self._project.settings.database:
+            self._log.enforce_tags_when_alone()
+        return fresh
+
+    def start_over(self) -> None:
+        """Replace this project's log by a new one, at the operator's request.
+
+        The database keeps the entries of the old log, and the registry records that it was
+        replaced.
+        """
+        from forum.backends.project_registry import ProjectContext, ProjectEpoch, ReplacedLogs
+        from forum.backends.state_files import lock_file, write_key
+
+        place = self._project.place
+        with lock_file(self._project.settings.key_file):
+            project = self._project.registry.find(
+                place
+            ) or self._project.registry.find_with_lost_key(place)
+            found = self._set_key_aside()
+            epochs: tuple[ProjectEpoch, ...] = project.epochs if project else ()
+            if project is None and found is not None:
+                epochs = (ProjectEpoch(found.name, (str(found.verifier()),)),)
+            replaced = project.replaced if project else ()
+            if epochs:
+                replaced = (*replaced, ReplacedLogs(epochs, now()))
+            names = {epoch.origin for past in replaced for epoch in past.epochs}
+            key = tlog.SigningKey(os.urandom(32), self._unused_origin(names))
+            self._make_folder()
+            # The registry is written first: after a crash before the key is written, the next
+            # command reports a missing key, and starting over again repairs that.
+            here = (place.path, place.database, place.key_file)
+            epoch = ProjectEpoch(key.name, (str(key.verifier()),))
+            self._project.registry.save(ProjectContext(*here, (epoch,), replaced))
+            if project is not None and (project.path, project.database) != here[:2]:
+                self._project.registry.forget(project)
+            tags = self._project.settings.write_key_file
+            if tags.exists():
+                tags.replace(tags.with_name(f"{tags.name}.replaced-{now()}"))
+            write_key(self._project.settings.key_file, key)
+            self._close_log()
+            self._witness.trust_locally()
+            self._warn_of_policy_gaps(key.verifier())
+
+    def _unused_origin(self, used: Collection[str]) -> str:
+        """Return a name for a new log that no log of this project has had."""
+        named = self._project.settings.origin
+        if named is None:
+            return f"forum.local/{os.urandom(4).hex()}"
+        number = 2
+        while named in used:
+            named = f"{self._project.settings.origin}/log-{number}"
+            number += 1
+        return named
+
+    def _make_folder(self) -> None:
+        from forum.backends.state_files import make_private_folder
+
+        make_private_folder(self._project.settings.data)
+        (self._project.settings.data / ".gitignore").write_text("*\n")
+
+    def write_public_key(self) -> None:
+        """Write the public key to its file, for machines that only read or write."""
+        from forum.backends.state_files import make_private_folder, write_durably
+
+        path, line = self._project.settings.public_key_file, f"{self._project.verifier}\n"
+        if not path.exists() or path.read_text() != line:
+            make_private_folder(path.parent)
+            write_durably(path, line.encode())
+
+    def _make_write_key(self, *, new: bool) -> None:
+        """Create the write key of a log that has none, on the signing machine only.
+
+        If two machines had a key each, each one's entries would be quarantined by the other. Raises
+        `WrongWriteKey` if the log already uses a write key and its file is gone.
+        """
+        from forum.backends.state_files import write_write_keys
+
+        if self._project.write_keys is not None:
+            return
+        # Another process may have created the key since this one looked; use its key then.
+        made = self._project.reload_write_keys()
+        if made is not None:
+            self._project.use_write_keys(made)
+            return
+        if not new and self._project.store.strand_head(WRITE_KEY_MARK) is not None:
+            why = "its file is gone; restore it, or make a new key: forum keys rotate-write"
+            raise WrongWriteKey(self._project.origin, "-", why)
+        if not new and not self._project.is_signer:
+            return  # a log of an earlier release, which is still written without tags
+        keys = WriteKeys(self._project.origin, (WriteKey(os.urandom(32)),), 0 if new else None)
+        write_write_keys(self._project.settings.write_key_file, keys)
+        self._project.use_write_keys(keys)
+
+    def rotate_write_key(self) -> str:
+        """Tag entries with a new write key from now on, and return its id.
+
+        Tags of the older keys stay valid. Raises `WrongWriteKey` on a machine that does not sign.
+        """
+        from forum.backends.state_files import write_write_keys
+
+        if not self._project.is_signer:
+            raise WrongWriteKey(
+                self._project.origin, "-", "only the machine that signs makes write keys"
+            )
+        # If the key file was lost, entries of the signed tree are accepted without a tag. Unsigned
+        # entries are quarantined by the next sequencer.
+        old = self._project.write_keys or WriteKeys(
+            self._project.origin, (), self._project.store.head().size
+        )
+        # The signing machine's file is written before any tag is made: an entry tagged with the new
+        # key, here or on a machine that received the file, must be known to the sequencer.
+        keys = replace_struct(old, keys=(WriteKey(os.urandom(32)), *old.keys))
+        write_write_keys(self._project.settings.write_key_file, keys)
+        self._project.use_write_keys(keys)
+        self._project.ledger.mark_write_key()
+        for strand in TAGGED_STRANDS:
+            self._log.tag_head(strand, keys)
+        self._log.publish()
+        return keys.current.id.hex()
+
+    def _make_key(self) -> None:
+        from forum.backends.state_files import write_key
+
+        self._make_folder()
+        write_key(
+            self._project.settings.key_file,
+            tlog.SigningKey(os.urandom(32), self._unused_origin(())),
+        )
+
+    def _close_log(self) -> None:
+        """Close the log, so that the next use opens it with its new keys."""
+        self._project.close_log()
+        self._log.__dict__.pop("publisher", None)
+
+    def _set_key_aside(self) -> tlog.SigningKey | None:
+        """Copy the key file to another name, and return the key if it can be read."""
+        from forum.backends.state_files import read_key, write_durably
+
+        path = self._project.settings.key_file
+        if not path.exists():
+            return None
+        write_durably(path.with_name(f"{path.name}.replaced-{now()}"), path.read_bytes())
+        try:
+            return read_key(path)
+        except KeyUnreadable:
+            return None
+
+    def new_epoch(self, reason: str = "") -> EpochStart:
+        """Leave the log at its last signed checkpoint, and begin its next epoch.
+
+        The old key keeps signing if it is available. If it was lost or exchanged, a new key is
+        made, which readers have to pin again; that requires a reason.
+        """
+        from forum.backends.project_registry import ProjectEpoch
+        from forum.backends.state_files import write_key, write_write_keys
+
+        old, origin = self._key_to_leave(reason)
+        left, held = self._find_end(origin)
+        base, _, number = origin.rpartition("/epoch-")
+        following = int(number) + 1 if base and number.isdecimal() else 2
+        name = f"{base or origin}/epoch-{following}"
+        key = tlog.SigningKey(old.seed, name) if old else self._pending_key(name)
+        vkey = str(key.verifier())
+        facts = kinds.LogEpochFacts(
+            kinds.EpochKey.KEPT if old else kinds.EpochKey.NEW,
+            held.size,
+            held.root.hex() if held.size else "",
+        )
+        bodies = (Attachment("reason", text_content(reason), "text/plain"),) if reason else ()
+        self._save_policy(origin)
+        self._make_folder()
+        self._change_project(ProjectEpoch(name, (vkey,)), origin)
+        following_keys = pending_write_keys_path(self._project.settings.write_key_file)
+        with ProjectContext(self._project.settings, register=False) as successor:
+            successor.key = key
+            witness = LocalWitness(successor)
+            log = LogOperations(successor, witness, RunReads(successor))
+            # After an earlier attempt that crashed, the new log already holds entries tagged with
+            # these keys, so the same keys must be used again.
+            tags = self._prepared_keys(following_keys, key.name)
+            successor.write_keys = tags
+            write_write_keys(following_keys, tags)
+            witness.trust_locally()
+            draft = Draft("log/epoch", OPERATOR, facts, (), bodies)
+            successor.ledger.initialize(f"forumd/{__version__}", key.verifier(), left, draft)
+            successor.ledger.mark_write_key()
+            # The signing key is written last. After a crash before it, the old log is still in use,
+            # and a second attempt finds everything prepared here. Of the two files with write keys,
+            # the one of the log in use is read.
+            if old is not None:
+                write_key(self._project.settings.key_file.with_suffix(f".{following - 1}"), old)
+            else:
+                self._set_key_aside()
+            write_key(self._project.settings.key_file, key)
+            following_keys.replace(self._project.settings.write_key_file)
+            KeyOperations(successor, log, witness).write_public_key()
+            self._complete_project()
+            log.publish()
+        self._warn_of_policy_gaps(key.verifier())
+        return EpochStart(name, key.verifier(), has_new_key=old is None)
+
+    def _key_to_leave(self, reason: str) -> tuple[tlog.SigningKey | None, str]:
+        """Return the key of the log to leave (None if it was lost) and the log's name."""
+        try:
+            key = self._project.key
+        except (LogKeyMissing, LogKeyChanged) as error:
+            if not reason:
+                raise
+            return None, error.origin
+        except KeyUnreadable:
+            project = self._project.registry.find(self._project.place)
+            if project is None or not reason:
+                raise
+            return None, project.current.origin
+        self._project.register()  # also completes an earlier rotation that crashed near its end
+        return key, key.name
+
+    def _pending_key(self, name: str) -> tlog.SigningKey:
+        """Return the new key of a log: the same one until it is in use.
+
+        After a crash, a second attempt must find the key that witnesses already know.
+        """
+        from forum.backends.state_files import read_key, write_key
+
+        path = self._project.settings.key_file.with_name(
+            f"{self._project.settings.key_file.name}.next"
+        )
+        if path.exists():
+            key = read_key(path)
+            project = self._project.registry.find(self._project.place)
+            used = {vkey for epoch in project.epochs for vkey in epoch.vkeys} if project else set()
+            if key.name == name and str(key.verifier()) not in used:
+                return key
+        key = tlog.SigningKey(os.urandom(32), name)
+        write_key(path, key)
+        return key
+
+    def _find_end(self, origin: str) -> tuple[tlog.Checkpoint, tlog.Checkpoint]:
+        """Return the last signed checkpoint of a log, and the last one still in the database."""
+        with self._project.open_log(origin) as reader:
+            stored = reader.checkpoint() if reader is not None else None
+        notes = (
+            self._project.memory(origin, "guard.note").latest(),
+            self._project.witness_memory(origin).latest(),
+        )
+        nothing = tlog.Checkpoint(origin, 0, tlog.EMPTY_ROOT)
+        held = tlog.parse_checkpoint(stored) if stored else nothing
+        signed = [tlog.parse_checkpoint(note) for note in notes if note]
+        # The guard is advanced before a signed checkpoint is stored, so it knows the last one.
+        # Without a guard, take the largest checkpoint that this machine knows.
+        return (signed[0] if notes[0] else max([held, *signed], key=lambda c: c.size)), held
+
+    def _save_policy(self, origin: str) -> None:
+        """Store the policy under which a log was witnessed: its successor may get another one."""
+        from forum.backends.state_files import lock_file, write_durably
+
+        own = self._project.log_folder(origin) / "policy"
+        if (
+            self._project.settings.policy is not None
+            and self._project.settings.policy.exists()
+            and not own.exists()
+        ):
+            with lock_file(own):
+                write_durably(own, self._project.settings.policy.read_bytes())
+
+    def _warn_of_policy_gaps(self, key: tlog.VerifierKey) -> None:
+        if self._project.settings.policy is not None and key not in self._project.policy.log_keys:
+            place = f"in the place of the log's own in {self._project.settings.policy}"
+            self._project.notify(f"put this line {place}: log {key}")
+
+    def rotate_key(self) -> SigningKeyRotation:
+        """Replace the log's signing key; the old key signs the handover to the new one.
+
+        Raises `RotationRefused` on a machine that does not sign.
+        """
+        from forum.backends.project_registry import ProjectEpoch
+        from forum.backends.state_files import lock_file, write_key
+
+        self._project.register()  # also completes an earlier rotation that crashed near its end
+        if not self._project.is_signer:
+            raise RotationRefused(
+                self._project.origin, "another machine signs it; rotate the key there"
+            )
+        folder, path = self._project.settings.state / "witness", self._project.settings.key_file
+        known = self._project.known_epochs()
+        if not known:
+            raise RotationRefused(
+                self._project.origin, f"{self._project.settings.state} cannot be written"
+            )
+        with lock_file(path):
+            old, new = self._project.key, self._pending_key(self._project.origin)
+            key, earlier = new.verifier(), known[-1].vkeys
+            # After a crash before the new key is in its place, the old key keeps signing, and a
+            # second attempt finds the same new key.
+            self._change_project(
+                ProjectEpoch(self._project.origin, (*earlier, str(key))), self._project.origin
+            )
+            trust_log(folder, key, follows=old.verifier())
+            hand_over = self._record_hand_over(old.verifier(), key)
+            # The old key signs the handover; before that the new key must not sign anything.
+            self._log.publish()
+            self._add_to_policy(key)
+            aside = path.with_name(f"{path.name}.rotated-{old.verifier().key_id.hex()}")
+            write_key(aside, old)
+            # After a crash beyond this point, the new key is the log's key and signs the next tree.
+            write_key(path, new)
+            path.with_name(f"{path.name}.next").unlink(missing_ok=True)
+            self._complete_project()
+            self._close_log()
+            self.write_public_key()
+        draft = Draft(
+            f"add/{key.key_id.hex()}", OPERATOR, kinds.KeyAddFacts(str(key)), (hand_over,)
+        )
+        self._project.ledger.append_log_entry(draft, KEYS_STRAND)
+        publication = self._log.publish()
+        # From here on this machine's witness refuses checkpoints signed by the old key.
+        trust_log(folder, key, follows=old.verifier(), alone=True)
+        self._warn_of_policy_gaps(key)
+        return SigningKeyRotation(old.verifier(), key, publication)
+
+    def _record_hand_over(self, old: tlog.VerifierKey, new: tlog.VerifierKey) -> tlog.Hash:
+        """Record the handover between two keys unless it is recorded; return the entry's id."""
+        facts = kinds.KeyRotationFacts(str(old), str(new))
+        for leaf, entry in read_strand_entries(self._project.ledger, LOG_RUN, KEYS_STRAND):
+            if entry.facts == facts:
+                return leaf
+        draft = Draft(f"rotate/{new.key_id.hex()}", OPERATOR, facts)
+        return self._project.ledger.append_log_entry(draft, KEYS_STRAND).leaf
+
+    def _add_to_policy(self, key: tlog.VerifierKey) -> None:
+        """Add a key of this log to the policy, if this machine wrote the policy itself."""
+        from forum.backends.state_files import lock_file, write_durably
+
+        path = self._project.state / "policy"
+        if self._project.settings.policy is not None or not path.exists():
+            return
+        with lock_file(path):
+            policy = tlog.WitnessPolicy.parse(path.read_bytes())
+            if key not in policy.log_keys:
+                logs = (tlog.KnownLog(key), *policy.logs)
+                write_durably(path, replace(policy, logs=logs).encode())
+
+    def _change_project(self, pending: "ProjectEpoch", origin: str) -> None:
+        """Record the epoch or key that is about to be used, beside the one in use."""
+        from forum.backends.project_registry import ProjectContext, ProjectEpoch
+
+        place, project, lost = (
+            self._project.place,
+            self._project.registry.find(self._project.place),
+            None,
+        )
+        if project is None:
+            lost = self._project.registry.find_with_lost_key(place)
+            epochs = (
+                lost.epochs
+                if lost
+                else (ProjectEpoch(origin, (str(self._project.key.verifier()),)),)
+            )
+            project = ProjectContext(place.path, place.database, place.key_file, epochs)
+        self._project.registry.save(replace_struct(project, pending=pending))
+        if lost is not None:
+            self._project.registry.forget(lost)  # its history continues under the new location
+
+    def _complete_project(self) -> None:
+        """Record that the pending epoch or key is now in use."""
+        project = self._project.registry.find(self._project.place)
+        if project is not None:
+            self._project.registry.save(project.complete_pending())
+
+    def _prepared_keys(self, path: Path, origin: str) -> WriteKeys:
+        """Return the write keys prepared for a log, or new ones."""
+        from forum.backends.state_files import read_write_keys
+
+        keys = read_write_keys(path) if path.exists() else None
+        if keys is not None and keys.origin == origin:
+            return keys
+        return WriteKeys(origin, (WriteKey(os.urandom(32)),), 0)

@@ -1,0 +1,583 @@
+"""Appending to the log: writing, publishing, exporting, redacting and verifying."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace as replace_struct
+
+from forum import metrics, tlog
+from forum.errors import (
+    ConcurrentUpdate,
+    GuardMissing,
+    IdempotencyKeyUsed,
+    KeyUnreadable,
+    Malformed,
+    NoLedger,
+    NoSuchEntry,
+    RunNotEnded,
+    StoreFailed,
+)
+from forum.ledger import kinds, ports
+from forum.ledger.access import (
+    ACCESS_STRAND,
+)
+from forum.ledger.body import Content
+from forum.ledger.bundle import gather_bundle
+from forum.ledger.entry import LOG_RUN, MAIN_STRAND, leaf_of
+from forum.ledger.log import (
+    Ledger,
+    LocatedEntry,
+)
+from forum.ledger.row_checks import NoRowCheck
+from forum.ledger.sequencer import Publication, Publisher
+from forum.ledger.strand import TAGGED_STRANDS, Attachment, Draft
+from forum.ledger.write_tags import WriteKeys
+
+if TYPE_CHECKING:
+    from forum.backends.tampering import DatabaseTamperer
+    from forum.verify import (
+        EarlierLogs,
+        Report,
+        RunSnapshot,
+        SegmentRunner,
+        Trust,
+        VerifiedCheckpoint,
+    )
+from forum.app.environment import KINDS, OPERATOR, POLL_INTERVAL_S, new_run_id, new_salt, now
+from forum.app.project import ProjectContext
+from forum.app.reads import RunReads
+from forum.app.witness import LocalWitness
+
+_MIN_PARALLEL_ENTRIES = 100_000
+"""Log size from which starting verification processes takes less time than it saves."""
+
+
+class RedactionResult(Struct, frozen=True):
+    """The result of a redaction."""
+
+    entry: str
+    erased: int
+    publication: Publication
+
+
+def _origin_of_note(note: bytes) -> str:
+    """Return the log that a note belongs to, or an empty string for anything but a checkpoint."""
+    try:
+        return tlog.parse_checkpoint(note).origin
+    except Malformed:
+        return ""
+
+
+def _trust_digest(trust: "Trust") -> str:
+    """Return a digest of the keys and the policy that a reader trusts, without its checkpoints."""
+    keys = "".join(f"{key}\n" for key in sorted(map(str, trust.log_keys)))
+    policy = trust.policy.encode() if trust.policy else b""
+    return sha256(keys.encode() + policy).hexdigest()
+
+
+class LogOperations:
+    """Appends to the log, publishes, exports, redacts and verifies it."""
+
+    def __init__(self, project: ProjectContext, witness: LocalWitness, reads: RunReads) -> None:
+        self._project, self._witness, self._reads = project, witness, reads
+        self._clock_was_named = False
+        self.counters = metrics.EntryCounters(KINDS)
+
+    @contextmanager
+    def open_writer(self) -> Iterator[Ledger]:
+        """Open the ledger for many writers: threads call `append`, tasks `append_async`.
+
+        Entries that arrive at about the same time share one commit. Indexes, signatures and
+        cosignatures are added in the background; when the block ends, every entry has been
+        published.
+        """
+        from forum.backends.group_commit import GroupCommitter
+
+        self._project.ledger.check_write_key()
+        with self._publish_in_background() as check:
+            committer = GroupCommitter(self._project.store)
+
+            def append(records: Sequence[ports.EntryWrite]) -> None:
+                check()
+                committer.append(records)
+                self.counters.count(records)
+
+            async def append_async(records: Sequence[ports.EntryWrite]) -> None:
+                check()
+                await committer.append_async(records)
+                self.counters.count(records)
+
+            before = self._project.ledger
+            self._project.ledger = Ledger(
+                self._project.store,
+                KINDS,
+                now,
+                new_salt,
+                append,
+                append_async,
+                mask=self._project.mask,
+                tags=self._project.write_keys,
+            )
+            try:
+                yield self._project.ledger
+            finally:
+                self._project.ledger = before
+                # Close the committer before the publisher loop, which signs the committer's last
+                # entries too.
+                committer.close()
+
+    @contextmanager
+    def _publish_in_background(self) -> Iterator[Callable[[], None]]:
+        """Sequence and sign the log in a background thread, if this machine signs it.
+
+        Yield a function that raises the failure of that thread. On any other machine entries are
+        only appended; the signing machine sequences and signs them.
+        """
+        from forum.backends.publisher_loop import PublisherLoop
+
+        if not self._project.is_signer:
+            yield lambda: None
+            return
+        keeper = PublisherLoop(
+            self._project.store, self._project.sequencer, self.publisher, self._warn_of_clock
+        )
+        try:
+            yield keeper.raise_failure
+        finally:
+            try:
+                keeper.close()
+            except StoreFailed as error:
+                # Every acknowledged entry is durable; only the signature is missing.
+                self._warn_unsigned(error)
+
+    @cached_property
+    def gauges(self) -> metrics.LedgerGauges:
+        """The metrics that are measured in the store."""
+        try:
+            return metrics.LedgerGauges(self._project.store, self._project.policy)
+        except KeyUnreadable:  # no policy here: the signing machine reports on witnesses
+            return metrics.LedgerGauges(self._project.store, None)
+
+    def enforce_tags_when_alone(self) -> None:
+        """Enforce tags on SQLite, if no process of an older release has the file open."""
+        from forum.backends.sqlite import SqliteStore
+
+        if isinstance(self._project.store, SqliteStore) and self._project.store.enforce_tags():
+            self.enforce_tags()
+
+    def enforce_tags(self) -> bool:
+        """Refuse entries without a tag from now on, after verifying the ledger.
+
+        Return whether they are refused. Call this when no process of a release before tags is left;
+        the database refuses that release's entries already.
+        """
+        from forum.backends.state_files import write_write_keys
+
+        keys = self._project.write_keys
+        if keys is None or keys.is_enforced:
+            return keys is not None
+        self.publish()
+        if not self._is_verified():
+            return False
+        self._project.ledger.enforce_tags(self._project.store.head().size - 1)
+        for strand in TAGGED_STRANDS:
+            self.tag_head(strand, keys)
+        self._tag_idempotency(keys)
+        # The file is written last: after a crash before it, all steps are repeated, and those
+        # already done change nothing.
+        keys = replace_struct(keys, tagged_from=self._project.store.head().size)
+        write_write_keys(self._project.settings.write_key_file, keys)
+        self._project.use_write_keys(keys)
+        self.publish()
+        return True
+
+    def _is_verified(self) -> bool:
+        from forum.verify import State
+
+        report = self.verify(self.read_trust())
+        return report.intact.state is report.complete.state is State.HOLDS
+
+    def _tag_idempotency(self, keys: WriteKeys) -> None:
+        """Tag the idempotency rows of an earlier release, so that a change is detected."""
+        last = ""
+        while page := self._project.store.idempotency_rows(last, 1000):
+            for row in page:
+                if row.digest and row.tag is None:
+                    tag = keys.tag_idempotency(row.name, row.run, row.digest)
+                    self._project.store.tag_idempotency(row._replace(tag=tag))
+            last = page[-1].name
+
+    def tag_head(self, strand: str, keys: WriteKeys) -> None:
+        """Tag the last entry of a strand with the write key."""
+        last = self._project.store.last_entry(LOG_RUN, strand)
+        if last is not None:
+            n, leaf = KINDS.read(last).n, leaf_of(last)
+            self._project.store.save_strand_head(
+                ports.TaggedHead(strand, n, leaf, keys.tag_head(strand, n, leaf))
+            )
+
+    def discard_quarantine(self) -> int:
+        """Delete the quarantined rows and return their number."""
+        rows = self._project.store.quarantined_rows()
+        if rows:
+            leaves = b"".join(leaf_of(found.row.data) for found in rows)
+            digest = sha256(leaves).hexdigest()
+            facts = kinds.QuarantineDiscardFacts(len(rows), digest)
+            # The digest of the deleted rows is recorded and signed before the rows are deleted.
+            # After a crash in between, the rows are still there and can be deleted again.
+            self._project.ledger.append_log_entry(
+                Draft(f"quarantine/{digest[:16]}", OPERATOR, facts)
+            )
+            self.publish()
+            self._project.store.discard_quarantine([found.id for found in rows])
+        return len(rows)
+
+    def publish(self, patience: float = 0.0) -> Publication:
+        """Sequence and sign all entries, and ask the witnesses for cosignatures.
+
+        If another machine signs, wait for its checkpoint for at most `patience` seconds, then
+        raise.
+        """
+        self._project.sequencer.drain()
+        try:
+            publication = self.publisher.publish()
+        except (GuardMissing, KeyUnreadable, NoLedger):
+            signed = self._signed_elsewhere(self._project.store.head().size, patience)
+            if signed is None:
+                raise
+            return signed
+        self._warn_of_clock(publication)
+        return publication
+
+    def publish_or_warn(self) -> Publication | None:
+        """Publish before a command ends; warn instead of raising if a fault prevents it.
+
+        The entries are durable already, and the next write signs them. If the command failed here,
+        its user would repeat it and record everything twice.
+        """
+        try:
+            return self.publish()
+        except NoLedger:
+            self._project.warn("recorded, not signed yet: the machine that signs does that")
+            return None
+        except (StoreFailed, KeyUnreadable, GuardMissing, OSError) as error:
+            self._warn_unsigned(error)
+            return None
+
+    def _warn_unsigned(self, error: Exception) -> None:
+        self._project.warn(f"recorded, not signed yet; the next write signs it: {error}")
+
+    def _warn_of_clock(self, publication: Publication) -> None:
+        """Warn once that this machine's clock disagrees with others."""
+        if publication.clock_warnings and not self._clock_was_named:
+            self._clock_was_named = True
+            for warning in publication.clock_warnings:
+                self._project.warn(warning)
+
+    def _signed_elsewhere(self, size: int, patience: float) -> Publication | None:
+        """Wait for a witnessed checkpoint of at least this size.
+
+        On timeout accept one that is not witnessed. Return None if there is none.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            notes = [tlog.Note.parse(data) for data in self._project.store.checkpoints(size)]
+            seen = next(
+                (note for note in notes if tlog.is_witnessed(note, self._project.policy)), None
+            )
+            if seen or time.monotonic() >= deadline:
+                break
+            time.sleep(POLL_INTERVAL_S)
+        if not notes:
+            return None
+        note = seen or notes[-1]
+        return Publication(note.encode(), tlog.Checkpoint.parse(note.text), seen is not None)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """The signer of this log."""
+        return Publisher(
+            self._project.store,
+            self._project.key,
+            self._project.guard,
+            self._project.policy,
+            self._witness.cosigners(),
+            follows=self._project.earlier_keys(),
+            clock=now,
+        )
+
+    def record_note(
+        self, content: Content, idempotency_key: str | None = None
+    ) -> tuple[LocatedEntry, Publication | None]:
+        """Record a note in a run of its own; the publication is None if it could not be signed yet.
+
+        With the idempotency key of an earlier call, return that call's note, or raise
+        `IdempotencyKeyUsed` if its text was different.
+        """
+        run = self._append_note(content, idempotency_key)
+        publication = self.publish_or_warn()
+        return self._project.ledger.find_entry(
+            str(ports.Position(run, MAIN_STRAND, 1))
+        ), publication
+
+    def _append_note(self, content: Content, key: str | None) -> str:
+        """Append a note in a run of its own, and return the run, or the earlier one of this key."""
+        run, digest = new_run_id(), sha256(b"".join(content.chunks())).hexdigest()
+        body = Attachment("text", content, "text/plain")
+        # The run, the note and the idempotency row are one commit: neither a crash nor a full disk
+        # can separate them.
+        name = f"{OPERATOR}/note/{key}"
+        effects = (ports.IdempotencyRecord(name, run, digest),) if key is not None else ()
+        draft = Draft("note", OPERATOR, kinds.NoteFacts(), (), (body,), effects)
+        try:
+            self._project.ledger.record_run(run, OPERATOR, draft)
+        except IdempotencyKeyUsed as asked:
+            if asked.digest != digest:
+                raise
+            self._project.ledger.check_idempotency_row(name, asked)
+            return asked.run
+        return run
+
+    def redact(self, entry: str, body: str, reason: kinds.RedactionReason) -> RedactionResult:
+        """Record a redaction, have it signed, and only then erase the body.
+
+        Raises `RunNotEnded`: the driver of a run still reads what the run has recorded.
+        """
+        target = self._project.ledger.find_entry(entry)
+        run = self._reads.read_run(target.entry.run)
+        if run.accepted is not None and run.outcome is None:
+            raise RunNotEnded(target.entry.run)
+        recorded = self._project.ledger.request_redaction(target, body, OPERATOR, reason)
+        # Signed before erased: after a crash in between, the redaction is on record, and the next
+        # call of `erase_redacted` erases the body.
+        publication = self.publish()
+        return RedactionResult(
+            recorded.leaf.hex(), len(self._project.ledger.erase_redacted()), publication
+        )
+
+    def export(self, run: str, actor: str = OPERATOR, patience: float = 0.0) -> bytes:
+        """Return the evidence bundle of a run, after recording the export in a signed entry.
+
+        If another machine signs, wait for its checkpoint for at most `patience` seconds.
+        """
+        if not self._project.store.strands(run):
+            raise NoSuchEntry(f"the log has no run {run}")
+        # Reading the entries checks them, so that an altered run is not exported.
+        entries = sum(1 for _ in self._project.store.entries_of_run(run))
+        self._project.ledger.record_export(run, entries, self._project.store.head().size, actor)
+        self.publish(patience)
+        verifier = (files("forum.verify") / "standalone.py").read_bytes()
+        with self._project.open_reader() as reader:
+            return gather_bundle(reader, KINDS, run, self._project.policy, verifier).encode()
+
+    def read_trust(self) -> "Trust":
+        """Return the policy and the checkpoints that this reader trusts."""
+        from forum.verify import Trust
+
+        guard = self._project.guard.latest()
+        return Trust(
+            policy=self._project.policy, remembered=self.remembered_checkpoints(), guard=guard
+        )
+
+    def remembered_checkpoints(self) -> tuple[bytes, ...]:
+        """Return the last checkpoints that this machine has signed, verified or cosigned."""
+        memories = (
+            self._project.guard,
+            self._project.seen,
+            self._project.witness_memory(self._project.origin),
+        )
+        return tuple(dict.fromkeys(note for note in (m.latest() for m in memories) if note))
+
+    def remember_signed(self, note: bytes) -> None:
+        """Make this machine the signer of the log, continuing from this checkpoint.
+
+        Only for a machine without a guard of its own.
+        """
+        self._project.guard.advance(None, note)
+
+    def verify(
+        self,
+        trust: "Trust",
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+        at: int | None = None,
+        jobs: int = 1,
+    ) -> "Report":
+        """Verify the whole ledger, and remember its checkpoint if the report is ok.
+
+        With `jobs` above 1, segments of a long log are checked in that many processes.
+        """
+        from forum.verify import verify_epochs, verify_ledger
+
+        self._project.register()
+        kept: list[tuple[Iterable[RunSnapshot], VerifiedCheckpoint]] = []
+
+        def keep(runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint") -> None:
+            kept.append((runs, last))
+
+        with self._project.snapshot() as reader, self._segment_runner(reader, jobs) as runner:
+            # The verifier compares the rows itself and reports forged ones; the check would raise
+            # instead.
+            reader.check = NoRowCheck()
+            moment = at or now()
+            seen = self._project.heads.latest(ACCESS_STRAND)
+            report = verify_ledger(
+                reader,
+                KINDS,
+                trust,
+                moment,
+                progress,
+                runner=runner,
+                keep=keep,
+                write_keys=self._project.write_keys,
+                heads={ACCESS_STRAND: seen} if seen else {},
+            )
+            report = verify_epochs(reader, report, KINDS, moment, self._earlier_logs(trust))
+            note = reader.checkpoint()
+        if report.ok and note:
+            for runs, last in kept:
+                self._save_run_state(runs, last, trust)
+            self._remember_seen(note)
+        return report
+
+    def _earlier_logs(self, trust: "Trust") -> "EarlierLogs":
+        """Return how to open and trust the logs that this one continues."""
+        from forum.verify import EarlierLogs
+
+        known = tuple(epoch.origin for epoch in self._project.known_epochs())
+        return EarlierLogs(known, self._project.open_log, partial(self._trust_of, trust))
+
+    def _trust_of(self, trust: "Trust", origin: str) -> "Trust":
+        """Return the keys, policy and checkpoints that a reader trusts for an earlier log."""
+        known = [e for e in self._project.known_epochs() if e.origin == origin]
+        keys = tuple(tlog.VerifierKey.parse(vkey) for epoch in known for vkey in epoch.vkeys)
+        own = self._project.log_folder(origin) / "policy"
+        policy = trust.policy
+        if policy is not None and policy == self._project.policy and own.exists():
+            # The policy under which that log was witnessed.
+            policy = tlog.WitnessPolicy.parse(own.read_bytes())
+        memories = [self._project.memory(origin, name) for name in ("guard.note", "seen.note")]
+        kept = (m.latest() for m in (*memories, self._project.witness_memory(origin)))
+        named = [key for key in (policy.log_keys if policy else ()) if key.name == origin]
+        given = [key for key in trust.keys if key.name == origin]
+        shown = [note for note in trust.remembered if _origin_of_note(note) == origin]
+        return replace_struct(
+            trust,
+            keys=tuple(dict.fromkeys((*keys, *named, *given))),
+            policy=policy,
+            remembered=tuple(dict.fromkeys((*(note for note in kept if note), *shown))),
+        )
+
+    def verify_since_seen(
+        self,
+        trust: "Trust",
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+        jobs: int = 1,
+    ) -> "tuple[Report, str]":
+        """Verify only entries newer than the last successful verification, or everything.
+
+        Return the report, and the reason if everything was verified.
+        """
+        found = self._verify_new(trust, progress)
+        if isinstance(found, str):
+            return self.verify(trust, progress, jobs=jobs), found
+        return found, ""
+
+    def _verify_new(self, trust: "Trust", progress: Callable[[int, int], None]) -> "Report | str":
+        """Verify only new entries; return a reason if that is not possible."""
+        from forum.backends.run_progress import open_run_progress
+        from forum.verify import verify_epochs, verify_since
+
+        seen = self._project.seen.latest()
+        if seen is None or not self._project.run_state_file.exists():
+            return "no earlier verification has left its state"
+        try:
+            with (
+                open_run_progress(self._project.run_state_file) as state,
+                self._project.snapshot() as reader,
+            ):
+                reader.check = NoRowCheck()
+                last = state.last(_trust_digest(trust))
+                checkpoint = tlog.parse_checkpoint(seen)
+                # The saved state is valid for exactly one checkpoint: the one that was seen last.
+                if last is None or (last.origin, last.size, last.root) != (
+                    checkpoint.origin,
+                    checkpoint.size,
+                    checkpoint.root.hex(),
+                ):
+                    return "the state is not that of the checkpoint that was seen last"
+                done = verify_since(
+                    reader,
+                    KINDS,
+                    trust,
+                    now(),
+                    last=last,
+                    state=state,
+                    progress=progress,
+                    write_keys=self._project.write_keys,
+                )
+                if done is None:
+                    return "something is wrong with the new entries, or with what they continue"
+                report, newest = done
+                earlier = self._earlier_logs(trust)
+                report = verify_epochs(reader, report, KINDS, now(), earlier)
+                note = reader.checkpoint()
+                if report.ok and note:
+                    # After a crash between these two writes the state and the checkpoint differ,
+                    # and the next verification checks everything.
+                    state.commit(newest, _trust_digest(trust))
+                    self._remember_seen(note)
+                return report
+        except StoreFailed as error:
+            return str(error)
+
+    def _save_run_state(
+        self, runs: "Iterable[RunSnapshot]", last: "VerifiedCheckpoint", trust: "Trust"
+    ) -> None:
+        """Save the state of runs for `verify_since_seen`."""
+        from forum.backends.run_progress import open_run_progress
+
+        # Saving is optional: a reader without write access can still verify.
+        with suppress(StoreFailed), open_run_progress(self._project.run_state_file) as state:
+            state.replace(runs)
+            state.commit(last, _trust_digest(trust))
+
+    def _remember_seen(self, note: bytes) -> None:
+        """Remember a verified checkpoint, and never replace one by a smaller one."""
+        try:
+            # Another reader may store a checkpoint at the same time.
+            with suppress(ConcurrentUpdate):
+                latest = self._project.seen.latest()
+                if (
+                    latest is None
+                    or tlog.parse_checkpoint(latest).size <= tlog.parse_checkpoint(note).size
+                ):
+                    self._project.seen.advance(latest, note)
+        except StoreFailed as error:
+            self._project.warn(f"verified, but what was seen could not be remembered: {error}")
+
+    @contextmanager
+    def _segment_runner(self, reader: ports.Reader, jobs: int) -> "Iterator[SegmentRunner | None]":
+        """Start processes that verify segments if the log is long enough; otherwise yield None."""
+        if jobs < 2 or reader.head().size < _MIN_PARALLEL_ENTRIES:
+            yield None
+            return
+        from forum.backends.parallel_verify import LedgerAddress, SegmentProcesses
+
+        database = self._project.settings.database or ""
+        file = "" if database else str(self._project.settings.ledger_file.absolute())
+        with SegmentProcesses(LedgerAddress(self._project.origin, file, database), jobs) as runner:
+            yield runner
+
+    def tamper(self) -> "DatabaseTamperer":
+        """Return an attacker's access to the database, for demonstrations."""
+        from forum.backends.tampering import PostgresTamperer, SqliteTamperer
+
+        if self._project.settings.database:
+            return PostgresTamperer(self._project.settings.database, self._project.store)
+        return SqliteTamperer(self._project.settings.ledger_file, self._project.store)

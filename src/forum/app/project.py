@@ -1,0 +1,451 @@
+"""One project: its settings, keys, store and state files."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from forum import tlog
+from forum.config import Settings
+from forum.errors import (
+    KeyUnreadable,
+    LogKeyChanged,
+    LogKeyMissing,
+    Malformed,
+    NoLedger,
+    NoSuchLog,
+    StoreFailed,
+    WrongWriteKey,
+    require_extra,
+)
+from forum.ledger import ports
+from forum.ledger.log import (
+    Ledger,
+)
+from forum.ledger.row_checks import WriterCheck
+from forum.ledger.secret_mask import SecretMask, is_secret_name
+from forum.ledger.sequencer import Sequencer
+from forum.ledger.strand import WRITE_KEY_MARK
+from forum.ledger.write_tags import WriteKeys
+
+if TYPE_CHECKING:
+    from forum.backends.delta_bus import DeltaBus
+    from forum.backends.project_registry import ProjectEpoch, ProjectLocation, ProjectRegistry
+    from forum.backends.state_files import FileCheckpointStore, StrandHeadFile
+    from forum.backends.store_monitor import StoreMonitor
+from forum.app.environment import (
+    KINDS,
+    new_salt,
+    now,
+    origin_file_name,
+    pending_write_keys_path,
+    witness_memory,
+)
+
+R = TypeVar("R", bound=ports.Reader)
+
+
+_DATABASE_URL = "FORUM_DATABASE_URL"
+
+
+_IDEMPOTENCY_VARIABLE = "FORUM_KEY"
+"""Not a secret despite its name: the idempotency key is part of the record."""
+
+
+def _warn(message: str) -> None:
+    """Warn through `warnings`, for a program that passed no callback for warnings."""
+    import warnings
+
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def key_variables(settings: Settings) -> set[str]:
+    """Return the environment variables that hold keys and secrets, as named in the project file.
+
+    These are the keys of models and servers, and the secrets of webhooks.
+    """
+    sections = [settings.team.get(kind, {}) for kind in ("models", "servers")]
+    named = [one.get("key_env", "") for section in sections for one in section.values()]
+    told = settings.doors.get("webhooks", {}).values()
+    return {str(name) for name in (*named, *(one.get("secret_env", "") for one in told))} - {""}
+
+
+def build_secret_mask(environ: Mapping[str, str], named: Collection[str] = ()) -> SecretMask:
+    """Return a mask for the secrets of an environment, recognised by the names of the variables.
+
+    Variables in `named` are secrets regardless of their names. The path of an existing file is not
+    a secret. Of the database URL only the password is one.
+    """
+    from urllib.parse import unquote
+
+    found = {
+        name: value.strip()
+        for name, value in environ.items()
+        if name in named or (is_secret_name(name) and name.upper() != _IDEMPOTENCY_VARIABLE)
+    }
+    found = {name: value for name, value in found.items() if not _is_path(value)}
+    quoted = read_password(environ.get(_DATABASE_URL, ""))
+    found |= {_DATABASE_URL: unquote(quoted), f"{_DATABASE_URL}.quoted": quoted}
+    return SecretMask.from_secrets({name: os.fsencode(value) for name, value in found.items()})
+
+
+def _is_path(value: str) -> bool:
+    # Not pathlib: `Path.exists` raises an error for a text that is too long for a path.
+    return os.path.isabs(value) and os.path.exists(value)  # noqa: PTH110, PTH117
+
+
+def read_password(url: str) -> str:
+    """Return the password of a URL, still percent-encoded, or an empty string."""
+    from urllib.parse import urlsplit
+
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:  # opening the database reports what is wrong with the URL
+        return ""
+
+
+class ProjectContext:
+    """One ledger with everything that it needs: store, key, guard and policy."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        warn: Callable[[str], None] | None = None,
+        *,
+        register: bool = True,
+    ) -> None:
+        """Prepare access to the ledger that the settings name; nothing is opened yet.
+
+        `warn` is called with one line for each problem that stopped nothing, and for each notice.
+        `register` tells whether the state directory may record that this log belongs to this
+        project.
+        """
+        self.settings = settings
+        self.warn, self._registers = warn or _warn, register
+        self.notify = warn or (lambda _line: None)
+        """Receives notices that are not faults; dropped unless the caller passed `warn`."""
+
+    @cached_property
+    def key(self) -> tlog.SigningKey:
+        """The key that signs the log; its name is the log's origin.
+
+        Raises `LogKeyMissing` or `LogKeyChanged` if this machine remembers another key for the log,
+        and `NoLedger` if there is neither a key nor a memory of one.
+        """
+        from forum.backends.state_files import read_key
+
+        key = read_key(self.settings.key_file) if self.settings.key_file.exists() else None
+        self._check_key(key.verifier() if key else None)
+        if key is None:
+            raise NoLedger(str(self.settings.data))
+        return key
+
+    def _check_key(self, key: tlog.VerifierKey | None) -> None:
+        """Compare the key found for this project's log, if any, with the remembered one."""
+        project = self.registry.find(self.place)
+        if key is None:
+            project = project or self.registry.find_with_lost_key(self.place)
+            if project is not None:
+                raise LogKeyMissing(project.current.origin, str(self.settings.key_file))
+        elif project is not None and not project.has_key(str(key)):
+            raise LogKeyChanged(project.current.origin, str(self.settings.key_file), key.name)
+
+    @property
+    def verifier(self) -> tlog.VerifierKey:
+        """The public key: from the signing key, or on a machine that only writes from a file."""
+        if "key" in self.__dict__ or self.settings.key_file.exists():
+            return self.key.verifier()
+        return self._public_key
+
+    @cached_property
+    def _public_key(self) -> tlog.VerifierKey:
+        # A machine that only writes remembers no log. If this one remembers a log, it has lost the
+        # log's key, and the check raises `LogKeyMissing`.
+        self._check_key(None)
+        path = self.settings.public_key_file
+        if not path.exists():
+            raise NoLedger(str(self.settings.data))
+        try:
+            return tlog.VerifierKey.parse(path.read_text().strip())
+        except (OSError, Malformed) as error:
+            raise KeyUnreadable(str(path), str(error)) from None
+
+    @property
+    def origin(self) -> str:
+        """The log's name."""
+        return self.verifier.name
+
+    @cached_property
+    def write_keys(self) -> WriteKeys | None:
+        """The keys that tag entries; None on a machine that only reads.
+
+        Raises `WrongWriteKey` if the key file belongs to another log.
+        """
+        from forum.backends.state_files import read_write_keys
+
+        path = self.settings.write_key_file
+        # The second file exists only while a new epoch begins. After a crash between replacing the
+        # signing key and renaming that file, its keys are those of the log in use.
+        for candidate in (path, pending_write_keys_path(path)):
+            if candidate.exists():
+                keys = read_write_keys(candidate)
+                if keys.origin == self.origin:
+                    return keys
+        if path.exists():
+            raise WrongWriteKey(self.origin, "-", f"{path.name} is for {keys.origin}")
+        return None
+
+    @cached_property
+    def policy(self) -> tlog.WitnessPolicy:
+        """The logs and witnesses that this reader trusts."""
+        path = self.policy_file
+        try:
+            return tlog.WitnessPolicy.parse(path.read_bytes())
+        except OSError as error:
+            raise KeyUnreadable(str(path), error.strerror or str(error)) from None
+
+    @property
+    def policy_file(self) -> Path:
+        """The path of the witness policy."""
+        return self.settings.policy or self.state / "policy"
+
+    @cached_property
+    def store(self) -> ports.Store:
+        """The store, open for writing."""
+        self.register()
+        if self.settings.database:
+            with require_extra("postgres"):
+                from forum.backends.postgres import PostgresStore
+
+            return self._checked(PostgresStore(self.settings.database, self.origin))
+        from forum.backends.sqlite import SqliteStore
+
+        return self._checked(SqliteStore(self.settings.ledger_file, self.origin))
+
+    def _checked(self, reader: R) -> R:
+        """Make a reader accept only rows that writers of this log wrote, and return the reader."""
+        keys = (self.verifier, *self.earlier_keys())
+        reader.check = WriterCheck(reader, self.write_keys, keys, self.reload_write_keys)
+        return reader
+
+    @cached_property
+    def delta_bus(self) -> "DeltaBus":
+        """Transport for partial model replies, between all processes that share the database."""
+        if self.settings.database:
+            with require_extra("postgres"):
+                from forum.backends.postgres_delta_bus import PostgresDeltaBus
+
+            return PostgresDeltaBus(self.settings.database, self.origin)
+        from forum.backends.delta_bus import LocalDeltaBus
+
+        return LocalDeltaBus()
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, for writing and reading."""
+        keys = self.write_keys
+        append = None if keys else self._append_without_key
+        return Ledger(self.store, KINDS, now, new_salt, append, mask=self.mask, tags=keys)
+
+    def _append_without_key(self, records: Sequence[ports.EntryWrite]) -> None:
+        """Append without tags to a log of a release that had none; refuse for any other log.
+
+        Raises `WrongWriteKey`. Otherwise an entry from a machine without the write key would be
+        acknowledged, and the sequencer would quarantine it later.
+        """
+        if self.store.strand_head(WRITE_KEY_MARK) is not None:
+            why = f"{self.settings.write_key_file} is not there"
+            raise WrongWriteKey(self.origin, "-", why)
+        self.store.append(records)
+
+    @property
+    def sequencer(self) -> Sequencer:
+        """The object that gives entries their indexes."""
+        return Sequencer(self.store, self.write_keys, self.reload_write_keys)
+
+    def reload_write_keys(self) -> WriteKeys | None:
+        """Read the write keys again: another process may have rotated them."""
+        from forum.backends.state_files import read_write_keys
+
+        path = self.settings.write_key_file
+        keys = read_write_keys(path) if path.exists() else None
+        return keys if keys is not None and keys.origin == self.origin else None
+
+    @cached_property
+    def mask(self) -> SecretMask:
+        """The secrets that this process was started with, which must not be recorded."""
+        given = {**os.environ, _DATABASE_URL: self.settings.database or ""}
+        return build_secret_mask(given, key_variables(self.settings))
+
+    @property
+    def is_signer(self) -> bool:
+        """Whether this machine signs the log: it remembers the last checkpoint that it signed."""
+        if not self.settings.key_file.exists():
+            return False
+        return self.guard.latest() is not None or self.store.checkpoint() is None
+
+    @cached_property
+    def monitor(self) -> "StoreMonitor":
+        """The monitor of the database's availability; it logs each change."""
+        from forum.backends.store_monitor import StoreMonitor
+
+        return StoreMonitor(self.store)
+
+    @contextmanager
+    def open_reader(self) -> Iterator[ports.Reader]:
+        """Open a read-only snapshot of the ledger."""
+        with self.snapshot() as reader:
+            yield self._checked(reader)
+
+    def close(self) -> None:
+        """Close the database connections."""
+        if "delta_bus" in self.__dict__:
+            self.delta_bus.close()
+        if "store" in self.__dict__:
+            self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def use_write_keys(self, keys: WriteKeys) -> None:
+        """Make everything that is open write and read with these keys."""
+        self.write_keys = keys
+        if "store" in self.__dict__:
+            self._checked(self.store)
+        self.__dict__.pop("ledger", None)
+
+    def close_log(self) -> None:
+        """Close everything that was opened for the log in use before."""
+        self.close()
+        names = ("key", "_public_key", "write_keys", "policy", "store", "ledger", "delta_bus")
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    @contextmanager
+    def open_log(self, origin: str) -> Iterator[ports.Reader | None]:
+        """Open another log of the same database; yield None if it does not exist."""
+        with ExitStack() as opened:
+            try:
+                reader: ports.Reader | None = opened.enter_context(self._reader_of(origin))
+            except NoSuchLog:
+                reader = None
+            yield reader
+
+    def _reader_of(self, origin: str) -> AbstractContextManager[ports.Reader]:
+        if self.settings.database:
+            with require_extra("postgres"):
+                from forum.backends import postgres
+
+            return postgres.open_reader(self.settings.database, origin)
+        from forum.backends import sqlite
+
+        if not self.settings.ledger_file.exists():
+            raise NoSuchLog(origin)
+        return sqlite.open_reader(self.settings.ledger_file, origin)
+
+    def earlier_keys(self) -> tuple[tlog.VerifierKey, ...]:
+        """Return the keys that this log had before the one in use."""
+        project = self.registry.find(self.place)
+        own, epochs = str(self.verifier), [*self.known_epochs()]
+        if project is not None and project.pending is not None:
+            epochs.append(project.pending)
+        found = [e.vkeys[: e.vkeys.index(own)] for e in epochs if own in e.vkeys]
+        return tuple(tlog.VerifierKey.parse(vkey) for vkeys in found for vkey in vkeys)
+
+    @cached_property
+    def registry(self) -> "ProjectRegistry":
+        """What this machine remembers of its projects and their logs."""
+        from forum.backends.project_registry import ProjectRegistry
+
+        return ProjectRegistry(self.settings.state / "projects")
+
+    @cached_property
+    def place(self) -> "ProjectLocation":
+        """Where this project is: the key under which the registry remembers it."""
+        from forum.backends.project_registry import ProjectLocation, public_address
+
+        settings = self.settings
+        return ProjectLocation(
+            path=str(settings.data.resolve()),
+            database=public_address(settings.database) if settings.database else "",
+            key_file=str(settings.key_file.resolve()),
+            has_file=settings.file is not None,
+        )
+
+    def register(self) -> None:
+        """Record that this log belongs to this project; notify if the project has moved."""
+        from forum.backends.project_registry import register_log
+
+        key = self.verifier
+        if not self._registers or not self.settings.key_file.exists():
+            return
+        try:
+            line = register_log(self.registry, self.place, str(key), key.name)
+        except StoreFailed as error:
+            # The registry is unchanged, and a full disk must not stop readers.
+            line = f"which log belongs to this project could not be remembered: {error}"
+        if line:
+            self.notify(line)
+
+    def known_epochs(self) -> "tuple[ProjectEpoch, ...]":
+        """Return the logs of this project that this machine remembers, the oldest first."""
+        project = self.registry.find(self.place)
+        return project.epochs if project is not None else ()
+
+    def log_folder(self, origin: str) -> Path:
+        """Return the folder in which this machine keeps its state about a log."""
+        return self.settings.state / "logs" / origin_file_name(origin)
+
+    def memory(self, origin: str, name: str, what: str = "a memory") -> "FileCheckpointStore":
+        """Return a file in which this machine keeps a checkpoint of a log."""
+        from forum.backends.state_files import FileCheckpointStore
+
+        return FileCheckpointStore(self.log_folder(origin) / name, what)
+
+    @property
+    def state(self) -> Path:
+        """The folder in which this machine keeps its state about the log in use."""
+        return self.log_folder(self.origin)
+
+    @property
+    def guard(self) -> "FileCheckpointStore":
+        """The last checkpoint that this machine signed."""
+        return self.memory(self.origin, "guard.note", "the signer's guard")
+
+    @property
+    def heads(self) -> "StrandHeadFile":
+        """The last entries of the tagged strands that this machine has seen."""
+        from forum.backends.state_files import StrandHeadFile
+
+        return StrandHeadFile(self.state / "heads")
+
+    @property
+    def seen(self) -> "FileCheckpointStore":
+        """The last checkpoint that a reader on this machine has verified."""
+        return self.memory(self.origin, "seen.note", "the reader's memory")
+
+    @property
+    def run_state_file(self) -> Path:
+        """The path of the state that an incremental verification continues from."""
+        return self.state / "seen.db"
+
+    def witness_memory(self, origin: str) -> "FileCheckpointStore":
+        """Return the last checkpoint of a log that this machine's witness cosigned."""
+        return witness_memory(self.settings.state / "witness", origin)
+
+    def snapshot(self) -> AbstractContextManager[ports.Reader]:
+        """Return a read-only snapshot whose rows are not checked yet."""
+        if self.settings.database or "store" in self.__dict__:
+            return self.store.snapshot()
+        from forum.backends.sqlite import open_reader
+
+        # Evaluated first, because it raises its own error for a log that was here and is gone.
+        origin = self.origin
+        if not self.settings.ledger_file.exists():
+            raise NoLedger(str(self.settings.data))
+        return open_reader(self.settings.ledger_file, origin)

@@ -1,0 +1,164 @@
+"""Views of a run, read from the database or from a bundle."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from forum.deliberation.steps import NoteBody, Session
+from forum.deliberation.steps import SessionNote as Noted
+from forum.errors import (
+    NoSuchRun,
+)
+from forum.ledger import ports
+from forum.ledger.bundle import BundleReader
+from forum.ledger.log import (
+    LocatedEntry,
+    check_body,
+)
+from forum.work import run_fold
+from forum.work.claims import ActionClaim, read_claims
+from forum.work.kinds import (
+    AcceptedFacts,
+)
+from forum.work.plan import Plan, read_plan
+from forum.work.policy import read_policy
+from forum.work.run_record import RunRecord, sort_by_index
+
+if TYPE_CHECKING:
+    from forum.verify import (
+        Report,
+        Trust,
+    )
+from forum.app.environment import DELIBERATION_KINDS, KINDS, now
+
+_MAX_ERROR_CHARS = 2000
+
+
+MAX_DETAILED_TASKS = 1000
+"""Limit of tasks for which a view reads details; no screen shows more."""
+
+
+class RunView(Struct, frozen=True):
+    """A run with the bodies that its entries commit to, except erased ones."""
+
+    run: str
+    state: run_fold.Run
+    at: int
+    """The time of this view, in microseconds since 1970."""
+    request: str | None
+    plan: Plan | None
+    answer: bytes | None
+    errors: Mapping[str, str]
+    """The beginning of the last error that an agent's system reported, by task."""
+    gates: tuple[tuple[str, run_fold.Gate], ...]
+    """Open gates of this run and of the runs that it delegated to, each with its run."""
+    entries: Mapping[str, int] = {}
+    """The index of the last entry of each task."""
+    until: int | None = None
+    """The index at which the view stops; None if it covers the whole run."""
+    claims: tuple[ActionClaim, ...] = ()
+    """Actions that the answer claims to have taken."""
+    places: Mapping[str, int] = {}
+    """The indexes of the route, of tool uses and of checks, by entry id in hex."""
+    session: Session | None = None
+    """The subject and policy of a panel, if the run is a session and they were not erased."""
+    notes: tuple[Noted, ...] = ()
+    """The session's entries, without the bodies that were erased."""
+    replies: Mapping[str, str] = {}
+    """The beginning of the last reply of each task that did not pass."""
+
+
+def verify_bundle_file(
+    path: Path, trust: "Trust", progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> "Report":
+    """Verify the bundle in a file, without reading all of it into memory."""
+    from forum.backends.state_files import FileByteSource
+    from forum.verify import verify_bundle
+
+    with path.open("rb") as file:
+        return verify_bundle(FileByteSource(file.fileno()), KINDS, trust, progress)
+
+
+@contextmanager
+def open_bundle(path: Path) -> Iterator[RunRecord]:
+    """Open the run in a bundle without verifying signatures or inclusion.
+
+    Bodies are compared with the commitments of their entries. Raises `Malformed`, `TamperDetected`.
+    """
+    from forum.backends.state_files import FileByteSource
+
+    with path.open("rb") as file:
+        bundle = BundleReader(FileByteSource(file.fileno()))
+        named = set(bundle.bodies)
+
+        def read(found: LocatedEntry, name: str) -> bytes | None:
+            if found.index is None or (found.index, name) not in named:
+                return None
+            body = bundle.body(found.index, name)
+            check_body(found.entry, name, body)
+            return b"".join(body.read())
+
+        read_all = ((index, bundle.entry(index)) for index in bundle.indexes)
+        entries = [LocatedEntry(index, data, KINDS.read(data)) for index, data in read_all]
+        own = sort_by_index(one for one in entries if one.entry.run == bundle.run)
+        yield RunRecord(bundle.run, own, read)
+
+
+def view_record(record: RunRecord) -> RunView:
+    """Return the view of a recorded run, without any store. Raises `NoSuchRun`."""
+    state = run_fold.fold((one.leaf, one.entry) for one in record.entries)
+    if state.accepted is None:
+        raise NoSuchRun(record.run)
+    places = {one.position: one for one in record.entries}
+    indexes = {one.leaf: one.index for one in record.entries if one.index is not None}
+
+    def told(at: ports.Position | None, name: str) -> bytes | None:
+        found = places.get(at) if at else None
+        return record.read(found, name) if found and name in found.entry.bodies else None
+
+    begun = next(
+        one.position for one in record.entries if isinstance(one.entry.facts, AcceptedFacts)
+    )
+    planned = next((one.position for one in record.entries if one.leaf == state.plan), None)
+    request, plan = told(begun, "request"), told(planned, "plan")
+    tasks = list(state.tasks.values())[:MAX_DETAILED_TASKS]
+    errors = {t.id: decode_prefix(told(t.result.reply_at, "error")) for t in tasks if t.result}
+    replies = {t.id: decode_prefix(told(run_fold.last_reply_position(t), "output")) for t in tasks}
+    notes = tuple(
+        Noted(one.entry.step, one.entry.facts, _bodies_in(record, one))
+        for one in record.entries
+        if one.entry.kind in DELIBERATION_KINDS
+    )
+    policy = told(begun, "policy") if notes else None
+    session = None
+    if request is not None and policy is not None:
+        session = Session(request.decode(errors="replace"), read_policy(policy), state.begun)
+    return RunView(
+        run=record.run,
+        state=state,
+        at=now(),
+        request=request.decode(errors="replace") if request is not None else None,
+        plan=read_plan(plan) if plan is not None else None,
+        answer=told(state.answer_at, "answer"),
+        errors={name: words for name, words in errors.items() if words},
+        gates=tuple((record.run, gate) for gate in state.open_gates),
+        entries={t.id: indexes[t.last] for t in tasks if t.last in indexes},
+        claims=read_claims(told(state.answer_at, "claims") or b""),
+        places={leaf.hex(): index for leaf, index in indexes.items()},
+        session=session,
+        notes=notes,
+        replies={name: words for name, words in replies.items() if words},
+    )
+
+
+def _bodies_in(record: RunRecord, located: LocatedEntry) -> tuple[NoteBody, ...]:
+    found = {name: record.read(located, name) for name in located.entry.bodies}
+    return tuple(NoteBody(name, body) for name, body in found.items() if body is not None)
+
+
+def decode_prefix(body: bytes | None) -> str:
+    """Return the beginning of a body as text."""
+    return (body or b"")[:_MAX_ERROR_CHARS].decode(errors="replace").strip()

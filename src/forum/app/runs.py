@@ -1,0 +1,323 @@
+"""Runs: submitting, executing, cancelling, forking and replaying them, and deciding their gates."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.json import encode as encode_json
+
+from forum import metrics, tlog
+from forum.config import WorkerCapacity
+from forum.errors import (
+    Malformed,
+    StoreFailed,
+)
+from forum.ledger import ports
+from forum.ledger.entry import MAIN_STRAND
+from forum.ledger.log import (
+    Ledger,
+)
+from forum.work.gate_rules import GateRule
+from forum.work.kinds import (
+    AcceptedFacts,
+    Decider,
+    GateDecisionByFacts,
+    GateDecisionFacts,
+)
+from forum.work.policy import Answer
+from forum.work.run_comparison import Divergence
+from forum.work.shared_caps import LEDGER, Period, SharedCap
+from forum.work.team_settings import read_gate_rules, read_shared_caps
+
+if TYPE_CHECKING:
+    from forum.backends.dbos_worker import Worker
+    from forum.engine import IdempotencyKey, RunRequest, SharedBudgets
+    from forum.work.plan import RunBudget
+    from forum.work.policy import Policy as WorkPolicy
+from forum.app.access import LOCAL_OPERATOR, Approver
+from forum.app.environment import KINDS, OPERATOR, import_without_gc, new_run_id, new_salt, now
+from forum.app.keys import KeyOperations
+from forum.app.log import LogOperations
+from forum.app.project import ProjectContext
+from forum.app.reads import RunReads
+
+
+class BudgetStatus(Struct, frozen=True):
+    """A cap over many runs, and its use by one key, one lane or the whole ledger."""
+
+    cap: SharedCap
+    use: ports.BudgetUse
+
+
+def _period_at(per: Period, micros: int) -> tuple[str, int]:
+    """Return the name of the day or month of a time in UTC, and its end in microseconds."""
+    from datetime import UTC, datetime, timedelta
+
+    moment = datetime.fromtimestamp(micros / 1e6, UTC)
+    begun = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    if per is Period.DAY:
+        return f"{begun:%Y-%m-%d}", round((begun + timedelta(days=1)).timestamp() * 1e6)
+    following = (begun.replace(day=1) + timedelta(days=31)).replace(day=1)
+    return f"{begun:%Y-%m}", round(following.timestamp() * 1e6)
+
+
+class RunOperations:
+    """Submits, executes, cancels, forks and replays runs, and decides their gates."""
+
+    def __init__(
+        self, project: ProjectContext, log: LogOperations, keys: KeyOperations, reads: RunReads
+    ) -> None:
+        self._project, self._log, self._keys, self._reads = project, log, keys, reads
+        self._worker: Worker | None = None
+
+    @contextmanager
+    def run_worker(
+        self,
+        capacity: WorkerCapacity | None = None,
+        report: Callable[[Exception], None] = lambda _: None,
+        patience: int = 0,
+    ) -> "Iterator[Worker]":
+        """Execute runs in this process, beside other workers, until the block ends."""
+        with import_without_gc("forum.backends.dbos_worker"):
+            from forum.backends.dbos_worker import Worker, prepare_sqlite_queue
+            from forum.engine import Engine
+            from forum.models import make_model, make_tool
+            from forum.models.sandbox import make_sandbox
+
+        # Check the sandbox before the first run is claimed: a tool that must be confined must never
+        # run outside it.
+        sandbox = make_sandbox(self._project.settings)
+        if sandbox is not None:
+            sandbox.check_usable()
+        models, tools = partial(make_model, sandbox=sandbox), partial(make_tool, sandbox=sandbox)
+        url = self._project.settings.database or prepare_sqlite_queue(
+            self._project.settings.engine_file
+        )
+        if self._project.write_keys is None and self._project.is_signer:
+            # A worker may be the first process of this release. Without the key it would write
+            # entries without tags for as long as it runs, and be refused once tags are enforced.
+            self._keys.initialise()
+        with self._log.open_writer() as ledger:
+            engine = Engine(
+                ledger,
+                models,
+                tools,
+                whispers=self._project.delta_bus,
+                gate_rules=self.gate_rules,
+                budgets=self.budgets if self.shared_caps else None,
+            )
+            worker = Worker(engine, self._project.store, capacity, report)
+            worker.start(url)
+            self._worker = worker
+            try:
+                yield worker
+            except BaseException:
+                worker.close()
+                raise
+            finally:
+                self._worker = None
+            worker.close(patience)
+
+    def metric_samples(self) -> list[metrics.Sample]:
+        """Return the metrics of this process and of the ledger. Raises `StoreFailed`."""
+        worker = self._worker.samples() if self._worker else ()
+        found = [*self._log.counters.samples(), *self._log.gauges.samples(), *worker]
+        return metrics.with_labels(found, ledger=self._project.origin)
+
+    def submit(
+        self,
+        order: "RunRequest",
+        origin: AcceptedFacts | None = None,
+        actor: str = OPERATOR,
+        ticket: "IdempotencyKey | None" = None,
+    ) -> str:
+        """Accept a request durably, and return the run that will answer it.
+
+        A request with a known idempotency key is not accepted again: its run is returned, or
+        `IdempotencyKeyUsed` raised if that request was different.
+        """
+        from forum.engine import accept_run
+
+        run, order = new_run_id(), self._with_gate_rules(order)
+        return self.budgets.spend(
+            self.budgets.limits(actor, order.lanes),
+            ports.Spend(runs=1),
+            lambda charges: accept_run(
+                self._project.ledger, run, order, actor, origin, ticket, charges=charges
+            ),
+        )
+
+    async def submit_async(
+        self,
+        order: "RunRequest",
+        actor: str,
+        past: tlog.Checkpoint | None,
+        ticket: "IdempotencyKey | None" = None,
+    ) -> str:
+        """Do the same as `submit` without blocking the event loop, given a recent checkpoint."""
+        from forum.engine import accept_run_async
+
+        run, order = new_run_id(), self._with_gate_rules(order)
+        return await self.budgets.spend_async(
+            self.budgets.limits(actor, order.lanes),
+            ports.Spend(runs=1),
+            lambda charges: accept_run_async(
+                self._project.ledger, run, order, actor, past, ticket, charges=charges
+            ),
+        )
+
+    @cached_property
+    def budgets(self) -> "SharedBudgets":
+        """Caps over many runs, as this process spends from them."""
+        from forum.engine import SharedBudgets
+
+        return SharedBudgets(self._project.store, self.shared_caps, os.urandom(8).hex())
+
+    def return_budgets(self) -> None:
+        """Return what this process holds of shared caps and has not spent."""
+        if "budgets" in self.__dict__ and "store" in self._project.__dict__:
+            # Not returned, the slices are reclaimed by other processes when they need them.
+            with suppress(StoreFailed):
+                self.budgets.close()
+
+    @cached_property
+    def shared_caps(self) -> tuple[SharedCap, ...]:
+        """The operator's caps for keys, lanes and the ledger, per day or month."""
+        file = str(self._project.settings.file or self._project.settings.user_file)
+        return read_shared_caps(file, self._project.settings.team)
+
+    @cached_property
+    def gate_rules(self) -> tuple[GateRule, ...]:
+        """The operator's rules about what needs approval, whatever a submitter asks for."""
+        file = str(self._project.settings.file or self._project.settings.user_file)
+        return read_gate_rules(file, self._project.settings.team)
+
+    def budget_status(self) -> tuple[BudgetStatus, ...]:
+        """Return the use of each cap in the current day or month."""
+        with self._project.open_reader() as reader:
+            uses, moment = reader.budget_use(), self._project.store.now()
+        found = []
+        for cap in self.shared_caps:
+            period, until = _period_at(cap.per, moment)
+            mine = [use for use in uses if use.period == period and cap.holds_for(use.scope)]
+            if not mine and not cap.key and not cap.lane:
+                mine = [ports.BudgetUse(LEDGER, period, until, ports.Spend())]
+            found += [BudgetStatus(cap, use) for use in mine]
+        return tuple(found)
+
+    def _with_gate_rules(self, order: "RunRequest") -> "RunRequest":
+        """Return a request under the operator's gate rules, dropping any of its own."""
+        return replace(order, policy=order.policy.with_gate_rules(self.gate_rules))
+
+    def cancel(self, run: str, actor: str = OPERATOR) -> None:
+        """Request that a run be cancelled."""
+        from forum.engine import cancel_run
+
+        cancel_run(self._project.ledger, run, actor)
+
+    def interrupt(self, run: str, actor: str = OPERATOR) -> bool:
+        """Record that no worker may continue a run before it is resumed; False if it has ended."""
+        from forum.engine import interrupt_run
+
+        return interrupt_run(self._project.ledger, run, actor)
+
+    def resume(self, run: str, actor: str = OPERATOR) -> None:
+        """Make a run due now; completed steps are not repeated.
+
+        Raises `RunAlreadyEnded`, and `NoSuchRun` for a run that was never accepted.
+        """
+        from forum.engine import resume_run
+
+        if resume_run(self._project.ledger, run, actor):
+            return
+        alarm = self._project.store.timer(run, MAIN_STRAND)
+        if alarm is not None:
+            self._project.store.reschedule([alarm], 0)
+
+    def fork(
+        self,
+        run: str,
+        at: int,
+        policy: "WorkPolicy | None" = None,
+        actor: str = OPERATOR,
+        ticket: "IdempotencyKey | None" = None,
+        ceiling: "RunBudget | None" = None,
+    ) -> str:
+        """Start a run that reuses another one's replies up to an index, then continues on its own.
+
+        Its budget is that of the other run, limited by `ceiling`. Raises `BodyGone` if a body to be
+        reused was erased.
+        """
+        from forum.engine import check_forkable
+
+        order = self._reads.read_run_request(run)
+        check_forkable(self._project.ledger, run, at)
+        if policy is not None:
+            order = replace(order, policy=policy)
+        if ceiling is not None:
+            order = replace(order, budget=order.budget.capped_by(ceiling))
+        return self.submit(order, AcceptedFacts(fork_run=run, fork_index=at), actor, ticket)
+
+    def replay(self, run: str) -> list[Divergence]:
+        """Execute a run again from its record alone, and return the differences."""
+        import asyncio
+        from tempfile import TemporaryDirectory
+
+        from forum.backends.sqlite import SqliteStore
+        from forum.engine import replay_run
+        from forum.models import make_model, make_tool
+
+        with TemporaryDirectory() as folder:
+            store = SqliteStore(Path(folder) / "replay.db", self._project.origin)
+            try:
+                scratch = Ledger(store, KINDS, now, new_salt, mask=self._project.mask)
+                return asyncio.run(
+                    replay_run(self._project.ledger, run, scratch, make_model, make_tool)
+                )
+            finally:
+                store.close()
+
+    def decide_gate(
+        self,
+        run: str,
+        subject: str,
+        answer: Answer,
+        digest: str,
+        by: Approver = LOCAL_OPERATOR,
+    ) -> None:
+        """Approve or reject the content with this digest, on behalf of an approver."""
+        from forum.engine import decide_gate
+
+        if self._project.write_keys is None or not self._project.write_keys.is_enforced:
+            # A worker of release 0.1 may still claim the run. It knows only the older kind of
+            # decision, and would wait for that one forever.
+            old = GateDecisionFacts(answer, digest, Decider.PERSON)
+            decide_gate(self._project.ledger, run, subject, old, by.actor)
+            return
+        decided = GateDecisionByFacts(answer, digest, by.authority)
+        if by.identity is None:
+            decide_gate(self._project.ledger, run, subject, decided, by.actor)
+            return
+        # A person's identity is recorded in the body only, because a body can be erased.
+        actor, identity = by.authority.value, encode_json(by.identity)
+        decide_gate(self._project.ledger, run, subject, decided, actor, identity)
+
+    def edit_gate(
+        self, run: str, subject: str, digest: str, shown: bytes, actor: str = OPERATOR
+    ) -> str:
+        """Replace the content that waits for approval, and return the digest of the new content.
+
+        Raises `Malformed` if it is not UTF-8.
+        """
+        from forum.engine import edit_gate
+
+        try:
+            shown.decode()
+        except UnicodeDecodeError as error:
+            raise Malformed("text", f"not UTF-8 at byte {error.start}") from None
+        return edit_gate(self._project.ledger, run, subject, digest, shown, actor)

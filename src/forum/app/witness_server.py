@@ -1,0 +1,146 @@
+"""Functions that run a witness or an auditor of foreign logs on this machine."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forum import tlog
+from forum.errors import (
+    ForumError,
+    NoLedger,
+    WitnessRefused,
+    require_extra,
+)
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from forum.backends.log_auditor import LogAuditor
+    from forum.verify import (
+        AuditReport,
+    )
+    from forum.witness import AuditCheckpoint, Witness
+from forum.app.environment import now, origin_file_name, witness_memory
+
+
+def open_witness(
+    folder: Path, name: str | None = None, auditor: "LogAuditor | None" = None
+) -> "Witness":
+    """Open the witness in a folder, creating its key if there is none.
+
+    With an auditor, it cosigns only checkpoints whose audit has no findings.
+    """
+    from forum.backends.state_files import lock_file, read_key, write_key
+    from forum.verify import LOCAL_WITNESS
+    from forum.witness import Witness
+
+    path = folder / "witness.key"
+    if not path.exists():
+        with lock_file(path):
+            if not path.exists():
+                name = name or f"{LOCAL_WITNESS}{os.urandom(4).hex()}"
+                write_key(path, tlog.SigningKey(os.urandom(32), name, tlog.ED25519_COSIGNATURE))
+    return Witness(
+        read_key(path),
+        lambda: trusted_logs(folder),
+        lambda o: witness_memory(folder, o),
+        now,
+        audit_with(auditor) if auditor else None,
+    )
+
+
+def audit_with(auditor: "LogAuditor") -> "AuditCheckpoint":
+    """Return the check that an auditing witness makes before it cosigns."""
+    from forum.witness import AuditRefusal
+
+    def audit(checkpoint: tlog.Checkpoint) -> AuditRefusal | None:
+        try:
+            report = auditor.audit(checkpoint)
+        except ForumError as error:
+            return AuditRefusal(f"the log cannot be read: {error}", passing=True)
+        if report.held:
+            return None
+        return AuditRefusal(f"{report.found} findings, the first: {report.findings[0]}")
+
+    return audit
+
+
+def open_auditor(
+    folder: Path, sources: Sequence[str], report: "Callable[[AuditReport], None]"
+) -> "LogAuditor":
+    """Return the auditor of a witness, for logs in these projects and databases.
+
+    Raises `NoLedger` for a folder without a ledger.
+    """
+    from forum.backends.log_auditor import LogAuditor
+    from forum.backends.parallel_verify import LedgerAddress
+
+    addresses = []
+    for source in sources:
+        if "://" in source:
+            addresses.append(LedgerAddress("", database=source))
+            continue
+        files = [Path(source) / name for name in (".forum/ledger.db", "ledger.db")]
+        found = next((file for file in files if file.is_file()), None)
+        if found is None:
+            raise NoLedger(source)
+        addresses.append(LedgerAddress("", file=str(found.absolute())))
+    return LogAuditor(folder, addresses, now, report)
+
+
+def bind_sockets(host: str, port: int, option: str = "--port") -> "list[socket]":
+    """Return sockets bound to an address, not listening yet. Raises `PortUnusable`."""
+    from forum.backends.sockets import bind_sockets
+
+    return bind_sockets(host, port, option)
+
+
+def serve_witness(
+    witness: "Witness", folder: Path, host: str, port: int, auditor: "LogAuditor | None" = None
+) -> None:
+    """Serve a witness over HTTP until the process is stopped."""
+    with require_extra("server"):
+        import uvicorn
+
+        from forum.witness.server import build_witness_app
+
+    app = build_witness_app(
+        witness, trusted_logs(folder), auditor.latest_report if auditor else None
+    )
+    sockets = bind_sockets(host, port)
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets)
+
+
+def trust_log(
+    folder: Path,
+    key: tlog.VerifierKey,
+    follows: tlog.VerifierKey | None = None,
+    *,
+    rotated: bool = False,
+    alone: bool = False,
+) -> None:
+    """Let a witness cosign the log with this key.
+
+    A further key of a known log must follow a key that the witness knows; otherwise the operator
+    confirms with `rotated` that the log's key was rotated. Afterwards the witness trusts the known
+    keys and the new one, or with `alone` only the new one. Raises `WitnessRefused`.
+    """
+    from forum.backends.state_files import lock_file, write_durably
+
+    path = folder / "logs" / f"{origin_file_name(key.name)}.vkey"
+    with lock_file(path):
+        known = trusted_logs(folder).get(key.name, ())
+        if known and key not in known and follows not in known and not rotated:
+            raise WitnessRefused(folder.name, f"it knows {key.name} by another key; see {path}")
+        trusted = (key,) if alone else tuple(dict.fromkeys((*known, key)))
+        if trusted != known:
+            write_durably(path, "".join(f"{one}\n" for one in trusted).encode())
+
+
+def trusted_logs(folder: Path) -> dict[str, tuple[tlog.VerifierKey, ...]]:
+    """Return the logs that a witness cosigns, with their keys."""
+    files = [p.read_text().split() for p in (folder / "logs").glob("*.vkey")]
+    keys = [tuple(tlog.VerifierKey.parse(line) for line in lines) for lines in files if lines]
+    return {known[0].name: known for known in keys}
