@@ -12,18 +12,19 @@ from tests.docs.pages import REFERENCE
 _HEAD = """\
 # The command line
 
-Generated from the commands by `just docs`; do not edit.
+This page lists every command of `forum` with its options.
+It is generated from the commands by `just docs`; do not edit it.
 
-Data go to standard output, talk to standard error, the verdict into the exit status:
+Data go to standard output, messages to standard error, and the result into the exit status:
 0 answered or all is well, 1 failed, 2 wrong usage, 3 verification found something,
 4 a replay says something else, 5 budget or time used up, 6 waiting for approval,
 7 a session cannot be carried out again as it was.
 With `--json` a command prints one JSON object on one line, whose member `schema` names its form.
-With `forum --quiet COMMAND` nothing is said but errors and questions.
+With `forum --quiet COMMAND` only errors and prompts are printed on standard error.
 
-An option wins over a variable of the environment, that over the nearest `forum.toml` upward, that
-over `config.toml` in the user's configuration directory (the same sections, for all projects), and
-that over the default. `forum config show` tells which of them has said what:
+An option overrides a variable of the environment, that the nearest `forum.toml` upward, that
+`config.toml` in the user's configuration directory (the same sections, for all projects), and
+that the default. `forum config show` prints every setting with its source:
 
 | variable | in forum.toml | means |
 |---|---|---|
@@ -39,8 +40,8 @@ that over the default. `forum config show` tells which of them has said what:
 | | `[roster] file` | a roster of your own, see [Write a lane](../guides/write-a-lane.md) |
 | | `[roster] rung` | `lexical`: requests are routed by their words alone |
 | `FORUM_SERVER_PORT`, ... | `[server]` | defaults of `forum serve` |
-| | `[oidc]` | whose tokens are taken, see [Give access](../guides/give-access.md) |
-| | `[webhooks.NAME]` | who is told of what happens, see [Get told](../guides/get-told.md) |
+| | `[oidc]` | the issuer of accepted tokens, see [Give access](../guides/give-access.md) |
+| | `[webhooks.NAME]` | receivers of notifications, see [Get told](../guides/get-told.md) |
 | `FORUM_DATA_DIR` | | where data are without a `forum.toml` |
 | `FORUM_STATE_DIR` | | where guard, witness and memories are |
 | `FORUM_CONFIG_DIR` | | where the user's `config.toml` is |
