@@ -108,7 +108,7 @@ class KeyOperations:
         The database keeps the entries of the old log, and the registry records that it was
         replaced.
         """
-        from forum.backends.project_registry import ProjectContext, ProjectEpoch, ReplacedLogs
+        from forum.backends.project_registry import Project, ProjectEpoch, ReplacedLogs
         from forum.backends.state_files import lock_file, write_key
 
         place = self._project.place
@@ -130,7 +130,7 @@ class KeyOperations:
             # command reports a missing key, and starting over again repairs that.
             here = (place.path, place.database, place.key_file)
             epoch = ProjectEpoch(key.name, (str(key.verifier()),))
-            self._project.registry.save(ProjectContext(*here, (epoch,), replaced))
+            self._project.registry.save(Project(*here, (epoch,), replaced))
             if project is not None and (project.path, project.database) != here[:2]:
                 self._project.registry.forget(project)
             tags = self._project.settings.write_key_file
@@ -442,7 +442,7 @@ class KeyOperations:
 
     def _change_project(self, pending: "ProjectEpoch", origin: str) -> None:
         """Record the epoch or key that is about to be used, beside the one in use."""
-        from forum.backends.project_registry import ProjectContext, ProjectEpoch
+        from forum.backends.project_registry import Project, ProjectEpoch
 
         place, project, lost = (
             self._project.place,
@@ -456,7 +456,7 @@ class KeyOperations:
                 if lost
                 else (ProjectEpoch(origin, (str(self._project.key.verifier()),)),)
             )
-            project = ProjectContext(place.path, place.database, place.key_file, epochs)
+            project = Project(place.path, place.database, place.key_file, epochs)
         self._project.registry.save(replace_struct(project, pending=pending))
         if lost is not None:
             self._project.registry.forget(lost)  # its history continues under the new location
