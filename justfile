@@ -35,6 +35,7 @@ bench name="ledger" *args:
 docs:
     {{bin}}/python -m tests.docs.cli_reference
     {{bin}}/python -m tests.docs.access_guide
+    {{bin}}/python -m tests.docs.kind_tables
     {{bin}}/python -m tests.docs.site
 
 # Check all documents: links, anchors, formats, and the commands that they tell to type

@@ -481,312 +481,137 @@ BODY_NAME = r"[a-z][a-z0-9._-]{0,31}"
 KIND = r"[a-z][a-z.]*/[1-9][0-9]*"
 
 TEXT, COUNT = "text", "count"
-EPOCH_KEY = ("kept", "new")
-REASON = ("request", "retention", "secret", "legal")
-OUTCOME = ("ok", "failed", "denied", "timeout", "cancelled", "indeterminate")
-WHY = ("", "error", "lost", "deadline", "cancelled", "oversize", "throttled", "cut")
-SOURCE = ("live", "recorded")
-CHECK = (
-    "outcome",
-    "contains",
-    "matches",
-    "json",
-    "command",
-    "tests",
-    "file",
-    "form",
-    "model",
-    "coverage",
-    "kept",
-)
-NEXT = ("accept", "retry", "escalate", "give-up")
-STOP_REASON = (
-    "budget",
-    "deadline",
-    "depth",
-    "repeat",
-    "ping-pong",
-    "turns",
-    "lost",
-    "cancelled",
-    "rejected",
-    "error",
-    "role",
-)
-BASIS = ("given", "lexical", "semantic", "classifier")
-INDEPENDENCE = ("", "independent", "not-independent")
-ANSWER = ("approve", "reject")
-DECIDER = ("person", "deadline", "end")
-AUTHORITY = ("person", "key", "operator")
-GRANT_SCOPE = ("submit", "read", "approve", "audit", "admin")
-SCOPE = (*GRANT_SCOPE, "metrics")
-DENIAL = ("unknown", "expired", "revoked", "scope", "elsewhere")
-PASSAGE = ("agreed", "deliberate", "open")
-COUNCIL_END = ("gate", "unanimous", "stable", "exhausted", "rounds", "stopped", "silent")
-GROUND = ("gate", "vote", "check", "judge", "none")
-ACCORD = ("agreed", "majority", "split", "blocked")
-STRATEGY = ("fixed", "rules", "llm")
-MESSAGE = (
-    "problem_statement",
-    "primary_turn",
-    "coordination_turn",
-    "branch_turn",
-    "synthesis",
-    "panel_contraction",
-)
-SYMPOSIUM_END = ("synthesis", "termination")
-TERMINATION = (
-    "budget_exceeded",
-    "schema_error",
-    "provider_unrecoverable",
-    "user_cancel",
-    "timeout",
-    "user_input_required",
-    "external_research_required",
-    "",
-)
 
-# The released kinds: the members of their facts in order, each with its type, and with its
-# default if it may be left out; and the names that their bodies may have.  [TYPE] is an array.
-KINDS: dict[str, tuple[dict[str, tuple[Any, ...]], set[str]]] = {
-    "log.open/1": (
-        {
-            "program": (TEXT,),
-            "left_origin": (TEXT, ""),
-            "left_size": (COUNT, 0),
-            "left_root": (TEXT, ""),
-        },
-        set(),
-    ),
-    "key.add/1": ({"vkey": (TEXT,)}, set()),
-    "log.seal/1": ({"reason": (TEXT,)}, set()),
-    "redact/1": ({"entry": (TEXT,), "body": (TEXT,), "reason": (REASON,)}, set()),
-    "export/1": ({"run": (TEXT,), "entries": (COUNT,), "size": (COUNT,)}, set()),
-    "run.open/1": ({"after_size": (COUNT, 0), "after_root": (TEXT, "")}, set()),
-    "run.close/1": ({"outcome": (OUTCOME,), "strands": (COUNT,)}, {"strands"}),
-    "join/1": ({}, set()),
-    "note/1": ({}, {"text"}),
-    "access.grant/1": (
-        {
-            "key": (TEXT,),
-            "name": (TEXT,),
-            "scopes": ([GRANT_SCOPE],),
-            "digest": (TEXT,),
-            "expires": (COUNT, 0),
-        },
-        set(),
-    ),
-    "access.grant/2": (
-        {
-            "key": (TEXT,),
-            "name": (TEXT,),
-            "scopes": ([SCOPE],),
-            "digest": (TEXT,),
-            "expires": (COUNT, 0),
-        },
-        set(),
-    ),
-    "access.revoke/1": ({"key": (TEXT,)}, set()),
-    "access.deny/1": (
-        {"who": (TEXT,), "why": (DENIAL,), "door": (TEXT,), "times": (COUNT, 1)},
-        set(),
-    ),
-    "notice/1": (
-        {
-            "endpoint": (TEXT,),
-            "entry": (TEXT,),
-            "event": (TEXT,),
-            "outcome": (OUTCOME,),
-            "attempts": (COUNT, 1),
-            "code": (TEXT, ""),
-        },
-        set(),
-    ),
-    "tags.enforce/1": ({"last_untagged": (COUNT,)}, set()),
-    "quarantine.discard/1": ({"rows": (COUNT,), "digest": (TEXT,)}, set()),
-    "log.epoch/1": (
-        {"key": (EPOCH_KEY,), "held_size": (COUNT, 0), "held_root": (TEXT, "")},
-        {"reason"},
-    ),
-    "key.rotate/1": ({"old": (TEXT,), "vkey": (TEXT,)}, set()),
-    "accepted/1": (
-        {
-            "usd": (COUNT, MAX_COUNT),
-            "tokens": (COUNT, MAX_COUNT),
-            "calls": (COUNT, MAX_COUNT),
-            "milliseconds": (COUNT, MAX_COUNT),
-            "depth": (COUNT, 0),
-            "parent_run": (TEXT, ""),
-            "parent_task": (TEXT, ""),
-            "fork_run": (TEXT, ""),
-            "fork_index": (COUNT, 0),
-        },
-        {"policy", "request"},
-    ),
-    "route/1": (
-        {
-            "lane": (TEXT,),
-            "basis": (BASIS,),
-            "confidence": (COUNT, 0),
-            "runner_up": (TEXT, ""),
-            "margin": (COUNT, 0),
-            "roster": (TEXT, ""),
-        },
-        {"evidence"},
-    ),
-    "plan/1": ({"tasks": (COUNT,)}, {"plan"}),
-    "call/1": (
-        {
-            "agent": (TEXT,),
-            "model": (TEXT,),
-            "attempt": (COUNT,),
-            "turn": (COUNT,),
-            "usd": (COUNT, 0),
-            "tokens": (COUNT, 0),
-            "milliseconds": (COUNT, 0),
-            "role": (TEXT, ""),
-        },
-        {"offers", "prompt", "schema"},
-    ),
-    "reply/1": (
-        {
-            "outcome": (OUTCOME,),
-            "why": (WHY, ""),
-            "usd": (COUNT, 0),
-            "tokens": (COUNT, 0),
-            "milliseconds": (COUNT, 0),
-            "code": (TEXT, ""),
-            "overrun_usd": (COUNT, 0),
-            "overrun_tokens": (COUNT, 0),
-            "source": (SOURCE, "live"),
-            "input_tokens": (COUNT, 0),
-            "model": (TEXT, ""),
-            "prices": (TEXT, ""),
-            "pause": (COUNT, 0),
-        },
-        {"error", "output", "uses"},
-    ),
-    "intent/1": ({"tool": (TEXT,), "again": (TEXT, "")}, {"arguments"}),
-    "outcome/1": (
-        {"outcome": (OUTCOME,), "why": (WHY, ""), "code": (TEXT, ""), "known": (TEXT, "")},
-        {"error", "result"},
-    ),
-    "verdict/1": (
-        {
-            "attempt": (COUNT,),
-            "outcome": (OUTCOME,),
-            "check": (CHECK,),
-            "next": (NEXT,),
-            "reason": (TEXT, ""),
-            "pause": (COUNT, 0),
-            "judge": (TEXT, ""),
-            "independence": (INDEPENDENCE, ""),
-            "claims": (COUNT, 0),
-            "unverified": (COUNT, 0),
-        },
-        {"claims"},
-    ),
-    "skip/1": ({"cause": (TEXT,)}, set()),
-    "stop/1": (
-        {
-            "reason": (STOP_REASON,),
-            "limit": (TEXT, ""),
-            "asked": (COUNT, 0),
-            "used": (COUNT, 0),
-            "cap": (COUNT, 0),
-            "by": (TEXT, ""),
-        },
-        {"spent"},
-    ),
-    "gate.open/1": (
-        {"subject": (TEXT,), "milliseconds": (COUNT,), "default": (ANSWER,)},
-        {"shown"},
-    ),
-    "gate.edit/1": ({"replaces": (TEXT,)}, {"shown"}),
-    "gate.decision/1": ({"answer": (ANSWER,), "digest": (TEXT,), "by": (DECIDER,)}, set()),
-    "gate.decision/2": (
-        {"answer": (ANSWER,), "digest": (TEXT,), "by": (AUTHORITY,)},
-        {"identity"},
-    ),
-    "cancel/1": ({}, set()),
-    "control.close/1": ({}, set()),
-    "run.interrupted/1": ({}, set()),
-    "run.resumed/1": ({}, set()),
-    "delegate/1": (
-        {
-            "run": (TEXT,),
-            "usd": (COUNT, MAX_COUNT),
-            "tokens": (COUNT, MAX_COUNT),
-            "calls": (COUNT, MAX_COUNT),
-        },
-        set(),
-    ),
-    "check/1": (
-        {
-            "subject": (TEXT,),
-            "outcome": (OUTCOME,),
-            "check": (CHECK,),
-            "reason": (TEXT, ""),
-            "judge": (TEXT, ""),
-            "independence": (INDEPENDENCE, ""),
-        },
-        {"detail"},
-    ),
-    "answer/1": (
-        {"outcome": (OUTCOME,), "parts": (COUNT,), "claims": (COUNT, 0), "unverified": (COUNT, 0)},
-        {"answer", "claims"},
-    ),
-    "council/1": (
-        {"seats": (COUNT,), "models": (COUNT,), "baseline": (COUNT,), "rounds": (COUNT,)},
-        set(),
-    ),
-    "ballot/1": ({"seat": (COUNT,), "round": (COUNT,)}, {"ballot"}),
-    "baseline/1": (
-        {
-            "answers": (COUNT,),
-            "agreement": (COUNT,),
-            "passage": (PASSAGE,),
-            "usd": (COUNT,),
-            "tokens": (COUNT,),
-        },
-        {"answer"},
-    ),
-    "reveal/1": ({"round": (COUNT,), "ballots": (COUNT,), "seed": (TEXT,)}, set()),
-    "council.close/1": (
-        {
-            "end": (COUNCIL_END,),
-            "ground": (GROUND,),
-            "accord": (ACCORD,),
-            "rounds": (COUNT,),
-            "ballots": (COUNT,),
-            "changed": (COUNT,),
-            "conformed": (COUNT,),
-            "blockers": (COUNT,),
-            "usd": (COUNT,),
-            "tokens": (COUNT,),
-        },
-        {"report"},
-    ),
-    "panel/1": (
-        {"strategy": (STRATEGY,), "agents": (COUNT,), "usd": (COUNT, 0), "tokens": (COUNT, 0)},
-        {"panel"},
-    ),
-    "message/1": ({"round": (COUNT,), "turn": (COUNT,), "type": (MESSAGE,)}, {"message"}),
-    "request.void/1": ({"message": (TEXT,)}, {"request"}),
-    "symposium.close/1": (
-        {
-            "outcome": (SYMPOSIUM_END,),
-            "rounds": (COUNT,),
-            "messages": (COUNT,),
-            "digest": (TEXT,),
-            "ended": (COUNT,),
-            "usd": (COUNT,),
-            "tokens": (COUNT,),
-            "reason": (TERMINATION, ""),
-        },
-        {"termination"},
-    ),
+# The two tables below are generated from the kinds that Forum declares.
+#
+# CHOICE_TABLE lists the values that a fact of an enumerated type can have.  KIND_TABLE lists the
+# released kinds.  The words behind the name of a kind are its facts in their order, each as
+# NAME:TYPE, with =DEFAULT (JSON) if the fact is left out when it has that value; TYPE[] is an
+# array.  +NAME is a body that an entry of this kind may have.  An indented line continues the
+# line above it, and "" stands for the empty string.
+
+# <kinds>
+CHOICE_TABLE = """
+Accord agreed majority split blocked
+Answer approve reject
+Authority person key operator
+BaselineDecision agreed deliberate open
+Basis given lexical semantic classifier
+Check outcome contains matches json command tests file form model coverage kept
+Decider person deadline end
+DenialReason unknown expired revoked scope elsewhere
+End gate unanimous stable exhausted rounds stopped silent
+EpochKey kept new
+GrantScope submit read approve audit admin
+Ground gate vote check judge none
+Independence "" independent not-independent
+MessageType problem_statement primary_turn coordination_turn branch_turn synthesis panel_contraction
+Next accept retry escalate give-up
+Outcome ok failed denied timeout cancelled indeterminate
+OutcomeKind synthesis termination
+Reason budget_exceeded schema_error provider_unrecoverable user_cancel timeout user_input_required
+    external_research_required ""
+RedactionReason request retention secret legal
+ReplyOrigin live recorded
+Scope submit read approve audit admin metrics
+SelectionStrategy fixed rules llm
+StopReason budget deadline depth repeat ping-pong turns lost cancelled rejected error role
+Why "" error lost deadline cancelled oversize throttled cut
+"""
+KIND_TABLE = """
+log.open/1 program:text left_origin:text="" left_size:count=0 left_root:text=""
+key.add/1 vkey:text
+log.seal/1 reason:text
+redact/1 entry:text body:text reason:RedactionReason
+export/1 run:text entries:count size:count
+run.open/1 after_size:count=0 after_root:text=""
+run.close/1 outcome:Outcome strands:count +strands
+join/1
+note/1 +text
+access.grant/1 key:text name:text scopes:GrantScope[] digest:text expires:count=0
+access.grant/2 key:text name:text scopes:Scope[] digest:text expires:count=0
+access.revoke/1 key:text
+access.deny/1 who:text why:DenialReason door:text times:count=1
+notice/1 endpoint:text entry:text event:text outcome:Outcome attempts:count=1 code:text=""
+tags.enforce/1 last_untagged:count
+quarantine.discard/1 rows:count digest:text
+log.epoch/1 key:EpochKey held_size:count=0 held_root:text="" +reason
+key.rotate/1 old:text vkey:text
+accepted/1 usd:count=9007199254740991 tokens:count=9007199254740991 calls:count=9007199254740991
+    milliseconds:count=9007199254740991 depth:count=0 parent_run:text="" parent_task:text=""
+    fork_run:text="" fork_index:count=0 +policy +request
+route/1 lane:text basis:Basis confidence:count=0 runner_up:text="" margin:count=0 roster:text=""
+    +evidence
+plan/1 tasks:count +plan
+call/1 agent:text model:text attempt:count turn:count usd:count=0 tokens:count=0
+    milliseconds:count=0 role:text="" +offers +prompt +schema
+reply/1 outcome:Outcome why:Why="" usd:count=0 tokens:count=0 milliseconds:count=0 code:text=""
+    overrun_usd:count=0 overrun_tokens:count=0 source:ReplyOrigin="live" input_tokens:count=0
+    model:text="" prices:text="" pause:count=0 +error +output +uses
+intent/1 tool:text again:text="" +arguments
+outcome/1 outcome:Outcome why:Why="" code:text="" known:text="" +error +result
+verdict/1 attempt:count outcome:Outcome check:Check next:Next reason:text="" pause:count=0
+    judge:text="" independence:Independence="" claims:count=0 unverified:count=0 +claims
+skip/1 cause:text
+stop/1 reason:StopReason limit:text="" asked:count=0 used:count=0 cap:count=0 by:text="" +spent
+gate.open/1 subject:text milliseconds:count default:Answer +shown
+gate.edit/1 replaces:text +shown
+gate.decision/1 answer:Answer digest:text by:Decider
+gate.decision/2 answer:Answer digest:text by:Authority +identity
+cancel/1
+control.close/1
+run.interrupted/1
+run.resumed/1
+delegate/1 run:text usd:count=9007199254740991 tokens:count=9007199254740991
+    calls:count=9007199254740991
+check/1 subject:text outcome:Outcome check:Check reason:text="" judge:text=""
+    independence:Independence="" +detail
+answer/1 outcome:Outcome parts:count claims:count=0 unverified:count=0 +answer +claims
+council/1 seats:count models:count baseline:count rounds:count
+ballot/1 seat:count round:count +ballot
+baseline/1 answers:count agreement:count passage:BaselineDecision usd:count tokens:count +answer
+reveal/1 round:count ballots:count seed:text
+council.close/1 end:End ground:Ground accord:Accord rounds:count ballots:count changed:count
+    conformed:count blockers:count usd:count tokens:count +report
+panel/1 strategy:SelectionStrategy agents:count usd:count=0 tokens:count=0 +panel
+message/1 round:count turn:count type:MessageType +message
+request.void/1 message:text +request
+symposium.close/1 outcome:OutcomeKind rounds:count messages:count digest:text ended:count usd:count
+    tokens:count reason:Reason="" +termination
+"""
+# </kinds>
+
+
+def read_table(table: str) -> dict[str, list[str]]:
+    """Return the words of each line of a table, by its first word."""
+    lines = table.replace("\n    ", " ").strip().split("\n")
+    return {first: words for first, *words in map(str.split, lines)}
+
+
+CHOICES: dict[str, object] = {
+    name: tuple(word.strip('"') for word in words)
+    for name, words in read_table(CHOICE_TABLE).items()
 }
+
+
+class BundleKind(NamedTuple):
+    """The facts of a kind in their order, each with its type and default, and its bodies."""
+
+    facts: dict[str, tuple[object, ...]]
+    bodies: set[str]
+
+
+def read_kind(words: list[str]) -> BundleKind:
+    """Read a line of KIND_TABLE; an array type becomes a list of its item type."""
+    kind = BundleKind({}, {word[1:] for word in words if word[0] == "+"})
+    for name, _, form in (word.partition(":") for word in words if word[0] != "+"):
+        type_name, *default = form.split("=", 1)
+        item = CHOICES.get(type_name.replace("[]", ""), type_name)
+        kind.facts[name] = ([item] if "[]" in type_name else item, *map(json.loads, default))
+    return kind
+
+
+KINDS = {name: read_kind(words) for name, words in read_table(KIND_TABLE).items()}
 
 
 class BundleEntry(NamedTuple):
@@ -875,7 +700,7 @@ def check_bodies(entry: BundleEntry) -> None:
         require(formed and matches(BODY_NAME, name), f"body {name!r} is none")
         formed = matches(HASH, body["h"]) and is_count(body["size"])
         require(formed and matches(MEDIA_TYPE, body["type"]), f"body {name!r} is malformed")
-    known = KINDS[entry.kind][1] if entry.kind in KINDS else bodies
+    known = KINDS[entry.kind].bodies if entry.kind in KINDS else bodies
     require(set(bodies).issubset(known), f"{entry.kind} has no body {', '.join(bodies)}")
 
 
@@ -885,7 +710,7 @@ def check_facts(entry: BundleEntry) -> None:
     plain = type(facts) is dict and is_plain(facts, 1)
     require(plain, "facts are an object of strings, integers, arrays and objects")
     if entry.kind in KINDS:
-        members = KINDS[entry.kind][0]
+        members = KINDS[entry.kind].facts
         present = [name for name in members if name in facts]
         require(list(facts) == present, "a fact that its kind does not have, or not in order")
         for name, form in members.items():
